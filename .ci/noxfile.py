@@ -78,6 +78,14 @@ def upstream(session: nox.Session) -> None:
     session.run(f"{bin_}/pytest", "-q", "tests/crawl/test_scheduler_contract.py")
 
 
+@nox.session(python=False)
+def mutants(session: nox.Session) -> None:
+    """Print the changes of a module that tests miss: ``-- MODULE NUMBER TESTS``."""
+    bin_ = _venv(session, "mutants", "3.11")
+    session.run(f"{bin_}/pip", "install", "-q", "cosmic-ray", "-e", ".[test]")
+    session.run(f"{bin_}/python", "tests/mutants.py", *session.posargs)
+
+
 def _venv(session: nox.Session, name: str, python: str) -> Path:
     """Make a virtual environment anew, and return the folder of its programs."""
     session.chdir(ROOT)

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -54,17 +55,21 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_REVISIT_ITEMS": "changed",
     "BLOOMDUPE_REDIS_URL": None,
     "BLOOMDUPE_REDIS_PARTITIONS": 64,
-    "BLOOMDUPE_REDIS_PARTITION_BY": "slot",
+    "BLOOMDUPE_REDIS_SLOT_PARTS": {},
     "BLOOMDUPE_REDIS_LEASE": 30,
     "BLOOMDUPE_REDIS_REPLICAS": 0,
+    "BLOOMDUPE_REDIS_WORKER": None,
 }
 
+LONGEST_NAME = 200
+"""Characters of a worker's name."""
 SERIALIZERS = ("msgpack", "pickle")
 START_POLICIES = ("resume", "again", "always")
 PORTS = 1 << 16
+SLOT = re.compile(r"[^A-Z/:@?#\s]+|[^./]+")
+"""A host, or another name of a slot that cannot be meant for a host."""
 FEED_POLICIES = ("refuse", "accept")
 ITEM_POLICIES = ("changed", "always")
-PARTITION_BY = ("slot", "url")
 ADAPTIVE = "adaptive"
 FAILURE_REASONS = (
     "status",
@@ -149,12 +154,14 @@ class JobSettings:
     """Server of a crawl that several workers share; None: a single process."""
     redis_partitions: int
     """Number of partitions that the workers divide among themselves."""
-    redis_partition_by: str
-    """Property of a request that determines its partition: ``slot`` or ``url``."""
+    redis_slot_parts: dict[str, int]
+    """The number of parts of each slot that several workers crawl."""
     redis_lease: float
     """Seconds until other workers continue the work of a worker that is silent."""
     redis_replicas: int
     """Number of replicas that must have new requests before they count."""
+    redis_worker: str | None
+    """The name under which ``spider.state`` is kept; None: it ends with the worker."""
     debug: bool
     """Log every duplicate (Scrapy's ``DUPEFILTER_DEBUG``)."""
 
@@ -202,11 +209,13 @@ class JobSettings:
             revisit_items=_choice(*given("BLOOMDUPE_REVISIT_ITEMS"), ITEM_POLICIES),
             redis_url=given("BLOOMDUPE_REDIS_URL")[0] or None,
             redis_partitions=_count(*given("BLOOMDUPE_REDIS_PARTITIONS")),
-            redis_partition_by=_choice(
-                *given("BLOOMDUPE_REDIS_PARTITION_BY"), PARTITION_BY
+            redis_slot_parts=_slot_parts(
+                *given("BLOOMDUPE_REDIS_SLOT_PARTS"),
+                given("BLOOMDUPE_REDIS_PARTITIONS")[0],
             ),
             redis_lease=_seconds(*given("BLOOMDUPE_REDIS_LEASE")),
             redis_replicas=_number(*given("BLOOMDUPE_REDIS_REPLICAS")),
+            redis_worker=_name(*given("BLOOMDUPE_REDIS_WORKER")),
             debug=settings.getbool("DUPEFILTER_DEBUG"),
         )
 
@@ -346,6 +355,41 @@ def _count(value: object, name: str) -> int:
     return number
 
 
+def _slot_parts(value: object, name: str, partitions: object) -> dict[str, int]:
+    """Read a dictionary of slots and numbers of parts; a text is parsed as JSON."""
+    found = value
+    if isinstance(value, str):
+        try:
+            found = json.loads(value)
+        except ValueError:
+            found = None
+    if not isinstance(found, Mapping):
+        raise SettingError(
+            f"{name} = {value!r}: expected a dictionary of slots (hosts) and numbers of"
+            ' parts, such as {"big.example": 8}'
+        )
+    for slot, parts in found.items():
+        if not isinstance(slot, str) or not SLOT.fullmatch(slot):
+            raise SettingError(
+                f"{name}: {slot!r} is no slot of the downloader; a slot is a host in"
+                " lower case, without scheme, port and path, such as 'big.example', or"
+                " the value of meta['download_slot']"
+            )
+        if isinstance(parts, bool) or not isinstance(parts, int) or parts < 2:
+            raise SettingError(
+                f"{name}: {slot!r} has {parts!r} parts; expected a whole number of at"
+                " least 2, or leave the slot out"
+            )
+        most = _count(partitions, "BLOOMDUPE_REDIS_PARTITIONS")
+        if parts > most:
+            raise SettingError(
+                f"{name}: {slot!r} has {parts} parts, and BLOOMDUPE_REDIS_PARTITIONS ="
+                f" {most}: each part lies in a partition of its own; take fewer parts,"
+                " or, for a new crawl, more partitions"
+            )
+    return dict(found)
+
+
 def _number(value: object, name: str) -> int:
     text = str(value).replace("_", "")
     if isinstance(value, bool) or not (text.isascii() and text.isdigit()):
@@ -402,6 +446,15 @@ def check_reasons(value: object, name: str) -> tuple[str, ...] | None:
                 f" or reasons, of {', '.join(FAILURE_REASONS)}"
             )
     return reasons
+
+
+def _name(value: object, name: str) -> str | None:
+    if value is None or (isinstance(value, str) and 0 < len(value) <= LONGEST_NAME):
+        return value
+    raise SettingError(
+        f"{name} = {value!r}: expected a text of 1 to {LONGEST_NAME} characters, or"
+        " None"
+    )
 
 
 def _choice(value: object, name: str, choices: tuple[str, ...]) -> str:

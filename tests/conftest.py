@@ -1,4 +1,4 @@
-"""What several test modules share."""
+"""Options and fixtures of several test modules."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["crawl", "engine", "feed", "pages", "redis_server", "site", "verb"]
 
-# Last, so that an installed bloomdupe is the one that is tested; crawler is never
-# installed.
+# Last, so that an installed bloomdupe is tested rather than the checkout's;
+# crawler is never installed.
 sys.path += [str(REPOSITORY / "tests" / "idioms"), str(REPOSITORY)]
 
 LEAVE_OUT_SLOW = "BLOOMDUPE_LEAVE_OUT_SLOW"
 ALL_SLOW = "\npytestmark = pytest.mark.slow\n"
-"""In the text of a module all of whose tests are slow."""
+"""A module of slow tests only has this line."""
 FEW_EXAMPLES, MANY_EXAMPLES = 10, 100
 """Of each property that Hypothesis tests: where slow tests are left out, and else."""
 
@@ -42,10 +42,10 @@ ROOMS = pytest.StashKey[list[str]]()
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Use all cores where pytest-xdist is there, unless told otherwise.
 
-    One process more than there are cores: many tests wait for others.
+    One process more than there are cores: many tests wait for other processes.
     """
     option = config.option
-    if "PYTEST_XDIST_WORKER" in os.environ:  # is one of them itself
+    if "PYTEST_XDIST_WORKER" in os.environ:  # is a worker itself
         return
     everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     if everything and not os.environ.get("BLOOMDUPE_TEST_ALL"):
@@ -97,7 +97,7 @@ def pytest_make_collect_report(
     """Let each process begin to read the tests in another folder.
 
     In a new clone, pytest compiles every module. So each process compiles some, and
-    finds the others compiled.
+    finds the rest compiled.
     """
     report = yield
     if collector.path == REPOSITORY / "tests":

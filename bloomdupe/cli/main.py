@@ -26,7 +26,7 @@ from bloomdupe.cli.move.collect import Collect
 from bloomdupe.cli.move.export import Export
 from bloomdupe.cli.move.import_ import Import
 from bloomdupe.cli.move.union import Union
-from bloomdupe.cli.output import ToldChecks, flush, say_all, warn
+from bloomdupe.cli.output import ToldProgress, flush, say_all, warn
 from bloomdupe.cli.show.check import Check
 from bloomdupe.cli.show.info import Info
 from bloomdupe.cli.show.jobs import Jobs
@@ -196,7 +196,7 @@ def run(options: Namespace) -> int:
     """Carry out parsed options; return the exit code."""
     verb = next(verb for verb in VERBS if verb.name == options.verb)
     try:
-        with ToldChecks():
+        with ToldProgress():
             if verb.needs is not None:
                 options.job = _job_for(verb, options.store)
             result = verb.run(options)

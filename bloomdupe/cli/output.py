@@ -74,15 +74,15 @@ def warn(line: str) -> None:
             tqdm.write(_shown(line, file), file=file)
 
 
-class ToldChecks(logging.Handler):
-    """Prints how far the long check of a store is that was not closed well.
+class ToldProgress(logging.Handler):
+    """Prints how far the long tasks of a store are, such as a check when it is opened.
 
     It is entered with ``with``, and tells nothing outside.
     """
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
-        self._logger = logging.getLogger("bloomdupe.store.trust")
+        self._logger = logging.getLogger("bloomdupe.store.progress")
 
     def __enter__(self) -> None:
         self._before = self._logger.level, self._logger.propagate

@@ -93,7 +93,7 @@ class Acceptance:
             request, parent, keys, is_new=is_new, answers=answers
         ):
             return False
-        name = keys[-1][0] if keys and not start else name
+        name = keys[-1][0] if keys and not (start or forced) else name
         offer = self._offer(
             request, parent, identity, keys, name, start=start, answers=answers
         )

@@ -13,7 +13,6 @@ from scrapy.utils.python import global_object_name
 from bloomdupe.crawl.acceptance import ASKING, Acceptance
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
-from bloomdupe.crawl.engines.engine_contract import Feature
 from bloomdupe.crawl.engines.going_on import open_on_disk
 from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.later.not_before import time_of
@@ -24,7 +23,6 @@ from bloomdupe.errors import (
     FilterFullError,
     InterruptedOpeningError,
     RequestTimeError,
-    SettingError,
     StoreError,
     UnserializableError,
 )
@@ -44,7 +42,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bloomdupe.crawl.leases.lease import Lease
-    from bloomdupe.crawl.state.blocked import Blocked
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.slot_queue import Entry
 
@@ -84,7 +81,6 @@ class FrontierScheduler(BaseScheduler):
         self._ours: BloomDupeFilter | None = None
         self._theirs: BloomFilter | None = None
         """The store's filter, if another filter decides on duplicates."""
-        self._blocked: Blocked | None = None
         self._alarm = Timer(self._on_alarm)
         self._unrestorable = 0
         self._failed = False
@@ -154,7 +150,7 @@ class FrontierScheduler(BaseScheduler):
             self._warn_of_foreign_filter()
         with ExitStack() as undo:
             undo.callback(seen.close)
-            self._blocked = open_on_disk(session, seen, self._stop_full, ours=ours)
+            open_on_disk(session, seen, self._stop_full, ours=ours)
             undo.pop_all()
         return opening
 
@@ -226,22 +222,10 @@ class FrontierScheduler(BaseScheduler):
         session = self._session
         if session is None:
             return False
-        blocked = self._blocked
-        if (
-            blocked is not None
-            and blocked.rules
-            and blocked.drops(request, session.access.slot_of(request))
-        ):
+        blocked = session.engine.blocked
+        if blocked.rules and blocked.drops(request, session.access.slot_of(request)):
             return False
         asks = not ASKING.isdisjoint(request.meta)
-        if asks and Feature.LATER not in session.engine.features:
-            session.stopping.fail(
-                SettingError(
-                    f"{request} is scheduled for later, or comes again: that does"
-                    " not work with BLOOMDUPE_REDIS_URL yet"
-                )
-            )
-            return False
         try:
             if asks:  # before it is marked
                 time_of(request, time.time())
@@ -309,7 +293,7 @@ class FrontierScheduler(BaseScheduler):
                     self._alarm.set(min(max(seconds, SHORTEST_ALARM), LONGEST_ALARM))
                 return None
             request = self._restore(session, entry)
-            if request is not None:
+            if request is not None and not session.engine.keeps_out(entry, request):
                 break
         known = session.serializer.visit_in(entry.payload or b"")
         visit = None if known is None else Visit.of(known)

@@ -75,6 +75,14 @@ class Totals:
         )  # fmt: skip
 
     @property
+    def statuses_by_hundred(self) -> list[int]:
+        """Pages with status 1xx, 2xx, 3xx, 4xx, 5xx or above."""
+        found = [0] * 5
+        for status, pages in self.statuses.items():
+            found[min(max(int(status) // 100, 1), 5) - 1] += pages
+        return found
+
+    @property
     def record(self) -> dict[str, Any]:
         """Return the totals to store."""
         return {one.name: getattr(self, one.name) for one in fields(self)}

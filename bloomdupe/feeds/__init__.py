@@ -4,8 +4,9 @@
 crawl. ``feed`` and ``feed_format`` turn items into lines, ``draft`` computes the
 content of the files after a commit, ``file`` writes only committed lines to a file,
 ``stored_feeds`` continues the feeds of the last run. ``spooled_feed`` and ``delivery``
-are for storages that must have a file at once. Private names of Scrapy's exporter are
-in ``inside_scrapy``. ``addon`` and ``crawl`` come in.
+are for storages that must have a file at once. ``shared_feed`` is a feed of workers,
+which ``collect`` writes. Private names of Scrapy's exporter are in ``inside_scrapy``.
+``addon``, ``crawl`` and ``moving`` come in.
 """
 
 from bloomdupe.feeds.exporter import FeedExporter

@@ -14,7 +14,7 @@ from scrapy.utils.misc import load_object
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.feeds.delivery import Deliveries
 from bloomdupe.feeds.draft import Draft
-from bloomdupe.feeds.feed import Feed, full_uri
+from bloomdupe.feeds.feed import Feed, encode, full_uri
 from bloomdupe.feeds.feed_format import is_direct, local_path, replaces
 from bloomdupe.feeds.feed_job import FeedsPart
 from bloomdupe.feeds.spool import Spool, stored
@@ -63,7 +63,8 @@ class FeedExporter(FeedExporterAccess):
                 raise
             self.feeds.clear()
         self._job: FeedJob | None = None
-        self._durable: list[Feed] = []
+        self.durable: list[Feed] = []
+        """The feeds that are part of the checkpoint, in the order of their numbers."""
         self._late: list[str] = []
         self._taken: dict[str, dict[str, Any]] = {}
         self._names: dict[str, str] = {}
@@ -109,7 +110,7 @@ class FeedExporter(FeedExporterAccess):
         self._names = names = self._checked(left)
         left.finish()
         self._spool = spool = Spool(left.spool, job.dump, job.load)
-        self._deliveries = Deliveries(self, spool, self._tell, self._in_use)
+        self._deliveries = Deliveries(self, spool, self.tell, self._in_use)
         self._deliveries.restore(left.deliveries)
         for template, options in self.feeds.items():
             try:
@@ -172,10 +173,10 @@ class FeedExporter(FeedExporterAccess):
         self, template: str, options: dict[str, Any], slot: FeedSlot, left: StoredFeeds
     ) -> None:
         """Take a feed from Scrapy."""
-        number, name = len(self._durable), self._names[template]
+        number, name = len(self.durable), self._names[template]
         if is_direct(slot):
             known = left.take(name, options)
-            self._durable.append(Feed(number, template, options, self, known))
+            self.durable.append(Feed(number, template, options, self, known))
             return
         present = left.spooled(name)
         known = left.take_spooled(name, replaces=replaces(slot))
@@ -185,7 +186,7 @@ class FeedExporter(FeedExporterAccess):
                 known.record["delivered"] = size
         elif present:
             self._deliveries.forget(present)
-        self._durable.append(
+        self.durable.append(
             SpooledFeed(number, template, options, self, known, self._spool)
         )
 
@@ -226,23 +227,11 @@ class FeedExporter(FeedExporterAccess):
             return  # its request is not settled: the next run yields it again
         lines: list[tuple[int, bytes]] = []
         try:
-            self._encode(item, self._durable, lines)
+            encode(item, self.durable, lines)
         except (BloomDupeError, MemoryError) as error:
             job.fail(error)  # the item must not be lost
         finally:
             job.put(response, lines)
-
-    def _encode(
-        self, item: object, feeds: list[Feed], lines: list[tuple[int, bytes]]
-    ) -> None:
-        for index, feed in enumerate(feeds):
-            try:
-                if feed.accepts(item):
-                    lines.append((feed.number, feed.encode(item)))
-            except Exception:  # of any filter or exporter in the settings
-                # The other feeds get the item all the same.
-                self._encode(item, feeds[index + 1 :], lines)
-                raise
 
     def fail(self, error: Exception) -> None:
         """Stop the crawl, because a part of an item cannot be kept."""
@@ -254,7 +243,7 @@ class FeedExporter(FeedExporterAccess):
         """Names of the feeds that are delivered when the crawl has finished."""
         return [
             feed.name
-            for feed in self._durable
+            for feed in self.durable
             if isinstance(feed, SpooledFeed) and not feed.most
         ]
 
@@ -262,25 +251,30 @@ class FeedExporter(FeedExporterAccess):
 
     def sync(self) -> None:
         """Sync the files, so that the store may drop the last pieces."""
-        for feed in self._durable:
+        for feed in self.durable:
             for file in feed.files:
                 file.sync()
 
-    def prepare(self, lines: Iterable[tuple[int, bytes]]) -> FeedsPart:
+    def prepare(
+        self, lines: Iterable[tuple[int, bytes]], most_bytes: int | None = None
+    ) -> FeedsPart:
         """Return the part of the next checkpoint; nothing is changed by that.
 
         ``lines`` are ``(number of the feed, line)`` of all items that are settled and
-        not committed. Raises :class:`~bloomdupe.errors.FeedError`, and any exception of
-        exporters and plugins; the same lines can be given again.
+        not committed. They are not all in the part if they have more than
+        ``most_bytes`` (by default ``MOST_BYTES``). Raises
+        :class:`~bloomdupe.errors.FeedError`, and any exception of exporters and
+        plugins; the same lines can be given again.
         """
-        drafts = [Draft(feed) for feed in self._durable]
+        drafts = [Draft(feed) for feed in self.durable]
+        most_bytes = most_bytes or MOST_BYTES
         size = begun = taken = 0
         iterator = iter(lines)
         for number, line in iterator:
             begun += drafts[number].add(line)
             size += len(line)
             taken += 1
-            if size >= MOST_BYTES or begun >= MOST_BATCHES:
+            if size >= most_bytes or begun >= MOST_BATCHES:
                 break
         whole = next(iterator, None) is None
         unchanged = self._finished and not taken
@@ -293,14 +287,14 @@ class FeedExporter(FeedExporterAccess):
         blobs: dict[str, bytes] = {}
         feeds = {
             feed.name: draft.record(files, blobs)
-            for feed, draft in zip(self._durable, drafts, strict=True)
+            for feed, draft in zip(self.durable, drafts, strict=True)
         }
         for lost in self._lost:
             lost.keep(feeds, files, blobs)
         changed = {draft.changed for draft in drafts if draft.changed}
         new = [
             delivery
-            for feed, draft in zip(self._durable, drafts, strict=True)
+            for feed, draft in zip(self.durable, drafts, strict=True)
             if isinstance(feed, SpooledFeed)
             for delivery in feed.deliveries(draft.complete())
         ]
@@ -336,10 +330,10 @@ class FeedExporter(FeedExporterAccess):
 
         Raises :class:`~bloomdupe.errors.FeedError`; the store keeps the pieces then.
         """
-        for feed in self._durable:
+        for feed in self.durable:
             for slot in feed.append(whole=self._whole):
                 if not isinstance(feed, SpooledFeed):
-                    self._tell(slot, True)
+                    self.tell(slot, True)
         self._deliveries.start()
 
     # The end
@@ -357,13 +351,17 @@ class FeedExporter(FeedExporterAccess):
         The scheduler has closed by then, so the store may be closed, too.
         """
         self._closed = True
-        for feed in self._durable:
+        for feed in self.durable:
             self._close_feed(feed)
         if self._job is not None:
-            await self._deliveries.finish()
+            await self.deliver()
         for sent in self._announced:
             await maybe_deferred_to_future(sent)
         await super().close_spider(spider)
+
+    async def deliver(self) -> None:
+        """Make all deliveries that are complete."""
+        await self._deliveries.finish()
 
     def _close_feed(self, feed: Feed) -> None:
         slot = feed.batch.slot
@@ -376,7 +374,7 @@ class FeedExporter(FeedExporterAccess):
                     extra={"spider": slot.spider},
                 )
             elif not isinstance(feed, SpooledFeed):
-                self._tell(slot, True)
+                self.tell(slot, True)
             elif not self._finished:
                 logger.info(
                     "Kept %(format)s feed (%(count)d items) in the job; it is stored in"
@@ -392,10 +390,10 @@ class FeedExporter(FeedExporterAccess):
 
     def _in_use(self) -> set[str | None]:
         """Return the names of the spool's files that the store or a feed uses."""
-        present = {f.present for f in self._durable if isinstance(f, SpooledFeed)}
+        present = {f.present for f in self.durable if isinstance(f, SpooledFeed)}
         return present | self._in_store
 
-    def _tell(self, slot: FeedSlot, stored: bool) -> None:
+    def tell(self, slot: FeedSlot, stored: bool) -> None:
         """Report a complete file in the log, in the stats and by a signal."""
         assert self.crawler.stats is not None  # noqa: S101 - it runs
         kind = type(slot.storage).__name__

@@ -16,7 +16,7 @@ from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.uri import with_secret, without_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scrapy.extensions.feedexport import FeedSlot
 
@@ -239,6 +239,21 @@ class Feed:
         manager.write(data)
         manager.close()
         return target.getvalue()
+
+
+def encode(item: object, feeds: Sequence[Feed], lines: list[tuple[int, bytes]]) -> None:
+    """Add the lines of an item, each with the number of its feed.
+
+    If a filter or an exporter fails, the other feeds get the item all the same. Raises
+    the exception then.
+    """
+    for index, feed in enumerate(feeds):
+        try:
+            if feed.accepts(item):
+                lines.append((feed.number, feed.encode(item)))
+        except Exception:  # of any filter or exporter in the settings
+            encode(item, feeds[index + 1 :], lines)
+            raise
 
 
 def full_uri(

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+ANOTHER_JOB = "give the new crawl another JOBDIR"
+
+
 class MissingFeed(NamedTuple):
     """A feed that this run does not have; the store keeps it for a later run."""
 
@@ -51,7 +54,7 @@ class StoredFeeds:
     user, who may change them in any way. The same holds for the files of a feed that is
     ``done``: it was complete when the crawl had finished, and the run that has found
     new work did without it. With ``accept``, all other files are accepted as they are
-    now, too, and missing feeds are left out.
+    now, too, and missing feeds are left out. ``anew`` tells the user how to begin anew.
     """
 
     def __init__(
@@ -62,7 +65,9 @@ class StoredFeeds:
         *,
         resumed: bool,
         accept: bool,
+        anew: str = ANOTHER_JOB,
     ) -> None:
+        self._anew = anew
         self.spool = spool_of(store)
         """The directory of the spool."""
         self.deliveries: list[dict[str, Any]] = record.get("deliveries", [])
@@ -93,7 +98,7 @@ class StoredFeeds:
                 piece = self._pieces[number]
                 change = self._owes(number) and change_of(record, piece)
                 if change:
-                    refuse(record, piece, change)
+                    refuse(record, piece, change, self._anew)
 
     def check_feeds(self, feeds: Mapping[str, dict[str, Any]]) -> None:
         """Refuse to go on with feeds that differ from those of the last run.
@@ -114,8 +119,7 @@ class StoredFeeds:
                 has = ", ".join(f"{option} = {now.get(option)!r}" for option in changed)
                 raise FeedChangedError(
                     f"FEEDS: {record['uri']} was begun with {was}, now it has {has}:"
-                    " set it back, name another file, or give the new crawl another"
-                    " JOBDIR"
+                    f" set it back, name another file, or {self._anew}"
                 )
         uris = [
             record["uri"]
@@ -128,7 +132,7 @@ class StoredFeeds:
                 " lacks: the items still to come would be missing there. Give it again"
                 f" (the same arguments of the spider, -o {' -o '.join(uris)}, or"
                 ' FEEDS); or set BLOOMDUPE_FEED_CHANGED = "accept" to go on without'
-                " it; or give the new crawl another JOBDIR"
+                f" it; or {self._anew}"
             )
 
     def finish(self) -> None:
@@ -221,7 +225,7 @@ class StoredFeeds:
         raise FeedChangedError(
             f"FEEDS: {record['uri']} was begun with another exporter or storage, see"
             " FEED_EXPORTERS and FEED_STORAGES: set it back, name another file, or"
-            " give the new crawl another JOBDIR"
+            f" {self._anew}"
         )
 
     def spooled(self, name: str) -> str | None:
@@ -346,15 +350,14 @@ def _change_of(record: dict[str, Any], piece: bytes) -> str | None:
     return None if _is_begun(found, end, piece) else "was appended to"
 
 
-def refuse(record: dict[str, Any], piece: bytes, change: str) -> NoReturn:
+def refuse(record: dict[str, Any], piece: bytes, change: str, anew: str) -> NoReturn:
     """Raise :class:`FeedChangedError` for a file that has changed since a run."""
     left = record["base"] + (len(piece) or len(record.get("end", "")) // 2)
     raise FeedChangedError(
         f"the feed {record['path']} {change} since the last run, which left"
         f" {left:,} bytes in it. Put it back as it was; or set"
         ' BLOOMDUPE_FEED_CHANGED = "accept" to go on at its end as it is now (what'
-        " has gone from it is not scraped again); or give the new crawl another"
-        " JOBDIR"
+        f" has gone from it is not scraped again); or {anew}"
     )
 
 

@@ -46,3 +46,12 @@ def fits(uri: str, template: str) -> bool:
     literal = _PARAMETER.sub("\0", template).replace("%%", "%")
     pattern = ".*".join(map(re.escape, literal.split("\0")))
     return re.fullmatch(pattern, uri.replace("%%", "%"), re.DOTALL) is not None
+
+
+def parts_with_changes(template: str) -> int:
+    """Count the last parts of a URI, from the first on that changes; at least 1."""
+    parts = template.split("/")
+    for number, part in enumerate(parts):
+        if any(found["name"] in _CHANGING for found in _PARAMETER.finditer(part)):
+            return len(parts) - number
+    return 1

@@ -10,6 +10,7 @@ from bloomdupe.filter.exact import ExactKeys
 from bloomdupe.filter.layer import Layer, LayerState
 from bloomdupe.filter.mapped_layer import MappedLayer
 from bloomdupe.store.participant import Part
+from bloomdupe.store.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -280,8 +281,13 @@ class Contents:
         # newer than the pages that are written by then.
         self.checkpoint()
         goals = [(layer, layer.swept + len(layer.pages)) for layer in self.layers]
-        while any(layer.swept < goal for layer, goal in goals):
+        left = sum(goal - layer.swept for layer, goal in goals)
+        progress = Progress(f"Folding the journal of {self.store.path}", left, "pages")
+        while left:
             self.store.commit(self.prepare(everything=True))
+            before = left
+            left = sum(max(0, goal - layer.swept) for layer, goal in goals)
+            progress.passed(before - left)
 
     def clear(self) -> None:
         """Forget all keys, here and in the store."""

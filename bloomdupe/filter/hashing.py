@@ -108,7 +108,7 @@ def tail_of_positions(
 
 
 def chain(first: bytes, hashes: int) -> bytes:
-    """Return the digests, one after another, whose fields are the k positions.
+    """Return digests, one after another; their fields are the k positions.
 
     They are whole digests: fields past the k-th belong to positions that a layer with
     more hashes would have.

@@ -101,7 +101,14 @@ def expected_loss(contents: Contents) -> float:
 
 def estimated_keys(contents: Contents) -> float:
     """Return the number of keys estimated from the bits that are set."""
-    return sum(layer.geometry.keys_for_fill(layer.fill()) for layer in contents.layers)
+    return _keys_for(contents, [layer.fill() for layer in contents.layers])
+
+
+def _keys_for(contents: Contents, fills: list[float]) -> float:
+    return sum(
+        layer.geometry.keys_for_fill(fill)
+        for layer, fill in zip(contents.layers, fills, strict=True)
+    )
 
 
 def memory_bytes(contents: Contents) -> int:
@@ -114,6 +121,7 @@ def info_of(contents: Contents, growth: str) -> FilterInfo:
     parameters, store = contents.parameters, contents.store
     trials, hits = contents.trials, contents.false_positives
     low, high = wilson_interval(hits, trials) if trials else (None, None)
+    fills = [layer.fill() for layer in contents.layers]
     return FilterInfo(
         path=None if store is None else str(store.path),
         capacity=parameters.capacity,
@@ -121,7 +129,7 @@ def info_of(contents: Contents, growth: str) -> FilterInfo:
         growth=growth,
         confirm=parameters.confirm,
         keys=len(contents),
-        estimated_keys=estimated_keys(contents),
+        estimated_keys=_keys_for(contents, fills),
         current_fpp=current_fpp(contents),
         expected_loss=expected_loss(contents),
         trials=trials,
@@ -141,11 +149,9 @@ def info_of(contents: Contents, growth: str) -> FilterInfo:
                 hashes=shape.hashes,
                 pages=shape.pages,
                 bits_per_key=shape.bits_per_key,
-                fill=layer.fill(),
+                fill=fill,
             )
-            for layer, (shape, keys) in zip(
-                contents.layers, contents.counts, strict=True
-            )
+            for fill, (shape, keys) in zip(fills, contents.counts, strict=True)
         ],
     )
 

@@ -26,6 +26,7 @@ from bloomdupe.store.format import (
     page_value,
 )
 from bloomdupe.store.participant import Part
+from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -227,7 +228,9 @@ class Layer:
         How many keys both have in common is unknown: their number is estimated
         from the bits, within what is possible.
         """
-        for number, theirs in enumerate(other.all_pages()):
+        task = f"Joining layer {other.number} of a filter"
+        pages = told(other.all_pages(), task, len(other.pages), "pages")
+        for number, theirs in enumerate(pages):
             mine = self.page(number)
             mine |= theirs
         self.keys = self.united_keys(self.keys, other_keys)

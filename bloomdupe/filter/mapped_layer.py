@@ -51,7 +51,7 @@ NEW = _NewPage(bytes(POSITIONS // 8), endian="little")
 
 
 class MappedLayer(Layer):
-    """A layer whose questions are answered from LMDB's map of the data file.
+    """A layer that answers questions from LMDB's map of the data file.
 
     The operating system keeps in its page cache as many of the pages as fit, and
     takes their memory back when a program needs it. In the process are only the *news*

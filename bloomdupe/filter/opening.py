@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["held_against", "is_url", "open_or_create"]
 
-URL = re.compile(r"(?:rediss?|unix)://")
+URL = re.compile(r"(?:rediss?|redis\+sentinel|unix)://")
 
 
 def is_url(path: str | PathLike[str]) -> TypeGuard[str]:

@@ -7,7 +7,7 @@ Pure arithmetic, no I/O. The symbols are those of the literature: *n* keys
 The classic filter (B. H. Bloom, CACM 13(7), 1970; Broder and Mitzenmacher,
 "Network applications of Bloom filters", 2004) needs ``m = -n ln p / (ln 2)**2``
 bits and ``k = m/n ln 2 = -log2 p`` hashes. Ours is *blocked* (Putze, Sanders and
-Singler, 2007): a key picks one page, and all its k bits lie in that page. Pages
+Singler, 2007): a key picks one page, and all its k bits are in that page. Pages
 do not get exactly n/pages keys each but a binomially distributed number, which
 raises the false-positive rate a little; :func:`false_positive_rate` accounts for
 it, and :func:`geometry` adds pages until the promised p holds.
@@ -279,7 +279,7 @@ def layer_geometry(capacity: int, fpp: float, number: int) -> Geometry:
     costs 1.4 bits a key in every filter, also in those that never grow).
 
     k never falls from a layer to the next, so the positions of a key in an older
-    layer are the first ones of those in the newest: they are worked out once.
+    layer are the first of those in the newest: they are calculated once.
     """
     first = choose_hashes(fpp * FIRST_SHARE)
     if number == 0:
@@ -292,7 +292,7 @@ def layer_geometry(capacity: int, fpp: float, number: int) -> Geometry:
 
 
 def affordable_fpp(capacity: int, bits: float) -> float | None:
-    """Return the least fpp whose first layer takes at most ``bits`` per key.
+    """Return the least fpp with a first layer of at most ``bits`` per key.
 
     None if even :data:`MAX_FPP` takes more.
     """

@@ -35,7 +35,12 @@ DIGEST_MODULUS = 1 << 64
 
 MAX_FRESH = 3 << 20
 """Bytes of unwritten requests after which a checkpoint is due at once: some 2,400
-requests of usual size, written in 15 ms. See :attr:`Entry.size`."""
+requests of usual size in a slot, or 1,000 in as many slots. A checkpoint stops the
+crawl, and takes some 20 ms then. See :attr:`Entry.size`."""
+
+SLOT_BYTES = 2_000
+"""Bytes that a slot with new requests counts for besides them: its requests and its
+number of requests are in pages that other slots of the checkpoint seldom share."""
 
 MAX_LOADED = 6 << 20
 """Bytes of requests kept in memory, over all slots, when a checkpoint has written
@@ -123,6 +128,7 @@ class Frontier:
         # Since the last checkpoint:
         self._fresh: dict[Entry, None] = {}
         self._fresh_bytes = 0
+        self._fresh_slots: dict[SlotQueue, int] = {}
         self._settled: dict[Entry, None] = {}
         self._prepared: _Prepared | None = None
         self._later: Later | None = None
@@ -225,6 +231,7 @@ class Frontier:
         if self._store is not None and entry.payload is not None:
             self._fresh[entry] = None
             self._fresh_bytes += entry.size
+            self._fresh_slots[queue] = self._fresh_slots.get(queue, 0) + 1
 
     @property
     def waiting(self) -> int:
@@ -233,7 +240,7 @@ class Frontier:
 
     @property
     def next_due(self) -> float:
-        """Unix time at which the next of these is due; infinite if there are none."""
+        """Unix time at which the next of these is due; infinite without any."""
         return math.inf if self._later is None else self._later.next_due
 
     def _move_due(self, later: Later) -> None:
@@ -279,6 +286,7 @@ class Frontier:
         if queue is None:
             return None
         if not queue.heap:
+            assert self._store is not None  # noqa: S101 - or all are in memory
             self._loaded += queue.refill(self._store)
             self._crowded[queue] = None
         entry = queue.pop()
@@ -347,8 +355,7 @@ class Frontier:
 
     def settle(self, entry: Entry) -> None:
         """Remove a leased request that is done; its children have been pushed."""
-        if entry.active:
-            self.release(entry)
+        self.release(entry)
         self.leased -= 1
         if entry.stored:
             self._settled[entry] = None
@@ -365,6 +372,12 @@ class Frontier:
             return False
         del self._fresh[entry]
         self._fresh_bytes -= entry.size
+        queue = entry.queue
+        left = self._fresh_slots[queue] - 1
+        if left:
+            self._fresh_slots[queue] = left
+        else:
+            del self._fresh_slots[queue]
         return True
 
     def seconds_until_ready(self) -> float | None:
@@ -402,7 +415,7 @@ class Frontier:
     @property
     def due(self) -> bool:
         """Whether a checkpoint should not wait."""
-        fresh = self._fresh_bytes
+        fresh = self._fresh_bytes + SLOT_BYTES * len(self._fresh_slots)
         if self._later is not None:
             fresh += self._later.fresh_bytes
         return fresh >= MAX_FRESH or self.seen.due
@@ -413,7 +426,7 @@ class Frontier:
         return self._store
 
     def checkpoint(self, *others: Part) -> None:
-        """Make everything durable in one transaction, ``others`` with it.
+        """Make everything durable in one transaction, together with more parts.
 
         If it fails, the last checkpoint stands, and the next one tries again.
         """
@@ -433,10 +446,7 @@ class Frontier:
         """
         self._give_up()
         marks = self.seen.prepare()
-        growth: dict[SlotQueue, int] = {}
-        for entry in self._fresh:
-            queue = entry.queue
-            growth[queue] = growth.get(queue, 0) + 1
+        growth = self._fresh_slots.copy()
         many: dict[SlotQueue, list[tuple[bytes, bytes]]] = {
             queue: [] for queue, number in growth.items() if number > MANY
         }
@@ -500,8 +510,7 @@ class Frontier:
         try:
             prepared.marks.done()
         finally:
-            if self._prepared is prepared:
-                self._written(prepared)
+            self._written(prepared)
 
     def _give_up(self) -> None:
         """Forget a part that was prepared and never committed."""
@@ -519,14 +528,11 @@ class Frontier:
         Takes time in proportion to the size of the checkpoint.
         """
         self._prepared = None
-        fresh = self._fresh
         for entry, checksum in prepared.written.items():
             entry.stored = True
             entry.checksum = checksum
-            if entry in fresh:
-                del fresh[entry]
-                self._fresh_bytes -= entry.size
-            else:  # settled since: the next checkpoint deletes it
+            if not self._no_more_fresh(entry):
+                # settled since: the next checkpoint deletes it
                 self._settled[entry] = None
         for entry in prepared.settled:
             del self._settled[entry]
@@ -549,11 +555,10 @@ class Frontier:
             if queue.beyond or queue.loaded > MAX_HEAD:
                 self._loaded -= queue.relieve(MAX_HEAD)
         if self._loaded > MAX_LOADED:
-            for queue in list(self._crowded):
+            while self._crowded and self._loaded > MAX_LOADED // 2:
+                queue = next(iter(self._crowded))
                 del self._crowded[queue]
                 self._loaded -= queue.relieve(0)
-                if self._loaded <= MAX_LOADED // 2:
-                    break
 
 
 class _Prepared(NamedTuple):

@@ -79,8 +79,7 @@ class Later:
     written yet, and those that cannot be stored. So a million of them cost no more than
     a few thousand. A request that is due *moves* into the queue of its slot: in memory
     at once, and in the store with the next checkpoint, which deletes it here and stores
-    it there, unless it is done by then. So after a crash it is in exactly one of the
-    two databases.
+    it there, unless it is done by then. So after a crash it is in exactly one database.
     """
 
     def __init__(self, store: Store | None, record: dict[str, int] | None) -> None:

@@ -3,7 +3,7 @@
 A rank takes 7 bytes, 9 to 16 with a priority far from 0:
 
 ===== =========================== ==================================================
-bytes what                        value
+bytes meaning                     value
 ===== =========================== ==================================================
 1     head, priority -56 to 55    16 + 2 * (55 - priority) + start
 1     head, above: n bytes follow 16 - n

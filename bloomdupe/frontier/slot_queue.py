@@ -177,14 +177,14 @@ class SlotQueue:
             if not self.out:
                 self.out = None
 
-    def refill(self, store: Store | None) -> int:
+    def refill(self, store: Store) -> int:
         """Read the next requests when none is in memory; return their bytes.
 
         Raises :class:`~bloomdupe.errors.StoreDamagedError` if they are missing.
         """
         heap = []
         bound = AFTER_ALL
-        if store is not None and self.bound < AFTER_ALL:
+        if self.bound < AFTER_ALL:
             here = self.out or set()
             if self.beyond:
                 # A commit in progress may have written them by now.
@@ -205,7 +205,9 @@ class SlotQueue:
             beyond, self.beyond = self.beyond or (), None
             self._sort_in(beyond)
         if not self.heap:
-            raise self._missing(store)
+            raise store.damaged(
+                f"{self.pending:,} pending requests of slot {self.name!r} are missing"
+            )
         self.loaded = sum(entry.size for _, entry in self.heap)
         return self.loaded
 
@@ -218,10 +220,6 @@ class SlotQueue:
         heapify(heap)
         self.heap = heap or None
         self.beyond = beyond or None
-
-    def _missing(self, store: Store | None) -> Exception:
-        what = f"{self.pending:,} pending requests of slot {self.name!r} are missing"
-        return RuntimeError(what) if store is None else store.damaged(what)
 
     # After a checkpoint, when everything that can be written is in the store
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydispatch.dispatcher import (  # type: ignore[import-untyped]
@@ -22,7 +23,14 @@ from scrapy.core import downloader as downloader_module
 from bloomdupe.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+    from collections.abc import (
+        AsyncIterator,
+        Callable,
+        Generator,
+        Iterable,
+        Iterator,
+        Mapping,
+    )
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -59,6 +67,8 @@ class EngineAccess:
         self._downloader = engine.downloader
         self._slots = self._downloader.slots
         self._slot_settings = self._downloader.per_slot_settings
+        self._shared: dict[str, type] = {}
+        self._share_of: Callable[[str], float] = lambda _: 1.0
         # The clock of Slot.lastseen.
         self._clock: Callable[[], float] = (
             time.monotonic if hasattr(downloader_module, "monotonic") else time.time
@@ -81,14 +91,14 @@ class EngineAccess:
         those that have not reached it yet.
         """
         slot = self._slots.get(name)
+        share = self._fit(name, slot) if name in self._shared else 1.0
         if slot is None:
-            given = self._slot_settings.get(name, {})
-            concurrency = given.get("concurrency", self._concurrency)
-            delay = given.get("delay", self._delay)
+            concurrency = self._concurrency_of(name, share)
+            delay = self.delay_of(name) / share
             transferring = 0
         else:
             concurrency = slot.concurrency
-            delay = slot.delay
+            delay = slot.delay / share
             transferring = len(slot.transferring)
             if len(slot.active) > in_progress and len(slot.active) >= concurrency > 0:
                 return GLANCE  # inline requests, robots.txt: their end is not reported
@@ -154,10 +164,36 @@ class EngineAccess:
         settings = _WithDelays(self._slot_settings, delay_of)
         self._slot_settings = self._downloader.per_slot_settings = settings
 
-    @property
-    def _concurrency(self) -> int:
+    # Slots that several processes share
+
+    def share_slots(
+        self, slots: Iterable[str], share_of: Callable[[str], float]
+    ) -> None:
+        """Let this process use only its share of slots, from 0 to 1.
+
+        A slot keeps its delay, which AutoThrottle may change. The time between two
+        requests is that delay divided by the share, also for requests that do not come
+        from the scheduler.
+        """
+        kind = downloader_module.Slot
+        if not hasattr(kind, "download_delay"):
+            raise _missing("downloader.Slot.download_delay")
+        self._share_of = share_of
+        self._shared = {slot: _shared(kind, partial(share_of, slot)) for slot in slots}
+
+    def _fit(self, name: str, slot: Any) -> float:  # noqa: ANN401 - of several versions
+        """Return the share of a slot; fit the slot to it."""
+        share = self._share_of(name)
+        if slot is not None:
+            slot.__class__ = self._shared[name]
+            slot.concurrency = self._concurrency_of(name, share)
+        return share
+
+    def _concurrency_of(self, name: str, share: float) -> int:
         downloader = self._downloader
-        return downloader.ip_concurrency or downloader.domain_concurrency  # type: ignore[no-any-return]
+        every = downloader.ip_concurrency or downloader.domain_concurrency
+        given = self._slot_settings.get(name, {}).get("concurrency", every)
+        return max(1, int(given * share)) if given > 0 else given
 
     @property
     def _delay(self) -> float:
@@ -191,18 +227,32 @@ class _WithDelays(dict[str, dict[str, Any]]):
         return given if delay is None else {**(given or {}), "delay": delay}
 
 
+def _shared(kind: type[Any], share: Callable[[], float]) -> type[Any]:
+    """Return the class of a slot whose delays are divided by a share."""
+
+    def download_delay(slot: object) -> float:
+        return float(kind.download_delay(slot)) / share()
+
+    # With the same layout, so that a slot can change its class.
+    return type("Slot", (kind,), {"__slots__": (), "download_delay": download_delay})
+
+
 def check_engine(crawler: Crawler) -> None:
     """Check that Scrapy has every private name that this package reads or replaces.
 
     Raises :class:`~bloomdupe.errors.EngineError`, which tells the missing name.
     """
     for path in missing_names(crawler):
-        raise EngineError(
-            f"Scrapy {__version__} has no engine.{path} as Scrapy 2.13 to 2.19 have:"
-            " bloomdupe.FrontierScheduler cannot tell what is done. Set SCHEDULER ="
-            ' "scrapy.core.scheduler.Scheduler", or use a version of bloomdupe made'
-            " for this Scrapy"
-        )
+        raise _missing(f"engine.{path}")
+
+
+def _missing(path: str) -> EngineError:
+    return EngineError(
+        f"Scrapy {__version__} has no {path} as Scrapy 2.13 to 2.19 have:"
+        " bloomdupe.FrontierScheduler cannot tell what is done. Set SCHEDULER ="
+        ' "scrapy.core.scheduler.Scheduler", or use a version of bloomdupe made'
+        " for this Scrapy"
+    )
 
 
 def missing_names(crawler: Crawler) -> Iterator[str]:
@@ -284,7 +334,7 @@ def mark_failed(crawler: Crawler, ended: object = signals.engine_stopped) -> Non
 def opening(crawler: Crawler | None) -> Generator[None, None, None]:
     """Let the process end with status 1 if the crawl cannot be opened.
 
-    Before Scrapy 2.19, a crawler that has its spider counts as one that has started.
+    Before Scrapy 2.19, a crawler that has its spider counts as started.
     The engine closes the spider then, although it has never started itself.
     """
     try:

@@ -233,10 +233,16 @@ class Job(ABC):
         """
         raise self._lacks("requests to add to")
 
-    def stop(self, say: Callable[[str], None], watched: Watched) -> int:  # noqa: ARG002
-        """Ask the running crawl to end; return how many processes will end.
+    def stop(
+        self,
+        say: Callable[[str], None],  # noqa: ARG002
+        watched: Watched,  # noqa: ARG002
+        *,
+        wait: bool,  # noqa: ARG002
+    ) -> int:
+        """Ask the running crawl to end, and ``wait`` until it has ended, or not.
 
-        ``say`` is called with news for the user. Raises
-        :class:`~bloomdupe.errors.StoreError` if no crawl runs.
+        Returns the number of its processes. ``say`` is called with news for the user.
+        If no crawl runs, :class:`~bloomdupe.errors.StoreError` is raised.
         """
         raise self._lacks("crawl to stop")

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bloomdupe.jobs.state import FINISHED
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bloomdupe.crawl.later.rests import Rest
+    from bloomdupe.crawl.totals import Totals
     from bloomdupe.filter.info import FilterInfo
     from bloomdupe.jobs.state import State
     from bloomdupe.redis.frontier_reader import PartitionState
@@ -48,15 +51,10 @@ class RunFigures:
     """Time when the store was last written."""
     transaction: int
     """Number of the LMDB transaction that wrote it."""
-    later: int
-    """Pending requests that are scheduled for later."""
-    items: int
     runs: int
     seconds: float
     """Seconds of all runs together."""
     outputs: list[Output]
-    blocked: list[dict[str, Any]]
-    """See :class:`bloomdupe.crawl.state.blocked.Blocked`."""
     paused: list[str]
     """Slots that the user has paused."""
 
@@ -87,6 +85,11 @@ class WorkerFigures:
     def leased(self) -> int:
         """Requests in progress."""
         return sum(one.leased for one in self.partitions)
+
+    @property
+    def done(self) -> int:
+        """Requests that are done, with a page or without."""
+        return sum(one.done for one in self.partitions)
 
     @property
     def unowned(self) -> int:
@@ -128,10 +131,12 @@ class Overview:
     state: State
     pending: int
     """Pending requests; on disk, those in progress included."""
+    later: int
+    """Those of them that are scheduled for later."""
     taken_in: int
     """Requests ever added."""
-    pages: int
-    """Requests that are done; on disk, responses to them."""
+    totals: Totals
+    """Counts of the requests that are done, over all runs or workers."""
     slots: dict[str, int]
     """Slots with pending requests, and their numbers of requests; on Redis, also slots
     that rest while a worker has all their requests.
@@ -142,8 +147,15 @@ class Overview:
     """Seconds between two requests, of the largest slots that have a delay."""
     failed: dict[str, int]
     """Failed requests that were not retried since, by cause, the largest first."""
+    blocked: list[dict[str, Any]]
+    """Rules of the user; see :class:`bloomdupe.crawl.state.blocked.Blocked`."""
     runs: RunFigures | None = None
     workers: WorkerFigures | None = None
+
+    @property
+    def pages(self) -> int:
+        """Responses to requests that are done."""
+        return self.totals.pages
 
     @property
     def at_rest(self) -> set[str]:
@@ -186,19 +198,23 @@ class Overview:
         common = {
             **self.state.as_dict(),
             "pending": self.pending,
+            "later": self.later,
             "taken_in": self.taken_in,
+            "pages": self.pages,
+            "items": self.totals.items,
             "slots": len(self.slots),
             "largest": dict(self.largest()),
             "resting": {slot: rest._asdict() for slot, rest in self.resting.items()},
             "delays": self.delays,
             "failed": self.failed,
+            "blocked": self.blocked,
         }
         if self.runs is not None:
-            return common | {"pages": self.pages} | asdict(self.runs)
+            return common | asdict(self.runs)
         workers = self.workers
         assert workers is not None  # noqa: S101 - or it has runs
         return common | {
-            "done": self.pages,
+            "done": workers.done,
             "partitions": len(workers.partitions),
             "leased": workers.leased,
             "set_aside": workers.aside,
@@ -221,8 +237,8 @@ class PartitionedFilter:
     """Given: expected requests (n)."""
     fpp: float
     """Given: false-positive probability (p)."""
-    partition_by: str
-    """The partition key of a request: its ``slot`` or its ``url``."""
+    slot_parts: Mapping[str, int]
+    """The number of parts of each slot that has several."""
     keys: int
     """Requests that were new when offered, as the filters have counted them."""
     current_fpp: float

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
+from scrapy.statscollectors import StatsCollector
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.project import get_project_settings
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
+from bloomdupe.crawl.requests.callbacks import may_be_callback
 from bloomdupe.crawl.requests.layout import PICKLE
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.requests.summary import check_payload, summary_of
@@ -68,7 +69,7 @@ class Project:
         self._fingerprint = fingerprint_function(self._fingerprinter)
         self.is_plain = is_plain(self._fingerprinter)
         # Whether nothing but URL, method and body makes a fingerprint.
-        given = JobSettings.read(self.settings)
+        self.given = given = JobSettings.read(self.settings)
         self._exact_urls = (
             given.exact_urls if exact_urls is None else _compiled(exact_urls)
         )
@@ -123,6 +124,18 @@ class Project:
             self._crawler.spider = self._class.from_crawler(self._crawler)
         return self._crawler
 
+    def crawler_for(self, feeds: dict[str, dict[str, Any]]) -> Crawler:
+        """Return a crawler with other ``FEEDS``, whose spider has only its name.
+
+        No code of the spider's own runs. Nothing can be crawled with it.
+        """
+        crawler = self._crawler
+        crawler.settings.set("FEEDS", feeds, "cmdline")
+        crawler.settings.set("FEED_URI", None, "cmdline")
+        crawler.spider = Spider.from_crawler(crawler, self.spider)
+        crawler.stats = StatsCollector(crawler)
+        return crawler
+
     @staticmethod
     def slot_of(request: Request) -> str:
         """Return the slot of a request, as Scrapy's downloader assigns it."""
@@ -171,14 +184,13 @@ class Project:
         return getattr(self._class, name, None)
 
     def check_method(self, use: str, name: str) -> None:
-        """Refuse a method that the spider does not have, as far as it is known.
+        """Refuse a method that cannot be a callback of the spider, if it is known.
 
         ``use`` names the option or the field.
         """
-        found = inspect.getattr_static(self._class, name, None)
-        if self.known and not callable(found):
+        if self.known and not may_be_callback(self._class, name):
             raise SettingError(
-                f"{use} {name!r}: spider {self.spider!r} has no such method"
+                f"{use} {name!r}: spider {self.spider!r} has no such callback"
             )
 
     def check_spider(self) -> None:

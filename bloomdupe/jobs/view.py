@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.crawl.progress.history import Point, Ran
-    from bloomdupe.crawl.totals import Totals
     from bloomdupe.jobs.overview import Overview
 
 MINUTE = 60.0
@@ -88,14 +87,6 @@ class FailedRequests:
 
 
 @dataclass(frozen=True)
-class JobHistory:
-    """The counts and runs that a store keeps."""
-
-    totals: Totals
-    runs: list[Ran]
-
-
-@dataclass(frozen=True)
 class View:
     """A job, and its recent points."""
 
@@ -108,12 +99,12 @@ class View:
     """Unix time of the checkpoint, or of reading."""
     job: Overview
     points: list[Point]
-    """Points of the history; of a crawl on Redis, since the reader began, with times
-    of a monotonic clock.
+    """Points of the history; while workers have a crawl on Redis, also those of the
+    reader.
     """
     failed: FailedRequests
-    history: JobHistory | None
-    """None: the engine keeps no history."""
+    runs: list[Ran]
+    """The runs of the job, the latest last."""
     paces: dict[str, float]
     """Pages a second over the last minute, for each worker seen in two reads."""
     trouble: str | None = None
@@ -150,9 +141,9 @@ class View:
                     time=moment,
                     seconds=last.seconds + moment - last.time,
                     pages=job.pages,
-                    pending=job.pending - job.runs.later,
+                    pending=job.pending - job.later,
                     leased=0,
-                    later=job.runs.later,
+                    later=job.later,
                     resting=len(job.at_rest),
                     slowest=max(0.0, last.slowest - (moment - last.time)),
                 )
@@ -197,21 +188,18 @@ class View:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""
-        rate, history, workers = self.rate, self.history, self.job.workers
+        rate, workers = self.rate, self.job.workers
         found: dict[str, Any] = {
             "job": self.job.as_dict(),
             "seconds_to_go": self.to_go,
             "slots": dict(self.job.largest(MOST_SLOTS)),
             "failed": dict(self.failed.reasons.most_common()),
             "failures_left": self.failed.left,
+            "totals": self.job.totals.record,
+            "last_point": None if self.last is None else self.last._asdict(),
+            "pages_per_minute": rate,
+            "runs": [ran._asdict() for ran in self.runs],
         }
-        if history is not None:
-            found |= {
-                "totals": history.totals.record,
-                "last_point": None if self.last is None else self.last._asdict(),
-                "pages_per_minute": rate,
-                "runs": [ran._asdict() for ran in history.runs],
-            }
         if workers is not None:
             found |= {
                 "path": self.place,

@@ -112,7 +112,7 @@ def follow(
 
 
 def _look_at(response: TextResponse) -> _Page:
-    """Return what the links of a response have in common, and remember it."""
+    """Return the common base of the links of a response, and remember it."""
     global _page  # noqa: PLW0603 - the callback of one page after the other
     parts, encoding = None, ""
     if type(response) in _TYPES:

@@ -3,7 +3,7 @@
 The duplicate filter of scrapy-redis has a function of its own, and Scrapy's gives other
 bytes. A hash does not show its input, so the fingerprints cannot be converted. A crawl
 that moves therefore keeps the fingerprints with which it has begun: set
-``REQUEST_FINGERPRINTER_CLASS`` to one of these classes for as long as the job exists.
+``REQUEST_FINGERPRINTER_CLASS`` to a class below for as long as the job exists.
 
 ===================================== ==============================================
 class                                 SHA-1 of

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from bloomdupe.crawl.progress.history import Point, Ran
+    from bloomdupe.crawl.progress.history import Point
     from bloomdupe.crawl.totals import Totals
     from bloomdupe.jobs.overview import WorkerFigures
     from bloomdupe.jobs.view import View
@@ -41,10 +41,10 @@ MOST_PARTITIONS = 256
 
 def charts(view: View, info: Mapping[str, Any]) -> Iterator[Chart]:
     """Yield all charts of a job; ``info`` is printed by ``bloomdupe info --json``."""
-    if view.history is not None:
-        if len(view.present) > 1:
-            yield from _Lines(view, view.history.runs).charts()
-        yield from _counts(view.history.totals)
+    if len(view.present) > 1:
+        yield from _Lines(view).charts()
+    yield from _counts(view.job.totals)
+    if view.job.runs is not None:
         yield _filter(info["layers"])
     if view.job.workers is not None:
         yield from _of_workers(view.job.workers)
@@ -74,7 +74,9 @@ def _of_workers(workers: WorkerFigures) -> Iterator[Chart]:
 class _Lines:
     """Charts over the time that the crawl was running."""
 
-    def __init__(self, view: View, runs: Sequence[Ran]) -> None:
+    def __init__(self, view: View) -> None:
+        runs = view.runs
+        self._of_process = view.job.runs is not None
         self._points = view.present
         self._ticks = ticks(self._points)
         self._step = max(1, len(self._points) // PARTS)
@@ -129,6 +131,12 @@ class _Lines:
             ("duplicates", SECOND, "duplicates skipped"),
             ("seen", FIRST, "new"),
         )
+        if not self._of_process:
+            memory = ("memory", FIRST, "")
+            yield self._plotted(
+                "Memory", "Bytes of all data in Redis.", memory, unit="B"
+            )
+            return
         with self._axes() as (axes, chart):
             axes.vlines(*self._highest(), color=FIRST)
             axes.yaxis.set_major_locator(MaxNLocator(5))
@@ -167,7 +175,8 @@ class _Lines:
         if self._begun:
             yield "dotted lines: a run began"
         if self._killed:
-            yield "dashed lines: the process was killed"
+            who = "process was" if self._of_process else "workers were"
+            yield f"dashed lines: the {who} killed"
 
     @contextmanager
     def _axes(self) -> Iterator[tuple[Axes, Maker]]:

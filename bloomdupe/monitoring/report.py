@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.view import View
 
 FIGURES: tuple[tuple[str, str], ...] = (
-    ("job.done", "requests done"),
     ("job.pages", "pages done"),
+    ("job.done", "requests done, with a page or without"),
     ("job.items", "items"),
     ("job.pending", "pending requests"),
     ("job.later", "of these, scheduled for later"),
@@ -51,10 +51,6 @@ COLOURS = {
     states.STOPPED: "warn",
     states.HALF_IMPORTED: "warn",
 }
-NO_HISTORY = (
-    "Workers share this crawl on Redis, which keeps no history of it: there are no"
-    " charts over time, no runs, status codes and depths."
-)
 
 
 class Tile(NamedTuple):
@@ -104,9 +100,7 @@ def _tile(tile: Tile) -> str:
 
 def _missing(view: View) -> Iterator[str]:
     """Give the reason if there are no charts over time."""
-    if view.history is None:
-        yield f'<p class="note">{NO_HISTORY}</p>'
-    elif not view.points and view.job.state.name != states.NOT_BEGUN:
+    if not view.points and view.job.state.name != states.NOT_BEGUN:
         yield (
             '<p class="note">There are no charts over time: the job was made by an'
             " earlier version, and has not run since.</p>"
@@ -114,7 +108,7 @@ def _missing(view: View) -> Iterator[str]:
 
 
 def _counts(view: View) -> Iterator[Tile]:
-    job, history = view.job, view.history
+    job = view.job
     yield Tile("pages", f"{job.pages:,}")
     yield from _pace(view)
     yield Tile("pending", f"{job.pending:,}")
@@ -127,14 +121,14 @@ def _counts(view: View) -> Iterator[Tile]:
         yield Tile("in progress", f"{job.workers.leased:,}")
         yield Tile("workers", f"{len(job.workers.alive):,}")
         yield Tile("partitions", f"{len(job.workers.partitions):,}")
-    if job.runs is not None and history is not None:
-        yield Tile("items", f"{job.runs.items:,}")
-        yield Tile("duplicates skipped", f"{history.totals.duplicates:,}")
-        yield Tile("downloaded", size(history.totals.bytes))
-        yield Tile("ran for", duration(view.seconds))
-        ends = [how for _, how in tables.ended(history.runs, job)]
-        yield Tile("runs", f"{job.runs.runs:,}")
-        yield Tile("kills", f"{ends.count(states.KILLED):,}")
+    yield Tile("items", f"{job.totals.items:,}")
+    yield Tile("duplicates skipped", f"{job.totals.duplicates:,}")
+    yield Tile("downloaded", size(job.totals.bytes))
+    yield Tile("ran for", duration(view.seconds))
+    ends = [how for _, how in tables.ended(view.runs, job)]
+    runs = view.runs[-1].number if view.runs else 0
+    yield Tile("runs", f"{runs if job.runs is None else job.runs.runs:,}")
+    yield Tile("kills", f"{ends.count(states.KILLED):,}")
 
 
 def _pace(view: View) -> Iterator[Tile]:
@@ -152,7 +146,7 @@ def _of_filter(view: View, info: Mapping[str, Any]) -> Iterator[Tile]:
     last = view.last
     if last is not None:
         yield Tile("filter", f"{last.seen / view.capacity:.1%} full")
-        lost = info["expected_loss"] if view.history is None else last.loss
+        lost = info["expected_loss"] if view.job.runs is None else last.loss
         yield Tile("lost by it", pages_lost(lost).replace("no page lost", "none"))
 
 

@@ -68,8 +68,8 @@ def _reason(reason: str, status: int | None, exception: str) -> str:
 
 def hosts(view: View) -> Iterator[str]:
     """Yield the slots: pages and bytes, failures, pending requests, and rests."""
-    job, history = view.job, view.history
-    counted = {} if history is None else history.totals.by_slot
+    job, totals = view.job, view.job.totals
+    counted = totals.by_slot
     failed = view.failed.slots
     names = job.slots.keys() | counted.keys() | failed.keys()
     if not names:
@@ -84,23 +84,7 @@ def hosts(view: View) -> Iterator[str]:
             f'<p class="note">The {len(order):,} with the most pending requests, of'
             f" {len(names):,}.</p>"
         )
-    if history is None:
-        columns = (
-            Column("host", "host"), Column("pending", "number"),
-            Column("failed", "number bad"), Column("", "slow"),
-        )  # fmt: skip
-        rows = [
-            (
-                slot_name(one),
-                _count(job.slots.get(one, 0)),
-                _count(failed.get(one, 0)),
-                job.slowness(one),
-            )
-            for one in order
-        ]
-        yield from table(columns, rows)
-        return
-    rows_of_history = [
+    rows = [
         (
             slot_name(one),
             _count(job.slots.get(one, 0)),
@@ -111,18 +95,18 @@ def hosts(view: View) -> Iterator[str]:
         for one in order
     ]
     shown = [counted[one] for one in order if one in counted]
-    pages = history.totals.pages - sum(pages for pages, _ in shown)
+    pages = totals.pages - sum(pages for pages, _ in shown)
     if pages:
-        size_of_rest = history.totals.bytes - sum(size for _, size in shown)
+        size_of_rest = totals.bytes - sum(size for _, size in shown)
         rest = _pages_and_bytes(pages, size_of_rest)
-        rows_of_history.append((OTHERS, "", "", *rest, ""))
+        rows.append((OTHERS, "", "", *rest, ""))
     yield from table(
         (
             Column("host", "host"), Column("pending", "number"),
             Column("failed", "number bad"), Column("pages", "number"),
             Column("size", "number"), Column("", "slow"),
         ),
-        rows_of_history,
+        rows,
     )  # fmt: skip
 
 
@@ -145,7 +129,7 @@ def ended(runs: Sequence[Ran], job: Overview) -> Iterator[tuple[Ran, str]]:
 
 def runs(view: View) -> Iterator[str]:
     """Yield the runs of the job, the last runs if there are many."""
-    if view.history is None or not view.history.runs:
+    if not view.runs:
         return
     points = view.present
     last = {point.run: point for point in points}
@@ -154,7 +138,7 @@ def runs(view: View) -> Iterator[str]:
     done.update((a.run, b) for a, b in pairwise(points) if a.run != b.run)
     first = {point.run: point for point in reversed(points)}
     rows = []
-    for ran, how in list(ended(view.history.runs, view.job))[-MOST_RUNS:]:
+    for ran, how in list(ended(view.runs, view.job))[-MOST_RUNS:]:
         pages = end = ""
         if ran.number in last:
             pages = f"{done[ran.number].pages - first[ran.number].pages:,}"

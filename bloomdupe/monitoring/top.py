@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.progress.history import Point
     from bloomdupe.jobs.overview import Overview, WorkerFigures, WorkerShare
-    from bloomdupe.jobs.view import JobHistory, Reader, View
+    from bloomdupe.jobs.view import Reader, View
 
     Values: TypeAlias = list[tuple[str, str]]
     """Values with styles, most important first."""
@@ -209,13 +209,12 @@ def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
     forecast = view.job.state.name in shown
     yield "pages", _pages(view, forecast=forecast)
     points = view.present
-    if len(points) > (2 if view.history is None else 0):
+    if len(points) > (2 if view.job.runs is None else 0):
         yield "", [(history_bars(points, console, columns), "green")]
     yield "pending", _pending(view, forecast=forecast)
     if view.job.workers is not None:
         yield from _figures_of_workers(view.job, view.job.workers)
-    if view.history is not None:
-        yield _skipped(view, view.history)
+    yield _skipped(view.job)
     yield from _failed(view, columns)
     last = view.last
     if last is None:
@@ -224,12 +223,12 @@ def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
         return
     fill = last.seen / view.capacity
     filled = [(f"{fill:.1%} full", "yellow" if fill > 0.8 else "")]
-    if view.history is not None:
+    if view.job.runs is not None:
         filled.append((pages_lost(last.loss), ""))
     yield "filter", filled
     if view.job.workers is not None:
         yield from _stored_on_redis(view.job.workers)
-    if view.history is not None:
+    if view.job.runs is not None:
         yield from _stored_on_disk(view, last)
 
 
@@ -244,8 +243,7 @@ def _pages(view: View, *, forecast: bool) -> Values:
         )
         style = "green" if view.rate >= 0.5 else "yellow"
         pages.append((rate, DIM if state.name == states.SILENT else style))
-    if view.job.runs is not None:
-        pages.append((plural(view.job.runs.items, "item"), ""))
+    pages.append((plural(view.job.totals.items, "item"), ""))
     return pages
 
 
@@ -253,7 +251,7 @@ def _pending(view: View, *, forecast: bool) -> Values:
     job = view.job
     pending = [(f"{job.pending:,}", "bold")]
     silent = job.state.name == states.SILENT
-    known = view.rate is not None or (view.history is not None and view.points)
+    known = view.rate is not None or (job.runs is not None and view.points)
     if job.all_rest and not silent:
         pending.append(("all resting", "yellow"))
     elif forecast and known:
@@ -265,8 +263,8 @@ def _pending(view: View, *, forecast: bool) -> Values:
             pending.append((f"{len(job.at_rest):,} resting", "yellow"))
     if job.slots:
         pending.append((plural(len(job.slots), "slot"), ""))
-    if job.runs is not None and job.runs.later:
-        pending.append((f"{job.runs.later:,} scheduled for later", ""))
+    if job.later:
+        pending.append((f"{job.later:,} scheduled for later", ""))
     return pending
 
 
@@ -279,9 +277,9 @@ def _figures_of_workers(job: Overview, workers: WorkerFigures) -> Iterator[Figur
     yield "workers", alive
 
 
-def _skipped(view: View, history: JobHistory) -> Figure:
-    duplicates = history.totals.duplicates
-    offered = duplicates + view.job.taken_in
+def _skipped(job: Overview) -> Figure:
+    duplicates = job.totals.duplicates
+    offered = duplicates + job.taken_in
     share = duplicates / offered if offered else 0.0
     return "skipped", [(f"{duplicates:,}", ""), (f"{share:.0%} of all links", "")]
 

@@ -59,10 +59,9 @@ def _facts(view: View) -> Iterator[str]:
     if state.name == states.RUNNING and view.rate is not None:
         yield f"{view.rate:,.0f} a minute"
     if job.pending or state.name != states.FINISHED:
-        later = 0 if job.runs is None else job.runs.later
-        yield f"{job.pending - later:,} pending{_hosts(view)}"
-        if later:
-            yield f"{later:,} scheduled for later"
+        yield f"{job.pending - job.later:,} pending{_hosts(view)}"
+        if job.later:
+            yield f"{job.later:,} scheduled for later"
     if state.name == states.RUNNING and view.to_go and not job.all_rest:
         yield f"{duration(view.to_go)} to go"
     failed = len(view.failed.requests)

@@ -1,4 +1,4 @@
-"""Collecting: copies the output of shared workers from Redis into files."""
+"""Collecting: brings the output of shared workers from Redis into their feeds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from bloomdupe.errors import (
     StoreDamagedError,
     StoreMismatchError,
     StoreUnreachableError,
+    UnserializableError,
 )
-from bloomdupe.moving.collection import Collection, Origin, file_names
+from bloomdupe.feeds.spooled_feed import SpooledFeed
+from bloomdupe.moving.collected_feeds import CollectedFeeds
+from bloomdupe.moving.collection import Collection, Origin
+from bloomdupe.moving.reactor import run_in_reactor, run_without_reactor
 from bloomdupe.redis.partition import NO_ENTRY
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -21,8 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from scrapy.settings import Settings
     from typing_extensions import Self
 
+    from bloomdupe.moving.reactor import Pause
     from bloomdupe.redis.partition import OutputEntry
 
 T = TypeVar("T")
@@ -34,19 +40,23 @@ PAGE_BYTES = 1 << 20
 MOST_ENTRIES = 1_000
 """Entries to read at once, at most."""
 
-NUMBERED = re.compile(rb"([0-9]{1,9}) (.*\n)", re.DOTALL)
-"""A line: the number of its feed, a blank, and the line itself."""
+NUMBERED = re.compile(rb"([0-9]{1,9}) (.+)", re.DOTALL)
+"""A line: the number of its feed, a blank, and the line or item itself."""
 
 
 class CollectedFile(NamedTuple):
-    """The result for a file."""
+    """The result for a feed."""
 
     feed: str
     """The URI of its feed in the crawl."""
+    place: str
+    """The path of its present file, or its URI for another storage."""
     added: int
     """Lines that were added."""
     bytes: int
-    """Its size now."""
+    """The size of its present file now."""
+    later: bool
+    """Whether the file is kept here, until its storage gets it."""
 
 
 @dataclass
@@ -58,9 +68,11 @@ class Collected:
     """Entries deleted from Redis; each has a line or more."""
     finished: bool = False
     """Whether the crawl had ended before the last read: then nothing is missing."""
+    failed: bool = False
+    """Whether a storage has not accepted a file."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Patience:
     """How to wait for a Redis that does not answer, and for a crawl that is running."""
 
@@ -68,26 +80,37 @@ class Patience:
     """Seconds between two reads."""
     say: Callable[[str], None]
     """Called once when Redis does not answer."""
+    _told: bool = False
 
     def __call__(self, call: Callable[[], T]) -> T:
         """Call until Redis answers; return the result."""
-        told = False
         while True:
             try:
-                return call()
+                result = call()
             except StoreUnreachableError as error:
-                if not told:
-                    self.say(f"{error}. Waiting for it")
-                    told = True
+                self.wait_for(error)
                 time.sleep(self.seconds)
+            else:
+                self.go_on()
+                return result
+
+    def wait_for(self, error: StoreUnreachableError) -> None:
+        """Say that Redis does not answer, unless that was said."""
+        if not self._told:
+            self.say(f"{error}. Waiting for it")
+        self._told = True
+
+    def go_on(self) -> None:
+        """Say so again the next time."""
+        self._told = False
 
 
 @dataclass
 class _Batch:
-    """Lines that are not in the files yet, by file."""
+    """Lines that are not in the feeds yet, each with the number of its feed."""
 
     positions: list[str]
-    pieces: dict[str, list[bytes]] = field(default_factory=dict)
+    lines: list[tuple[int, bytes]] = field(default_factory=list)
     bytes: int = 0
 
 
@@ -101,15 +124,17 @@ class Collecting:
         self,
         frontier: SharedFrontier,
         collection: Collection,
+        feeds: CollectedFeeds,
         *,
         delete: bool,
         progress: Callable[[int], None],
     ) -> None:
         self._frontier = frontier
         self._collection = collection
+        self._feeds = feeds
         self._delete = delete
         self._progress = progress
-        self._added = dict.fromkeys(collection.names, 0)
+        self._added = [0] * len(feeds.durable)
         self._deleted = 0
         self._clean: dict[int, str] = {}
         """Positions up to which this object has deleted the output of partitions."""
@@ -121,6 +146,7 @@ class Collecting:
         cls,
         url: str,
         directory: Path,
+        settings: Settings | None = None,
         *,
         delete: bool = False,
         rest: bool = False,
@@ -129,43 +155,96 @@ class Collecting:
     ) -> Self:
         """Open a directory, new or begun, for the frontier of a URL.
 
-        If another collection has deleted some of the output from Redis, only the
-        ``rest`` is left, and the caller must ask for it.
+        ``settings`` are those of the project, see :class:`bloomdupe.jobs.project`. If
+        another collection has deleted some of the output from Redis, only the ``rest``
+        is left, and the caller must ask for it.
         """
         calling = patience or _at_once
         frontier = calling(lambda: SharedFrontier.open(url))
         with ExitStack() as undo:
             undo.callback(frontier.close)
-            collection = calling(lambda: _collection(frontier, directory, rest=rest))
+            origin = calling(lambda: _origin_of(frontier, rest=rest))
+            collection = Collection.open(directory, origin)
+            undo.callback(collection.close)
+            feeds = CollectedFeeds.open(
+                settings, frontier.identity, collection, frontier.shown
+            )
             undo.pop_all()
-        return cls(frontier, collection, delete=delete, progress=progress)
+        return cls(frontier, collection, feeds, delete=delete, progress=progress)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: object, *others: object) -> None:
-        try:
-            self._collection.__exit__(kind, *others)
-        finally:
-            self._frontier.close()
+    def __exit__(self, *_: object) -> None:
+        self._feeds.close()
+        self._collection.close()
+        self._frontier.close()
 
     @property
     def result(self) -> Collected:
         """The result so far."""
-        feeds, sizes = self._frontier.identity["feeds"], self._collection.sizes
         return Collected(
-            {
-                name: CollectedFile(feed, self._added[name], sizes[name])
-                for name, feed in zip(self._collection.names, feeds, strict=True)
-            },
+            dict(map(self._file_of, range(len(self._added)))),
             self._deleted,
             self._finished,
+            self._feeds.failed,
         )
 
-    def once(self) -> bool:
-        """Collect the output in Redis; return whether the crawl had ended before.
+    def _file_of(self, number: int) -> tuple[str, CollectedFile]:
+        feed = self._feeds.durable[number]
+        name, place = self._feeds.place_of(feed)
+        file = feed.batch.file
+        return name, CollectedFile(
+            feed.name,
+            place,
+            self._added[number],
+            0 if file is None else file.content.size,
+            isinstance(feed, SpooledFeed),
+        )
 
-        A crawl without any requests has not begun.
+    # Collecting
+
+    def run(self, patience: Patience | None = None) -> None:
+        """Collect the output in Redis; with ``patience`` until the crawl has ended.
+
+        Storages get the files that are complete.
+        """
+        if self._feeds.delivers:
+            settings = self._feeds.settings
+            run_in_reactor(settings, lambda pause: self._run(patience, pause))
+        else:
+            run_without_reactor(lambda pause: self._run(patience, pause))
+
+    async def _run(self, patience: Patience | None, pause: Pause) -> None:
+        self._feeds.begin()
+        if self._collection.is_new:
+            self._write([], self._collection.positions)
+        while True:
+            try:
+                for _ in self._steps():
+                    await pause(0)
+            except StoreUnreachableError as error:
+                if patience is None:
+                    raise
+                patience.wait_for(error)
+            if self._finished or patience is None:
+                break
+            await pause(patience.seconds)
+        self._end()
+        await self._feeds.deliver()
+        self._end()
+
+    def _end(self) -> None:
+        """Complete the files as far as they can be, and drop what is in them."""
+        self._feeds.end(finished=self._finished)
+        for _ in range(2):
+            self._write([], self._collection.positions)
+
+    def _steps(self) -> Iterator[None]:
+        """Collect the output in Redis, with a pause after each batch.
+
+        At the end it is known whether the crawl had ended before. A crawl without any
+        requests has not begun.
         """
         frontier = self._frontier
         frontier.check_still_there()
@@ -179,15 +258,10 @@ class Collecting:
                 if batch.bytes >= BATCH_BYTES:
                     self._keep(batch)
                     batch = _Batch(self._collection.positions)
+                    yield
         self._keep(batch)
         self._forget()
         self._finished = finished
-        return finished
-
-    def follow(self, patience: Patience) -> None:
-        """Collect until the crawl has ended, with a pause between two reads."""
-        while not patience(self.once):
-            time.sleep(patience.seconds)
 
     def _entries(self, number: int, position: str) -> Iterator[OutputEntry]:
         """Yield the output of a partition after a position, in bounded pages."""
@@ -207,35 +281,59 @@ class Collecting:
             )
 
     def _take(self, batch: _Batch, number: int, entry: OutputEntry) -> None:
-        """Sort the lines of an entry into the files; all of them, or an error."""
-        names = self._collection.names
+        """Sort the lines of an entry into the feeds; all of them, or an error."""
         for line in entry.lines:
             found = NUMBERED.fullmatch(line)
-            feed = -1 if found is None else int(found[1])
-            if found is None or feed >= len(names):
+            try:
+                if found is None:
+                    raise ValueError(line)  # noqa: TRY301
+                feed = int(found[1])
+                data = self._feeds.line_of(feed, found[2])
+            except UnserializableError as error:
+                raise StoreMismatchError(
+                    f"an item of the output of {self._frontier.shown} cannot be read"
+                    f" here: {error}. Run this in the folder of the project"
+                ) from error
+            except ValueError as error:
+                most = len(self._feeds.durable) - 1
                 raise StoreDamagedError(
                     f"{self._frontier.shown}: entry {entry.number.decode()} of the"
                     f" output of partition {number} has no line of a feed (worker"
                     f" {entry.worker}): {_short(line)}; expected the number of a feed,"
-                    f" 0 to {len(names) - 1}, a blank, and a line with its end. The"
+                    f" 0 to {most}, a blank, and a line with its end, or an item. The"
                     " batches before it are collected"
-                )
-            piece = found[2]
-            batch.pieces.setdefault(names[feed], []).append(piece)
-            batch.bytes += len(piece)
+                ) from error
+            if data is not None:
+                batch.lines.append((feed, data))
+                batch.bytes += len(data)
         batch.positions[number] = entry.number.decode()
 
     def _keep(self, batch: _Batch) -> None:
         """Make a batch durable, if its frontier is still there."""
         if batch.positions == self._collection.positions:
             return
-        self._frontier.check_still_there()
-        pieces = {name: b"".join(lines) for name, lines in batch.pieces.items()}
-        self._collection.append(pieces, batch.positions)
-        for name, lines in batch.pieces.items():
-            self._added[name] += len(lines)
+        self._write(batch.lines, batch.positions)
+        for number, _ in batch.lines:
+            self._added[number] += 1
         self._progress(batch.bytes)
         self._forget()
+
+    def _write(self, lines: list[tuple[int, bytes]], positions: list[str]) -> None:
+        """Commit lines and positions, and write the lines to the files.
+
+        A commit may hold a part of the lines. Until all are committed, the old
+        positions stand, and after a crash the files are cut back.
+        """
+        whole = False
+        while not whole:
+            self._feeds.sync()
+            part = self._feeds.prepare(lines, BATCH_BYTES)
+            whole, lines = part.whole, lines[part.taken :]
+            self._frontier.check_still_there()
+            known = self._collection.positions
+            self._collection.commit(part, positions if whole else known)
+            part.done()
+            self._feeds.append()
 
     def _forget(self) -> None:
         """Delete from Redis the entries that are durable here, if ``delete`` is set."""
@@ -255,18 +353,16 @@ def _short(line: bytes) -> str:
     return repr(line) if len(line) <= 60 else f"{line[:60]!r}..."
 
 
-def _collection(frontier: SharedFrontier, directory: Path, *, rest: bool) -> Collection:
-    """Open the directory, with a file for each feed of the frontier."""
+def _origin_of(frontier: SharedFrontier, *, rest: bool) -> Origin:
+    """Return the place at which a new collection of a frontier begins."""
     feeds = frontier.identity.get("feeds")
     if not isinstance(feeds, list) or not all(isinstance(f, str) for f in feeds):
         raise StoreMismatchError(
             f"{frontier.shown} says of no feeds in its identity, so it is not of a"
             " Scrapy crawl: its output can be read, but not collected"
         )
-    names = file_names(feeds, str(frontier.identity.get("spider", "")))
     start = [
         (frontier.forgotten(number) if rest else NO_ENTRY).decode()
         for number in range(frontier.partitions)
     ]
-    origin = Origin(frontier.mark, frontier.identity, start)
-    return Collection.open(directory, origin, names)
+    return Origin(frontier.mark, frontier.identity, start)

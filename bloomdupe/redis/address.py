@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from bloomdupe.errors import SettingError
 
@@ -14,6 +14,10 @@ NAME = re.compile(r"[^{}\x00-\x1f\x7f]+")
 """A name is put between the braces of a hash tag."""
 
 EXAMPLE = "redis://host:6379/0#name"
+BY_SENTINEL = "redis+sentinel"
+SENTINEL_PORT = 26_379
+SERVICE = re.compile(r"/([^/]+)(/\d*)?")
+"""The path of a URL with sentinels: the service, and the database."""
 
 
 class Address(NamedTuple):
@@ -21,9 +25,10 @@ class Address(NamedTuple):
 
     ``redis://user:password@host:6379/0#name`` is database 0 of that server and the
     filter ``name``; ``rediss://`` is the same with TLS, and
-    ``unix:///run/redis.sock?db=0#name`` goes through a socket of the file system. The
-    documentation of redis-py's ``Redis.from_url`` lists the options that may follow the
-    question mark.
+    ``unix:///run/redis.sock?db=0#name`` goes through a socket of the file system.
+    ``redis+sentinel://user:password@host:26379,host2:26379/service/0#name`` asks the
+    sentinels on these hosts for the server of a service. The documentation of
+    redis-py's ``Redis.from_url`` lists the options that may follow the question mark.
     """
 
     server: str
@@ -31,6 +36,10 @@ class Address(NamedTuple):
     name: str
     shown: str
     """The URL without password and options: for messages."""
+    sentinels: tuple[tuple[str, int], ...] = ()
+    """Hosts and ports of the sentinels; none: the URL names the server itself."""
+    service: str = ""
+    """The service that the sentinels know."""
 
     @classmethod
     def of(cls, url: str) -> Address:
@@ -58,23 +67,36 @@ class Address(NamedTuple):
     def _read(cls, url: str, example: str) -> Address:
         try:
             parts = urlsplit(url)
-            port = parts.port
+            places = _places_of(parts)
         except ValueError as error:
             # Both the text of the error and the URL may contain the password.
             raise SettingError(
                 f"this URL of a Redis cannot be read ({type(error).__name__}); expected"
                 f" one such as {example}"
             ) from None
-        host = parts.hostname or ""
-        host = f"[{host}]" if ":" in host else host
         user = f"{parts.username}@" if parts.username else ""
-        place = user + host + ("" if port is None else f":{port}")
-        shown = f"{parts.scheme}://{place}{parts.path}#{parts.fragment}"
+        hosts = parts.netloc.rpartition("@")[2]
+        shown = f"{parts.scheme}://{user}{hosts}{parts.path}#{parts.fragment}"
         if "decode_responses" in parts.query:
             raise SettingError(
                 f"{shown}: decode_responses: pages are bytes; leave it out"
             )
-        return cls(url.partition("#")[0], unquote(parts.fragment), shown)
+        found = cls(url.partition("#")[0], unquote(parts.fragment), shown)
+        return found._at(parts, places) if parts.scheme == BY_SENTINEL else found
+
+    def _at(self, parts: SplitResult, places: list[tuple[str, int | None]]) -> Address:
+        """Return the address of the server that sentinels know."""
+        path = SERVICE.fullmatch(parts.path)
+        if path is None or not all(host for host, _ in places):
+            raise SettingError(
+                f"{self.shown}: expected hosts of sentinels, the service, and the"
+                f" database, such as {BY_SENTINEL}://host:26379,host2/service/0#name"
+            )
+        login, at, _ = parts.netloc.rpartition("@")
+        # This host is not used.
+        server = f"redis://{login}{at}sentinel{path[2] or ''}?{parts.query}"
+        sentinels = tuple((host, port or SENTINEL_PORT) for host, port in places)
+        return self._replace(server=server, sentinels=sentinels, service=path[1])
 
     @property
     def head(self) -> str:
@@ -84,3 +106,12 @@ class Address(NamedTuple):
         filter on one node.
         """
         return f"bloomdupe:{{{self.name}}}"
+
+
+def _places_of(parts: SplitResult) -> list[tuple[str, int | None]]:
+    """Return host and port of each server, or raise ``ValueError``."""
+    hosts = [parts.netloc.rpartition("@")[2]]
+    if parts.scheme == BY_SENTINEL:
+        hosts = hosts[0].split(",")
+    found = [urlsplit(f"//{host}") for host in hosts]
+    return [(place.hostname or "", place.port) for place in found]

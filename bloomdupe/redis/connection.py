@@ -18,7 +18,9 @@ from bloomdupe.errors import (
 try:
     import redis
     from redis.backoff import NoBackoff
+    from redis.connection import parse_url
     from redis.retry import Retry
+    from redis.sentinel import Sentinel, SentinelManagedConnection
 except ImportError as error:
     raise ExtraMissingError(
         "what is on Redis needs the package redis, which is not installed:"
@@ -38,12 +40,16 @@ CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
 """How long an answer may take, unless the URL has ``socket_timeout``."""
 
+OF_SENTINELS = ("retry", "socket_connect_timeout", "socket_timeout")
+"""Options of the connections to sentinels, too."""
+
 FOR_NOW = re.compile(
-    r"(?:^|-)(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|TRYAGAIN)\b"
+    r"(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|TRYAGAIN)\b"
 )
-"""Error codes of temporary refusals. Redis 6 puts a minus before the code if it refused
-a script.
-"""
+"""Error codes of temporary refusals."""
+
+BEFORE_CODE = re.compile(r"Error running script .*?-(?=[A-Z]+ )")
+"""Redis 6 writes this before an error code if it has refused a command of a script."""
 
 NoScriptError = redis.exceptions.NoScriptError
 """The server does not know a script, which has not run."""
@@ -83,10 +89,13 @@ class Interruptions:
         self._expected.clear()
 
     def surprises(self, connection: Any) -> bool:  # noqa: ANN401 - redis-py has several
-        """Whether a new connection replaces one whose loss was not reported yet."""
+        """Whether a connection replaces a lost connection that was not reported yet."""
         server = tuple(
             getattr(connection, name, None) for name in ("host", "port", "path")
         )
+        if isinstance(connection, SentinelManagedConnection):
+            # The server of a service, which may be another one after a failover.
+            server = ()
         if server in self._connected and server not in self._expected:
             self.happened()
             return True
@@ -118,10 +127,9 @@ class Connection:
             "socket_connect_timeout": CONNECT_SECONDS,
             "socket_timeout": ANSWER_SECONDS,
         }
+        options["redis_connect_func"] = self._on_connect
         try:
-            client = redis.Redis.from_url(
-                self.address.server, redis_connect_func=self._on_connect, **options
-            )
+            client = self._client_with(options)
         except ValueError as error:
             raise SettingError(f"{self.address.shown}: {error}") from error
         with self.in_our_words():
@@ -135,10 +143,24 @@ class Connection:
                 client = cast(
                     "redis.Redis",
                     redis.RedisCluster.from_url(
-                        self.address.server, redis_connect_func=self._greet, **options
+                        self.address.server,
+                        **{**options, "redis_connect_func": self._greet},
                     ),
                 )
         return client
+
+    def _client_with(self, options: dict[str, Any]) -> redis.Redis:
+        """Return a client for one server, or for the server that sentinels name."""
+        if not self.address.sentinels:
+            return redis.Redis.from_url(self.address.server, **options)
+        # Functions without types.
+        parse, by_sentinels = cast("tuple[Any, Any]", (parse_url, Sentinel))
+        options |= parse(self.address.server)
+        del options["host"]
+        some = {name: options[name] for name in OF_SENTINELS}
+        sentinels = by_sentinels(self.address.sentinels, sentinel_kwargs=some)
+        master = sentinels.master_for(self.address.service, **options)
+        return cast("redis.Redis", master)
 
     def _on_connect(self, connection: Any) -> None:  # noqa: ANN401 - of several classes
         connection.on_connect()
@@ -234,13 +256,14 @@ class Connection:
     def _refusal(self, error: redis.ResponseError) -> StoreError:
         """Return our error for an error that the server has sent."""
         shown = self.address.shown
-        text = str(error)
-        if isinstance(error, redis.exceptions.TryAgainError) or FOR_NOW.search(text):
+        text = BEFORE_CODE.sub("", str(error))
+        if isinstance(error, redis.exceptions.TryAgainError) or FOR_NOW.match(text):
             return StoreUnreachableError(
                 f"{shown}: this Redis takes no changes at the moment ({text}); the last"
                 " command did nothing. Look at the server, and try again"
             )
-        if isinstance(error, redis.exceptions.OutOfMemoryError):
+        full = isinstance(error, redis.exceptions.OutOfMemoryError)
+        if full or text.startswith("OOM "):
             return StoreFullError(
                 f"{shown}: the memory of this Redis is full; what was sent last has not"
                 " happened. Raise its maxmemory, or make room"
@@ -257,7 +280,7 @@ class Connection:
         forbidden |= "user executing the script" in text or "ACL failure" in text
         if forbidden:
             return self._access(error)
-        if isinstance(error, redis.ReadOnlyError):
+        if isinstance(error, redis.ReadOnlyError) or text.startswith("READONLY "):
             return StoreAccessError(
                 f"{shown}: this Redis is a replica, which takes no changes; give the"
                 " address of the one that it follows"

@@ -1,24 +1,24 @@
--- Removes pending requests of a slot. Begins with queue.lua.
+-- Removes pending requests. Begins with queue.lua and failed.lua.
 --
--- ARGV[1]  the slot
--- then for each request its number with its payload; and the key of the failed request that
--- it repeats, or nothing: that one is not pending again then
+-- For each request three arguments: its slot; its member of HEAD:queue:SLOT or of HEAD:later;
+-- and the key of the failed request that it repeats, or nothing: that one is not pending again
+-- then.
 --
--- Returns the number of requests that were removed. All others are not pending any more.
+-- Returns the number of requests that were removed. The others are not there any more.
 
-local slot, dropped = ARGV[1], 0
-for i = 2, #ARGV, 2 do
-  if redis.call('ZREM', queue_key .. slot, ARGV[i]) == 1 then
+local dropped, later = 0, 0
+for i = 1, #ARGV, 3 do
+  local slot, member, key = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local gone = redis.call('ZREM', queue_key .. slot, member)
+  if gone == 1 then
     dropped = dropped + 1
-    local entry = ARGV[i + 1] ~= '' and redis.call('HGET', failed_key, ARGV[i + 1])
-    if entry then
-      local times, _, record = struct.unpack('<I4B', entry)
-      redis.call('HSET', failed_key, ARGV[i + 1],
-        struct.pack('<I4B', times, 0) .. string.sub(entry, record))
-      redis.call('HINCRBY', state_key, 'failing', 1)
-    end
+    if redis.call('EXISTS', queue_key .. slot) == 0 then redis.call('ZREM', slots_key, slot) end
+  else
+    gone = redis.call('ZREM', later_key, member)
+    later = later + gone
   end
+  local entry = gone == 1 and key ~= '' and redis.call('HGET', failed_key, key)
+  if entry then set_pending(key, entry, 0) end
 end
-if redis.call('EXISTS', queue_key .. slot) == 0 then redis.call('ZREM', slots_key, slot) end
 if dropped > 0 then redis.call('HINCRBY', state_key, 'dropped', dropped) end
-return dropped
+return dropped + later

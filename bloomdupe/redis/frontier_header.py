@@ -4,9 +4,13 @@ The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
 
 ``frontier``  2, the format; other formats are refused
 ``header``    parameters, secret key, identity, number of partitions, and the rule that
-              assigns a request to a partition, as JSON; and whether items of
-              ``start()`` have names
+              assigns a request to a partition (``slot``, or the numbers of parts of
+              large slots), as JSON; and whether items of ``start()`` have names
 ``stops``     how often the running workers were asked to stop
+``blocked``   rules that keep requests out, a JSON list; the program says what they mean
+``look``      the state of the crawl as a worker has seen it in its turn; and
+``next_look``  the time in milliseconds of the next turn
+``runs``      number of runs; in a run, at least one worker is there at any time
 ``stays_until``  time in milliseconds until which a worker runs that stays open when
               nothing is pending
 ``whole``     1 when all partitions are created. A partition that is missing then is
@@ -18,25 +22,40 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mmh3 import mmh3_32_uintdigest
 
 from bloomdupe.errors import SettingError, StoreDamagedError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.redis.redis_filter import RedisFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from bloomdupe.redis.address import Address
     from bloomdupe.redis.server import Server
 
-__all__ = ["NAMED", "check_partitions", "header_in", "header_of", "mark_of", "part_of"]
+    Rules = list[dict[str, Any]]
+
+__all__ = [
+    "NAMED",
+    "PartitionRule",
+    "change_rules",
+    "check_partitions",
+    "header_in",
+    "header_of",
+    "mark_of",
+    "part_of",
+    "read_rules",
+    "rules_in",
+]
 
 FORMAT = 2
 NAMED = "start_items_named"
+BY_SLOT = "slot"
 DEFAULT_PARTITIONS = 64
 MAX_PARTITIONS = 4_096
-PARTITION_BY = ("slot", "url")
 ROOM = 1.25
 """Keys for which the filter of a partition is sized, per key of its share.
 
@@ -45,21 +64,76 @@ at once.
 """
 
 
+class PartitionRule(NamedTuple):
+    """Assigns each slot to a partition, and each part of a large slot to another one.
+
+    Never change what it returns: seen requests would be looked up in the wrong place.
+    """
+
+    partitions: int
+    slot_parts: Mapping[str, int]
+    """The number of parts of each slot that has several."""
+
+    @classmethod
+    def of(cls, header: Mapping[str, Any], shown: str) -> PartitionRule:
+        """Return the rule in the header of a frontier."""
+        stored = header["partition_by"]
+        if isinstance(stored, str) and stored != BY_SLOT:
+            raise StoreMismatchError(
+                f"{shown} was made with BLOOMDUPE_REDIS_PARTITION_BY = {stored!r},"
+                " which this version of bloomdupe does not have: end and collect that"
+                " crawl with bloomdupe 0.2.0. For a new crawl, take another name and"
+                " BLOOMDUPE_REDIS_SLOT_PARTS"
+            )
+        return cls(header["partitions"], {} if stored == BY_SLOT else stored)
+
+    @property
+    def stored(self) -> str | dict[str, int]:
+        """The rule as the header has it, without the number of partitions."""
+        return dict(self.slot_parts) or BY_SLOT
+
+    @property
+    def digest(self) -> str:
+        """The rule in a few characters, without the number of partitions."""
+        if not self.slot_parts:
+            return BY_SLOT
+        text = json.dumps(self.stored, sort_keys=True).encode()
+        return f"{BY_SLOT} {hashlib.sha256(text).hexdigest()[:16]}"
+
+    def partition_of(self, slot: bytes, fingerprint: bytes) -> int:
+        """Return the partition of a request; ``slot`` is the name that Redis keeps."""
+        partitions = self.partitions_of(slot)
+        if len(partitions) == 1:
+            return partitions[0]
+        return partitions[mmh3_32_uintdigest(fingerprint) % len(partitions)]
+
+    def partitions_of(self, slot: bytes) -> Sequence[int]:
+        """Return the partitions of a slot: one, or one for each of its parts."""
+        first = mmh3_32_uintdigest(slot) % self.partitions
+        parts = self.slot_parts.get(slot.decode(), 1) if self.slot_parts else 1
+        return [(first + part) % self.partitions for part in range(parts)]
+
+
 def mark_of(header: dict[str, Any]) -> str:
     """Return a digest that identifies a frontier without revealing its secret key."""
     return hashlib.sha256(b"frontier " + header["key"].encode()).hexdigest()[:32]
 
 
-def check_partitions(partitions: int | None, partition_by: str | None) -> None:
-    """Refuse an invalid number of partitions or rule; None leaves the choice open."""
+def check_partitions(
+    partitions: int | None, slot_parts: Mapping[str, int] | None
+) -> None:
+    """Refuse an invalid number of partitions or parts; None leaves the choice open."""
     if partitions is not None and not 1 <= partitions <= MAX_PARTITIONS:
         raise SettingError(
             f"partitions = {partitions!r}: expected 1 to {MAX_PARTITIONS:,}"
         )
-    if partition_by not in (None, *PARTITION_BY):
-        raise SettingError(
-            f"partition_by = {partition_by!r}: expected {' or '.join(PARTITION_BY)}"
-        )
+    most = partitions or MAX_PARTITIONS
+    for slot, parts in (slot_parts or {}).items():
+        if not 2 <= parts <= most:
+            raise SettingError(
+                f"slot_parts: {slot!r} has {parts!r} parts; expected 2 to {most:,}, a"
+                " partition for each"
+            )
 
 
 def part_of(server: Server, number: int) -> Server:
@@ -94,12 +168,35 @@ def header_in(fields: Mapping[bytes, bytes], address: Address) -> dict[str, Any]
     return header
 
 
+def rules_in(text: bytes) -> Rules:
+    """Return the rules that keep requests out, as the head has them."""
+    rules: Rules = json.loads(text) if text else []
+    return rules
+
+
+def read_rules(server: Server) -> Rules:
+    """Read the rules that keep requests out."""
+    return rules_in(server.fields().get(b"blocked", b""))
+
+
+def change_rules(server: Server, change: Callable[[Rules], Rules]) -> Rules:
+    """Change the rules that keep requests out, and return them.
+
+    ``change`` is called again if another process changes them at the same time.
+    """
+    while True:
+        before = server.fields().get(b"blocked", b"")
+        rules = change(rules_in(before))
+        if server.run("block", before, json.dumps(rules)):
+            return rules
+
+
 def header_of(
     server: Server,
     capacity: int | None,
     fpp: float | None,
     partitions: int | None,
-    partition_by: str | None,
+    slot_parts: Mapping[str, int] | None,
     identity: dict[str, Any] | None,
     key: bytes | None = None,
 ) -> dict[str, Any]:
@@ -113,17 +210,18 @@ def header_of(
                 " it, which must give a capacity"
             )
         new = Parameters.checked(capacity, fpp, key=key).header(identity or {})
-        new["partitions"] = partitions or DEFAULT_PARTITIONS
-        new["partition_by"] = partition_by or PARTITION_BY[0]
+        rule = PartitionRule(partitions or DEFAULT_PARTITIONS, slot_parts or {})
+        new["partitions"], new["partition_by"] = rule.partitions, rule.stored
         new[NAMED] = True
         answer = server.run("create", "frontier", FORMAT, "header", json.dumps(new))
         fields = dict(zip(answer[::2], answer[1::2], strict=True))
     header = header_in(fields, server.address)
     wanted: dict[str, Any] = {
         "capacity": capacity, "fpp": fpp, "partitions": partitions,
-        "partition_by": partition_by,
+        "slot_parts": slot_parts,
     }  # fmt: skip
-    check_same(shown, header, {n: v for n, v in wanted.items() if v is not None})
+    found = {**header, "slot_parts": PartitionRule.of(header, shown).slot_parts}
+    check_same(shown, found, {n: v for n, v in wanted.items() if v is not None})
     check_same(shown, header["identity"], identity or {})
     if b"whole" not in fields:
         parameters = vars(Parameters.from_header(header, shown))

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters
 from bloomdupe.redis.address import Address
-from bloomdupe.redis.failed_requests import read_failures
-from bloomdupe.redis.frontier_header import header_in, mark_of, part_of
+from bloomdupe.redis.frontier_header import (
+    PartitionRule,
+    header_in,
+    mark_of,
+    part_of,
+    read_rules,
+)
 from bloomdupe.redis.record import Record
 from bloomdupe.redis.server import Server
+from bloomdupe.redis.settled.failed_requests import read_failures
+from bloomdupe.redis.settled.tally import unpacked_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,14 +29,45 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bloomdupe.filter.sizing import Geometry
-    from bloomdupe.redis.failed_requests import StoredFailure
+    from bloomdupe.redis.settled.failed_requests import StoredFailure
+    from bloomdupe.redis.settled.tally import Numbers
 
-__all__ = ["FrontierReader", "OnRedis", "PartitionState", "kind_at"]
+__all__ = [
+    "FrontierReader",
+    "OnRedis",
+    "PartitionState",
+    "RunOfWorkers",
+    "RunningWorkers",
+    "kind_at",
+    "read_history_of",
+]
 
 SLOTS_AT_ONCE = 1_000
 REQUESTS_AT_ONCE = 500
 BYTES_AT_ONCE = 1 << 20
 """Requests per script, which blocks Redis for some milliseconds."""
+
+
+class RunOfWorkers(NamedTuple):
+    """A stretch of time in which at least one worker was there."""
+
+    number: int
+    """From 1."""
+    begun: float
+    """Unix time."""
+    ended: float | None
+    """The same; None: the last of them was killed, or is there."""
+    how: str
+    """The reason that the last of them gave; ``open``: it gave none."""
+
+
+def read_history_of(
+    server: Server, after: float
+) -> tuple[float, list[bytes], list[RunOfWorkers]]:
+    """Return Redis' Unix time, the looks after a time, and the runs by number."""
+    now, looks, runs = server.run("history", int(after * 1000))
+    found = [RunOfWorkers(*json.loads(run)) for run in runs[1::2]]
+    return now / 1000, looks, sorted(found)
 
 
 class PartitionState(NamedTuple):
@@ -61,10 +100,16 @@ class PartitionState(NamedTuple):
     """Number of changes to the failed requests."""
     forgotten: int
     """Failed requests that were removed, because there were too many."""
+    totals: Numbers
+    """Counts of settled requests, as the program has given them."""
+    later: int
+    """Requests scheduled for later."""
+    due: float
+    """Unix time at which the first of these is due."""
 
     @property
     def pending(self) -> int:
-        """Pending requests."""
+        """Pending requests, those that are scheduled for later included."""
         return self.pushed - self.leased - self.done
 
     @property
@@ -83,6 +128,34 @@ class OnRedis(NamedTuple):
     payload: bytes
     worker: str | None
     """The worker that it was handed out to; None if it is pending."""
+    member: bytes
+    """The request with all that its partition stores of it."""
+    not_before: float | None = None
+    """Unix time by this machine's clock before which it is not handed out, if it is
+    scheduled for later.
+    """
+
+    @property
+    def start(self) -> bool:
+        """Whether it has its turn after other requests of the same priority."""
+        return self.number[:1] in b"cd"
+
+
+class RunningWorkers(NamedTuple):
+    """The workers of a frontier that have registered within their leases."""
+
+    stays: bool
+    """Whether one of them goes on when nothing is pending."""
+    clock_ahead: float
+    """Seconds by which Redis' clock is ahead of this machine's."""
+    names: list[str]
+
+    @classmethod
+    def read(cls, server: Server) -> Self:
+        """Ask the server of a frontier."""
+        stays, now, *names = server.run("workers")
+        ahead = now / 1000 - time.time()
+        return cls(bool(stays), ahead, sorted(name.decode() for name in names))
 
 
 def kind_at(url: str) -> str:
@@ -122,8 +195,8 @@ class FrontierReader:
         self.identity: dict[str, Any] = header["identity"]
         self.partitions: int = header["partitions"]
         """Number of partitions, which are numbered from 0."""
-        self.partition_by: str = header["partition_by"]
-        """The rule that assigns requests to partitions: ``slot`` or ``url``."""
+        self.slot_parts = PartitionRule.of(header, self.shown).slot_parts
+        """The number of parts of each slot that has several."""
         self._mark = mark_of(header)
         self._parts = [part_of(server, number) for number in range(self.partitions)]
 
@@ -177,13 +250,17 @@ class FrontierReader:
 
     def workers(self) -> list[str]:
         """Return the sorted names of the workers that are alive."""
-        _, *names = self._server.run("workers")
-        return sorted(name.decode() for name in names)
+        return RunningWorkers.read(self._server).names
 
     @property
     def stays(self) -> bool:
         """Whether a worker is alive that stays open when nothing is pending."""
-        return bool(self._server.run("workers")[0])
+        return RunningWorkers.read(self._server).stays
+
+    @property
+    def rules(self) -> list[dict[str, Any]]:
+        """The rules that keep requests out."""
+        return read_rules(self._server)
 
     def states(self) -> list[PartitionState]:
         """Yield the state of each partition, one after another."""
@@ -193,7 +270,7 @@ class FrontierReader:
         part = self._parts[number]
         state = part.run("state")
         pushed, slots, leased, done, owner, left, entries, head, aside = state[:9]
-        reasons, failing, forgotten = state[9:]
+        reasons, failing, forgotten, totals, later, milliseconds = state[9:]
         fields = dict(zip(head[::2], head[1::2], strict=True))
         record = Record.read(fields, part.address)
         return PartitionState(
@@ -211,7 +288,14 @@ class FrontierReader:
             max(0.0, -left / 1000),
             failing,
             forgotten,
+            unpacked_groups(totals),
+            later,
+            time.time() + milliseconds / 1000,
         )
+
+    def history(self, after: float) -> tuple[float, list[bytes], list[RunOfWorkers]]:
+        """Return Redis' Unix time, the looks after a time, and the runs by number."""
+        return read_history_of(self._server, after)
 
     def memory_used(self) -> tuple[int, int]:
         """Return the bytes that all data of this Redis takes, and the limit, or 0."""
@@ -256,8 +340,29 @@ class FrontierReader:
                 if place == read:  # the slot goes on behind this one
                     after = score, number
                 priority = -int(float(score))
-                yield OnRedis(asked[place], priority, number, payload, None)
+                member = number + payload
+                yield OnRedis(asked[place], priority, number, payload, None, member)
             begin += read
+
+    def later(self, partition: int) -> Iterator[OnRedis]:
+        """Yield the requests of a partition scheduled for later, in no order."""
+        ahead = RunningWorkers.read(self._server).clock_ahead
+        met = set()
+        cursor: bytes | int = 0
+        while True:
+            cursor, *some = self._parts[partition].run(
+                "later", cursor, REQUESTS_AT_ONCE
+            )
+            for number, slot, score, payload, member, due in zip(
+                *[iter(some)] * 6, strict=True
+            ):
+                if number not in met:
+                    met.add(number)
+                    name, priority = slot.decode(errors="replace"), -int(float(score))
+                    at = float(due) / 1000 - ahead
+                    yield OnRedis(name, priority, number, payload, None, member, at)
+            if not int(cursor):
+                return
 
     def failures(self, partition: int) -> list[StoredFailure]:
         """Return the failed requests of a partition, in no order."""
@@ -276,6 +381,6 @@ class FrontierReader:
                 if number not in met:
                     met.add(number)
                     name, priority = slot.decode(errors="replace"), -int(float(score))
-                    yield OnRedis(name, priority, number, payload, worker)
+                    yield OnRedis(name, priority, number, payload, worker, b"")
             if not int(cursor):
                 return

@@ -10,11 +10,10 @@
 local found = redis.call('HSCAN', leased_key, ARGV[1], 'COUNT', ARGV[2])
 local answer = {found[1], redis.call('HGET', state_key, 'worker') or ''}
 for i = 1, #found[2], 2 do
-  local value = found[2][i + 1]
-  local score, length, first = struct.unpack('<dH', value)
+  local slot, score, payload = unpacked(found[2][i + 1], 1)
   answer[#answer + 1] = found[2][i]
-  answer[#answer + 1] = string.sub(value, first, first + length - 1)
+  answer[#answer + 1] = slot
   answer[#answer + 1] = string.format('%.17g', score)
-  answer[#answer + 1] = string.sub(value, first + length)
+  answer[#answer + 1] = payload
 end
 return answer

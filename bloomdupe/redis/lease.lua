@@ -1,4 +1,5 @@
--- Hands out requests to the owner. Begins with queue.lua and owner.lua.
+-- Hands out requests to the owner; before that, some requests that are due join the queues of
+-- their slots. Begins with queue.lua and owner.lua.
 --
 -- ARGV[4]  highest number of requests
 -- ARGV[5]  highest number of requests of a slot
@@ -11,6 +12,18 @@
 -- slot that has had its requests, and has further requests, is parked then, at most until the
 -- owner has no requests in progress. The last slot may have had fewer: its turn goes on.
 
+-- Requests scheduled for later that join their slots at once, because each takes time.
+local MOST_DUE = 100
+
+local function move_due()
+  local due = redis.call('ZRANGEBYSCORE', later_key, '-inf', now(), 'LIMIT', 0, MOST_DUE)
+  for _, member in ipairs(due) do
+    local slot, score, payload = unpacked(member, NUMBER_BYTES + 1)
+    push_now(slot, score, string.sub(member, 1, 1), payload)
+    redis.call('ZREM', later_key, member)
+  end
+end
+
 local handed = {}
 if done_before then
   local numbers = redis.call('HGET', state_key, 'handed')
@@ -22,6 +35,7 @@ else
     local score = redis.call('ZSCORE', slots_key, ARGV[i])
     if score and tonumber(score) == PARKED then join(ARGV[i]) end
   end
+  if redis.call('EXISTS', later_key) == 1 then move_due() end
   if redis.call('HLEN', leased_key) == redis.call('HLEN', left_key) then join_parked() end
   local left, of_each = tonumber(ARGV[4]), tonumber(ARGV[5])
   while left > 0 do
@@ -32,9 +46,8 @@ else
     local popped = redis.call('ZPOPMIN', queue, math.min(left, math.max(1, of_each - had)))
     for i = 1, #popped, 2 do
       local number = string.sub(popped[i], 1, NUMBER_BYTES)
-      local value = struct.pack('<dH', popped[i + 1], #slot[1]) .. slot[1]
-        .. string.sub(popped[i], NUMBER_BYTES + 1)
-      redis.call('HSET', leased_key, number, value)
+      local payload = string.sub(popped[i], NUMBER_BYTES + 1)
+      redis.call('HSET', leased_key, number, packed(slot[1], popped[i + 1], payload))
       handed[#handed + 1] = number
     end
     left = left - #popped / 2
@@ -50,13 +63,11 @@ end
 local answer, about = {'done'}, {}
 local stated = #handed > 0 and redis.call('EXISTS', about_key) == 1
 for _, number in ipairs(handed) do
-  local value = redis.call('HGET', leased_key, number)
-  local score, length, first = struct.unpack('<dH', value)
+  local slot, score, payload = unpacked(redis.call('HGET', leased_key, number), 1)
   answer[#answer + 1] = number
-  local slot = string.sub(value, first, first + length - 1)
   answer[#answer + 1] = slot
   answer[#answer + 1] = tostring(score)
-  answer[#answer + 1] = string.sub(value, first + length)
+  answer[#answer + 1] = payload
   answer[#answer + 1] = stated and not about[slot] and redis.call('HGET', about_key, slot) or ''
   about[slot] = true
 end

@@ -18,10 +18,8 @@ if not done_before then
   end
   put_out(states + 3 * ARGV[5])
   for i = 6, states - 1, 3 do
-    local value = redis.call('HGET', leased_key, ARGV[i])
-    local _, length, name = struct.unpack('<dH', value)
-    redis.call('HSET', leased_key, ARGV[i],
-      string.sub(value, 1, name + length - 1) .. ARGV[i + 1])
+    local slot, score = unpacked(redis.call('HGET', leased_key, ARGV[i]), 1)
+    redis.call('HSET', leased_key, ARGV[i], packed(slot, score, ARGV[i + 1]))
     redis.call('HSET', left_key, ARGV[i], '')
     if ARGV[i + 2] ~= '' then redis.call('HSET', aside_key, ARGV[i], ARGV[i + 2]) end
   end

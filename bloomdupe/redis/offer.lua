@@ -7,7 +7,8 @@
 --   a, c  newest first
 --   b, d  oldest first
 -- A kind may be followed by the limits of its slot: a comma, the highest number of requests
--- that were ever counted, another comma, and the highest number of pending requests.
+-- that were ever counted, another comma, and the highest number of pending requests; and then
+-- by the time for which it is scheduled (see queue.lua).
 --
 -- Returns the same as add.lua; a request that is refused, and not marked, has '2' if its slot
 -- has reached the first limit, and '3' if it has reached the second one. Any worker may offer a request, and may offer it again: an
@@ -36,15 +37,13 @@ for offset = 1, #batch, size do
   else
     local kind, refused = ARGV[field + 2], nil
     if #kind > 1 then
-      local most_pages, most_pending = string.match(kind, '^.,(%d+),(%d+)$')
-      refused = refusal(ARGV[field], most_pages, most_pending)
-      kind = string.sub(kind, 1, 1)
+      local most_pages, most_pending = string.match(kind, '^.,(%d+),(%d+)')
+      if most_pages then refused = refusal(ARGV[field], most_pages, most_pending) end
     end
     if not refused then
       -- It is put into the queue before it is marked: if Redis refuses one of the two
       -- commands, the request is done twice, and not lost.
-      local number = redis.call('HINCRBY', state_key, 'pushed', 1)
-      put(ARGV[field], ARGV[field + 1], numbered(kind, number) .. ARGV[field + 3])
+      push(ARGV[field], ARGV[field + 1], kind, ARGV[field + 3])
       mark(where)
       added = added + 1
     end

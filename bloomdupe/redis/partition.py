@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import secrets
 import time
 from collections import Counter
 from enum import IntEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError
-from bloomdupe.redis.failed_requests import FailedKeys, read_failures
 from bloomdupe.redis.server import Call
+from bloomdupe.redis.settled.failed_requests import FailedKeys, read_failures
+from bloomdupe.redis.settled.tally import Tally, packed_groups, unpacked_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from bloomdupe.redis.failed_requests import FailedRequest, StoredFailure
     from bloomdupe.redis.frontier_reader import OnRedis
     from bloomdupe.redis.redis_filter import RedisFilter
     from bloomdupe.redis.server import Server, Talk
+    from bloomdupe.redis.settled.failed_requests import FailedRequest, StoredFailure
+    from bloomdupe.redis.settled.tally import Numbers
 
 __all__ = [
     "NO_ENTRY",
@@ -30,15 +34,20 @@ __all__ = [
     "OutputEntry",
     "OutputLine",
     "Partition",
+    "PartitionTotals",
     "Pending",
     "RedisLease",
     "SeenMark",
     "Settled",
     "SlotBounds",
     "Taken",
+    "stored_slot",
 ]
 
 MAX_SLOT_BYTES = 1_000
+"""A page may link to a host with any name, though no such host can exist."""
+SHOWN_OF_SLOT = 100
+"""Characters."""
 ENTRIES_AT_ONCE = 100
 FORGOTTEN_AT_ONCE = 10_000
 """Entries per script, which blocks Redis for some milliseconds."""
@@ -46,6 +55,8 @@ FORGOTTEN_AT_ONCE = 10_000
 NUMBER_BYTES = 9
 """Bytes of a request's number, which precedes its payload."""
 NO_BOUND = 2**53
+MOST_GROUPS = 64
+"""Groups of counts of a partition, such as slots: the owner gets them all."""
 READ_AT_ONCE = 500
 """Requests, or names of slots, per command."""
 
@@ -64,6 +75,19 @@ class Taken(IntEnum):
     """It is new, and refused: as many requests of its slot are pending as may be."""
 
 
+def stored_slot(slot: str) -> bytes:
+    """Return the name under which Redis keeps a slot.
+
+    That is its own name, unless the name is very long. Half of a surrogate pair is
+    replaced.
+    """
+    name = slot.encode(errors="replace")
+    if len(name) <= MAX_SLOT_BYTES:
+        return name
+    digest = hashlib.sha256(name).hexdigest()
+    return f"{slot[:SHOWN_OF_SLOT]}... {digest}".encode(errors="replace")
+
+
 class SlotBounds(NamedTuple):
     """The limits of a slot with which a request is offered, and counted."""
 
@@ -77,7 +101,7 @@ class Offer(NamedTuple):
     """A request that may be new."""
 
     slot: str
-    """The downloader's slot, a host as a rule; at most 1,000 bytes in UTF-8."""
+    """The downloader's slot, a host as a rule; see :func:`stored_slot`."""
     fingerprint: bytes
     """The key that identifies it; a request with a known key is not accepted again."""
     payload: bytes
@@ -98,6 +122,10 @@ class Offer(NamedTuple):
     """
     bounds: SlotBounds | None = None
     """The limits of its slot; None: it is accepted in any case, and not counted."""
+    not_before: float | None = None
+    """Unix time by Redis' clock before which it is not handed out, if it has one. It
+    is scheduled for later until then.
+    """
 
 
 class RedisLease(NamedTuple):
@@ -156,10 +184,10 @@ class Settled(NamedTuple):
     lease: RedisLease
     lines: Sequence[bytes] = ()
     """Its lines of output."""
-    instead: Offer | None = None
-    """The request that takes its place in the same step, such as its retry: never are
-    both to be done. It is not marked as seen. If its slot belongs to another partition,
-    it moves there before it is handed out.
+    instead: Sequence[Offer] = ()
+    """The requests that take its place in the same step, such as its retry: never is
+    one of them pending together with it. They are not marked as seen. If the slot of
+    one belongs to another partition, it moves there before it is handed out.
     """
     marks: Sequence[SeenMark] = ()
     """Requests that were done as a part of it, without being offered."""
@@ -172,6 +200,8 @@ class Settled(NamedTuple):
     """The new state of its slot, if that has changed."""
     failed: FailedRequest | None = None
     """The change that it makes to the failed requests, if it makes one."""
+    counts: Numbers = MappingProxyType({})
+    """Numbers to add to the counts of the partition."""
 
 
 class LeftRequest(NamedTuple):
@@ -236,16 +266,46 @@ class Counts(NamedTuple):
     """Requests in progress that the owner will not settle."""
     aside: int
     """Those of them that cannot be restored."""
+    later: int
+    """Requests scheduled for later."""
+    milliseconds: int
+    """Until the first of these is due."""
 
     @property
     def pending(self) -> int:
-        """Pending requests."""
+        """Pending requests, those that are scheduled for later included."""
         return self.pushed - self.leased - self.done
 
     @property
-    def state(self) -> tuple[int, int, int, int]:
-        """The counts that change whenever a request is added, settled or left."""
-        return self.pushed, self.slots, self.leased, self.left
+    def state(self) -> tuple[int, ...]:
+        """The counts that change whenever a request is added, settled, left or due."""
+        return self.pushed, self.slots, self.leased, self.left, self.later
+
+
+class PartitionTotals(NamedTuple):
+    """Counts of all requests that a partition ever had."""
+
+    pushed: int
+    """Requests that were ever accepted, and not removed by hand."""
+    slots: int
+    """Slots with pending requests."""
+    leased: int
+    """Requests in progress: handed out and not done."""
+    done: int
+    """Requests that are done."""
+    failed: int
+    """Failed requests, also those that are pending again."""
+    keys: int
+    """Keys in the filter."""
+    later: int
+    """Requests scheduled for later."""
+    settled: Numbers
+    """The counts with which requests were settled."""
+
+    @property
+    def pending(self) -> int:
+        """Pending requests, those that are scheduled for later included."""
+        return self.pushed - self.leased - self.done
 
 
 class _Step(NamedTuple):
@@ -256,6 +316,7 @@ class _Step(NamedTuple):
     settles: tuple[bytes, ...] = ()
     again: tuple[str, ...] = ()
     failed: tuple[FailedRequest, ...] = ()
+    totals: Numbers = MappingProxyType({})
     of_each: int = 0
 
 
@@ -282,6 +343,8 @@ class Partition:
         self._kinds = ("b", "d") if fifo else ("a", "d")
         self.fence = ""
         """The owner's fencing token; empty: this worker is not the owner."""
+        self.work = 0
+        """Its pending requests and requests in progress, at the last look."""
         self.is_dry = False
         """Whether nothing can be handed out, unless other workers have offered it."""
         self.in_progress: set[bytes] = set()
@@ -296,6 +359,7 @@ class Partition:
         """Seconds by which Redis' clock is ahead of this machine's clock."""
         self.failed = FailedKeys()
         """The failed requests of the partition; empty if it is not the owner."""
+        self._tally = Tally(MOST_GROUPS)
         self._step = 0
         self._unanswered: _Step | None = None
         self._handed_out: list[RedisLease] = []
@@ -328,19 +392,19 @@ class Partition:
         return [flag - ord("0") for flag in flags]
 
     def _arguments(self, offer: Offer) -> tuple[bytes | str | int, ...]:
-        slot = offer.slot.encode()
-        if len(slot) > MAX_SLOT_BYTES:
-            raise ValueError(f"a slot's name of {len(slot):,} bytes is too long")
         kind = self._kinds[offer.start]
         if offer.bounds is not None:
             kind += ",{},{}".format(*offer.bounds)
-        return slot, -offer.priority, kind, offer.payload
+        if offer.not_before is not None:
+            kind += f"@{max(0, math.ceil(offer.not_before * 1000))}"
+        return stored_slot(offer.slot), -offer.priority, kind, offer.payload
 
     # Steps of the owner
 
     def is_free(self, *, expired: bool) -> Talk[bool]:
         """Return whether :meth:`take` would make this worker the owner."""
-        free, *_ = yield Call(self.server, "take", (self._worker, 0, "", +expired))
+        words = self._worker, 0, "", +expired
+        free, self.work, *_ = yield Call(self.server, "take", words)
         return bool(free)
 
     def take(self, milliseconds: int, *, expired: bool = True) -> Talk[None]:
@@ -352,11 +416,14 @@ class Partition:
         self.lose()
         fence = secrets.token_hex(8)
         words = self._worker, milliseconds, fence, +expired
-        taken, since, now, failed = yield Call(self.server, "take", words)
+        answer = yield Call(self.server, "take", words)
+        taken, work, since, now, failed, totals = answer
         if taken:
+            self.work = work
             self.fence = fence
             self._step = 0
             self.failed.begin(failed)
+            self._tally.begin(totals)
             self.is_dry = False
             self.clock_ahead = now / 1000 - time.time()
             self.last_owner_until = None
@@ -366,9 +433,11 @@ class Partition:
     def renew(self, milliseconds: int) -> Talk[None]:
         """Stay the owner, unless another worker is by now. 0 gives it back."""
         words = self._worker, self.fence, milliseconds, +self.is_idle
-        kept = yield Call(self.server, "renew", words)
-        if not (kept and milliseconds):
+        work = yield Call(self.server, "renew", words)
+        if work < 0 or not milliseconds:
             self.lose()
+        else:
+            self.work = work
 
     @property
     def is_owned(self) -> bool:
@@ -385,6 +454,7 @@ class Partition:
         self._parked.clear()
         self._again.clear()
         self.failed.begin(())
+        self._tally.begin(())
         self._turn = "", 0
 
     @property
@@ -434,17 +504,19 @@ class Partition:
         done = [one for one in done if one.lease.number in self.in_progress]
         if done:
             numbers = tuple(one.lease.number for one in done)
-            instead = [one.instead for one in done if one.instead is not None]
+            instead = [offer for one in done for offer in one.instead]
             waiting = [word for offer in instead for word in self._arguments(offer)]
             lines = [line for one in done for line in one.lines]
             states = _states_of(done)
             failed = tuple(one.failed for one in done if one.failed is not None)
             changes: list[bytes | int] = [word for one in failed for word in one]
+            totals = self._tally.plus(one.counts for one in done)
             arguments = (
                 b"".join(numbers), len(instead), len(states) // 3, len(failed),
-                *waiting, *states, *changes, *lines,
+                len(totals), *waiting, *states, *changes, *packed_groups(totals),
+                *lines,
             )  # fmt: skip
-            step = _Step("settle", arguments, settles=numbers, failed=failed)
+            step = _Step("settle", arguments, numbers, failed=failed, totals=totals)
             yield from self._do(step)
             if instead:
                 self.is_dry = False
@@ -501,6 +573,7 @@ class Partition:
         self._again.difference_update(step.again)
         for failed in step.failed:
             self.failed.change(failed)
+        self._tally.change(step.totals)
 
     def _count_turns(self, slots: list[str], of_each: int) -> None:
         """Remember which slots have had as many requests as they may have in a turn.
@@ -524,10 +597,17 @@ class Partition:
         pushed, slots, leased, done, worker, *left = answer
         return Counts(pushed, slots, leased, done, worker.decode(), *left)
 
+    def totals(self) -> Talk[PartitionTotals]:
+        """Count the requests in the partition, and read the counts of those settled."""
+        answer = yield Call(self.server, "totals")
+        answer[-1] = unpacked_groups(answer[-1])
+        return PartitionTotals(*answer)
+
     def pending(self) -> Iterator[Pending]:
         """Yield the pending requests, slot by slot, the next request first.
 
-        Requests in progress are not included. No request may be handed out meanwhile.
+        Requests in progress, or scheduled for later, are not included. No request may
+        be handed out meanwhile.
         """
         for slot in self._portions("pending"):
             found = self._portions("pending", slot)
@@ -544,6 +624,10 @@ class Partition:
         """Return the failed requests, in no order."""
         return read_failures(self.server, self.number)
 
+    def trim_failures(self, most: int) -> Talk[None]:
+        """Remove the oldest failed requests until there are so many; by any worker."""
+        yield Call(self.server, "trim", (most,))
+
     def import_failures(self, failed: Sequence[StoredFailure]) -> Talk[None]:
         """Store failed requests, unless they are there."""
         words: list[bytes | int] = []
@@ -551,14 +635,14 @@ class Partition:
             words += one.key, one.times, +one.waiting, one.record
         yield Call(self.server, "import_failed", tuple(words))
 
-    def drop(self, slot: str, found: Sequence[tuple[OnRedis, bytes]]) -> Talk[int]:
-        """Remove pending requests of a slot; return how many were pending still.
+    def drop(self, found: Sequence[tuple[OnRedis, bytes]]) -> Talk[int]:
+        """Remove pending requests; return how many were pending still.
 
         With each comes the key of the failed request that it repeats, or nothing.
         """
-        words: list[bytes | str] = [slot]
+        words: list[bytes | str] = []
         for one, failed in found:
-            words += one.number + one.payload, failed
+            words += one.slot, one.member, failed
         dropped: int = yield Call(self.server, "drop", tuple(words))
         return dropped
 

@@ -28,9 +28,13 @@ SCRIPTS = {
     "unite": ("unite",),
     "clear": ("clear",),
     "present": ("present",),
+    "named_worker": ("named_worker",),
     "stop": ("stop",),
-    "keep_cookies": ("keep_cookies",),
-    "new_cookies": ("new_cookies",),
+    "keep_news": ("keep_news",),
+    "news": ("news",),
+    "block": ("block",),
+    "look": ("look",),
+    "history": ("history",),
     "import": ("import",),
     "offer": ("layers", "mark", "queue", "offer"),
     "take": ("queue", "take"),
@@ -46,11 +50,14 @@ SCRIPTS = {
     "state": ("queue", "state"),
     "hosts": ("queue", "hosts"),
     "states": ("queue", "states"),
+    "totals": ("queue", "totals"),
     "pending_of": ("queue", "pending_of"),
     "handed_out": ("queue", "handed_out"),
+    "later": ("queue", "later"),
     "failures": ("queue", "failures"),
-    "requeue": ("queue", "requeue"),
-    "drop": ("queue", "drop"),
+    "trim": ("queue", "failed", "trim"),
+    "requeue": ("queue", "failed", "requeue"),
+    "drop": ("queue", "failed", "drop"),
     "import_failed": ("queue", "import_failed"),
 }
 """The files that each script consists of."""
@@ -80,8 +87,8 @@ class Server(Connection):
     """A Redis server, or a Redis Cluster, that keeps a filter or a frontier.
 
     Calls are sent together: a round trip for all of them, and in a Cluster a round trip
-    for each node. Each script happens wholly or not at all, but some may happen and
-    others not: the caller gets an error, and asks again.
+    for each node. Each script happens wholly or not at all, but perhaps not all of
+    them happen: the caller gets an error, and asks again.
 
     No command is sent twice by itself. If the answer to a batch is lost, its keys may
     have been added or not, and in a batch that is added again all of them would count

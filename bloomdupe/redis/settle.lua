@@ -2,13 +2,16 @@
 -- put_out.lua, about.lua and failed.lua.
 --
 -- ARGV[4]  numbers of the requests, joined
--- ARGV[5]  number of requests that take the place of some of them, such as their retries
+-- ARGV[5]  number of requests that take the place of some of them, such as their retries and
+--          next visits
 -- ARGV[6]  number of slots with a new state
 -- ARGV[7]  number of changes to the failed requests
--- then for each request that takes a place its slot, priority negated, kind (see offer.lua)
--- and payload
+-- ARGV[8]  number of groups of counts with new numbers
+-- then for each request that takes a place its slot, priority negated, kind (see offer.lua;
+-- it may have a time) and payload
 -- then for each of these slots the arguments of about.lua
 -- then for each of these changes the arguments of failed.lua
+-- then for each of these groups its name and its numbers
 -- then the lines of output of all of them
 --
 -- Returns 'done'; or 'strange', and changes nothing, if a request is not in progress.
@@ -20,17 +23,21 @@ if not done_before then
     if redis.call('HEXISTS', leased_key, number) == 0 then return {'strange'} end
     numbers[#numbers + 1] = number
   end
-  local states = 8 + 4 * ARGV[5]
+  local states = 9 + 4 * ARGV[5]
   local failed = states + 3 * ARGV[6]
   keep_failed(failed, tonumber(ARGV[7]))
-  put_out(failed + 3 * ARGV[7])
+  local totals = failed + 3 * ARGV[7]
+  local lines = totals + 2 * ARGV[8]
+  if lines > totals then
+    redis.call('HSET', totals_key, unpack(ARGV, totals, lines - 1))
+  end
+  put_out(lines)
   for _, number in ipairs(numbers) do redis.call('HDEL', leased_key, number) end
   if redis.call('EXISTS', aside_key) == 1 then
     for _, number in ipairs(numbers) do redis.call('HDEL', aside_key, number) end
   end
-  for i = 8, states - 1, 4 do
-    local number = numbered(ARGV[i + 2], redis.call('HINCRBY', state_key, 'pushed', 1))
-    put(ARGV[i], ARGV[i + 1], number .. ARGV[i + 3])
+  for i = 9, states - 1, 4 do
+    push(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
   end
   keep_states(states, tonumber(ARGV[6]))
   redis.call('HINCRBY', state_key, 'done', #numbers)

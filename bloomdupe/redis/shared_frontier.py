@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import socket
 import time
+from bisect import bisect
 from contextlib import ExitStack
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from mmh3 import mmh3_32_uintdigest, mmh3_x64_128_digest
+from mmh3 import mmh3_x64_128_digest
 
 from bloomdupe.errors import (
     SettingError,
@@ -19,16 +21,21 @@ from bloomdupe.errors import (
 )
 from bloomdupe.filter.parameters import Parameters
 from bloomdupe.redis.address import Address
-from bloomdupe.redis.cookie_store import CookieStore
 from bloomdupe.redis.frontier_header import (
     NAMED,
+    PartitionRule,
+    change_rules,
     check_partitions,
     header_in,
     header_of,
     mark_of,
     part_of,
+    read_rules,
+    rules_in,
 )
+from bloomdupe.redis.frontier_reader import RunningWorkers, read_history_of
 from bloomdupe.redis.kept_offers import KeptOffers
+from bloomdupe.redis.named_worker import NamedWorker
 from bloomdupe.redis.partition import (
     Offer,
     Partition,
@@ -36,38 +43,85 @@ from bloomdupe.redis.partition import (
     SeenMark,
     Settled,
     Taken,
+    stored_slot,
 )
 from bloomdupe.redis.redis_filter import MAX_BATCH, RedisFilter
 from bloomdupe.redis.server import Server
 from bloomdupe.redis.shared_import import Imports
+from bloomdupe.redis.worker_news import News
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from typing_extensions import Self
 
-    from bloomdupe.redis.failed_requests import StoredFailure
     from bloomdupe.redis.frontier_reader import OnRedis
     from bloomdupe.redis.partition import (
         Counts,
         LeftRequest,
         OutputEntry,
         OutputLine,
+        PartitionTotals,
         Pending,
     )
     from bloomdupe.redis.server import Talk
+    from bloomdupe.redis.settled.failed_requests import StoredFailure
 
     One = TypeVar("One", Offer, SeenMark)
     Item = TypeVar("Item")
 
-__all__ = ["SharedFrontier"]
+__all__ = ["LeftOver", "SharedFrontier", "Turn"]
 
 MIN_LEASE = 0.05
 """Seconds."""
 FAILED_AT_ONCE = 500
 """Failed requests per script."""
+BASE_WORK = 20
+"""Requests for which each partition counts, besides its own requests."""
+UNEVEN = 1.25
+"""Share of the work, in fair shares, with which a worker gives partitions back."""
 PAUSE = 0.25
 """Seconds after which a worker first looks again for partitions."""
+
+
+class _Loads(NamedTuple):
+    """The answer of ``present.lua``: all workers that are alive."""
+
+    workers: int
+    stops: int
+    """How often they were asked to stop."""
+    owned: int
+    """Partitions that they own."""
+    work: int
+    """Pending requests and requests in progress there."""
+    rules: bytes
+    """The rules that keep requests out, or nothing."""
+
+
+class LeftOver(NamedTuple):
+    """The requests of a frontier that no worker can do now."""
+
+    left: int = 0
+    """Requests that were left, and may be done when their worker has ended."""
+    aside: int = 0
+    """Requests that cannot be restored."""
+    later: int = 0
+    """Requests scheduled for later."""
+    due: float = math.inf
+    """Unix time at which the first of these is due; infinite if there are none."""
+
+
+class Turn(NamedTuple):
+    """The answer of :meth:`SharedFrontier.look`."""
+
+    mine: bool
+    """Whether this worker has the turn."""
+    now: float
+    """Redis' Unix time."""
+    last: bytes
+    """The last look, or nothing."""
+    run: int
+    """Number of the run; 0: no worker was ever there."""
 
 
 class SharedFrontier:
@@ -107,7 +161,9 @@ class SharedFrontier:
         self._parameters = Parameters.from_header(header, server.address.shown)
         self.mark = mark_of(header)
         """A digest that identifies it; a later frontier of the same name differs."""
-        self._size: int = header["partitions"]
+        self.rule = PartitionRule.of(header, server.address.shown)
+        """The rule that assigns requests to partitions."""
+        self._size = self.rule.partitions
         self.names_start_items = NAMED in header
         """Whether items of ``start()`` have names; earlier versions counted them."""
         self.worker = worker
@@ -118,9 +174,9 @@ class SharedFrontier:
         self._stops: int | None = None
         self.asked_to_stop = False
         """Whether the workers were asked to stop since this worker began."""
-        self.partition_by: str = header["partition_by"]
-        """The rule that assigns requests to partitions: ``slot`` or ``url``."""
-        self._by_slot = self.partition_by == "slot"
+        self._rules_text = b""
+        self.rules = read_rules(server)
+        """Rules that keep requests out, as known last; see :meth:`change_rules`."""
         self._partitions: dict[int, Partition] = {}
         self._owned: dict[int, Partition] = {}
         # Given back as soon as this worker works on none of their requests.
@@ -129,7 +185,9 @@ class SharedFrontier:
         # Offers that are repeated after an interruption, and the number of the
         # interruptions after which they were repeated.
         self._kept = KeptOffers()
-        self.cookies = CookieStore(server, worker)
+        self.cookies = News(server, worker, "cookies")
+        self.rests = News(server, worker, "rests")
+        """The rests of slots that several workers crawl."""
         self._made_up = server.interruptions.count
         server.watch()
         self._chance = Random(worker)  # noqa: S311 - for no two workers the same
@@ -140,10 +198,14 @@ class SharedFrontier:
         self._takes_over_at = 0.0
         self._workers = 0
         """The number of running workers when partitions were taken or given back."""
+        # The partitions that were free at the last look, and those that it has left for
+        # other workers.
+        self._free: set[int] = set()
+        self._surplus: set[int] = set()
         # When partitions are looked for next that were given back, and the time until
         # the look after that.
         self._takes_at, self._pause = 0.0, PAUSE
-        self.clock_ahead = 0.0
+        self.clock_ahead = RunningWorkers.read(server).clock_ahead
         """Seconds by which Redis' clock is ahead of this machine's, as known last."""
         self._busy = 0
         """The partition that was not empty at the last look for the end."""
@@ -163,7 +225,7 @@ class SharedFrontier:
         fifo: bool = False,
         replicas: int = 0,
         stays: bool = False,
-        partition_by: str | None = None,
+        slot_parts: Mapping[str, int] | None = None,
         identity: dict[str, Any] | None = None,
         key: bytes | None = None,
     ) -> Self:
@@ -171,10 +233,10 @@ class SharedFrontier:
 
         See :class:`~bloomdupe.redis.address.Address` for the URL. ``capacity`` is the
         expected number of requests, and ``fpp`` the probability that a new request is
-        taken for seen. ``partitions`` is the highest number of workers.
-        ``partition_by`` is the rule that assigns a request to a partition: by its
-        ``"slot"`` (the default), so that one worker has all requests of a slot, or by
-        its ``"url"``, which means its fingerprint. These four never change afterwards.
+        taken for seen. ``partitions`` is the highest number of workers. One worker has
+        all requests of a slot; ``slot_parts`` names slots whose requests are divided by
+        their fingerprints, and says into how many parts, so that several workers have
+        them. These four never change afterwards.
 
         The name of a ``worker`` must be unique; by default it is drawn at random. With
         ``fifo``, the oldest request of a slot has its turn first, among requests of the
@@ -187,7 +249,7 @@ class SharedFrontier:
         :class:`~bloomdupe.errors.StoreMismatchError` if the frontier was made with
         other parameters, and the errors of a server in trouble.
         """
-        check_partitions(partitions, partition_by)
+        check_partitions(partitions, slot_parts)
         if not lease_seconds >= MIN_LEASE:
             raise SettingError(
                 f"lease_seconds = {lease_seconds!r}: expected {MIN_LEASE} at least"
@@ -197,7 +259,7 @@ class SharedFrontier:
         with ExitStack() as undo:
             undo.callback(server.close)
             header = header_of(
-                server, capacity, fpp, partitions, partition_by, identity, key
+                server, capacity, fpp, partitions, slot_parts, identity, key
             )
             name = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
             frontier = cls(
@@ -220,22 +282,22 @@ class SharedFrontier:
         fpp: float | None = None,
         *,
         partitions: int,
-        partition_by: str,
+        slot_parts: Mapping[str, int],
         identity: dict[str, Any],
     ) -> None:
         """Raise the errors that :meth:`open` would raise; create nothing."""
-        check_partitions(partitions, partition_by)
+        check_partitions(partitions, slot_parts)
         server = Server(Address.of(url))
         try:
             if server.fields():
-                header_of(server, capacity, fpp, partitions, partition_by, identity)
+                header_of(server, capacity, fpp, partitions, slot_parts, identity)
                 Imports(server).check_ended()
         finally:
             server.close()
 
     @classmethod
     def identity_at(cls, url: str) -> dict[str, Any] | None:
-        """Return the identity of the frontier at a URL; None if there is none there."""
+        """Return the identity of the frontier at a URL; None without a frontier."""
         server = Server(Address.of(url))
         try:
             if not server.fields():
@@ -259,10 +321,13 @@ class SharedFrontier:
         finally:
             server.close()
 
-    def close(self, not_begun: Iterable[RedisLease] = ()) -> None:
+    def close(
+        self, not_begun: Iterable[RedisLease] = (), reason: str = "closed"
+    ) -> None:
         """Give back all partitions, and close the connection.
 
-        See :meth:`not_begun`.
+        See :meth:`not_begun`. The ``reason`` is that of the run, if this is the last
+        worker.
         """
         try:
             for number in self._owned.keys() - self._leaving:
@@ -270,8 +335,8 @@ class SharedFrontier:
             self.not_begun(not_begun)
             self._give_back(list(self._owned))
             if self._present:
+                self._run_present(0, reason)
                 self._present = False
-                self._run_present(0)
         finally:
             self._server.close()
 
@@ -283,10 +348,8 @@ class SharedFrontier:
 
     # Partitions
 
-    def _partition_of(self, offer: Offer | SeenMark) -> int:
-        # Never change this: seen requests would be looked up in the wrong place.
-        by = offer.slot.encode() if self._by_slot else offer.fingerprint
-        return mmh3_32_uintdigest(by) % self._size
+    def _partition_of(self, one: Offer | SeenMark) -> int:
+        return self.rule.partition_of(stored_slot(one.slot), one.fingerprint)
 
     def _partition(self, number: int) -> Partition:
         (found,) = self._some([number])
@@ -324,67 +387,89 @@ class SharedFrontier:
     def tend(self) -> None:
         """Renew the leases of this worker; take or give back partitions.
 
-        Each worker that is alive owns the same number of partitions, or one more.
+        The work is shared: the pending requests and those in progress, and
+        :data:`BASE_WORK` for each partition. Without requests, each worker that is
+        alive owns the same number of partitions, or one more.
 
         If Redis was away, and the leases were not renewed for half their time, no
         expired lease is taken for the time of a lease, because the other workers could
         not renew theirs either.
         """
-        workers = self._announce()
+        self._make_up()
         self._renew(list(self._owned))
-        now = time.monotonic()
+        loads = self._announce()
+        now, made_up = time.monotonic(), self._made_up
         self._note_gap(now)
-        self._share_among(workers, expired=now >= self._takes_over_at)
+        self._share(loads, expired=now >= self._takes_over_at)
+        # Not before: a call that fails on the way has renewed nothing for the rest.
+        self._tended, self._tended_after = now, made_up
 
     def look_around(self) -> None:
         """Take or give back partitions if workers have come or gone since.
 
-        Costs one script otherwise. A worker with less than its share also looks for
-        partitions that were given back, less and less often.
+        Costs one script otherwise. If partitions have no owner, it also looks for those
+        that were given back, less and less often.
         """
-        workers = self._announce()
-        if workers != self._workers:
-            self._share_among(workers, expired=False)
-        elif (
-            len(self._owned) < self._share_of(workers)
-            and time.monotonic() >= self._takes_at
+        loads = self._announce()
+        if loads.workers != self._workers or (
+            loads.owned < self._size and time.monotonic() >= self._takes_at
         ):
-            self._take_up_to(self._share_of(workers), expired=False)
+            self._share(loads, expired=False)
 
-    def _announce(self) -> int:
-        """Say that this worker is alive; return the number of workers that are."""
+    def named(self, name: str) -> NamedWorker:
+        """Return the holder of a name that the user has given to this worker."""
+        return NamedWorker(self._server, name, self.worker, self._milliseconds)
+
+    def _announce(self) -> _Loads:
+        """Say that this worker is alive; return what all workers have to do."""
         self._make_up()
         self._present = True
-        workers, stops = self._run_present(self._milliseconds)
-        if workers < 0:
+        loads = self._run_present(self._milliseconds)
+        if loads.workers < 0:
             raise self.imports.changed()
-        if self._stops is None:
-            self._stops = stops
+        if loads.rules != self._rules_text:
+            self._rules_text, self.rules = loads.rules, rules_in(loads.rules)
+        # There are fewer if Redis has lost one.
+        stops = loads.stops
+        self._stops = stops if self._stops is None else min(stops, self._stops)
         self.asked_to_stop = stops > self._stops
-        return workers
+        return loads
 
-    def _run_present(self, milliseconds: int) -> tuple[int, int]:
+    def _run_present(self, milliseconds: int, reason: str = "") -> _Loads:
         """Register this worker for so long; return the answer of the script."""
-        workers, stops = self._server.run(
-            "present", self.worker, milliseconds, self.imports.number, +self._stays
-        )
-        return workers, stops
+        work = sum(partition.work for partition in self._owned.values())
+        words = self.worker, milliseconds, self.imports.number, +self._stays, reason
+        return _Loads(*self._server.run("present", *words, len(self._owned), work))
 
-    def _share_of(self, workers: int) -> int:
-        return -(-self._size // workers)
-
-    def _share_among(self, workers: int, *, expired: bool) -> None:
+    def _share(self, loads: _Loads, *, expired: bool) -> None:
         """Take or give back partitions, so that each worker has its share.
 
         Those of which the lease has ``expired`` may be taken, too.
         """
-        share = self._share_of(workers)
-        if workers != self._workers:
-            self._workers, self._pause = workers, PAUSE
-        self._leave_all_but(share)
+        joined = loads.workers != self._workers
+        if joined:
+            self._workers, self._pause = loads.workers, PAUSE
+            if self._owned:
+                self._renew(list(self._owned))
+                loads = self._announce()
+        # Until all partitions have owners, some of the work is unknown.
+        if joined or loads.owned >= self._size:
+            self._surplus.clear()
+            self._leave_surplus(loads, 1.0 if joined else UNEVEN)
+        if joined:
+            self._leave_beyond(-(-self._size // loads.workers))
         self._give_back_idle()
-        if len(self._owned) < share:
-            self._take_up_to(share, expired=expired)
+        if loads.owned < self._size:
+            self._take_share(loads, expired=expired)
+
+    def _fair_share(self, loads: _Loads, work: int = 0) -> float:
+        """Return the share of a worker; further ``work`` has no owner."""
+        return (loads.work + work + BASE_WORK * self._size) / loads.workers
+
+    def _load(self) -> int:
+        """Return the work of this worker, without the partitions that it leaves."""
+        kept = (n for n in self._owned if n not in self._leaving)
+        return sum(self._owned[number].work + BASE_WORK for number in kept)
 
     def _renew(self, numbers: Iterable[int]) -> None:
         """Renew the leases of partitions, unless another worker owns them by now."""
@@ -406,11 +491,11 @@ class SharedFrontier:
         was_away = self._made_up != self._tended_after
         if was_away and now - self._tended > lease / 2:
             self._takes_over_at = now + lease
-        self._tended, self._tended_after = now, self._made_up
 
-    def _take_up_to(self, share: int, *, expired: bool) -> None:
-        """Own further partitions, as many as are free, up to a number."""
-        others = [n for n in range(self._size) if n not in self._owned]
+    def _take_share(self, loads: _Loads, *, expired: bool) -> None:
+        """Own further partitions that are free, up to the share of a worker."""
+        mine = self._owned.keys() | self._surplus
+        others = [n for n in range(self._size) if n not in mine]
         self._chance.shuffle(others)
         self._takes_at = time.monotonic() + self._pause
         self._pause *= 2
@@ -419,11 +504,23 @@ class SharedFrontier:
         partitions = [
             one for one, is_free in zip(partitions, free, strict=True) if is_free
         ]
-        while partitions and len(self._owned) < share:
-            missing = share - len(self._owned)
-            self._take(partitions[:missing], expired=expired)
+        share = self._fair_share(loads, sum(one.work for one in partitions))
+        waiting, self._free = self._free, {one.number for one in partitions}
+        while partitions:
+            load = self._load()
+            some: list[Partition] = []
+            rest: list[Partition] = []
+            for one in partitions:
+                more = one.work + BASE_WORK
+                # Those that no worker has taken since the last look are for any worker.
+                fits = load + more / 2 <= share or not load or one.number in waiting
+                (some if fits else rest).append(one)
+                load += more if fits else 0
+            if not some:
+                break
+            self._take(some, expired=expired)
             # Another worker may have been faster.
-            partitions = partitions[missing:]
+            partitions = rest
             self._pause = PAUSE
 
     def _take(self, partitions: Sequence[Partition], *, expired: bool) -> None:
@@ -445,24 +542,36 @@ class SharedFrontier:
         """
         return frozenset(self._leaving)
 
-    def _leave_all_but(self, share: int) -> None:
-        """Leave partitions if they are too many: some with much work, and some without.
+    def _leave_surplus(self, loads: _Loads, most: float) -> None:
+        """Leave partitions if their work is more than ``most`` fair shares.
 
-        So the next owners get their part of the slots, however few have requests.
+        The share itself stays. Some with much work are left, and some with little.
+        """
+        share = self._fair_share(loads)
+        surplus = self._load() - share
+        if surplus <= (most - 1) * share:
+            return
+        kept = [number for number in self._owned if number not in self._leaving]
+        kept.sort(key=lambda number: self._owned[number].work, reverse=True)
+        # Every second one first, because a request in progress keeps a partition here.
+        for number in kept[1::2] + kept[::2]:
+            work = self._owned[number].work + BASE_WORK
+            if work <= surplus:
+                surplus -= work
+                self._surplus.add(number)
+                self._hand_out_no_more(number)
+
+    def _leave_beyond(self, most: int) -> None:
+        """Leave the partitions with the least work that are more than a number.
+
+        A worker that has joined owns some then, even if the surplus of each other
+        worker is less than a partition.
         """
         kept = [number for number in self._owned if number not in self._leaving]
-        surplus = len(kept) - share
-        if surplus <= 0:
-            return
-        # The number of slots with requests, and of requests.
-        work = {
-            number: (counts.slots, counts.pending + counts.leased)
-            for number, counts in zip(kept, self._counts(kept), strict=True)
-        }
-        kept.sort(key=work.__getitem__, reverse=True)
-        for place in range(surplus):
-            # Evenly spread; of two partitions, the one with less work.
-            self._hand_out_no_more(kept[(2 * place + 1) * len(kept) // (2 * surplus)])
+        kept.sort(key=lambda number: self._owned[number].work, reverse=True)
+        for number in kept[most:]:
+            self._surplus.add(number)
+            self._hand_out_no_more(number)
 
     def _hand_out_no_more(self, number: int) -> None:
         """Hand out no further requests of a partition."""
@@ -487,8 +596,10 @@ class SharedFrontier:
         """Give back the partitions that are left, and on which it does not work."""
         self._give_back([n for n in self._leaving if self._owned[n].is_idle])
 
-    def _give_back(self, numbers: Iterable[int]) -> None:
+    def _give_back(self, numbers: Sequence[int]) -> None:
         self._carry_out({number: self._owned[number].renew(0) for number in numbers})
+        if numbers and self._present:  # so that other workers look for them
+            self._run_present(self._milliseconds)
 
     # The life of a request
 
@@ -525,7 +636,10 @@ class SharedFrontier:
         self._each(marks, Partition.mark)
         if self._replicas:
             self._replicate(
-                {*map(self._partition_of, here), *map(self._partition_of, marks)}
+                {
+                    *map(self._partition_of, here),
+                    *map(self._partition_of, marks),
+                }
             )
         answers = iter(new)
         return [Taken.SEEN if known else next(answers) for known in elsewhere]
@@ -642,8 +756,7 @@ class SharedFrontier:
 
     def _is_misplaced(self, lease: RedisLease) -> bool:
         """Whether the slot of a request belongs to another partition."""
-        slot = SeenMark(lease.slot, b"")
-        return self._by_slot and self._partition_of(slot) != lease.partition
+        return lease.partition not in self.rule.partitions_of(stored_slot(lease.slot))
 
     def holds(self, lease: RedisLease) -> bool:
         """Whether this worker may still settle a request, as far as it knows.
@@ -657,18 +770,25 @@ class SharedFrontier:
         """Return the time until which another owner may have sent requests to the slot.
 
         In seconds of ``time.monotonic()``. None if the times of all its requests are
-        known, or if the slot may have several owners at a time.
+        known.
         """
         partition = self._owned.get(lease.partition)
-        if partition is None or not self._by_slot:
-            return None
-        return partition.last_owner_until
+        return None if partition is None else partition.last_owner_until
+
+    def share_of(self, slot: str) -> float:
+        """Return the share of a slot's parts that this worker has, or will have soon.
+
+        Another thread may call this.
+        """
+        numbers = self.rule.partitions_of(stored_slot(slot))
+        own = sum(n in self._owned and n not in self._leaving for n in numbers)
+        return max(1, own) / len(numbers)
 
     def may_have_failed(self, request: RedisLease | SeenMark, mark: bytes) -> bool:
         """Whether a failed request in the partition of this request has this mark.
 
-        See :class:`~bloomdupe.redis.failed_requests.FailedRequest`. Another thread may
-        call this.
+        See :class:`~bloomdupe.redis.settled.failed_requests.FailedRequest`. Another
+        thread may call this.
         """
         if isinstance(request, RedisLease):
             number = request.partition
@@ -679,13 +799,9 @@ class SharedFrontier:
 
     def ask_again(self, slot: str) -> None:
         """Let a slot have its next turn."""
-        if self._by_slot:
-            number = self._partition_of(Offer(slot, b"", b""))
-            asked = [self._owned[number]] if number in self._owned else []
-        else:
-            asked = list(self._owned.values())
-        for partition in asked:
-            partition.ask_again(slot)
+        for number in self.rule.partitions_of(stored_slot(slot)):
+            if number in self._owned:
+                self._owned[number].ask_again(slot)
 
     def settle(
         self, done: Iterable[tuple[RedisLease, Sequence[bytes]] | Settled]
@@ -710,8 +826,9 @@ class SharedFrontier:
         by_owner: dict[tuple[int, str], list[Settled]] = {}
         for one in all_done:
             owner = one.lease.partition, one.lease.fence
-            again_pending = one.lease.token in again
-            step = Settled(one.lease, instead=one.lease.again) if again_pending else one
+            step = one
+            if one.lease.token in again:
+                step = Settled(one.lease, instead=[one.lease.again])
             by_owner.setdefault(owner, []).append(step)
         talks = {}
         for (number, fence), some in by_owner.items():
@@ -775,15 +892,15 @@ class SharedFrontier:
     @property
     def finished(self) -> bool:
         """Whether no request is pending or in progress in any partition."""
-        return self.left_over() == (0, 0)
+        return self.left_over() == LeftOver()
 
     @property
     def stays_open(self) -> bool:
         """Whether a worker is running that goes on when nothing is pending."""
-        return bool(self._server.run("workers")[0])
+        return RunningWorkers.read(self._server).stays
 
-    def left_over(self) -> tuple[int, int] | None:
-        """Count the requests that were left, and those that cannot be restored.
+    def left_over(self) -> LeftOver | None:
+        """Count the requests that no worker can do now.
 
         None if any other request is pending.
 
@@ -797,6 +914,7 @@ class SharedFrontier:
         Redis one script each, not one script for each partition.
         """
         self._make_up()
+        looked = time.time()
         first: dict[int, Counts] = {}
         numbers = [(self._busy + place) % self._size for place in range(self._size)]
         for some in _doubling(numbers, 1):
@@ -809,7 +927,40 @@ class SharedFrontier:
             if counts.state != found.state:
                 return None
         aside = sum(found.aside for found in first.values())
-        return sum(found.left for found in first.values()) - aside, aside
+        left = sum(found.left for found in first.values()) - aside
+        later = sum(found.later for found in first.values())
+        until = (found.milliseconds for found in first.values() if found.later)
+        due = looked + min(until, default=math.inf) / 1000
+        return LeftOver(left, aside, later, due)
+
+    def look(
+        self, seconds: float, look: bytes = b"", time: int = 0, gone: Iterable[int] = ()
+    ) -> Turn:
+        """Ask for the turn to look at all partitions, which one worker has at a time.
+
+        The next turn is in so many ``seconds``. A worker that has it looks at
+        :meth:`totals`, and calls this again with its ``look``, for the other workers
+        and for :meth:`history`; and with the times of this look, and of looks that are
+        not needed any more, in Unix milliseconds.
+        """
+        milliseconds = int(seconds * 1000)
+        turn, now, last, run = self._server.run("look", milliseconds, look, time, *gone)
+        return Turn(bool(turn), now / 1000, last, run)
+
+    def history(self) -> list[bytes]:
+        """Return all looks, by their times."""
+        _, looks, _ = read_history_of(self._server, 0)
+        return looks
+
+    def memory_used(self) -> int:
+        """Return the bytes that all data of this Redis takes."""
+        used, _ = self._server.memory_used()
+        return used
+
+    def totals(self) -> list[PartitionTotals]:
+        """Count the requests of each partition, not all at the same moment."""
+        partitions = self._some(range(self._size))
+        return self._server.at_once(one.totals() for one in partitions)
 
     def failures(self) -> list[StoredFailure]:
         """Return the failed requests of all partitions."""
@@ -817,6 +968,21 @@ class SharedFrontier:
         partitions = self._some(range(self._size))
         found = self._server.at_once(one.failures() for one in partitions)
         return [one for some in found for one in some]
+
+    def trim_failures(self, counts: Sequence[int], most: int) -> None:
+        """Remove failed requests if all partitions together have more than ``most``.
+
+        ``counts`` has the number in each partition. The oldest are removed, of the
+        partitions with the most.
+        """
+        kept = _level(counts, most)
+        self._server.at_once(
+            partition.trim_failures(few)
+            for partition, count, few in zip(
+                self._some(range(self._size)), counts, kept, strict=True
+            )
+            if few < count
+        )
 
     def requeue(self, failed: Iterable[tuple[StoredFailure, Offer]]) -> int:
         """Make failed requests pending again, each as an offer.
@@ -846,11 +1012,20 @@ class SharedFrontier:
             for portion in _portions(some)
         )
 
-    def drop(
-        self, partition: int, slot: str, found: Sequence[tuple[OnRedis, bytes]]
-    ) -> int:
-        """Remove pending requests of a slot; see :meth:`Partition.drop`."""
-        return self._server.carry_out(self._partition(partition).drop(slot, found))
+    def change_rules(
+        self, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+    ) -> list[dict[str, Any]]:
+        """Change the rules that keep requests out, and return them.
+
+        A worker knows them when it has called :meth:`look_around` or :meth:`tend`. It
+        is the program that obeys them. ``change`` may be called several times.
+        """
+        self.rules = change_rules(self._server, change)
+        return self.rules
+
+    def drop(self, partition: int, found: Sequence[tuple[OnRedis, bytes]]) -> int:
+        """Remove pending requests; see :meth:`Partition.drop`."""
+        return self._server.carry_out(self._partition(partition).drop(found))
 
     # As a whole, while no worker is running
 
@@ -861,7 +1036,7 @@ class SharedFrontier:
         the lease of a killed worker has run out. :meth:`close` gives the partitions
         back.
         """
-        there, _ = self._run_present(0)
+        there = self._run_present(0).workers
         if not there:
             self._take(self._some(range(self._size)), expired=True)
         if len(self._owned) < self._size:
@@ -948,6 +1123,19 @@ def _doubling(numbers: Sequence[int], first: int) -> Iterator[Sequence[int]]:
     while numbers:
         yield numbers[:first]
         numbers, first = numbers[first:], 2 * first
+
+
+def _level(counts: Sequence[int], most: int) -> list[int]:
+    """Lower the largest of these numbers until their sum is ``most``."""
+    levels = range(max(counts) + 1)
+    level = bisect(levels, most, key=lambda high: sum(min(n, high) for n in counts)) - 1
+    spare = most - sum(min(count, level) for count in counts)
+    lowered = []
+    for count in counts:
+        more = count > level and spare > 0
+        spare -= more
+        lowered.append(min(count, level + more))
+    return lowered
 
 
 def _portions(some: Sequence[Item]) -> Iterator[Sequence[Item]]:

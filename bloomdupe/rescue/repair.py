@@ -210,7 +210,7 @@ def _summary(
         filter_ = _filter(snapshot, parameters, meta.get("filter"), repaired)
         frontier, slots = _frontier(snapshot, meta.get("frontier"), repaired)
         crawl, lost_blobs = _crawl(snapshot, meta.get("crawl"), repaired)
-    records = {"filter": filter_, "frontier": frontier, "crawl": crawl}
+    records = meta | {"filter": filter_, "frontier": frontier, "crawl": crawl}
     if not slots and "later" not in frontier and "frontier" not in meta:
         del records["frontier"]  # it never had one
     if not crawl:

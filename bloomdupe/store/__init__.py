@@ -4,8 +4,9 @@
 within a transaction; ``format`` defines the bytes on disk. ``trust`` holds the checks
 that a store must pass, ``environment`` opens, builds and copies LMDB's files, ``files``
 manages the files beside them, ``system_errors`` explains errors. ``participant`` is the
-contract of all that takes part in a checkpoint. ``platform`` holds everything that
-Linux and macOS do differently. ``datafile`` and ``check`` read the data file without
-LMDB. No other room imports ``lmdb``. It uses ``errors`` only; ``filter``, ``frontier``,
-``rescue`` and ``crawl`` come in.
+contract of all that takes part in a checkpoint. ``progress`` says in the log how far a
+long task is. ``platform`` holds everything that Linux and macOS do differently.
+``datafile`` and ``check`` read the data file without LMDB. No other room imports
+``lmdb``. It uses ``errors`` only; ``filter``, ``frontier``, ``rescue`` and ``crawl``
+come in.
 """

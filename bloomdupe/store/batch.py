@@ -138,7 +138,7 @@ class Batch:
         self._put(b"journal", key, checksum(key, value) + value)
 
     def delete_journal(self, sequence: int) -> None:
-        """Remove an entry whose digests are all in their pages."""
+        """Remove an entry; all its digests are in their pages."""
         self._delete(b"journal", JOURNAL_KEY.pack(sequence))
 
     def put_exact(self, identities: Iterable[bytes]) -> None:

@@ -16,7 +16,7 @@ from bloomdupe.store.descriptor import Descriptor
 from bloomdupe.store.platform import boot_id, mounts, reserve, sync
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from bloomdupe.store.platform import Mount
@@ -46,6 +46,7 @@ __all__ = [
     "refuse_link",
     "store_exists",
     "sync_directory",
+    "write_file",
     "write_json",
     "write_marker",
 ]
@@ -274,7 +275,7 @@ def in_use(path: Path) -> bool:
 
 
 def owner_of(path: Path) -> Owner | None:
-    """Return the process that owns the store at this moment; None if there is none."""
+    """Return the process that owns the store at this moment; None without an owner."""
     if not in_use(path):
         return None
     with contextlib.suppress(OSError):
@@ -371,7 +372,7 @@ def read_mark(path: Path) -> Marked:
 
 
 def _stored_mark(path: Path) -> CleanMark | None:
-    """Return the mark; None if there is none that can be read."""
+    """Return the mark; None if no mark can be read."""
     try:
         mark = CleanMark(**(read_json(path / MARK) or {}))
     except (ValueError, TypeError):
@@ -408,12 +409,23 @@ def write_json(
 
     ``before`` is called with the new file before it has its name.
     """
+    text = json.dumps(record, indent=1) + "\n"
+    write_file(place, [text.encode()], before=before)
+
+
+def write_file(
+    place: Path,
+    parts: Iterable[bytes],
+    *,
+    before: Callable[[Path], None] = lambda _: None,
+) -> None:
+    """Write a file atomically and durably; ``before`` as in :func:`write_json`."""
     building = place.with_name(place.name + ".new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     fd = os.open(building, flags, 0o600)
-    with open(fd, "w", encoding="utf-8") as file:  # noqa: PTH123
-        json.dump(record, file, indent=1)
-        file.write("\n")
+    with open(fd, "wb") as file:  # noqa: PTH123
+        for part in parts:
+            file.write(part)
         file.flush()
         sync(fd)
     before(building)

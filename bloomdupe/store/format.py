@@ -57,6 +57,8 @@ history   milliseconds of Unix time u64,  sum + ``H`` u8 + how the crawl stood
           endian)                         (see :mod:`bloomdupe.crawl.progress.history`)
 meta      ``cookies``                     sum + JSON: ``left_out``, how many cookies
                                           were not copied into this backup
+meta      ``inbox``                       sum + JSON: changes made while it runs
+                                          (:class:`bloomdupe.crawl.changes.taking_up.TakingUp`)
 meta      ``ledger``                      sum + JSON: ``transaction``, the number
                                           of LMDB's transaction that wrote it;
                                           ``totals`` of each database: number of
@@ -197,8 +199,10 @@ _START = 1
 _PRIORITY_LIMIT = (1 << 63) - 1
 
 LEDGER = "ledger"
-META = frozenset({b"store", b"filter", b"frontier", b"crawl", LEDGER.encode()})
-"""Names of the records in ``meta``."""
+META = frozenset(
+    {b"store", b"filter", b"frontier", b"crawl", b"inbox", COOKIES, LEDGER.encode()}
+)
+"""Names of the records in ``meta``; no value in ``blobs`` has such a name."""
 MODULUS = 1 << 64
 _LOW_64 = MODULUS - 1
 _LOW_32 = (1 << 32) - 1
@@ -401,7 +405,7 @@ def database_of(key: bytes, value: bytes) -> bytes | None:
 
 
 def _under_digest(value: bytes) -> bytes | None:
-    """Return the database of a value whose key is a digest."""
+    """Return the database of a value with a digest as its key."""
     if len(value) == CHECKSUM_BYTES + COUNT.size:
         return PAGE_COUNTS
     if len(value) == CHECKSUM_BYTES + DELAY.size:

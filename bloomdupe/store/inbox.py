@@ -4,8 +4,8 @@ Each request is a JSON file, ``inbox/TIME-PROCESS-RANDOM.json``: written under a
 that ends in ``.new``, synced and renamed, so the owner sees all of it or nothing. The
 names are in the order of the requests. The owner makes a change durable together with
 the name, in the record ``inbox`` of the store, and only then deletes the file. So a
-crash at any instant leaves either a request that is not done, or a file whose name is
-recorded, and each change is made once.
+crash at any instant leaves either a request that is not done, or a file with a name
+that is recorded, and each change is made once.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Inbox:
 
     @staticmethod
     def _give(place: Path, owner: os.stat_result) -> None:
-        """Let the owner of the store read what root has written."""
+        """Let the owner of the store read the file that root has written."""
         if os.geteuid() != owner.st_uid:
             os.chown(place, owner.st_uid, owner.st_gid, follow_symlinks=False)
 

@@ -44,6 +44,7 @@ from bloomdupe.store.format import (
     sum_of,
     total_of,
 )
+from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
@@ -144,10 +145,9 @@ class Snapshot:
         """Yield the digest of each request that has failed, and its failure."""
         if FAILURES not in self._databases:
             return
-        with self._txn.cursor(self._databases[FAILURES]) as cursor:
-            for key, value in cursor:
-                body = self._checked(bytes(key), memoryview(value), "a failure")
-                yield bytes(key), bytes(body[len(FAILURE_HEAD) :])
+        for key, value in self._all(FAILURES):
+            body = self._checked(bytes(key), memoryview(value), "a failure")
+            yield bytes(key), bytes(body[len(FAILURE_HEAD) :])
 
     def failure(self, digest: bytes) -> bytes | None:
         """Return the failure of the request with this digest, if it has failed."""
@@ -187,16 +187,15 @@ class Snapshot:
 
     def journal(self) -> Iterator[JournalEntry]:
         """Yield all entries, oldest first."""
-        with self._txn.cursor(self._databases[b"journal"]) as cursor:
-            for key, value in cursor:
-                (sequence,) = JOURNAL_KEY.unpack(key)
-                what = f"journal entry {sequence}"
-                body = self._checked(bytes(key), memoryview(value), what)
-                layer, swept = JOURNAL_HEAD.unpack_from(body)
-                digests = bytes(body[JOURNAL_HEAD.size :])
-                if len(digests) % DIGEST_BYTES:
-                    raise damaged(self._file, f"{what} is damaged")
-                yield JournalEntry(sequence, layer, swept, digests)
+        for key, value in self._all(b"journal"):
+            (sequence,) = JOURNAL_KEY.unpack(key)
+            what = f"journal entry {sequence}"
+            body = self._checked(bytes(key), memoryview(value), what)
+            layer, swept = JOURNAL_HEAD.unpack_from(body)
+            digests = bytes(body[JOURNAL_HEAD.size :])
+            if len(digests) % DIGEST_BYTES:
+                raise damaged(self._file, f"{what} is damaged")
+            yield JournalEntry(sequence, layer, swept, digests)
 
     def pages(self) -> Iterator[tuple[int, bytes]]:
         """Yield layer and value of all pages."""
@@ -271,13 +270,12 @@ class Snapshot:
         """Yield all slots of the frontier, if there ever was a frontier."""
         if b"slots" not in self._databases:
             return
-        with self._txn.cursor(self._databases[b"slots"]) as cursor:
-            for key, value in cursor:
-                (number,) = SLOT_KEY.unpack(key)
-                body = self._checked(bytes(key), memoryview(value), f"slot {number}")
-                (requests,) = SLOT_HEAD.unpack_from(body)
-                name = str(body[SLOT_HEAD.size :], "utf-8", "surrogatepass")
-                yield StoredSlot(number, requests, name)
+        for key, value in self._all(b"slots"):
+            (number,) = SLOT_KEY.unpack(key)
+            body = self._checked(bytes(key), memoryview(value), f"slot {number}")
+            (requests,) = SLOT_HEAD.unpack_from(body)
+            name = str(body[SLOT_HEAD.size :], "utf-8", "surrogatepass")
+            yield StoredSlot(number, requests, name)
 
     def requests(self, slot: int, after: bytes) -> Iterator[StoredRequest]:
         """Yield the requests of a slot with a rank above ``after``, in order.
@@ -365,6 +363,15 @@ class Snapshot:
     def _get(self, key: bytes, database: bytes) -> memoryview | None:
         value = self._txn.get(key, db=self._databases[database])
         return None if value is None else memoryview(value)
+
+    def _all(
+        self, database: bytes
+    ) -> Iterator[tuple[bytes | memoryview, bytes | memoryview]]:
+        """Yield all records of a database; the log says how far it is."""
+        name = database.decode()
+        with self._txn.cursor(self._databases[database]) as cursor:
+            task = f"Reading the {name} of {self._file}"
+            yield from told(cursor, task, self.entries(name), "records")
 
     def _checked(self, key: bytes, value: memoryview, what: str) -> memoryview:
         body = value[CHECKSUM_BYTES:]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import monotonic, time_ns
+from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import (
@@ -11,7 +11,6 @@ from bloomdupe.errors import (
     StoreIOError,
     StoreMismatchError,
 )
-from bloomdupe.printable import logger_of
 from bloomdupe.store import files
 from bloomdupe.store.check import CheckReport, check
 from bloomdupe.store.datafile import DataFile, NotLmdbError
@@ -22,6 +21,7 @@ from bloomdupe.store.format import (
     Ledger,
     damaged,
 )
+from bloomdupe.store.progress import Progress
 from bloomdupe.store.system_errors import failed
 
 if TYPE_CHECKING:
@@ -32,12 +32,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.snapshot import Snapshot
 
 __all__ = ["OpenData", "check_data", "trusted_header", "trusted_ledger"]
-
-logger = logger_of(__name__)
-
-PATIENCE = 1.0
-"""Seconds after which the log says that a store is being checked; then again after
-ten times as long."""
 
 
 def check_data(path: Path, *, owned: bool) -> CheckReport | None:
@@ -53,7 +47,7 @@ def check_data(path: Path, *, owned: bool) -> CheckReport | None:
     try:
         if mark.interrupted and _commits_follow(data, mark.transaction):
             return None
-        report = check(data, _Progress(data).read)
+        report = _checked(data)
     except NotLmdbError as error:
         raise damaged(
             str(data), f"it is not an LMDB file of version 0.9: {error}"
@@ -76,8 +70,14 @@ def check_data(path: Path, *, owned: bool) -> CheckReport | None:
     return report
 
 
+def _checked(data: Path) -> CheckReport:
+    task = f"Checking {data}, which was not closed well or has been changed"
+    size = data.stat().st_size
+    return check(data, Progress(task, size, "MB", scale=10**6).passed)
+
+
 def _commits_follow(data: Path, transaction: int) -> bool:
-    """Whether the last commit in the file is this one, or the next one."""
+    """Whether the last commit in the file is this transaction, or the next."""
     with DataFile(data) as file:
         return not file.problems and 0 <= file.transaction - transaction <= 1
 
@@ -135,7 +135,7 @@ def trusted_ledger(
     data = path / files.DATA
     if ledger is None:
         if report is None and not readonly:
-            report = check(data)
+            report = _checked(data)
         return Ledger(transaction, report.totals if report else {})
     if ledger.transaction != transaction:
         raise damaged(
@@ -168,7 +168,7 @@ class OpenData:
         self.mark(transaction)
 
     def expect_same(self) -> None:
-        """Check before a transaction that the file is the one that was opened."""
+        """Check before a transaction that the file is the same that was opened."""
         modified = self._found.st_mtime_ns
         if self._look().st_mtime_ns != modified:
             self._touched = True  # another process writes to it
@@ -220,27 +220,3 @@ class OpenData:
                 f" `bloomdupe restore BACKUP {self._path} --replace`"
             )
         return found
-
-
-class _Progress:
-    """Logs the progress of a long check."""
-
-    def __init__(self, data: Path) -> None:
-        self._data = data
-        self._due = monotonic() + PATIENCE
-        self._read = 0
-
-    def read(self, size: int) -> None:
-        """Count bytes that were read."""
-        self._read += size
-        if monotonic() >= self._due:
-            self._due = monotonic() + 2 * PATIENCE
-            logger.info(
-                "Checking %(file)s, which was not closed well or has been changed:"
-                " %(done)d of %(all)d MB",
-                {
-                    "file": self._data,
-                    "done": self._read // 1_000_000,
-                    "all": self._data.stat().st_size // 1_000_000,
-                },
-            )

@@ -1,7 +1,7 @@
 """Patterns by which a test fails by chance, found in its source without running it.
 
 A test waits for an event, never for an amount of time, and a fault is injected at a
-named point, not after a delay. Programs that stand in a text are looked at, too.
+named point, not after a delay. Programs inside string literals are searched, too.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def found_in(module: str, source: str) -> list[Finding]:
 
 
 def _functions(tree: ast.Module, name: str = "") -> Iterator[tuple[str, Function]]:
-    """Yield a program, its functions, and those of programs that stand in texts."""
+    """Yield a program, its functions, and those of programs in string literals."""
     yield name, tree
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -78,7 +78,7 @@ def _called(node: ast.AST) -> str:
 
 @cache
 def _own(node: ast.AST) -> list[ast.AST]:
-    """Return all that stands in a function, without the functions in it."""
+    """Return all nodes of a function, without the functions in it."""
     found: list[ast.AST] = []
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, FUNCTIONS):

@@ -227,7 +227,7 @@ OBEYS = {
     "store.store": "class A:\n    def f(self, other):\n"
     "        self._a = other._a\n        return other._replace()",
 }
-"""What the rules allow, of the kind of what they forbid."""
+"""Code that the rules allow, similar to the code that they forbid."""
 
 RULES: list[Rule] = list(dict.fromkeys(rule for rule, _, _ in BROKEN))
 
@@ -298,7 +298,7 @@ PUBLIC = {
     ],
     "bloomdupe.signals": ["checkpoint"],
 }
-"""The modules that other people import from, and what they find there."""
+"""The modules that users import from, and the names in them."""
 
 
 def package(sources: dict[str, str]) -> dict[str, ast.Module]:
@@ -311,14 +311,14 @@ def test_the_package_obeys(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize(("rule", "sources", "what"), BROKEN)
-def test_what_breaks_a_rule_is_caught(
+def test_a_violation_of_a_rule_is_found(
     rule: Rule, sources: dict[str, str], what: str
 ) -> None:
     assert what in rule(package(sources))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_what_obeys_is_let_through(rule: Rule) -> None:
+def test_code_that_obeys_passes(rule: Rule) -> None:
     assert rule(package(OBEYS)) == []
 
 

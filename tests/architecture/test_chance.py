@@ -1,6 +1,6 @@
-"""No test fails by chance for one of the reasons that are known.
+"""No test fails by chance for one known reason.
 
-Each pattern has controls: snippets in which it stands, and which are all found.
+Each pattern has controls: snippets with the pattern, which are all found.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ JUSTIFIED = {
     f"{SLEEP} in crash/shared_kills.py:_disturb": STRIKES,
     f"{SLEEP} in support/redis_server.py:go_back": STRIKES,
     f"{SLEEP} in support/redis_server.py:stall": STRIKES,
-    f"{SLEEP} in shared/test_workers.py:test_whatever_happens_every_item_stands_once": (
+    f"{SLEEP} in shared/test_workers.py:test_every_item_is_written_once_after_faults": (
         STRIKES
     ),
     f"{KILL} in crash/test_out_of_memory.py:test_out_of_memory_nothing_is_lost": (
@@ -44,10 +44,10 @@ JUSTIFIED = {
     f"{SLEEP} in spiders/taken_out.py:slowly": SLOW,
     f"{SLEEP} in support/delays.py:dawdle": SLOW,
     f"{SLEEP} in support/site.py:enter": SLOW,
-    f"{SLEEP} in idioms/everyday/others.py:meddle": SLOW,
+    f"{SLEEP} in idioms/everyday/other_components.py:meddle": SLOW,
     f"{SLEEP} in support/stops.py:pause": "It is what the loops of the stops call.",
 }
-"""What may stay, and why."""
+"""Exceptions, with their reasons."""
 
 
 def modules() -> list[Path]:
@@ -132,10 +132,10 @@ def test_a_pattern_is_found(pattern: str, snippet: str) -> None:
         "s = socket()\ns.bind(('', 0))\nport = s.getsockname()[1]\ns.detach()",
     ],
 )
-def test_waiting_for_an_event_is_let_through(snippet: str) -> None:
+def test_waiting_for_an_event_passes(snippet: str) -> None:
     assert found_in("a.py", snippet) == []
 
 
-def test_it_is_named_by_its_function() -> None:
+def test_a_finding_is_named_by_its_function() -> None:
     source = "class A:\n    def stop(self):\n        sleep(1)"
     assert found_in("a.py", source) == [Finding("a.py:stop", SLEEP)]

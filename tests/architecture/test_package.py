@@ -33,7 +33,7 @@ def test_without_scrapy_and_redis() -> None:
     assert not modules_after(code) & {"scrapy", "redis", "twisted"}
 
 
-def test_what_is_not_on_redis_does_not_need_it() -> None:
+def test_only_the_redis_engine_needs_redis() -> None:
     code = (
         "from bloomdupe import *\n"
         "import bloomdupe.monitoring.top, bloomdupe.cli.show.top"
@@ -55,14 +55,14 @@ def test_a_url_does_need_redis() -> None:
     assert "redis" in modules_after(code)
 
 
-def test_there_is_one_version() -> None:
+def test_the_version_is_the_same_everywhere() -> None:
     assert version("bloomdupe") == bloomdupe.__version__
     command = [str(Path(sys.executable).with_name("bloomdupe")), "--version"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert shown == f"bloomdupe {bloomdupe.__version__}\n"
 
 
-def test_what_is_imported_is_declared_and_nothing_else() -> None:
+def test_imports_and_declared_requirements_agree() -> None:
     declared = {
         re.split(r"[^\w-]", requirement, maxsplit=1)[0].lower().replace("_", "-")
         for requirement in requires("bloomdupe") or []

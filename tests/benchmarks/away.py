@@ -1,9 +1,9 @@
-"""A server that is away for some time: what a crawl gives up, and how often it asks.
+"""A server that is away for some time: failed requests, and the number of attempts.
 
     python tests/benchmarks/away.py [--seconds 30] [--requests 1000]
 
-The server closes each connection without an answer while it is away. One crawl is
-Scrapy's own, one with bloomdupe as it is, one with BLOOMDUPE_RETRY_BACKOFF.
+The server closes each connection without an answer while it is away. The first crawl is
+Scrapy's own, the second uses bloomdupe, the third also BLOOMDUPE_RETRY_BACKOFF.
 """
 
 from __future__ import annotations

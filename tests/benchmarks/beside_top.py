@@ -1,9 +1,9 @@
-"""What a crawl costs while ``bloomdupe top`` looks at it, beside one left alone.
+"""The costs of a crawl while ``bloomdupe top`` looks at it, beside one left alone.
 
 ``python tests/benchmarks/beside_top.py [--rounds N]`` crawls a site from memory, in
 each round left alone, looked at every two seconds, and every half second. Figures are
 medians over the rounds of the user CPU of the crawling process, and of its ratio to the
-one that was left alone in the same round.
+crawl that was left alone in the same round.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What a whole crawl costs beside stock Scrapy's: user CPU, in the same run.
+"""The costs of a whole crawl beside stock Scrapy's: user CPU, in the same run.
 
     python tests/benchmarks/crawl.py [--links N] [--pages N] [--rounds N]
     python tests/benchmarks/crawl.py --from-memory [--links N] [--pages N] [--rounds N]
     python tests/benchmarks/crawl.py --site NAME --sites DIR --tool PATH/TO/site
 
-Crawls a site on loopback whose pages have 50 links each (or ``--links``), or one that
+Crawls a site on loopback with 50 links a page (or ``--links``), or a site that
 is answered from memory (20 links), or a real one (see ../shared/sites). In each round
 all variants crawl it, in turn; figures are medians over the rounds of the user CPU of
 the crawling process, start included, and of its ratio to stock Scrapy without JOBDIR in

@@ -1,9 +1,10 @@
 """One crawl: ``crawl_child.py SPIDER SETTINGS ARGUMENTS`` prints its stats and costs.
 
-``InMemory`` crawls a site that is answered from memory, without a network: what is left
-is Scrapy and us. Page n lies on host ``n % hosts``. It links to its two children and to
-others anywhere, until it has ``links``, as the pages of ``graph_server.py`` do. With
-``every``, its costs are printed after so many pages, too.
+``InMemory`` crawls a site that is answered from memory, without a network: the rest
+is Scrapy and us. Page n is on host ``n % hosts``. It links to its two children and to
+pages anywhere, until it has ``links``, as the pages of ``graph_server.py`` do. With
+``every``, its costs are printed after so many pages, too, with the size of the store in
+``JOBDIR``.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Helped(Follow):
     """With the link helper."""
 
     def parse(self, response: Response) -> Iterator[Any]:
-        from bloomdupe import new_links  # not part of the others' time
+        from bloomdupe import new_links  # not part of the rivals' time
 
         for url in new_links(self, map(response.urljoin, hrefs(response))):
             yield Request(url)
@@ -168,7 +169,9 @@ class InMemory(Spider):
         self.found["last"] = time.time()
         self.found["first"] = self.found["first"] or self.found["last"]
         if self.every and not self.count % self.every:
-            print(json.dumps({"pages": self.count, **cost()}), flush=True)
+            data = Path(self.settings["JOBDIR"] or "", "bloomdupe", "data.mdb")
+            disk = data.stat().st_blocks * 512 / 1e6 if data.exists() else 0.0
+            print(json.dumps({"pages": self.count, **cost(), "disk": disk}), flush=True)
 
     def parse(self, response: Response) -> Iterator[Any]:
         for href in response.css("a::attr(href)").getall():
@@ -193,7 +196,7 @@ class Shop(Spider):
 
 
 class Scrapys(FeedExporter):
-    """Scrapy's own under another name: one of the user's for the add-on."""
+    """Scrapy's own under another name: for the add-on it is a class of the user."""
 
 
 class ScrapysStats(MemoryStatsCollector):

@@ -2,8 +2,8 @@
 
     python tests/benchmarks/dupefilter.py [--urls N]
 
-Each filter runs in a process of its own and sees N distinct requests. Memory is what
-the process grew by (anonymous pages), with the default size of 10 million expected
+Each filter runs in a process of its own and sees N distinct requests. Memory is the
+growth of the process (anonymous pages), with the default size of 10 million expected
 URLs and with the exact number.
 """
 

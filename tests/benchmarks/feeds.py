@@ -1,4 +1,4 @@
-"""What items that come exactly once cost: user CPU and memory against Scrapy's feeds.
+"""The costs of items that come exactly once: CPU and memory against Scrapy's feeds.
 
     python tests/benchmarks/feeds.py [--rounds N] [--pages N]
 

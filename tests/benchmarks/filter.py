@@ -64,7 +64,7 @@ def main() -> int:
     report = Report(machine.describe(*machine.RIVALS) | {"file system": kind})
     # Tables about full filters need no warning that they are full.
     logging.getLogger("bloomdupe").setLevel(logging.ERROR)
-    # As `timeit` does: nobody pays for garbage that another one made.
+    # As `timeit` does: no variant pays for the garbage of another variant.
     gc.disable()
     with tempfile.TemporaryDirectory(dir=arguments.dir) as place:
         directory = Path(place)

@@ -3,15 +3,15 @@
     python tests/benchmarks/freshness.py [--pages 1000] [--days 30] [--plot FILE.svg]
 
 The clock is simulated; the frontier, its store and the schedule are the real ones, with
-a checkpoint every 1,000 visits. Pages change by chance at rates that nobody is told,
+a checkpoint every 1,000 visits. Pages change by chance at rates that are not told,
 spread as J. Cho and H. Garcia-Molina found them ("The evolution of the Web and
 implications for an incremental crawler", VLDB 2000, section 3). A page is fresh while
 the copy is as it is. All schedules have the same number of visits, that of adaptive:
 
 uniform       all pages at the same interval
-adaptive      BLOOMDUPE_REVISIT's, which learns the rates from what it finds
+adaptive      BLOOMDUPE_REVISIT's, which learns the rates from its visits
 proportional  rates are known: a page that changes twice as often has twice the visits
-optimum       rates are known: what Cho and Garcia-Molina prove to be best
+optimum       rates are known: the optimum that Cho and Garcia-Molina prove
 
 ``--plot`` draws it; that needs matplotlib.
 """
@@ -175,7 +175,7 @@ def optimum(rates: list[float], visits: float) -> list[float]:
 def compare(pages: list[Page], days: float, least: float) -> dict[str, Result]:
     rates = [page.rate for page in pages]
     results = {"adaptive": crawl(pages, days, adaptive(least))}
-    # The first visit to each page is everybody's.
+    # The first visit to each page is the same in all schedules.
     budget = (results["adaptive"].visits - len(pages)) / (days * DAY)
     uniform = [len(pages) / budget] * len(pages)
     proportional = [sum(rates) / budget / rate for rate in rates]

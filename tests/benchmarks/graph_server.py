@@ -1,6 +1,6 @@
 """A site on loopback: ``graph_server.py PAGES LINKS`` prints its port and serves it.
 
-Page n links to its two children, to two pages above it, and to others anywhere, until
+Page n links to its two children, to two pages above it, and to pages anywhere, until
 it has LINKS; so all but two of them were seen before, or soon will be.
 """
 

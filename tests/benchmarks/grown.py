@@ -1,8 +1,8 @@
-"""What it costs that a filter has grown to eight times its capacity.
+"""The costs of a filter that has grown to eight times its capacity.
 
     python tests/benchmarks/grown.py [--capacity N] [--rounds N]
 
-Filters in memory at p = 1e-6 with 8 N keys: one that was made for so many, and those
+Filters in memory at p = 1e-6 with 8 N keys: a filter made for so many, and filters
 that began with N and grew by layers of 2 (as ours does), 3 and 4 times the size. Their
 pages are filled with random bits, as full as so many keys would make them: to add 80
 million keys would take minutes.

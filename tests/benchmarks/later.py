@@ -1,12 +1,12 @@
-"""What a million requests for a point in time cost, and what a kill does to them.
+"""The costs of a million requests scheduled for later, and a kill among them.
 
     python tests/benchmarks/later.py [--waiting 1000000] [--rounds 5]
     python tests/benchmarks/later.py --kills 10 [--waiting 1000000]
 
 CPU time of this process, with a checkpoint every 1,000 requests: ordinary requests
-beside none that wait, and beside very many; then the pushing of such, and their turn
-when they are due. With ``--kills`` a process that hands them out is killed so many
-times; it says which ones a checkpoint has settled, and the judge is who listens.
+without any scheduled for later, and with very many; then the pushing of such requests,
+and their turn when they are due. With ``--kills`` a process that hands them out is
+killed so many times; it reports which a checkpoint has settled, and its reader judges.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def ordinary(owed: Frontier) -> dict[str, float]:
 
 
 def postponed(owed: Frontier, wall: list[float]) -> dict[str, float]:
-    """The same for requests that are due in a minute, among the others."""
+    """The same for requests that are due in a minute, among the rest."""
     begun = cpu()
     for number in steps(owed, OPERATIONS):
         due = wall[0] + 60 + number / OPERATIONS
@@ -158,7 +158,7 @@ while owed.pending or owed.waiting:
 
 
 def kills(waiting: int, times: int) -> None:
-    """Kill a process that hands them out, and judge what it has said."""
+    """Kill a process that hands them out, and judge its reports."""
     with tempfile.TemporaryDirectory(prefix="later-") as folder:
         store = f"{folder}/s"
         with BloomFilter.open(store, 1_000_000) as seen:
@@ -197,7 +197,7 @@ def kills(waiting: int, times: int) -> None:
                     out[int(number)] += 1
                     early += float(when) < dues[int(number)]
                     again += int(number) in done
-            # What was settled shortly before a kill, nobody may have said.
+            # A settlement shortly before a kill may be missing from the reports.
             ended = process.wait() == 0
         print(
             f"killed {killed} times: {waiting - len(out):,} lost, {early:,} early,"

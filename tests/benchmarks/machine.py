@@ -1,4 +1,4 @@
-"""What the benchmarks run on, and what the kernel counts about this process."""
+"""The machine and versions of a benchmark, and the kernel's counts for this process."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ CPU, and altogether, for batches of 1, 50 and 1,000 keys that are new, and that 
 seen. Then the memory in Redis of a million keys, and the bytes that 100,000 new ones
 add to its log.
 
-Keys are the 40 hex digits of a SHA-1, as Scrapy's fingerprints. The bitmap is what
-people write by hand: GETBIT for each position of each key in one pipeline, then SETBIT
+Keys are the 40 hex digits of a SHA-1, as Scrapy's fingerprints. The bitmap is the usual
+handwritten one: GETBIT for each position of each key in one pipeline, then SETBIT
 for those that were new in a second one; it is not atomic.
 """
 

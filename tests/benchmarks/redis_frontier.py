@@ -1,18 +1,18 @@
-"""The frontier that workers share on Redis, beside what scrapy-redis does.
+"""The frontier that workers share on Redis, beside scrapy-redis.
 
 ``python tests/benchmarks/redis_frontier.py [--rounds N]`` starts a redis-server of its
 own and prints microseconds a request: of the client's user CPU, of the server's CPU,
 and altogether, for links that are new, links that are seen, and requests that are
 handed out and settled with a line each, 500 at a time. Then the server's CPU by how
-many go into one script, and how many a second that makes if it has one core; and what
-they add to Redis' log. Then the memory of pending requests, and the rest of a million
-that were done and whose lines were deleted, on 1,000 hosts in 64 partitions, beside
+go into one script, and how many a second that makes if it has one core; and the bytes
+that they add to Redis' log. Then the memory of pending requests, and the rest of a
+million that were done and lost their lines, on 1,000 hosts in 64 partitions, beside
 scrapy-redis' set of their fingerprints.
 
 Payloads have 200 bytes, fingerprints are 40 hex digits, on 100 hosts in 16 partitions.
-scrapy-redis' part is what its 0.9 sends: SADD for each link and ZADD for a new one, a
-round trip each; to get one, ZRANGE and ZREMRANGEBYRANK in a transaction. It knows
-neither leases nor output.
+scrapy-redis' part is the commands of its 0.9: SADD for each link and ZADD for a new
+one, a round trip each; to get a request, ZRANGE and ZREMRANGEBYRANK in a transaction.
+It knows neither leases nor output.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def crawl(
     finish: str | None = "finished",
     **arguments: Any,
 ) -> dict[str, Any]:
-    """Crawl in a fresh process, in a folder; return its stats and what it has cost."""
+    """Crawl in a fresh process, in a folder; return its stats and its costs."""
     with tempfile.TemporaryDirectory() as new:
         done = subprocess.run(
             child(spider, settings, **arguments),
@@ -161,7 +161,7 @@ class Report:
             print(f"| {' | '.join(cells)} |", flush=True)
 
     def finish(self, file: Path | None) -> int:
-        """Print what was missed, write the JSON file; return the exit code."""
+        """Print the missed goals, write the JSON file; return the exit code."""
         kept = len(self._bounds) - len(self.missed)
         if self._bounds:
             print(f"\n{kept} of {len(self._bounds)} bounds kept.")

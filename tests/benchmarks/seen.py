@@ -2,8 +2,8 @@
 
     python tests/benchmarks/seen.py [--urls N] [--rounds N]
 
-A crawl is stopped after its first page; then N fingerprints are added to what it has
-seen, and it is resumed. The server notes when the first request comes, counted from
+A crawl is stopped after its first page; then N fingerprints are added to its filter,
+and it is resumed. The server notes when the first request comes, counted from
 the start of the command, and the crawl how much memory (RssAnon) its process has by
 then, and after as many look-ups as touch every page of the filter.
 """

@@ -1,4 +1,4 @@
-"""What a crawl costs that workers share on Redis, in the same run as its rivals.
+"""The costs of a crawl that workers share on Redis, in the same run as its rivals.
 
     python tests/benchmarks/shared_crawl.py [--pages N] [--links N] [--hosts N]
                                             [--latency SECONDS] [--rounds N]
@@ -12,14 +12,14 @@ ours shared by 1, 2 and 4 workers, and scrapy-redis with 1, 2 and 4. A redis-ser
 started for each crawl; it listens on loopback and keeps nothing on disk. Its answers
 are late by the ``--distance``.
 
-Figures are medians over the rounds. Of the workers, what they spend from the opening of
-the spider to the end of the process counts: not their start, but the wait for each
+Figures are medians over the rounds. The costs of workers count from the opening of
+the spider to the end of the process: not their start, but the wait for each
 other. A round trip is a number of commands that Redis has read at once; a request of
 more than 16 kB counts several times.
 
 scrapy-redis runs as in its own example: an ordinary spider with its scheduler and its
-filter, and SCHEDULER_PERSIST, because the first worker to end would empty the queue of
-the others otherwise. It ends when its queue is empty for a moment.
+filter, and SCHEDULER_PERSIST, because the first worker to end would empty the common
+queue otherwise. It ends when its queue is empty for a moment.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 LEASE = {"BLOOMDUPE_REDIS_LEASE": 4}
-"""Seconds. Up to a quarter of it passes before the first worker gives partitions to
-others: with the default of 30, a crawl as short as this one would be over by then."""
+"""Seconds. Up to a quarter of it passes before the first worker gives partitions
+back: with the default of 30, a crawl as short as this would be over by then."""
 SCRAPY_REDIS = {
     "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
     "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
@@ -81,7 +81,7 @@ VARIANTS = [
 def crawl(
     variant: Variant, site: dict[str, Any], distance: float, partitions: int
 ) -> dict[str, Any]:
-    """Crawl once, with fresh processes; return what a page has cost."""
+    """Crawl once, with fresh processes; return the costs of a page."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         settings = dict(variant.settings)

@@ -1,4 +1,4 @@
-"""Table 3: what a key costs, against the rivals in the same run."""
+"""Table 3: the costs of a key, against the rivals in the same run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def compare(
     scale: int,
     dice: random.Random,
 ) -> None:
-    """Fill everybody's filter, chunk by chunk in turn, and ask it."""
+    """Fill the filters of all rivals, chunk by chunk in turn, and ask them."""
     keys = n // scale
     fits = available_memory() > 2 * SET_BYTES * keys
     everybody = [one for one in everybody if fits or not one.name.startswith("set")]

@@ -88,12 +88,12 @@ def file_size(path: Path) -> int:
 
 
 class Run(NamedTuple):
-    """What happened while a store was filled, checkpoint by checkpoint."""
+    """The measurements while a store was filled, checkpoint by checkpoint."""
 
     dirtied: float
     """Bytes per key of write_bytes."""
     asked: float
-    """Bytes per key of wchar: what write calls were given."""
+    """Bytes per key of wchar: the bytes that write calls were given."""
     device: float | None
     """Bytes per key that the disk wrote, for whomever."""
     wall: list[float]
@@ -203,7 +203,7 @@ STARTED = 500_000
 
 def memory(report: Report, directory: Path) -> None:
     capacity = 10_000_000
-    # A process of its own: this one has memory left over from other tables.
+    # A process of its own: this process has memory left over from other tables.
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         states = pool.apply(memory_of, (directory / "memory", capacity))
     rows = []

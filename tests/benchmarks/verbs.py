@@ -1,7 +1,8 @@
-"""What the verbs cost on a large job: CPU, memory, and for how long they say nothing.
+"""The costs of the verbs on a large job: CPU, memory, and the longest silence.
 
-``python tests/benchmarks/verbs.py [REQUESTS] [URLS]`` makes a job with so many requests
-that wait, a million unless given, in 1,000 slots, and so many URLs seen, ten million.
+``python tests/benchmarks/verbs.py [REQUESTS] [URLS]`` makes a job with so many pending
+requests, a million unless given, in 1,000 slots, and so many URLs seen, ten million.
+The first verbs come after a process that was killed in the middle of a commit.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import multiprocessing
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgpack  # type: ignore[import-untyped]
 from scrapy import Request
@@ -25,9 +28,15 @@ from bloomdupe import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.payload import short_url
 from bloomdupe.links.fingerprint import fingerprint_function
+from bloomdupe.store import files
+from bloomdupe.store.trust import OpenData
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SLOTS = 1_000
 HOST = "www7.example.com"
+AFTER_A_KILL = ("info job", "add job https://example.com/killed")
 VERBS = (
     "info job",
     "list job --limit 10",
@@ -77,6 +86,32 @@ def make(job: Path, requests: int, urls: int) -> None:
         frontier.checkpoint()
 
 
+def kill_in_a_commit(job: Path) -> None:
+    """Be killed when LMDB has written pages of a commit, and not yet its head."""
+    store = job / "bloomdupe"
+    frontier = Frontier(BloomFilter.open(store))
+    frontier.push(HOST, 0, b"x")
+    begin = OpenData.begin_commit
+
+    def begin_and_die(self: OpenData, transaction: int) -> None:
+        begin(self, transaction)
+        with (store / files.DATA).open("ab") as file:
+            file.write(bytes(1 << 20))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    OpenData.begin_commit = begin_and_die  # type: ignore[method-assign]
+    frontier.checkpoint()
+
+
+def apart(call: Callable[..., None], *arguments: object) -> int | None:
+    """Call a function in a new process; return its exit code."""
+    # A child's memory is counted from that of its parent on.
+    child = multiprocessing.get_context("spawn").Process(target=call, args=arguments)
+    child.start()
+    child.join()
+    return child.exitcode
+
+
 def cost(folder: Path, words: str) -> tuple[float, int, float]:
     """Call a verb at a terminal.
 
@@ -121,22 +156,27 @@ def main() -> None:
     requests, urls = given.requests, given.urls
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        # Apart: a child's memory is counted from that of its parent on.
-        maker = multiprocessing.get_context("spawn").Process(
-            target=make, args=(folder / "job", requests, urls)
-        )
-        maker.start()
-        maker.join()
+        job = folder / "job"
+        assert apart(make, job, requests, urls) == 0
         with (folder / "urls").open("w") as file:
             for number in range(requests):
                 file.write(f"https://www{number % SLOTS}.example.org/{number}\n")
-        size = (folder / "job/bloomdupe/data.mdb").stat().st_size
+        size = (job / "bloomdupe" / files.DATA).stat().st_size
         print(f"{requests:,} requests, {urls:,} URLs, {size / 1e6:,.0f} MB")
+        assert apart(kill_in_a_commit, job) == -signal.SIGKILL
+        assert files.read_mark(job / "bloomdupe").interrupted
+        for words in AFTER_A_KILL:
+            show(folder, words, ", after a kill in a commit")
         for words in VERBS:
             if re.match(given.only, words):
-                seconds, megabytes, silence = cost(folder, words)
-                figures = f"{seconds:8.2f} s {megabytes:6,} MB {silence:6.1f} s silent"
-                print(f"{words:<60} {figures}", flush=True)
+                show(folder, words)
+
+
+def show(folder: Path, words: str, when: str = "") -> None:
+    """Call a verb, and print its costs."""
+    seconds, megabytes, silence = cost(folder, words)
+    figures = f"{seconds:8.2f} s {megabytes:6,} MB {silence:6.1f} s silent"
+    print(f"{words + when:<70} {figures}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every verb, as somebody meets it who knows nothing but ``--help``."""
+"""Every verb, as a user meets it who knows nothing but ``--help``."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ finally:
     assert "bloomdupe.cli.main" not in names
 
 
-def test_options_may_stand_between_a_store_and_urls() -> None:
+def test_options_may_come_between_a_store_and_urls() -> None:
     words = ["check", "job", "--json", "https://a.example/", "--from", "-"]
     options = cli.build_parser().parse_args([*words, "https://b.example/"])
     assert options.urls == ["https://a.example/", "https://b.example/"]
@@ -107,7 +107,7 @@ for number in counted(range(16), 16, "things"):
 def test_a_bar_shows_after_a_second_and_only_on_a_terminal(
     rows: int, columns: int, widest: int
 ) -> None:
-    """Also on one that does not know its size, as in some containers."""
+    """So does a terminal that does not know its size, as in some containers."""
     command = [sys.executable, "-c", PROGRAM]
     quiet = subprocess.run(command, capture_output=True, text=True, check=True)
     assert (quiet.stdout, quiet.stderr) == ("a line\n", "")

@@ -40,7 +40,7 @@ URL = f"http://{FORMULA}{NASTY.replace(chr(0xD800), '')}.example/x"
 
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
-    """Return a job whose spider, slots, URLs, callbacks and failures are hostile."""
+    """Return a job with a hostile spider, slots, URLs, callbacks and failures."""
     failure = Failure(
         URL, HOST, None, HOST, 1, NOW, URL, False, HOST, 0, b"\x91"
     )  # fmt: skip
@@ -111,8 +111,8 @@ def test_no_control_character_is_printed(
         assert list(found) if arguments[0] != "list" else True
 
 
-def test_what_is_hostile_is_shown_all_the_same(verb: Verb, job: Path) -> None:
-    """The control: these verbs do come to what a site has named."""
+def test_hostile_names_are_shown_in_a_harmless_form(verb: Verb, job: Path) -> None:
+    """The control: these verbs do show names that a site has chosen."""
     escaped = printable(NASTY)
     assert escaped.startswith(r"\x1b[2J\x07\x00\r\n\x7f\x85\x9b31m\u2028\u202e")
     for arguments in (["info"], ["list"], ["list", "--failed"]):
@@ -144,7 +144,7 @@ def test_a_name_that_is_a_colour_stays_a_name(verb: Verb, tmp_path: Path) -> Non
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_name_in_any_script_is_drawn_without_a_word(
+def test_a_name_in_any_script_is_drawn_without_a_warning(
     verb: Verb, tmp_path: Path
 ) -> None:
     needs_package("matplotlib")

@@ -30,7 +30,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
-    """Return a JOBDIR whose store holds 2,500 keys."""
+    """Return a JOBDIR with a store of 2,500 keys."""
     store = tmp_path / "job" / "bloomdupe"
     with BloomFilter.open(
         store, 2000, 1e-2, confirm=0.5, identity={"spider": "site"}, key=KEY
@@ -119,7 +119,7 @@ def test_size_refuses_bad_values(
 
 
 @pytest.mark.parametrize("text", ["ten", "", "1.2.3", "-5", "nan", "10X", "1e999"])
-def test_an_amount_that_is_none_is_refused(
+def test_an_invalid_amount_is_refused(
     capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -219,7 +219,7 @@ def test_the_console_script(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_whoever_stops_reading_the_output_changes_nothing(
+def test_a_reader_that_stops_early_changes_nothing(
     job: Path, tmp_path: Path, arguments: list[str], code: int, unbuffered: str
 ) -> None:
     shutil.copytree(job, tmp_path / "damaged")
@@ -256,7 +256,7 @@ def test_the_scrapy_command_knows_the_jobdir(job: Path, tmp_path: Path) -> None:
     assert "nowhere: there is no bloomdupe store" in done.stderr
 
 
-def test_bits_of_the_smallest_filter_are_what_size_says() -> None:
+def test_the_smallest_filter_has_the_bits_that_size_prints() -> None:
     shape = sizing.layer_geometry(1_000_000, 1e-3, 0)
     seen = BloomFilter(1_000_000, 1e-3)
     assert seen.info().layers[0].pages == shape.pages

@@ -1,4 +1,4 @@
-"""What the command line says when the user names the wrong thing."""
+"""The messages of the command line when the user names a wrong path or value."""
 
 from __future__ import annotations
 

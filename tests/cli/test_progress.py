@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import re
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.jobs import make_job
 
 from bloomdupe.cli import progress_bar
-from bloomdupe.store import trust
+from bloomdupe.filter import layer
+from bloomdupe.store import progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,11 +52,43 @@ def test_a_verb_that_may_take_long_shows_its_progress(
     assert sum(passed) > 0
 
 
-def test_a_long_check_of_a_store_is_told(
-    verb: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["info", "JOB"], "Checking {}/data.mdb, .*: 0 of 0 MB"),
+        (["info", "JOB"], "Reading the journal of {}/data.mdb: 1 of 2 records"),
+        (["check", "JOB", URLS[3]], "Reading the journal of {}/data.mdb: 1 of 2 rec"),
+        (["list", "JOB"], "Reading the slots of {}/data.mdb: 1 of 2 records"),
+        (["compact", "JOB"], r"Folding the journal of {}: 1 of \d+ pages"),
+        (["union", "JOB", "COPY"], r"Joining layer 0 of a filter: 1 of \d+ pages"),
+        (["union", "JOB", "COPY"], r"Folding the journal of {}: 1 of \d+ pages"),
+    ],
+)
+def test_a_long_task_of_a_store_is_announced(
+    words: list[str],
+    said: str,
+    verb: Verb,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     job = make_job(tmp_path / "job", URLS)
-    assert "Checking" not in verb("info", str(job)).err
-    (job / "bloomdupe" / "clean.json").unlink()
-    monkeypatch.setattr(trust, "PATIENCE", 0)
-    assert re.search("Checking .*data.mdb, .*: 0 of 0 MB", verb("info", str(job)).err)
+    make_job(job, ["https://b.example/"])  # another slot, and journal entry
+    copy = tmp_path / "copy"
+    shutil.copytree(job, copy)
+    (copy / "bloomdupe" / "clean.json").unlink()  # so that it is checked
+    named = [{"JOB": str(copy), "COPY": str(job)}.get(word, word) for word in words]
+    line = said.format(re.escape(str(copy / "bloomdupe")))
+    monkeypatch.setattr(progress, "PATIENCE", 0)
+    monkeypatch.setattr(layer, "MAX_SWEEP", 1)
+    answer = verb(*named, "--json")
+    assert re.search(line, answer.err)
+    assert answer.out.startswith("{")
+
+
+def test_a_task_of_one_step_is_not_announced(
+    verb: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However slow the machine is."""
+    job = make_job(tmp_path / "job", URLS)
+    monkeypatch.setattr(progress, "PATIENCE", 0)
+    assert verb("info", str(job)).err == ""

@@ -72,12 +72,12 @@ def wait_for_commits(source: Path, count: int) -> None:
     goal = last_transaction(source) + count
     deadline = time.monotonic() + DEADLINE
     while last_transaction(source) < goal:
-        assert time.monotonic() < deadline, "nobody writes to the store"
+        assert time.monotonic() < deadline, "no process writes to the store"
         time.sleep(0.01)
 
 
 class Load:
-    """A worker that runs, and what it has said until now."""
+    """A worker that runs, and its report until now."""
 
     def __init__(self, path: Path, world: World) -> None:
         self.pid, self._reading = fork_worker(path, world, BATCH)
@@ -132,7 +132,7 @@ def _backed_up(
             acknowledged = load.until_now().acknowledged
             copy(path, target)
             made.append((target, acknowledged))
-    # What a backup holds was begun before it was made; by now all of it has been read.
+    # Requests in a backup were begun before it; by now all their lines are read.
     started = load.report.started
     outcomes = []
     for target, acknowledged in made:

@@ -1,4 +1,4 @@
-"""Child: judge in a fork, for a damaged store might kill whoever reads it."""
+"""Child: judge in a fork, for a damaged store might kill its reader."""
 
 from __future__ import annotations
 

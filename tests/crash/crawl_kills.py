@@ -1,7 +1,7 @@
 """F3: real crawls of the sample site, stopped at random times, run again to the end.
 
-The judge is the log of the server, a look into the store after each stop, and what a
-crawl puts out that nothing has happened to.
+The judge is the log of the server, a look into the store after each stop, and the
+output of an undisturbed crawl.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ INTERVAL = 0.1
 """Seconds between checkpoints."""
 META_PAGE = 4096
 TRANSACTION = 144
-"""Where ``mm_txnid`` lies in a meta page (LMDB 0.9, ``struct MDB_meta``)."""
+"""The offset of ``mm_txnid`` in a meta page (LMDB 0.9, ``struct MDB_meta``)."""
 IN_FLIGHT = 16
-"""Requests that Scrapy has under way at most."""
+"""Requests that Scrapy has in progress at most."""
 ROBOTS = "/robots.txt"
 FAILURE = 500
 
@@ -56,7 +56,7 @@ def kill(crawl: subprocess.Popen[str], _: SampleProcess) -> None:
 def interrupt_twice(crawl: subprocess.Popen[str], server: SampleProcess) -> None:
     """Let it begin to stop, and stop it before it has."""
     with server.paused():  # a crawl that waits for an answer does not end by itself
-        time.sleep(0.05)  # let it take in what was answered, and ask for more
+        time.sleep(0.05)  # let it read the answers, and ask for more
         crawl.send_signal(signal.SIGINT)
         time.sleep(0.05)
         crawl.send_signal(signal.SIGINT)
@@ -67,7 +67,7 @@ def terminate(crawl: subprocess.Popen[str], _: SampleProcess) -> None:
 
 
 def took_place(stop: Stop, status: int, log: str) -> bool:
-    """Whether a process was ended by what was sent to it, before it had finished."""
+    """Whether a process was ended by a signal of this trial, before it had finished."""
     if "(finished)" in log:
         return False
     if stop is kill:

@@ -2,8 +2,8 @@
 
 A crawl is stopped half-way and its store closed; then each trial damages a copy and
 lets a child open it, look at everything and run the crawl to its end. It must refuse
-with an error of ours, or find everything as it was. The judge is what the store held
-after each checkpoint, written down by the process that made it.
+with an error of ours, or find everything as it was. The judge is the contents of the
+store after each checkpoint, written down by the process that made it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TRIALS = 60
 
 
 class History(NamedTuple):
-    """A store, what it was at each checkpoint, and the report of its maker."""
+    """A store, its contents at each checkpoint, and the report of its maker."""
 
     path: Path
     files: list[bytes]
@@ -190,7 +190,7 @@ def _damaged(
             rng = random.Random(f"{seed} {kind.__name__} {number}")
             path = folder / f"{kind.__name__}-{number}"
             shutil.copytree(history.path, path)
-            # As it is after a run: nobody has touched it since.
+            # As it is after a run: no process has touched it since.
             with world.open(path):
                 pass
             powerless = rng.random() < 0.5
@@ -240,7 +240,7 @@ def _opened(path: Path, world: World, history: History, closed: bool) -> Outcome
 def _refused(
     path: Path, world: World, history: History, error: StoreError, closed: bool
 ) -> Outcome:
-    """A refusal names file and remedy; repair says what it cannot save."""
+    """A refusal names file and remedy; repair names the data that it cannot save."""
     words = str(error)
     if str(path) not in words or "bloomdupe restore" not in words:
         return lost(f"the refusal does not help: {words}")

@@ -1,4 +1,4 @@
-"""Disk: what a power cut may leave of what a process has written.
+"""Disk: the data that a power cut may leave of the writes of a process.
 
 Replays the system calls of a strace log on a model of a file system and of the
 cache in front of it, the worst that POSIX allows: a file's data is safe when
@@ -43,7 +43,7 @@ class Write:
 
 @dataclass(eq=False)
 class File:
-    """A file: what is safe, and what was written since, in order."""
+    """A file: its safe data, and its writes since, in order."""
 
     safe: bytearray = field(default_factory=bytearray)
     cached: list[Write] = field(default_factory=list)
@@ -87,12 +87,12 @@ class Disk:
         self.top = Directory()
         self.handles: dict[int, Handle] = {}
         self.report = b""
-        """What went to standard output."""
+        """The bytes on standard output."""
 
     # Replaying
 
     def replay(self, calls: list[Call]) -> Iterator[Call]:
-        """Do one call after the other; yield each that matters while it is under way.
+        """Do one call after the other; yield each that matters while it is in progress.
 
         While it is, its own effect counts as cached.
         """

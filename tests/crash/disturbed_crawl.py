@@ -38,16 +38,16 @@ PAUSE = 0.3
 FLUSH = 0.05
 """Seconds between two times Ctrl-C."""
 DEADLINE = 120
-"""Seconds; only what hangs gets there."""
+"""Seconds; only a process that hangs gets there."""
 BADLY = "ValueError: as everyday spiders do"
-"""What the spider itself raises."""
+"""The error that the spider itself raises."""
 
 
 class EverydayPages:
     """The pages: ``/0`` to ``/SIZE - 1`` link to each other, ``/0`` to all of them.
 
-    The others are named by what they do. ``/flaky/N`` fails when it is asked for the
-    first time, ``/broken/N`` always, ``/moved/N`` leads to one of a few others.
+    The other pages are named by their behaviour. ``/flaky/N`` fails when asked for
+    the first time, ``/broken/N`` always, ``/moved/N`` leads to a page of a small set.
     """
 
     def __init__(self, seed: int, size: int, far: int) -> None:
@@ -69,13 +69,13 @@ class EverydayPages:
 
 
 class Worker:
-    """A worker, or the process that collects, and what was done to it."""
+    """A worker, or the process that collects, and the faults that it has had."""
 
     def __init__(self, process: Process, name: str) -> None:
         self.process = process
         self.name = name
         self.stopped_by = ""
-        """What was done to it, if it is not to end by itself."""
+        """The fault that ended it, if it is not to end by itself."""
 
     @property
     def joined(self) -> bool:
@@ -141,14 +141,15 @@ class DisturbedCrawl:
             "BLOOMDUPE_EXPECTED_URLS": 10_000,
             "BLOOMDUPE_REDIS_LEASE": LEASE,
             "BLOOMDUPE_REDIS_PARTITIONS": 8,
+            "BLOOMDUPE_REDIS_SLOT_PARTS": {"host1": 2, "host2": 3},
         }
         self.workers: list[Worker] = []
         """All that there ever were."""
         self.collectors: list[Worker] = []
         self.deletes = rng.random() < 0.5
-        """Whether what was collected is deleted from Redis."""
+        """Whether collected lines are deleted from Redis."""
         self._without_leases: set[Worker] = set()
-        """Workers that have ended, and whose partitions other workers own."""
+        """Workers that have ended; other workers own their partitions."""
         self.happened = Counter[str]()
         """Faults that took place."""
         self._faults: dict[str, Callable[[Worker], None]] = {
@@ -234,7 +235,7 @@ class DisturbedCrawl:
 
     def _disturb(self, what: str) -> None:
         victim = self._rng.choice(self.at_work)
-        # In some, the site answers meanwhile; else what is under way stays that.
+        # In some, the site answers meanwhile; else requests stay in progress.
         self._allow(self._rng.choice([0, STEP, 3 * STEP]))
         if what in self._faults:
             self._faults[what](victim)
@@ -295,7 +296,7 @@ class DisturbedCrawl:
         victim.kill()
 
     def _interrupt(self, victim: Worker, times: int) -> None:
-        """Press Ctrl-C, once or twice; it ends while others go on."""
+        """Press Ctrl-C, once or twice; it ends while the other workers go on."""
         self._wait_for([victim])
         victim.stopped_by = "interrupt" if times == 1 else "interrupt twice"
         for _ in range(times):

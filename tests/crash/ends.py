@@ -87,7 +87,7 @@ class _Job:
         return verdicts
 
     def _end(self, model: Model, before: int, number: int) -> Verdict:
-        """Stop the last run there, after so many others; then run it again, thrice."""
+        """Stop the last run there, after so many runs; then run it again, thrice."""
         with self._crawl() as crawl:
             for _ in range(before):
                 crawl.run()

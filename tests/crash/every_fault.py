@@ -22,7 +22,12 @@ from owners import Owners
 from power_cuts import CreationCuts, PowerCuts
 from real_power_cuts import RealPowerCuts
 from refusals import Refusals
-from shared_crawls import ClusterCrawls, ReturnedCrawls, SharedCrawls
+from shared_crawls import (
+    ClusterCrawls,
+    ReplicatedCrawls,
+    ReturnedCrawls,
+    SharedCrawls,
+)
 from shared_idioms import SharedIdioms
 from shared_kills import SharedKills
 from stop_points import RaisingPoints, StopPoints
@@ -57,6 +62,7 @@ EVERY_FAULT: tuple[Fault, ...] = (
     SharedCrawls(),
     ReturnedCrawls(),
     ClusterCrawls(),
+    ReplicatedCrawls(),
     SharedIdioms(),
     OnDisk(),
     OnRedis(),

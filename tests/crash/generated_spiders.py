@@ -134,7 +134,7 @@ class GeneratedSpiders(Fault):
         found: list[Outcome] = []
         tries = tries or self.killed
         stops = [stops_of(first.points, model, rng) for _ in range(tries)]
-        # A slow crawl may not come to the others.
+        # A slow crawl may not come to the other stops.
         for each in (*stops, [Stop(point="here start")]):
             if len(found) == tries:
                 break
@@ -253,8 +253,8 @@ class OnRedis(GeneratedSpiders):
     """On a Redis, one worker after the other."""
 
     name = "`kill -9` of generated spiders on Redis"
-    trials = 17
-    cases = 17
+    trials = 20
+    cases = 20
     killed = 1
     features = tuple(name for name in FEATURES if name not in ON_DISK)
 

@@ -1,7 +1,7 @@
 """F15: stores of every format that was ever released, as they were written then.
 
-And the same stores as a later version might write them, in a format that this one does
-not know.
+And the same stores as a later version might write them, in a format that this version
+does not know.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""F16: sites that mean harm, and what somebody may plant in a store."""
+"""F16: sites that mean harm, and records that an attacker may plant in a store."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def one_off_queries(folder: Path) -> Outcome:
     dropped = _stat(log, "bloomdupe/dropped_pending_limit")
     if dropped + fetched != count:
         return silently_wrong(f"{dropped} dropped, {fetched} fetched, of {count}")
-    if fetched > BOUND + 2 * at_once:  # those under way, of both slots
+    if fetched > BOUND + 2 * at_once:  # requests in progress, of both slots
         return silently_wrong(f"{fetched} fetched, {BOUND} may wait")
     if log.count("has reached BLOOMDUPE_MAX_PENDING_PER_SLOT") != 1:
         return silently_wrong("not logged once")
@@ -216,7 +216,7 @@ def control_characters(folder: Path) -> Outcome:
 
 
 def crafted_keys(folder: Path, secret: bytes | None = None) -> Outcome:
-    """Keys that set the bits of three others, for whoever knows the hash's key."""
+    """Keys that set the bits of three other keys; they need the hash's key."""
     wanted = [f"https://shop.example/{n}".encode() for n in range(3)]
     with BloomFilter.open(folder / "store", 2000, 1e-2, key=secret) as seen:
         (layer,) = seen.info().layers

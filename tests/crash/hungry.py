@@ -37,6 +37,6 @@ class Hungry:
             pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
             limit = pages * resource.getpagesize() + MORE
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        with contextlib.suppress(MemoryError):  # it strikes others
+        with contextlib.suppress(MemoryError):  # it strikes other code
             for size in (EACH, EACH // 8, EACH // 64):
                 self._kept.append(bytes(size))

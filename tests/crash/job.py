@@ -1,4 +1,4 @@
-"""Job: what a crawl of a world has open, put together as a session puts it together."""
+"""Job: the open parts of a crawl of a world, put together as a session does it."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def working_in(store: Path) -> Iterator[None]:
 def _crawler(*, feeds: bool) -> Any:
     crawler: Any = idle_crawler(FEEDS=FEEDS if feeds else {})
     crawler.spider = Spider.from_crawler(crawler, name="world")
-    return crawler  # a Crawler, whose spider has a state
+    return crawler  # a Crawler with a spider that has a state
 
 
 def get_ready(world: World) -> None:
-    """Do what takes time and is the same for all jobs, for processes that fork."""
+    """Prepare the slow steps that all jobs have in common, for processes that fork."""
     _crawler(feeds=world.feeds)
 
 
@@ -77,7 +77,7 @@ class Ends(Settling):
 class Job:
     """Frontier, leases, feeds and checkpoint of a crawl of a world.
 
-    Opening it finishes what the last run has left of its feeds.
+    Opening it finishes the feeds of the last run.
     """
 
     def __init__(self, store: Path, world: World) -> None:
@@ -124,7 +124,7 @@ class Job:
     def close(self) -> None:
         """Release store and feeds; nothing is written."""
         if self._feeds is not None:
-            for feed in self._feeds._durable:
+            for feed in self._feeds.durable:
                 feed.close()
         self._seen.close()
 

@@ -83,7 +83,7 @@ def listen(
 ) -> int:
     """Read a worker's report, and kill it after so many requests; its exit status.
 
-    It goes on until the kill strikes, but not for long: nobody reads what it says.
+    It goes on until the kill strikes, but not for long: its report is not read then.
     ``meanwhile`` is called at each line, and ``strike`` right before the kill.
     """
     lines = []

@@ -1,4 +1,4 @@
-"""The control of the crash tests: marks reach the disk before what they stand for."""
+"""The control of the crash tests: marks reach the disk before their requests."""
 
 from __future__ import annotations
 

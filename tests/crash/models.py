@@ -75,7 +75,7 @@ def _examples(
                 print_blob=False,
             ),
         )
-    except Exception:  # noqa: BLE001 - whatever the machine or the frontier raises
+    except Exception:  # noqa: BLE001 - any error of the machine or the frontier
         return [silently_wrong(traceback.format_exc()[-2000:])]
     finally:
         for module, name, value in before:

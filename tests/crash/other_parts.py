@@ -1,9 +1,9 @@
-"""F19: parts of others that raise, wait, or change what they are given, at each call.
+"""F19: third-party components raise, wait, or change their arguments, at each call.
 
-The crawl is the idiom ``parts_of_others`` of ``tests/idioms``. What must come of it is
-what comes of stock Scrapy with the same fault in the same call. Or else the crawl says
-by its exit status that it has failed, and run again without the fault it comes to what
-an undisturbed one comes to.
+The crawl is the idiom ``other_components`` of ``tests/idioms``. Its result must be that
+of stock Scrapy with the same fault in the same call. Otherwise the exit status of the
+crawl must say that it has failed, and a second run without the fault must have the
+result of an undisturbed crawl.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ CALLS = 12
 ERRORS = ("ValueError", "EIO", "MemoryError")
 ACTIONS = (*ERRORS, "wait", "change")
 OWN_ERRORS = {"pipeline process_item": "DropItem", "downloader": "IgnoreRequest"}
-"""What a part may raise, besides, by Scrapy's documentation."""
+"""Errors that a component may raise, too, by Scrapy's documentation."""
 ENDS = (
     *("plugin", "gzip", "storage", "receiver checkpoint"),
     *("table start_exporting", "table finish_exporting"),
 )
-"""Parts of what goes into the output, or belongs to a checkpoint: where one of them
-raises, the crawl must say so and keep what it has. Stock Scrapy logs it and goes on."""
+"""Components that make the output, or belong to a checkpoint: where such a component
+raises, the crawl must fail and keep its output. Stock Scrapy logs it and goes on."""
 
 PLACES = ("JSON lines", "CSV", "site")
 FIRST_FEED = ("lines export_item", "filter accepts")
-"""Parts of the first feed that see an item: what they raise is of no other feed."""
+"""Components of the first feed that see an item: their errors belong to this feed."""
 
 
 class OtherParts(Fault):
@@ -65,7 +65,7 @@ class OtherParts(Fault):
         return _Meddled(folder).tried(seed, CALLS)
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
-        """Feeds do not get an item at which the exporter of another one fails."""
+        """A feed does not get an item at which the exporter of another feed fails."""
         del seed
         stop = Stop(call="lines export_item /7 one", action="ValueError")
         return _Meddled(folder, "sparing_other_feeds").each([stop])
@@ -77,7 +77,7 @@ class _Meddled:
     def __init__(self, folder: Path, without: str | None = None) -> None:
         self._folder = folder
         self._without = without
-        self._idiom = load()["parts_of_others"]
+        self._idiom = load()["other_components"]
 
     def tried(self, seed: int, count: int) -> list[Outcome]:
         """Meddle with so many calls, each of the next kind."""

@@ -1,4 +1,4 @@
-"""What crawls of the sample site put out: two feeds and a database."""
+"""The output of crawls of the sample site: two feeds and a database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FIELDS = ["url", "status", "title", "content_type"]
-"""What does not depend on who was first."""
+"""Fields that do not depend on the order of the requests."""
 
 SELECT = "SELECT url, status, title, content_type FROM pages"
 

@@ -72,7 +72,7 @@ class Owner:
         self.report = Report()
         self.pid, reading = fork_worker(path, world, BATCH)
         self._pipe = os.fdopen(reading, "rb")
-        # Only so much of what it says is read: soon it waits, and is not at its end.
+        # Only so much of its report is read: soon it waits, and is not at its end.
         self.report.read(self._pipe.readline() for _ in range(lines))
 
     def wait(self) -> int:
@@ -124,7 +124,7 @@ def same_process(path: Path, world: World) -> Outcome:
 
 
 def two_at_once(path: Path, world: World) -> Outcome:
-    """Both find no store and create it, or one of them does not."""
+    """Both find no store and create it, or only one does."""
     for attempt in range(5):
         (path.parents[1] / f"{attempt}").mkdir()
         place = path.parents[1] / f"{attempt}" / "job" / "store"

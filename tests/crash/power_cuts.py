@@ -1,7 +1,7 @@
 """F4, F6: power cuts, replayed: every point of a crawl, random parts of the cache.
 
 A crawl is recorded with strace; then, for each of its system calls, images of the
-disk are built as they may be found when the power goes while it is under way.
+disk are built as they may be found when the power goes while it is in progress.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ IMAGES = 4
 
 
 class PowerCuts(Fault):
-    """A crawl cut off at any point, with random parts of what was not synced."""
+    """A crawl cut off at any point, with random parts of its unsynced data."""
 
     number = "F4"
     name = "power cut, replayed from a log of system calls"
@@ -134,7 +134,7 @@ def _cuts(
 def _points(
     disk: Disk, calls: list[strace.Call], *, creation: bool
 ) -> Iterator[strace.Call]:
-    """Replay; yield each call that matters while it is under way."""
+    """Replay; yield each call that matters while it is in progress."""
     for call in disk.replay(calls):
         yield call
         if creation and disk.report.count(b"a ") > 1:
@@ -144,7 +144,7 @@ def _points(
 def _judged(
     store: Path, world: World, report: Report, where: str, *, to_the_end: bool
 ) -> Outcome:
-    """Judge in a child, for a damaged store might kill whoever reads it."""
+    """Judge in a child, for a damaged store might kill its reader."""
     if to_the_end:
         return in_child(lambda: judge_both(store, world, report, where))
     outcome = in_child(lambda: judge(store, world, report))

@@ -431,7 +431,7 @@ FEATURES: dict[str, Callable[[Making], None]] = {
     "callbacks": callbacks,
     "priorities": priorities,
 }
-ON_DISK = {"backoff", "batches", "delays", "limits per slot"}
+ON_DISK = {"batches", "limits per slot"}
 """Features that a crawl on Redis refuses."""
 
 

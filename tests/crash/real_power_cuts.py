@@ -1,6 +1,6 @@
 """F5: power cuts of a real file system, on a loop device, by FS_IOC_SHUTDOWN.
 
-What was not synced is gone then, and the journal ends where it was. Until the cut,
+Data that was not synced is gone then, and the journal ends where it was. Until the cut,
 random parts of the data file are written back early, as the kernel might.
 
 The disks are mounted in a mount namespace of the trial. In the common namespace, a

@@ -1,4 +1,4 @@
-"""Where a disturbed crawl lies: what was answered stays there, unless it goes back."""
+"""Servers of a disturbed crawl: their answers are durable, unless they go back."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class OneRedis:
         return self.server.end_leases(JOB, worker)
 
     def wait_until_ready(self) -> None:
-        """Whoever comes is answered at once."""
+        """Every client is answered at once."""
 
     def disturb(self, what: str, seconds: float) -> None:
         if what == "promote":
@@ -111,10 +111,10 @@ class OneRedis:
             happen(what, self.server, seconds)
 
     def _promote(self, seconds: float) -> None:
-        """Let a replica follow for some time, and take the place of a dead master.
+        """Let a replica follow for some time, and replace a dead master.
 
-        It has all that the master has answered: what came last was held back until the
-        replica had it. (One that lacks some goes back, and that is another fault.)
+        It has all writes that the master has answered: the last answers were held back
+        until it had them. (A replica that lacks some goes back: another fault.)
         """
         follow = "--replicaof", "127.0.0.1", str(self.server.port)
         replica = self._new(*follow)
@@ -134,10 +134,10 @@ class OneRedis:
 
 
 class OneCluster:
-    """A Cluster of three, whose nodes have their turns with what happens."""
+    """A Cluster of three nodes; the faults happen to each node in turn."""
 
-    def __init__(self, folder: Path) -> None:
-        self._cluster = RedisCluster(folder, *LOG)
+    def __init__(self, folder: Path, *, replicas: bool = False) -> None:
+        self._cluster = RedisCluster(folder, *LOG, replicas=replicas)
         self._turn = 0
 
     def __enter__(self) -> Self:
@@ -157,13 +157,16 @@ class OneCluster:
         return sum(node.end_leases(JOB, worker) for node in self._cluster.nodes)
 
     def wait_until_ready(self) -> None:
-        """Wait until all nodes work: one that was killed joins them by and by."""
+        """Wait until all nodes work: a node that was killed joins them by and by."""
         self._cluster.wait_until_whole()
 
     def disturb(self, what: str, seconds: float) -> None:
         self._turn += 1
         node = self._cluster.nodes[self._turn % len(self._cluster.nodes)]
-        happen(what, node, seconds)
+        if what == "promote":
+            self._cluster.promote_replica_of(node)
+        else:
+            happen(what, node, seconds)
 
 
 def happen(what: str, server: RedisServer, seconds: float) -> None:

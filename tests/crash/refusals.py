@@ -1,6 +1,6 @@
 """F10: a place or a file that is not the store of this job.
 
-Each must be refused with an error that names the file and what helps, and left as it
+Each must be refused with an error that names the file and the remedy, and left as it
 is; or be harmless.
 """
 
@@ -35,7 +35,7 @@ HELP = (
     "delete store.json", "use the version that wrote it", "permissions",
     "run as that user", "move the store away",
 )  # fmt: skip
-"""What an error may advise."""
+"""The remedies that an error may name."""
 
 
 def make(path: Path, spider: str = "here") -> None:
@@ -50,7 +50,7 @@ def data(path: Path) -> Path:
     return path / "data.mdb"
 
 
-# What becomes of a store
+# Changes of a store
 
 
 def truncated_to_nothing(path: Path) -> None:
@@ -197,7 +197,7 @@ def place_is_a_file(path: Path) -> None:
     path.write_text("mine")
 
 
-def place_is_somebody_elses(path: Path) -> None:
+def directory_with_other_files(path: Path) -> None:
     shutil.rmtree(path)
     path.mkdir()
     (path / "thesis.txt").write_text("mine")
@@ -267,7 +267,7 @@ REFUSED: tuple[Callable[[Path], None], ...] = (
     fifo, directory, device, garbage, text, foreign_lmdb, later_lmdb, later_format,
     later_format_of_requests, no_header, other_spider, marker_of_another,
     marker_garbage, marker_empty, marker_fifo, place_is_a_file,
-    place_is_somebody_elses, lock_is_a_directory, owner_is_a_link, of_another_user,
+    directory_with_other_files, lock_is_a_directory, owner_is_a_link, of_another_user,
     of_another_user_in_private,
     unreadable,
 )  # fmt: skip

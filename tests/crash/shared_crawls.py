@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from redis_places import Place
 
 SIZE = 180
-"""Pages with a number; some lead to others, without one."""
+"""Pages with a number; some lead to pages without a number."""
 FAR = 3
-"""Links of a page to others than its two children."""
+"""Links of a page besides its two children."""
 DELAY = 0.004
 """Seconds that an answer takes."""
 
@@ -39,6 +39,8 @@ class SharedCrawls(Fault):
     trials = 12
     faults: ClassVar[int] = 15
     """Of a case; some do not take place."""
+    settings: ClassVar[dict[str, int]] = {}
+    """Of the workers."""
     kinds: ClassVar[tuple[str, ...]] = (
         *("kill", "kill", "stop", "stop", "interrupt", "interrupt twice"),
         *("part", "collect", "restart", "promote", "stall", "full", "cut off"),
@@ -84,7 +86,7 @@ class SharedCrawls(Fault):
         with (
             Site(pages, delay=DELAY) as site,
             self.place(folder) as place,
-            Crawl(folder, site, Redis(place, JOB)) as crawl,
+            Crawl(folder, site, Redis(place, JOB), **self.settings) as crawl,
         ):
             disturbed = DisturbedCrawl(crawl, place, Random(seed), without, doubled)
             try:
@@ -125,5 +127,17 @@ class ClusterCrawls(SharedCrawls):
         return OneCluster(folder)
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
-        """Without fencing; what :class:`SharedCrawls` shows needs no Cluster."""
+        """Without fencing; the faults of :class:`SharedCrawls` need no Cluster."""
         return until_caught(folder, self._without("fence", seed, "stop"))
+
+
+class ReplicatedCrawls(ClusterCrawls):
+    """The same, and each node has a replica, which takes its place."""
+
+    number = "F23"
+    name = "real workers on a Cluster with replicas, which are promoted"
+    kinds = ("promote", "kill", "promote", "stop", "stall", "promote", "cut off")
+    settings: ClassVar[dict[str, int]] = {"BLOOMDUPE_REDIS_REPLICAS": 1}
+
+    def place(self, folder: Path) -> Place:
+        return OneCluster(folder, replicas=True)

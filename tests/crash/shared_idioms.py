@@ -1,8 +1,8 @@
-"""F24: everyday spiders as workers of a shared crawl, killed and followed by others.
+"""F24: everyday spiders as workers of a shared crawl, killed and replaced.
 
-The spiders are those of ``tests/idioms``, and stock Scrapy says what their items are. A
-worker is killed by the site, before it answers a request; another one takes over when
-its lease has run out. Two are killed, and the third one runs to the end.
+The spiders are those of ``tests/idioms``, and stock Scrapy shows which items to get. A
+worker is killed by the site, before it answers a request; the next worker goes on when
+its lease has ended. Two are killed, and the third runs to the end.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 import shutil
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 from crawls import Crawl, Stop
 from judging import expected_items, traceback_in
 from stop_points import every_idiom
+from support.forks import forks
 from support.judge import SHOWN, differences
 from support.redis_server import RedisServer
 from table import Idiom, load
@@ -27,14 +27,12 @@ from trial import OK, Fault, Outcome, crashed, lost, silently_wrong, until_caugh
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
+    from collections import Counter
     from pathlib import Path as Folder
 
 KILLS = 2
 LEASE = 0.5
 """Seconds."""
-FEEDS = {"items.jsonl": {"format": "jsonlines"}}
-REFUSED = {"FEED_EXPORT_BATCH_ITEM_COUNT"}
-"""Settings of an idiom that a shared crawl cannot have, besides other feeds."""
 NOT_SHARED = {"idle_state", "own_database"}
 """Idioms that differ on Redis; ``tests/idioms/README.md`` says why."""
 
@@ -55,7 +53,7 @@ class SharedIdioms(Fault):
         return crawled(folder, idioms[seed % len(idioms)], seed)
 
     def control(self, folder: Folder, seed: int) -> list[Outcome]:
-        """Nobody is logged in but the worker that has logged in."""
+        """Only the worker that has logged in is logged in."""
         login, out = load()["login"], {"BLOOMDUPE_COOKIES": False}
         return until_caught(
             folder, lambda place, number: crawled(place, login, seed + number, **out)
@@ -63,10 +61,8 @@ class SharedIdioms(Fault):
 
 
 def can_be_shared(idiom: Idiom) -> bool:
-    """Whether a crawl on Redis can be like this one."""
-    settings = idiom.settings.keys() | set(idiom.spider.custom_settings or ())
-    feeds = "FEEDS" in settings or settings & REFUSED
-    return not (idiom.script or feeds or idiom.name in NOT_SHARED)
+    """Whether a crawl on Redis can have this idiom."""
+    return not (idiom.script or idiom.name in NOT_SHARED)
 
 
 class SharedCrawl(Crawl):
@@ -81,17 +77,29 @@ class SharedCrawl(Crawl):
             "BLOOMDUPE_REDIS_URL": self.url,
             "BLOOMDUPE_REDIS_PARTITIONS": 4,
             "BLOOMDUPE_REDIS_LEASE": LEASE,
-            "FEEDS": FEEDS,
         }
 
-    def lines(self) -> tuple[Counter[str], bool]:
-        """Return the lines of the feed, and whether the crawl has finished."""
+    @property
+    def all_done(self) -> bool:
+        """Whether nothing is pending or in progress."""
         with SharedFrontier.open(self.url) as frontier:
-            found = Counter(
-                self._line(output.line.partition(b" ")[2].decode())
-                for output in frontier.outputs()
-            )
-            return found, frontier.finished
+            return frontier.finished
+
+    def collect(self) -> str:
+        """Write the feeds into the folder; return what is wrong with that."""
+        log = self.folder / "collect.log"
+        command = [str(Path(sys.executable).with_name("bloomdupe")), "collect"]
+        environment = {"SCRAPY_SETTINGS_MODULE": "project", "SITE": self.site.base}
+        task = {
+            "folder": str(self.folder),
+            "command": [*command, self.url, "."],
+            "environment": environment,
+            "log": str(log),
+        }
+        status, late = forks().run(task, lambda _: None)
+        return (
+            f"collect ended with {status}: {log.read_text()}" if status or late else ""
+        )
 
 
 def crawled(
@@ -123,15 +131,18 @@ def crawled(
 
 def judged(crawl: SharedCrawl, items: Counter[str], visits: Counter[str]) -> Outcome:
     name, log = crawl.idiom.name, crawl.runs[-1].log
-    found, finished = crawl.lines()
-    if not finished:
+    if not crawl.all_done:
         return lost(f"{name}: something is owed, though the last run has finished")
+    if wrong := crawl.collect():
+        return crashed(f"{name}: {wrong}")
     if gone := visits - crawl.visits:
         return lost(f"{name}: never asked for: {sorted(gone)[:SHOWN]}")
-    if items - found:
-        return lost(f"{name}: {differences(items, found)}")
-    if found != items:
-        return silently_wrong(f"{name}: {differences(items, found)}")
+    outputs = crawl.outputs()
+    for found in (outputs.jsonl, outputs.csv):
+        if items - found:
+            return lost(f"{name}: {differences(items, found)}")
+        if found != items:
+            return silently_wrong(f"{name}: {differences(items, found)}")
     if "Traceback" in log and not crawl.idiom.raises:
         return crashed(f"{name}: {traceback_in(log)}")
     return OK

@@ -1,7 +1,7 @@
 """The judge of a crawl that several workers share.
 
-It knows what stock Scrapy has done, what the site has logged, and when Redis says that
-a page was done. It asks none of those to whom something happened.
+It knows the crawl of stock Scrapy, the log of the site, and the time at which Redis
+says that a page was done. It asks no process that had a fault.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMMON = '"/common/'
 """A part of the items of pages with a callback that cannot be stored, to which many
 pages lead; but for those that end in ``/off``, which are stored."""
 CLOCK = 0.01
-"""Seconds: what two clocks call at once."""
+"""Seconds: the difference that two clocks may have."""
 AT_HAND = 40
 """Requests that a worker has at hand or works on."""
 GO_ON = {
@@ -38,7 +38,7 @@ GO_ON = {
 
 
 def judge(crawl: DisturbedCrawl) -> Outcome:
-    """Hold what came of a crawl against what stock Scrapy has done."""
+    """Compare the result of a crawl with the result of stock Scrapy."""
     log, first = crawl.site.log, len(crawl.stock.requested)
     stock, visits = Counter(visit.what for visit in log[:first]), log[first:]
     for bad in (_ends(crawl), _asked(crawl, stock, visits), _items(crawl)):
@@ -63,7 +63,7 @@ def _ends(crawl: DisturbedCrawl) -> Outcome | None:
 def _asked(
     crawl: DisturbedCrawl, stock: Counter[str], visits: list[Visit]
 ) -> Outcome | None:
-    """Look what the site was asked for."""
+    """Check the requests that the site has seen."""
     asked = Counter(visit.what for visit in visits)
     again = _may_go_on(crawl, at_least=1)
     verdict = compare_visits(stock, asked, again * AT_HAND)
@@ -123,7 +123,7 @@ def _lines_of(folder: Path) -> list[str]:
 
 
 def _outputs(crawl: DisturbedCrawl) -> list[tuple[str, float]]:
-    """Return the lines as they lie in Redis, and the Unix times of their settlement."""
+    """Return the lines as Redis has them, and the Unix times of their settlement."""
     with SharedFrontier.open(crawl.crawl.engine.job) as frontier:
         return [
             (output.line.decode(), int(output.number.split(b"-")[0]) / 1000)

@@ -20,7 +20,6 @@ from spiders import taken_out
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong, until_caught
 from world import World
 
-from bloomdupe.redis import server as scripts
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ LEASE = 0.5
 LONGEST = 0.2
 """Seconds until the next fault, at most."""
 DEADLINE = 300
-"""Seconds; only what hangs gets there."""
+"""Seconds; only a process that hangs gets there."""
 KINDS = ("kill", "kill", "stop", "stop", "restart", "promote", "back")
 
 
@@ -68,23 +67,10 @@ class SharedKills(Fault):
             return _crawl(place, seed + number, 20, kinds=("back",))
 
         def unfenced(place: Path, number: int) -> list[Outcome]:
-            _take_out_the_fence()
+            taken_out.settling()
             return _crawl(place, seed + number, 15, kinds=("stop",))
 
         return until_caught(folder, settled_first, offered_once, unfenced)
-
-
-def _take_out_the_fence() -> None:
-    """Let whoever was handed out a request settle it, whenever that is."""
-    parts = scripts.SCRIPTS["settle"]
-    scripts.SCRIPTS["settle"] = tuple(part for part in parts if part != "owner")
-    read = scripts._source
-
-    def unfenced(name: str) -> str:
-        text = read(name).replace("if not done_before then", "if true then")
-        return text.replace("return {'strange'}", "")
-
-    scripts._source = unfenced
 
 
 class Crew:
@@ -107,7 +93,7 @@ class Crew:
         self.pids.remove(pid)
 
     def look(self) -> bool:
-        """Take note of those that have ended; whether any still work."""
+        """Record the workers that have ended; return whether any still work."""
         for pid in [*self.pids]:
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
@@ -185,7 +171,7 @@ def _disturb(crew: Crew, redis: OneRedis, rng: random.Random, what: str) -> None
 
 
 def judge(world: World, url: str, crew: Crew) -> Outcome:
-    """Hold what was put out against the graph, and against what was begun."""
+    """Compare the output with the graph, and with the requests that were begun."""
     if crew.failed:
         return crashed(f"{crew.failed} workers ended with an error")
     with SharedFrontier.open(url, partitions=PARTITIONS) as frontier:

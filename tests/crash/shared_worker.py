@@ -1,6 +1,6 @@
-"""The process under test: one of the workers on a frontier that they share on Redis.
+"""The process under test: a worker on a frontier that workers share on Redis.
 
-It crawls a :class:`world.World` until nothing is owed anywhere. What it does stands in
+It crawls a :class:`world.World` until nothing is pending or in progress. It reports to
 a file of its own: ``s N`` before it works on a request, ``d N`` when the settlement of
 it has been answered, ``r N`` if it was refused.
 """
@@ -78,7 +78,7 @@ class SharedWorker:
             self.tended = now
 
     def work(self) -> bool:
-        """Do some requests; False if there are none for this worker now."""
+        """Do some requests; False if there is no request for this worker now."""
         self.tend()
         leases = self.patiently(lambda: self.frontier.lease(AT_ONCE, 3))
         if self.settles_first:

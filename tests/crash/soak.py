@@ -49,7 +49,7 @@ VERDICTS = ("lost", "silently wrong", "crashed")
 
 @dataclass
 class Tally:
-    """What came of the trials of one class."""
+    """The results of the trials of one class."""
 
     fault: Fault
     skipped: str | None = None
@@ -59,7 +59,7 @@ class Tally:
     seconds: float = 0.0
     """By the clock, of all cases."""
     cpu_seconds: float = 0.0
-    """Of their processes, in user mode; of what they have waited for."""
+    """Of their processes that have ended, in user mode."""
     cases: int = 0
 
     @property
@@ -102,7 +102,7 @@ class Tally:
 
 @dataclass
 class Case:
-    """A case under way, in a process and a folder of its own."""
+    """A running case, in a process and a folder of its own."""
 
     tally: Tally
     seed: int
@@ -172,7 +172,7 @@ class Soak:
         return [tally for tally in self.tallies if tally.skipped is None]
 
     def run(self, plan: Plan) -> None:
-        """Run what the plan says: class, seed, whether it is the control."""
+        """Run a plan: class, seed, whether it is the control."""
         forks()  # so that all cases share the servers
         for tally, seed, control in plan:
             self._under_way.append(Case.start(tally, seed, control=control))
@@ -182,7 +182,7 @@ class Soak:
             self._collect()
 
     def stop(self) -> None:
-        """End the cases under way; they do not count."""
+        """End the running cases; they do not count."""
         for case in self._under_way:
             case.process.terminate()
         for case in self._under_way:
@@ -264,7 +264,7 @@ def plan_hours(soak: Soak, seed: int, hours: float) -> Plan:
     for tally in soak.active:
         yield tally, seed, True
     for number in itertools.count(seed):
-        # The one that has had least time is next.
+        # The class that has had least time is next.
         for tally in sorted(soak.active, key=lambda tally: tally.seconds):
             if time.monotonic() >= end:
                 return

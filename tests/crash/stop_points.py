@@ -1,7 +1,7 @@
 """F17: a crawl that is stopped before and after everything that reaches a disk.
 
 And F18: the same points raise instead. The crawls are those of ``tests/idioms``, as is
-their judge; its ``stops.py`` says what the points are.
+their judge; its ``stops.py`` lists the points.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def every_idiom() -> list[Idiom]:
 
 
 def outcome_of(verdict: Verdict) -> Outcome:
-    """Put the complaints of the idioms' judge into one of three words."""
+    """Put the complaints of the idioms' judge into an outcome."""
     words = f"{', '.join(verdict.stopped)}: {'; '.join(verdict.complaints)}"
     if not verdict.complaints:
         return OK
@@ -107,7 +107,7 @@ class StopPoints(EveryPoint):
         yield [Stop(number=number), Stop(number=rng.randint(1, len(points)))]
 
     def control(self, folder: Path, seed: int) -> list[Outcome]:
-        """Feeds that take note, and write, while the checkpoint is prepared."""
+        """Feeds that forget and write their lines while the checkpoint is prepared."""
         del seed
         stops = [[Stop(point="after pwrite items", nth=nth)] for nth in (1, 3)]
         plain = load()["plain"]
@@ -115,7 +115,7 @@ class StopPoints(EveryPoint):
 
 
 class RaisingPoints(EveryPoint):
-    """What a disk, the memory, a plugin or a user can raise there."""
+    """The errors that a disk, the memory, a plugin or a user can raise there."""
 
     number = "F18"
     name = "an exception at every commit, write and sync, for each idiom"

@@ -1,7 +1,7 @@
-"""strace: see the system calls of a worker, or meddle with one of them.
+"""strace: see the system calls of a worker, or change one call.
 
-The worker is forked and waits until strace is there. So what it calls first is what a
-crawl calls that opens its store, and no time goes into importing Scrapy.
+The worker is forked and waits until strace is there. So its first calls are those of a
+crawl that opens its store, and no time goes into importing Scrapy.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Call:
     arguments: str
     result: str
     nth: int
-    """Of its name in this process, from 1: what strace's ``when=`` counts."""
+    """Of its name in this process, from 1: the number for strace's ``when=``."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a worker said, how it ended, and what it called."""
+    """A worker's report, its end, and its calls."""
 
     report: bytes
     errors: str
@@ -130,5 +130,5 @@ def parse(log: str) -> list[Call]:
 
 
 def inject(call: Call, what: str) -> tuple[str, ...]:
-    """Options that do something to one call; ``what`` as in ``error=EIO``."""
+    """Options that inject a fault such as ``error=EIO`` into one call."""
     return ("-e", f"inject={call.name}:{what}:when={call.nth}")

@@ -127,7 +127,7 @@ def prepare(place: Path, world: World, report: Report) -> None:
 
 
 def start_from(begun: Path, place: Path) -> Path:
-    """Make a place for a job, or copy one that has begun; return its store."""
+    """Make a directory for a job, or copy a job that has begun; return its store."""
     if begun.exists():
         shutil.copytree(begun, place)
     else:
@@ -136,7 +136,7 @@ def start_from(begun: Path, place: Path) -> Path:
 
 
 def judge_both(path: Path, world: World, report: Report, where: str) -> Outcome:
-    """Judge what a fault has left, and what becomes of it when the crawl goes on."""
+    """Judge the files after a fault, and their crawl when it goes on."""
     outcome = judge(path, world, report)
     if outcome.verdict == "ok":
         status = run_to_end(path, world, report)

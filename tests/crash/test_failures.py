@@ -121,8 +121,8 @@ def test_a_failing_disk_has_its_reason_and_exit_status(tmp_path: Path) -> None:
         assert not lost(server)
 
 
-def test_a_data_file_that_is_gone_ends_the_crawl(tmp_path: Path) -> None:
-    """Nothing is written into a file that nobody will find again."""
+def test_a_deleted_data_file_ends_the_crawl(tmp_path: Path) -> None:
+    """No data is written into a file that has no name any more."""
     with sample_process(tmp_path, 60) as server:
         vanishing = SPIDER.replace(
             "def parse(self, response):\n",

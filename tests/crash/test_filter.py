@@ -1,7 +1,7 @@
 """F1: ``kill -9`` of a process that fills a filter, at random times.
 
-The judge is the parent: it kills, and it keeps the list of what the child said was
-durable. Nothing that was acknowledged may be missing, and the store must open.
+The judge is the parent: it kills, and it keeps the list of keys that the child reported
+as durable. No acknowledged key may be missing, and the store must open.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A disk that was shut down is mounted anew, whatever other processes do."""
+"""A disk that was shut down is mounted anew, even if other processes copy mounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fault trials have found once, each with a test of its own."""
+"""Faults that the trials have found, each with a test of its own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _strace() -> None:
 
 
 def traced(folder: Path) -> tuple[Disk, list[Call]]:
-    """Crawl, and return its disk as it was before, and what was called."""
+    """Crawl, and return its disk as it was before, and the system calls."""
     crawl = folder / "crawl"
     crawl.mkdir()
     run = strace.run(
@@ -42,7 +42,7 @@ def traced(folder: Path) -> tuple[Disk, list[Call]]:
     return disk, run.calls
 
 
-def test_a_store_stands_in_its_place_only_when_its_files_do(tmp_path: Path) -> None:
+def test_a_store_appears_only_with_all_its_files(tmp_path: Path) -> None:
     """Found by F6: the names in it were not durable when its own name was."""
     disk, calls = traced(tmp_path)
     durable: list[set[str]] = []

@@ -1,4 +1,4 @@
-"""Every idiom on Redis: a worker is killed, and another one goes on."""
+"""Every idiom on Redis: a worker is killed, and another worker goes on."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ SHARED = {name: idiom for name, idiom in IDIOMS.items() if can_be_shared(idiom)}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("idiom", SHARED.values(), ids=SHARED)
-def test_killed_on_redis_it_is_as_with_scrapy(tmp_path: Path, idiom: Idiom) -> None:
+def test_a_crawl_killed_on_redis_has_the_result_of_scrapy(
+    tmp_path: Path, idiom: Idiom
+) -> None:
     pytest.importorskip("redis")
     seed = list(SHARED).index(idiom.name)
     assert {*crawled(tmp_path, idiom, seed, kills=1)} <= {OK}
 
 
-def test_the_idioms_that_differ_stand_in_the_table() -> None:
+def test_the_idioms_that_differ_are_in_the_table() -> None:
     text = (REPOSITORY / "tests" / "idioms" / "README.md").read_text("utf-8")
     _, _, part = text.partition("## Where the engines differ")
     rows = re.findall(r"^\| ([\w, ]+) \| ", part, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The soak counts right, and keeps what fails."""
+"""The soak counts right, and keeps the trials that fail."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ def test_a_control_that_is_not_caught_fails(tmp_path: Path) -> None:
     assert tally.row()[-1] == "NOT CAUGHT"
 
 
-def test_what_fails_is_kept(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_failing_trials_are_kept(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     def fails(folder: Path) -> list[Outcome]:
         (folder / "store").write_text("evidence")
         return [OK, lost("a page")]

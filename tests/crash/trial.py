@@ -1,4 +1,4 @@
-"""Trial: one injected fault and what came of it; Fault: a class of them.
+"""Trial: one injected fault and its outcome; Fault: a class of trials.
 
 A module a class, named by the fault; ``every_fault.py`` lists them all,
 ``test_faults.py`` runs a little of each, ``soak.py`` as much as one likes.
@@ -36,7 +36,7 @@ def scratch() -> Path | None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one trial.
+    """The result of one trial.
 
     ``lost``: something that was durable is gone, or the work cannot go on.
     ``silently wrong``: something is false and nothing says so; work is done twice.
@@ -104,7 +104,7 @@ class Fault(abc.ABC):
     """Whether CI may do without, on a machine that cannot do it at all."""
 
     def missing(self) -> str | None:
-        """Say what this machine lacks for it; None if nothing."""
+        """Name the requirements that this machine lacks; None if it has all."""
         return None
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:

@@ -1,7 +1,7 @@
 """The process under test: a crawl of a :class:`world.World`, without an engine.
 
 It goes the way of production from the scheduler down: requests are marked and pushed,
-leased, and settled with what they have brought about; their items pass the feed
+leased, and settled with their requests and items; their items pass the feed
 exporter; one checkpoint makes all of it durable. It is forked, and reports on its
 standard output; an error of ours ends it with exit status 3 and one line.
 """
@@ -39,8 +39,8 @@ from bloomdupe.frontier import frontier, slot_queue
 REFUSED = 3
 """The exit status of a clear error."""
 PIPE = 4096
-"""Bytes that a worker says before it waits until it is listened to: it cannot come to
-its end while nobody does."""
+"""Bytes that a worker reports before it waits for its reader: it cannot come to its
+end without a reader."""
 
 
 def small_limits() -> None:
@@ -102,7 +102,7 @@ class Work:
         with working_in(self.path), Job(self.path, self.world) as job:
             self.job = job
             self.owed = job.frontier
-            # The same for the same store, another one for the next run.
+            # The same for the same store, another seed for the next run.
             self.rng = random.Random(len(self.owed.seen))
             self.offer(0)
             self.report(b"begun\n")
@@ -110,7 +110,7 @@ class Work:
                 self.report(b"finished\n")
 
     def crawl(self) -> bool:
-        """Work off what is owed; False if it was to stop before."""
+        """Work off the pending requests; False if it was to stop before."""
         owed = self.owed
         under_way: list[tuple[int, Lease]] = []
         checkpoints = 0
@@ -186,7 +186,7 @@ def fork_worker(
 ) -> tuple[int, int]:
     """Start it in a child; return its pid and the reading end of its report.
 
-    ``before`` is called there first, with the function that reports. What it says of
+    ``before`` is called there first, with the function that reports. The log of its
     ``errors`` goes to that file.
     """
     get_ready(world)
@@ -223,7 +223,7 @@ def fork_worker(
 
 
 def run_to_end(path: Path, world: World, report: Report, **options: Any) -> int:
-    """Let a worker finish what there is; return its exit status."""
+    """Let a worker finish the crawl; return its exit status."""
     pid, reading = fork_worker(path, world, 100, **options)
     with os.fdopen(reading, "rb") as pipe:
         report.read(pipe)

@@ -2,8 +2,8 @@
 
 The process under test reports on a pipe: ``s N`` before it works on a request,
 ``a N N N`` when a checkpoint that holds these as done has returned. So the judge
-knows what was durable, and never asks the process that died. The output file must
-hold the items of what is done, each of them once, and nothing else.
+knows which requests were durable, and never asks the process that died. The output
+file must hold the items of finished requests, each once, and nothing else.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class World:
         return (b"%d %d " % (number, chance)).ljust(length, b".")
 
     def items(self, number: int) -> list[dict[str, Any]]:
-        """Return what a request puts out: nothing, an item or several."""
+        """Return the output of a request: nothing, an item or several."""
         chance = self._chance(number) >> 8
         text = "x" * LENGTHS[chance % len(LENGTHS)]
         return [
@@ -70,7 +70,7 @@ class World:
         ]
 
     def line(self, item: dict[str, Any]) -> str:
-        """Return an item as it stands in the feed."""
+        """Return an item as a line of the feed."""
         return json.dumps(item)
 
     def append(self, item: dict[str, Any]) -> None:
@@ -92,7 +92,7 @@ class World:
 
 @dataclass
 class Report:
-    """What the process under test has said so far, over all its runs."""
+    """The reports of the process under test so far, over all its runs."""
 
     started: set[int] = field(default_factory=set)
     acknowledged: set[int] = field(default_factory=set)
@@ -106,7 +106,7 @@ class Report:
         return Report(set(self.started), set(self.acknowledged), set(self.repeated))
 
     def read(self, lines: Iterable[bytes]) -> None:
-        """Take in whole lines of a report; others were torn by the end."""
+        """Read whole lines of a report; torn lines are left out."""
         for line in lines:
             if not line.endswith(b"\n"):
                 continue
@@ -124,7 +124,7 @@ class Report:
 
 
 def judge(path: Path, world: World, report: Report, *, ended: bool = False) -> Outcome:
-    """Open what a fault has left, and hold it against the report.
+    """Open the store after a fault, and compare it with the report.
 
     ``ended``: the crawl has been run to its end since.
     """
@@ -173,9 +173,9 @@ def judge_rest(path: Path, world: World, done: set[int], counted: int) -> Outcom
 
 
 def look(path: Path, world: World) -> tuple[set[int], list[int], int]:
-    """Return what is seen, what waits, and what ``spider.state`` has counted.
+    """Return the seen and the pending requests, and the counts in ``spider.state``.
 
-    What waits has its payloads as they were. The output file is finished by that.
+    Pending requests have their payloads as they were. This finishes the output file.
     """
     with working_in(path), Job(path, world) as job:
         frontier, filter_, counted = job.frontier, job.frontier.seen, job.counted

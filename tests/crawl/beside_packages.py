@@ -1,4 +1,4 @@
-"""Kills crawls beside packages of others: ``beside_packages.py [PACKAGE...]``.
+"""Kills crawls beside third-party packages: ``beside_packages.py [PACKAGE...]``.
 
 Each crawl is killed three times, before the site answers its 30th request, and run
 again until it says that it was finished. The judge is the file of items against the

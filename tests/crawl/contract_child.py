@@ -1,7 +1,7 @@
 """Runs the scenarios of test_scheduler_contract.py: ``contract_child.py FOLDER``.
 
-Each under Scrapy's scheduler and under ours, in memory and in a job, in this one
-process. Prints, as JSON, what a scheduler's user can see.
+Each runs under Scrapy's scheduler and under ours, in memory and in a job, in a single
+process. Prints, as JSON, the behaviour that a scheduler's user can see.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ START_SHARED = {
 }
 
 # A request each: number, priority, and "s" for a start request, "d" for dont_filter,
-# "u" for one that cannot be stored, "a", "b", "c" for a slot of its own.
+# "u" for a request that cannot be stored, "a", "b", "c" for a slot of its own.
 PRIORITIES = [(1, -2), (2, 1), (3, -1), (4, 0), (5, 2), (6, 0), (7, 1), (8, -(10**6))]
 STARTS = [(1, 0, "s"), (2, 0), (3, 0, "s"), (4, 1, "s"), (5, 1), (6, 0), (7, 1, "s")]
 SLOTS = [(1, 0, "a"), (2, 0, "a"), (3, 0, "b"), (4, 0, "b"), (5, 0, "c"), (6, 0, "c")]
@@ -66,7 +66,7 @@ def unstorable(_: Response) -> None:
 
 
 class Contract(Spider):
-    """Schedules all at once in its first callback, and notes what comes of it."""
+    """Schedules all at once in its first callback, and records the results."""
 
     name = "contract"
 
@@ -118,7 +118,7 @@ class Contract(Spider):
 
 
 class Resumed(Contract):
-    """Goes on with what another run has left."""
+    """Resumes the crawl of an earlier run."""
 
     async def start(self) -> AsyncIterator[Request]:
         self.result["left"] = len(self.scheduler())

@@ -1,7 +1,7 @@
 """Which runs of Scrapy belong to the job in JOBDIR, and which are refused.
 
 Real commands in a project with JOBDIR in its settings. The judges are the files of the
-job, byte for byte, and what a crawl does after them.
+job, byte for byte, and the requests of a later crawl.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Project:
         return ended
 
     def files(self) -> dict[str, bytes]:
-        """Return what the runs have left, but for locks and the project itself."""
+        """Return the files of the runs, but for locks and the project itself."""
         return {
             str(file.relative_to(self.folder)): file.read_bytes()
             for file in self.folder.rglob("*")
@@ -175,7 +175,7 @@ def test_a_command_finds_the_spider_of_a_url_and_leaves_its_job_alone(
     assert project.files() == files
 
 
-def test_what_parse_is_to_write_it_writes(project: Project) -> None:
+def test_scrapy_parse_writes_its_output_file(project: Project) -> None:
     page = f"{project.site.base}/1"
     project.scrapy("parse", "--spider", "first", page, "-O", "parsed.jsonl")
     assert list(project.files()) == ["parsed.jsonl"]

@@ -40,7 +40,7 @@ DAY = 86_400.0
         (b"Mon, 01 Jan 99999 00:00:00 GMT", None),
     ],
 )
-def test_what_a_header_says(value: bytes, seconds: float | None) -> None:
+def test_the_delay_of_a_header(value: bytes, seconds: float | None) -> None:
     assert seconds_of(value) == seconds
 
 
@@ -106,7 +106,7 @@ def test_a_hold_lasts_no_longer_than_the_limit_of_this_run(now: float) -> None:
 
 
 @pytest.mark.usefixtures("now")
-def test_what_is_stored_is_taken_up_again() -> None:
+def test_a_stored_backoff_is_restored() -> None:
     first = backoff(300, {}, Clock(None))
     response = Response("http://a.example", status=429, headers={"Retry-After": "50"})
     first.response_downloaded(response, Request("http://a.example"))

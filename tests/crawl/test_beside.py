@@ -1,4 +1,4 @@
-"""Components of Scrapy and of others that stand beside ours."""
+"""Components of Scrapy and of third parties that run beside ours."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NAME = "scrapy_deltafetch.middleware.DeltaFetch"
         ({}, 1, False),
     ],
 )
-def test_a_memory_of_its_own_is_warned_of_if_it_is_in_use(
+def test_a_component_with_a_database_of_its_own_gets_a_warning(
     crawl: Crawl, middlewares: dict[str, int | None], enabled: int, warned: bool
 ) -> None:
     run = crawl.run(

@@ -1,17 +1,15 @@
-"""What a user has done to a job by hand, and what its crawl makes of it.
+"""Changes that a user makes to a job by hand, and their effect on its crawl.
 
 Judged by the server's log.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from spiders.by_hand import PlainStart
 from spiders.follow import Follow
-from spiders.waiting import set_clock
 from support.site import PAGES
 
 if TYPE_CHECKING:
@@ -22,10 +20,11 @@ pytestmark = pytest.mark.slow
 
 
 def half(crawl: Crawl) -> Run:
-    """Crawl the start page and a few others, and stop."""
+    """Crawl the start page and a few more pages, and stop."""
     return crawl.run(Follow, CLOSESPIDER_PAGECOUNT=1, CONCURRENT_REQUESTS=1)
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize(
     ("rule", "kept_out"),
     [
@@ -34,12 +33,13 @@ def half(crawl: Crawl) -> Run:
         (["--slot", "127.0.0.1", "--pattern", "e$"], {"/e", "/e1"}),
     ],
 )
-def test_what_is_blocked_is_not_fetched_until_it_is_unblocked(
+def test_blocked_requests_are_not_fetched_until_unblocked(
     crawl: Crawl, site: Site, rule: list[str], kept_out: set[str]
 ) -> None:
     rule = [word.format(base=site.base) for word in rule]
     half(crawl)
-    crawl.bloomdupe("block", "job", *rule)
+    job = crawl.engine.job
+    crawl.bloomdupe("block", job, *rule)
     run = crawl.run(Follow)
     assert set(site.requested) == PAGES.keys() - kept_out
     assert run.finish_reason == "finished"
@@ -47,20 +47,27 @@ def test_what_is_blocked_is_not_fetched_until_it_is_unblocked(
     assert run.stats.get("bloomdupe/dropped_blocked", 0) == len(found_later)
     assert ("`bloomdupe block` keeps requests out" in run.log) is True
 
-    crawl.bloomdupe("block", "job", *rule, "--undo")
+    crawl.bloomdupe("block", job, *rule, "--undo")
     assert "keeps requests out" not in crawl.run(Follow).log
 
 
-def test_start_requests_and_redirects_are_blocked_too(crawl: Crawl) -> None:
+@pytest.mark.usefixtures("engine")
+def test_start_requests_and_requests_by_hand_are_blocked_too(
+    crawl: Crawl, site: Site
+) -> None:
     half(crawl)
-    crawl.bloomdupe("block", "job", "--slot", "127.0.0.1")
+    job, base = crawl.engine.job, site.base
+    crawl.bloomdupe("block", job, "--slot", "127.0.0.1")
+    for verb, url in (("add", f"{base}/new"), ("requeue", f"{base}/")):
+        said = crawl.bloomdupe(verb, job, url, code=1)
+        assert said.startswith("0 pending now\n1 is blocked: ")
     run = crawl.run(Follow, starts=("/", "/f", "/new"))
     assert run.requested == []
     # Those that were dropped by hand are seen; only the new one comes to the rule.
     assert run.stats["bloomdupe/dropped_blocked"] == 3
 
 
-def test_without_rules_nothing_is_said(crawl: Crawl, site: Site) -> None:
+def test_without_rules_nothing_is_logged(crawl: Crawl, site: Site) -> None:
     """The control: it is the rule that keeps them out."""
     half(crawl)
     run = crawl.run(Follow)
@@ -69,7 +76,7 @@ def test_without_rules_nothing_is_said(crawl: Crawl, site: Site) -> None:
     assert "keeps requests out" not in run.log
 
 
-def test_a_finished_job_goes_on_with_what_was_added(crawl: Crawl, site: Site) -> None:
+def test_a_finished_job_fetches_added_requests(crawl: Crawl, site: Site) -> None:
     crawl.run(Follow)
     new, known = f"{site.base}/new", f"{site.base}/a"
     crawl.bloomdupe("add", "job", new, known)
@@ -81,8 +88,10 @@ def test_a_finished_job_goes_on_with_what_was_added(crawl: Crawl, site: Site) ->
     assert crawl.run(Follow).requested == []
 
 
-def test_what_a_page_redirects_to_is_followed_again(crawl: Crawl, site: Site) -> None:
-    """It was seen in the first round, but it is what the page has become."""
+def test_a_redirect_of_a_requeued_page_is_followed_again(
+    crawl: Crawl, site: Site
+) -> None:
+    """The target was seen in the first round, but the page redirects to it now."""
     site.pages = moved = {"/": "-> /there", "/there": "-> /here", "/here": "x"}
     assert crawl.run(PlainStart).requested == [*moved]
     crawl.bloomdupe("requeue", "job", f"{site.base}/")
@@ -92,6 +101,7 @@ def test_what_a_page_redirects_to_is_followed_again(crawl: Crawl, site: Site) ->
     assert crawl.run(PlainStart).requested == []
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_page_that_was_asked_for_by_hand_comes_again_as_before(
     crawl: Crawl, site: Site
 ) -> None:
@@ -100,22 +110,22 @@ def test_a_page_that_was_asked_for_by_hand_comes_again_as_before(
     crawl.starts = ["/f1"]
     ruled: dict[str, Any] = {"BLOOMDUPE_REVISIT": [["/f1$", 3_600]]}
     crawl.run(PlainStart, **ruled)
-    an_hour_later: dict[str, Any] = {"before": partial(set_clock, 3_600)}
+    an_hour_later: dict[str, Any] = {"before": crawl.engine.pass_time(3_600)}
     crawl.run(PlainStart, **an_hour_later)
     assert site.requested == ["/f1", "/f1"]
     ruled |= an_hour_later
     run = crawl.run(PlainStart, **ruled)
     assert run.stats["bloomdupe/later"] == 0
     assert run.requested == []
-    crawl.bloomdupe("requeue", "job", f"{site.base}/f1")
+    crawl.bloomdupe("requeue", crawl.engine.job, f"{site.base}/f1")
     run = crawl.run(PlainStart, **ruled)
     assert run.stats["bloomdupe/later"] == 1
     # Asked for once more while it waits, it does not come twice as often.
-    said = crawl.bloomdupe("requeue", "job", f"{site.base}/f1")
+    said = crawl.bloomdupe("requeue", crawl.engine.job, f"{site.base}/f1")
     assert said == "0 pending now\n1 was pending already: not added\n"
 
 
-def test_what_was_dropped_is_not_fetched_and_a_job_is_begun_by_hand(
+def test_dropped_requests_are_not_fetched_in_a_job_begun_by_hand(
     crawl: Crawl, site: Site
 ) -> None:
     urls = [f"{site.base}/{name}" for name in "abc"]

@@ -43,7 +43,7 @@ def hidden(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Base(Spider):
-    """A spider from which others derive."""
+    """A base class of spiders."""
 
     name = "base"
 
@@ -209,7 +209,7 @@ class Kinds(Base):
         return [waits, yields, yields_and_waits]
 
 
-def test_a_coroutine_stays_one() -> None:
+def test_a_coroutine_stays_a_coroutine() -> None:
     spider = Kinds()
     waits, yields, both = (back(spider, each) for each in spider.callbacks())
     assert inspect.iscoroutinefunction(waits)

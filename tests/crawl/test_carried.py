@@ -149,7 +149,7 @@ WAYS: list[Callable[[Methods, Any], dict[str, Any]]] = [
         (module_function, make),
     ],
 )
-def test_values_that_cannot_change_tell_requests_apart(
+def test_immutable_values_tell_requests_apart(
     spider: Methods,
     values: CarriedValues,
     way: Callable[[Methods, Any], dict[str, Any]],
@@ -194,7 +194,7 @@ def with_attribute(spider: Methods) -> Callable[..., Any]:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_with_a_value_that_can_change_it_counts_with_its_page(
+def test_a_request_with_a_mutable_value_counts_with_its_page(
     spider: Methods,
     values: CarriedValues,
     way: Callable[[Methods, Any], dict[str, Any]],
@@ -203,7 +203,7 @@ def test_with_a_value_that_can_change_it_counts_with_its_page(
     assert values.of(Request(URL, **way(spider, value))) is None
 
 
-def test_so_it_does_with_functions_that_share_variables(
+def test_functions_that_share_variables_count_with_their_page(
     spider: Methods, values: CarriedValues
 ) -> None:
     functions = [spider.counted(), spider.unset(), with_attribute(spider)]

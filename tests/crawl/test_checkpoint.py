@@ -1,4 +1,4 @@
-"""What else is in a checkpoint: state, totals, delays; and who is asked before it."""
+"""State, totals and delays in a checkpoint, and the signal that is sent before it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def items(crawl: Crawl) -> list[str]:
     return sorted(item["path"] for item in crawl.items())
 
 
-def test_state_that_cannot_be_stored_is_said_to_be_so_once(crawl: Crawl) -> None:
+def test_state_that_cannot_be_stored_is_reported_once(crawl: Crawl) -> None:
     run = crawl.run(Unstorable)
     assert run.log.count("spider.state cannot be stored") == 1
     assert run.finish_reason == "finished"
@@ -69,7 +69,7 @@ def test_a_pipeline_that_fails_to_open_leaves_the_state_alone(
         assert state.read_bytes()
 
 
-def test_state_that_scrapy_has_stored_is_taken_over(crawl: Crawl) -> None:
+def test_state_that_scrapy_has_stored_is_imported(crawl: Crawl) -> None:
     crawl.run(Count, ADDONS={}, CLOSESPIDER_PAGECOUNT=3)
     crawl.run(Count, JOBDIR="other", CLOSESPIDER_PAGECOUNT=3)
     state = crawl.folder / "job" / "spider.state"
@@ -125,8 +125,9 @@ def test_if_a_listener_fails_nothing_is_committed_and_the_crawl_stops(
     assert set(second.requested) == set(PAGES) - {"/image"}
 
 
-def test_a_listener_that_is_a_coroutine_is_refused(crawl: Crawl) -> None:
-    run = crawl.run(Count, status=1, **pipeline("Asynchronous"))
+@pytest.mark.parametrize("name", ["Asynchronous", "Deferring"])
+def test_a_listener_that_is_a_coroutine_is_refused(crawl: Crawl, name: str) -> None:
+    run = crawl.run(Count, status=1, **pipeline(name))
     assert "is a coroutine" in run.log
 
 

@@ -38,7 +38,7 @@ class Job:
             self.children.add(self.parent, name)
 
     def commit(self, part: Part | None = None) -> int:
-        """Do what a checkpoint does; return how many values were written."""
+        """Prepare and commit like a checkpoint; return how many values were written."""
         part = part or self.children.prepare()
         assert part.entries == {}
         self.blobs.update(part.blobs)
@@ -62,7 +62,7 @@ def job() -> Job:
     return Job()
 
 
-def test_they_are_recognised_as_often_as_they_came(job: Job) -> None:
+def test_children_are_recognised_as_often_as_they_came(job: Job) -> None:
     job.add(b"a", b"b", b"a")
     job.commit()
     job.add(b"c")  # in no checkpoint
@@ -94,7 +94,7 @@ def test_a_checkpoint_writes_only_the_last_of_many(job: Job, crashes: bool) -> N
     assert not job.children.changed
 
 
-def test_what_comes_while_a_checkpoint_is_committed_waits_for_the_next(
+def test_changes_during_a_commit_belong_to_the_next_checkpoint(
     job: Job,
 ) -> None:
     job.add(b"a")
@@ -107,7 +107,7 @@ def test_what_comes_while_a_checkpoint_is_committed_waits_for_the_next(
     assert job.recognises(b"a", b"b") == [True, True]
 
 
-def test_a_parent_settled_while_they_are_committed_leaves_nothing(job: Job) -> None:
+def test_a_parent_settled_during_a_commit_leaves_no_children(job: Job) -> None:
     job.add(b"a")
     part = job.children.prepare()
     job.children.forget(job.parent.name)
@@ -126,8 +126,8 @@ def test_a_checkpoint_that_fails_changes_nothing(job: Job) -> None:
 
 
 @pytest.mark.parametrize("left", [b"", b"bcde"])
-def test_an_heir_goes_on_with_what_was_left(job: Job, left: bytes) -> None:
-    """A retry of a parent whose children an earlier run has taken in."""
+def test_a_retry_inherits_the_stored_children(job: Job, left: bytes) -> None:
+    """A retry of a parent takes the children that an earlier run has stored."""
     job.add(b"a", *(bytes([name]) for name in left))
     job.commit()
     job.crash()

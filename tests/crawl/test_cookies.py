@@ -1,4 +1,4 @@
-"""What of the cookies is written with a checkpoint, and what comes back."""
+"""Cookies that are written with a checkpoint, and come back in the next run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 SPIDER = Spider("test")
 GIVEN = () if version_info >= (2, 14) else (SPIDER,)
-"""What the methods of a middleware get besides request and response."""
+"""Arguments of a middleware's methods besides request and response."""
 URL = "http://www.a.example/x/y"
 
 
@@ -162,7 +162,7 @@ def test_a_cookie_comes_back_with_all_it_is_made_of(crawl: Crawl) -> None:
     assert by_name == sorted(before, key=lambda cookie: str(cookie["name"]))
 
 
-def test_only_what_has_changed_is_written(crawl: Crawl) -> None:
+def test_only_changed_cookies_are_written(crawl: Crawl) -> None:
     for n in range(200):
         crawl.answer(f"n{n}=1", url=f"http://h{n}.example/")
     crawl.cookies.prepare()  # and the checkpoint fails
@@ -198,7 +198,9 @@ def test_the_database_is_made_when_it_is_needed(crawl: Crawl) -> None:
     assert crawl.store.totals[COOKIES][0] == 1
 
 
-def test_what_comes_between_prepare_and_done_waits_for_the_next(crawl: Crawl) -> None:
+def test_cookies_between_prepare_and_done_belong_to_the_next_checkpoint(
+    crawl: Crawl,
+) -> None:
     crawl.answer("a=1", "b=1")
     part = crawl.cookies.prepare()
     crawl.answer("a=2", "c=1")
@@ -264,7 +266,7 @@ def cookie_named(name: str, expires: float | None = None) -> Cookie:
     )  # fmt: skip
 
 
-def test_jars_that_others_bring_are_taken_up(crawl: Crawl) -> None:
+def test_jars_that_other_code_sets_are_stored(crawl: Crawl) -> None:
     jar = CookieJar()
     jar.set_cookie(cookie_named("theirs"))
     crawl.middleware.jars["new"] = jar
@@ -368,7 +370,7 @@ def test_jars_of_pickles_need_the_setting(
 
 
 class Key:
-    """Its pickle is another one after it was restored: texts that were one are two."""
+    """Its pickle changes when it is restored: a shared text becomes two texts."""
 
     def __init__(self) -> None:
         self.name = "name"
@@ -433,7 +435,7 @@ def test_no_constructor_runs_when_the_header_is_taken_away() -> None:
 # Format, ledger, backup
 
 
-def test_records_are_told_from_all_others(crawl: Crawl) -> None:
+def test_records_of_cookies_are_recognised(crawl: Crawl) -> None:
     crawl.answer("a=1", "b=" + "x" * 4000, "c=" + "y" * 1000)
     crawl.checkpoint()
     with crawl.store._env.begin(db=crawl.store._databases[COOKIES]) as txn:
@@ -461,7 +463,7 @@ def test_the_bytes_of_a_cookie_are_frozen(crawl: Crawl) -> None:
     )
 
 
-def test_the_ledger_counts_them(crawl: Crawl) -> None:
+def test_the_ledger_counts_cookies(crawl: Crawl) -> None:
     crawl.answer("a=1", "b=1", "c=1")
     crawl.checkpoint()
     crawl.answer("a=2", "b=; Max-Age=0")
@@ -479,7 +481,7 @@ def blob(number: int) -> Part:
 
 @pytest.fixture
 def churned(crawl: Crawl) -> Crawl:
-    """Return a crawl whose store has had many cookies, in many transactions."""
+    """Return a crawl with a store that had many cookies, in many transactions."""
     crawl.store.make_room_for(b"blobs")
     for n in range(120):
         for host in range(n % 7, 60, 7):
@@ -504,7 +506,7 @@ def secrets_in(store: Path) -> int:
     )
 
 
-def test_a_backup_holds_no_byte_of_them(churned: Crawl, tmp_path: Path) -> None:
+def test_a_backup_has_no_byte_of_cookies(churned: Crawl, tmp_path: Path) -> None:
     backup, told = tmp_path / "backup", tmp_path / "told"
     churned.filter.backup(backup)
     churned.filter.backup(told, cookies=True)
@@ -521,7 +523,7 @@ def test_a_backup_holds_no_byte_of_them(churned: Crawl, tmp_path: Path) -> None:
             assert "http://h7.example/3" in seen
 
 
-def test_control_lmdbs_own_copies_hold_them_though_they_were_removed(
+def test_control_copies_by_lmdb_have_removed_cookies(
     churned: Crawl, tmp_path: Path
 ) -> None:
     places = [tmp_path / "first", tmp_path / "second"]
@@ -535,7 +537,7 @@ def test_control_lmdbs_own_copies_hold_them_though_they_were_removed(
     assert all(secrets_in(place) for place in places)
 
 
-def test_compact_leaves_nothing_of_what_was_removed(churned: Crawl) -> None:
+def test_compact_leaves_no_trace_of_removed_cookies(churned: Crawl) -> None:
     forget_cookies(churned.store)
     assert secrets_in(churned.path) > 0
     churned.filter.compact()
@@ -546,7 +548,7 @@ def test_compact_leaves_nothing_of_what_was_removed(churned: Crawl) -> None:
     assert verify(churned.path).problems == []
 
 
-def test_a_backup_leaves_out_what_came_since_the_store_was_opened(
+def test_a_backup_leaves_out_cookies_since_the_store_was_opened(
     crawl: Crawl, tmp_path: Path
 ) -> None:
     backup = (
@@ -577,7 +579,7 @@ def assert_left_out(crawl: Crawl, backup: Path) -> None:
 
 
 class Late:
-    """An environment to which somebody adds the first cookie when it is copied."""
+    """An environment that gets its first cookie while it is copied."""
 
     def __init__(self, env: lmdb.Environment, add: Callable[[], object]) -> None:
         self._env = env
@@ -591,7 +593,7 @@ class Late:
         self._env.copy(path, compact=compact)
 
 
-def test_a_backup_leaves_out_what_comes_when_it_begins(
+def test_a_backup_leaves_out_a_cookie_that_comes_when_it_begins(
     crawl: Crawl, tmp_path: Path
 ) -> None:
     crawl.answer("a=secret-1")
@@ -602,7 +604,7 @@ def test_a_backup_leaves_out_what_comes_when_it_begins(
     assert_left_out(crawl, tmp_path / "backup")
 
 
-def test_a_crawl_that_goes_on_from_a_backup_is_told(
+def test_a_crawl_that_resumes_a_backup_is_warned(
     crawl: Crawl, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     crawl.answer("a=1", "b=1")
@@ -623,7 +625,7 @@ def test_a_crawl_that_goes_on_from_a_backup_is_told(
     told.close()
 
 
-def test_repair_saves_those_of_the_tree_and_brings_none_back(
+def test_repair_saves_current_cookies_and_no_removed_cookies(
     churned: Crawl, tmp_path: Path
 ) -> None:
     stored = churned.stored
@@ -646,7 +648,7 @@ def test_repair_saves_those_of_the_tree_and_brings_none_back(
         assert secrets_in(tmp_path / name) == 0
 
 
-def test_files_and_words_keep_them_secret(
+def test_files_and_messages_keep_cookies_secret(
     churned: Crawl, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stored = churned.stored

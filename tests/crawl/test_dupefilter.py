@@ -1,4 +1,4 @@
-"""The dupefilter in real crawls, judged by what the server was asked for."""
+"""The dupefilter in real crawls, judged by the requests that the server has seen."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def paths(crawl: Crawl) -> list[str]:
 
 
 def test_scrapys_own_filter_fetches_the_start_page_twice(crawl: Crawl) -> None:
-    """The control of the others."""
+    """The control of the other tests."""
     crawl.run(Follow, JOBDIR=None, **STOCK)
     assert paths(crawl) == sorted([*EACH_ONCE, "/"])
 
@@ -76,7 +76,7 @@ def test_without_jobdir_it_works_in_memory_and_writes_nothing(crawl: Crawl) -> N
     assert [*crawl.folder.iterdir()] == []
 
 
-def test_after_a_kill_it_says_that_the_queue_is_gone(crawl: Crawl) -> None:
+def test_after_a_kill_it_logs_that_the_queue_is_gone(crawl: Crawl) -> None:
     crawl.settings["SCHEDULER"] = SCRAPYS
     crawl.killed(Follow, at_request=1)
     log = crawl.run(Follow).log
@@ -108,7 +108,7 @@ def test_the_projects_own_fingerprinter_decides(crawl: Crawl) -> None:
     assert {"/~d", "/%7Ed"} <= set(requested)
 
 
-def test_the_fingerprints_are_what_is_kept(crawl: Crawl) -> None:
+def test_the_fingerprints_are_kept(crawl: Crawl) -> None:
     crawl.run(Follow)
     assert paths(crawl) == EACH_ONCE
     fingerprint = RequestFingerprinter().fingerprint
@@ -155,7 +155,7 @@ def test_stats_and_log_are_those_of_scrapys_own_filter(
     assert ("no more duplicates will be shown" in ours.log) == (not debug)
 
 
-def test_it_says_at_the_start_what_it_is(crawl: Crawl) -> None:
+def test_it_logs_its_parameters_at_the_start(crawl: Crawl) -> None:
     log = crawl.run(Follow, BLOOMDUPE_EXPECTED_URLS=1e6, BLOOMDUPE_FPP=1e-4).log
     assert (
         "Duplicate filter: 1000000 expected URLs, false-positive probability 0.0001,"
@@ -191,7 +191,8 @@ def test_its_own_stats(crawl: Crawl) -> None:
 
 def test_growth_is_seen_in_the_stats(crawl: Crawl) -> None:
     run = crawl.run(Follow, JOBDIR=None, **SMALL)
-    assert run.stats["bloomdupe/layers"] == 2
+    # A full layer gets another with the next checkpoint; how many, is a matter of time.
+    assert run.stats["bloomdupe/layers"] >= 2
     assert "The filter reached its capacity at " in run.log
 
 

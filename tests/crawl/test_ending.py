@@ -97,7 +97,9 @@ def test_requests_that_cannot_be_restored_leave_a_crawl_incomplete(
     assert delivered(crawl) is None
 
 
-def test_without_a_job_what_is_left_is_lost_and_that_is_said(crawl: Crawl) -> None:
+def test_without_a_job_unfinished_requests_are_lost_with_a_warning(
+    crawl: Crawl,
+) -> None:
     run = crawl.run(Leaves, JOBDIR=None, status=1)
     assert "They are lost, for there is no JOBDIR" in run.log
 

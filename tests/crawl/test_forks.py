@@ -51,7 +51,7 @@ def assert_whole(crawl: Crawl) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_same_command_goes_on_while_they_live(crawl: Crawl, way: str) -> None:
+def test_a_crawl_resumes_while_its_forks_live(crawl: Crawl, way: str) -> None:
     crawl.killed(Starting, stop="here started", WAY=way)
     (alive,) = stayed(crawl)
     os.kill(alive, 0)

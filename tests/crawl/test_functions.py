@@ -1,4 +1,4 @@
-"""Crawls whose callbacks are lambdas and partials, killed and changed on the way."""
+"""Crawls with lambdas and partials as callbacks, killed and changed on the way."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def once_each(crawl: Crawl) -> bool:
 def test_a_tree_ends_although_it_is_killed_again_and_again(
     crawl: Crawl, spider: type[Spider]
 ) -> None:
-    """What a page yields is stored, so a page is done without the pages below it."""
+    """A page's requests are stored, so it is done without the pages below it."""
     for number in range(SIZE // EVERY):
         killed_after(crawl, spider, EVERY, EVERY * (number + 1))
     run = crawl.run(spider)

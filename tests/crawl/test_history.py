@@ -35,6 +35,7 @@ from bloomdupe.crawl.progress.pace import (
     time_to_go,
 )
 from bloomdupe.crawl.totals import MOST_SLOTS, Totals
+from bloomdupe.jobs import open_job
 from bloomdupe.settings import JobSettings
 from bloomdupe.store import platform
 from bloomdupe.store.check import verify
@@ -43,7 +44,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.crawl import Crawl
+    from support.redis_server import RedisServer
     from support.site import Site
+
+    from bloomdupe.jobs.view import View
 
 START = 1_700_000_000.0
 
@@ -97,6 +101,41 @@ def test_runs_and_points_survive_a_kill(crawl: Crawl, site: Site) -> None:
     assert stored(crawl) == (points, runs)
 
 
+@pytest.mark.usefixtures("engine")
+def test_the_history_of_a_job_goes_on_after_a_kill(
+    crawl: Crawl, site: Site, request: pytest.FixtureRequest
+) -> None:
+    def view() -> View:
+        with open_job(str(crawl.folder / job if on_disk else job)).reader() as reader:
+            return reader.read()
+
+    job, on_disk = crawl.engine.job, crawl.engine.name == "disk"
+    crawl.settings["BLOOMDUPE_PROGRESS_INTERVAL"] = 0.05
+    site.hold("/d")
+    process = crawl.start(Follow)
+    process.until_requested("/d")
+    process.until(lambda: view().points)
+    process.kill()
+    if not on_disk:
+        server: RedisServer = request.getfixturevalue("redis_server")
+        server.end_leases(job.rpartition("#")[2])
+    site.release()
+    crawl.finish(Follow)
+    found = view()
+    how = [(one.number, one.how, one.ended is None) for one in found.runs]
+    assert how == [(1, "open", True), (2, "finished", False)]
+    points = found.points
+    assert {point.run for point in points} == {1, 2}
+    for name in ("time", "seconds", "pages", "bytes", "seen"):
+        values = [getattr(point, name) for point in points]
+        assert values == sorted(values), name
+    last = points[-1]
+    assert (last.pages, last.statuses) == (13, [0, 13, 0, 0, 0])
+    assert (last.pending, last.leased, last.slots, last.failed) == (0, 0, 0, 0)
+    assert last.memory > 10**5
+    assert found.seconds == last.seconds < 60
+
+
 def test_pages_are_counted_by_slot_up_to_a_number_of_slots() -> None:
     outcomes = []
     for slot in range(MOST_SLOTS + 1):
@@ -111,7 +150,7 @@ def test_pages_are_counted_by_slot_up_to_a_number_of_slots() -> None:
     assert Totals.of(totals.record) == totals
 
 
-def test_a_crawl_in_memory_says_how_it_stands(crawl: Crawl, site: Site) -> None:
+def test_a_crawl_in_memory_logs_its_progress(crawl: Crawl, site: Site) -> None:
     line = re.compile(r"INFO: \d+ pages.* pending on \d hosts?")
     site.hold("/d")
     process = crawl.start(Follow, JOBDIR=None, BLOOMDUPE_PROGRESS_INTERVAL=0.01)
@@ -229,7 +268,7 @@ def test_rates_and_forecasts() -> None:
     ("seconds", "said"), [(0, "0 s"), (119, "119 s"), (600, "10 min"), (9_000, "2.5 h"),
                           (3 * 86_400, "3.0 days")],
 )  # fmt: skip
-def test_durations_are_said_in_one_unit(seconds: float, said: str) -> None:
+def test_durations_have_one_unit(seconds: float, said: str) -> None:
     assert duration(seconds) == said
 
 
@@ -237,7 +276,7 @@ def test_durations_are_said_in_one_unit(seconds: float, said: str) -> None:
     ("number", "said"),
     [(0, "0 B"), (999, "999 B"), (1_500, "1.5 kB"), (2e15, "2000.0 TB")],
 )
-def test_sizes_are_said_in_one_unit(number: float, said: str) -> None:
+def test_sizes_have_one_unit(number: float, said: str) -> None:
     assert size(number) == said
 
 
@@ -280,7 +319,7 @@ def test_the_line_is_short_when_there_is_little_to_say() -> None:
     )
 
 
-def test_the_line_of_a_crawl_that_stays_says_when_it_waits() -> None:
+def test_a_staying_crawl_logs_when_it_waits() -> None:
     line = ProgressLine(1_000, stays=True)
     before = point(0, pages=8, pending=2, slots=1)
 

@@ -1,4 +1,4 @@
-"""The identity of a request is the same in every run, whatever its values refer to."""
+"""The identity of a request is the same in every run, with values of any shape."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ values = st.recursive(
 
 
 def text_by_recursion(value: Any, depth: int = 0) -> object:
-    """Return what the text is the ``repr()`` of: the definition."""
+    """Return the value with the text as its ``repr()``: the definition."""
     if isinstance(value, datetime.date):
         return "date", str(value)
     if value is None or type(value) in {bool, int, float, str, bytes}:
@@ -121,7 +121,7 @@ def test_the_text_is_that_of_a_plain_recursion(value: object) -> None:
     assert canonical_text(value) == repr(text_by_recursion(value))
 
 
-def test_what_is_deeper_than_the_deepest_level_is_the_same() -> None:
+def test_values_below_the_deepest_level_do_not_count() -> None:
     def nested(innermost: object, levels: int) -> object:
         for _ in range(levels):
             innermost = [innermost]
@@ -132,14 +132,14 @@ def test_what_is_deeper_than_the_deepest_level_is_the_same() -> None:
     assert identity(nested("a", 20_000)) == identity(nested("b", 40_000))
 
 
-def test_what_is_shared_is_as_a_copy_of_it() -> None:
+def test_a_shared_value_counts_like_a_copy() -> None:
     """A request that was stored has copies where it had one object in two places."""
     shared = [1, {"a": 2}]
     assert identity([shared, shared]) == identity([[1, {"a": 2}], [1, {"a": 2}]])
 
 
 def family(names: str) -> Node:
-    """Return a leaf of a tree whose nodes know their parents and their children."""
+    """Return a leaf of a tree of nodes that know their parents and their children."""
     root = Node("root")
     leaf = root
     for name in names:
@@ -166,7 +166,7 @@ def test_the_order_in_a_dictionary_does_not_count_in_a_cycle() -> None:
 
 @pytest.mark.parametrize("nodes", [7, 10_000])
 def test_each_object_is_opened_once(nodes: int) -> None:
-    """In whatever number of places it stands."""
+    """It may be referred to from any number of places."""
     objects = [Counted(name=str(number)) for number in range(nodes)]
     for number, each in enumerate(objects):
         for step in (1, 2, 3):

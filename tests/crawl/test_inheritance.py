@@ -1,7 +1,7 @@
-"""A page that a kill has cut off, and that answers otherwise when it is asked again.
+"""A page that a kill has interrupted, and that answers otherwise when asked again.
 
-It is redirected, or to be tried later, or asks for a captcha. What it had brought about
-before the kill must not come twice, by whichever request it is yielded again.
+It is redirected, or to be tried later, or asks for a captcha. Its requests and items
+from before the kill must not come twice, whichever request yields them again.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def test_items_of_a_start_request_in_memory_do_not_come_twice(crawl: Crawl) -> N
 def test_a_retry_or_redirect_is_no_child(
     crawl: Crawl, site: Site, answer: Page, child: str
 ) -> None:
-    """Taken for one, it would be dropped, and what the page yields be lost."""
+    """Otherwise it would be dropped, and the output of the page would be lost."""
     crawl.settings |= {"CHILD": child, **RETRY}
     crawl.killed(Polling, stop="here children are done")
     answers(site, *["page"] * site.count["/"], answer)
@@ -114,7 +114,7 @@ def test_a_retry_or_redirect_is_no_child(
     [(GONE, "failed"), (CAPTCHA, "captcha")],
     ids=["error", "captcha"],
 )
-def test_the_page_loses_nothing_for_what_came_in_its_place(
+def test_the_page_loses_nothing_for_an_answer_in_its_place(
     crawl: Crawl, site: Site, first: Page, item: str
 ) -> None:
     answers(site, first)
@@ -138,9 +138,7 @@ def test_the_same_answer_once_more_brings_nothing_new(
 
 
 @on_both_engines
-def test_a_page_is_remembered_whatever_comes_in_between(
-    crawl: Crawl, site: Site
-) -> None:
+def test_a_page_is_remembered_across_other_answers(crawl: Crawl, site: Site) -> None:
     answers(site, "page", CAPTCHA)
     crawl.run(Closing)
     assert items(crawl) == Counter("0123")
@@ -149,9 +147,7 @@ def test_a_page_is_remembered_whatever_comes_in_between(
     assert items(crawl) == Counter([*"012345d", "captcha"])
 
 
-def test_a_page_that_is_another_one_is_taken_as_a_whole(
-    crawl: Crawl, site: Site
-) -> None:
+def test_a_different_page_is_processed_as_a_whole(crawl: Crawl, site: Site) -> None:
     answers(site, FIRST)
     crawl.run(Banned)
     assert items(crawl) == Counter("01")
@@ -159,7 +155,7 @@ def test_a_page_that_is_another_one_is_taken_as_a_whole(
     assert items(crawl) == Counter("00112")
 
 
-def test_what_an_earlier_version_has_counted_is_left_out_of_any_answer(
+def test_outputs_counted_by_an_earlier_version_are_left_out(
     crawl: Crawl, site: Site
 ) -> None:
     answers(site, FIRST)

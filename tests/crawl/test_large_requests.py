@@ -1,4 +1,4 @@
-"""Large requests in real crawls: what waits is on disk, and not in memory."""
+"""Large requests in real crawls: pending requests are on disk, and not in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 MOST = 80
-"""MB that a crawl may take beyond what an empty one does."""
+"""MB that a crawl may take beyond an empty crawl."""
 
 
 @pytest.fixture

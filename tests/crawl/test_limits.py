@@ -1,4 +1,4 @@
-"""Limits per slot: what they drop, that it can be found later, and that they last."""
+"""Limits per slot: they last, and a request that they drop can be found later."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_pages_over_the_budget_are_dropped_and_found_when_it_is_larger(
     crawl: Crawl,
 ) -> None:
     run = crawl.run(AtOnce, **{PAGES: 5})
-    # The start page is no new request of the slot, but one that is asked for.
+    # The start page was asked for; it is no new request of the slot.
     assert leaves(crawl) == 5
     assert run.stats["bloomdupe/dropped_page_limit"] == 15
     assert run.log.count(f"has reached {PAGES} = 5") == 1
@@ -54,7 +54,7 @@ def test_pages_over_the_budget_are_dropped_and_found_when_it_is_larger(
     assert crawl.site.count == {"/": 3, **dict.fromkeys(LEAVES, 1)}
 
 
-def test_requests_over_the_bound_of_those_that_wait_are_dropped(crawl: Crawl) -> None:
+def test_requests_over_the_limit_of_pending_requests_are_dropped(crawl: Crawl) -> None:
     run = crawl.run(AtOnce, **{PENDING: 5})
     assert leaves(crawl) == 5
     assert run.stats["bloomdupe/dropped_pending_limit"] == 15
@@ -63,7 +63,7 @@ def test_requests_over_the_bound_of_those_that_wait_are_dropped(crawl: Crawl) ->
     assert leaves(crawl) == 20
 
 
-def test_what_was_taken_in_is_followed_where_it_leads(crawl: Crawl) -> None:
+def test_accepted_requests_are_followed_to_their_redirects(crawl: Crawl) -> None:
     crawl.site.pages = {
         "/": links(*(f"/r{number}" for number in range(20))),
         **{f"/r{number}": f"-> /t{number}" for number in range(20)},

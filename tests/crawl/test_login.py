@@ -37,7 +37,7 @@ def titles(crawl: Crawl) -> list[str]:
 def kill_after(crawl: Crawl, site: LoginSite, answers: int, **settings: Any) -> str:
     """Run until so many answers are in a checkpoint; kill -9, and return the log."""
     due = crawl.durable_pages + answers
-    if not site.sessions:  # both log in first, in whatever order
+    if not site.sessions:  # both log in first, in any order
         site.hold(*(f"/{account}/0" for account in ACCOUNTS))
     process = crawl.start(Login, **settings)
     process.until(lambda: len(site.sessions) == len(ACCOUNTS))
@@ -85,7 +85,7 @@ def test_it_can_be_switched_off_and_on_between_runs(
 
 
 def payloads(crawl: Crawl) -> list[bytes]:
-    """Return the requests that wait or are under way, as they are stored."""
+    """Return the pending requests and those in progress, as they are stored."""
     with BloomFilter.open(crawl.store, readonly=True) as seen:
         assert seen._store is not None
         with seen._store.snapshot() as snapshot:

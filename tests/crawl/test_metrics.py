@@ -1,4 +1,4 @@
-"""What Prometheus reads: in a crawl, by its own parser, and by a real Prometheus."""
+"""Metrics for Prometheus: in a crawl, by its own parser, and by a real Prometheus."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_it_is_open_metrics(metrics: str) -> None:
     assert {s.labels["spider"] for f in families for s in f.samples} == {'a "spider"\n'}
 
 
-def test_the_board_asks_for_what_there_is(metrics: str) -> None:
+def test_the_dashboard_uses_existing_metrics(metrics: str) -> None:
     board = json.loads(BOARD.read_text("utf-8"))
     asked = set(re.findall(r"bloomdupe_\w+", BOARD.read_text("utf-8")))
     given = set(re.findall(r"^(bloomdupe_\w+)\{", read(metrics), re.MULTILINE))
@@ -176,9 +176,7 @@ FIRING = {
 }
 
 
-def test_the_alerts_ask_for_what_there_is_and_fire(
-    metrics: str, tmp_path: Path
-) -> None:
+def test_the_alerts_use_existing_metrics_and_fire(metrics: str, tmp_path: Path) -> None:
     text = ALERTS.read_text("utf-8")
     given = set(re.findall(r"^(bloomdupe_\w+)\{", read(metrics), re.MULTILINE))
     assert set(re.findall(r"bloomdupe_\w+", text)) <= given

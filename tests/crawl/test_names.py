@@ -55,7 +55,7 @@ def test_a_retry_has_the_name_of_its_page(
 
 
 @pytest.mark.usefixtures("engine")
-def test_so_has_a_page_that_is_asked_for_once_more(crawl: Crawl, site: Site) -> None:
+def test_a_page_requested_again_has_a_name_of_its_own(crawl: Crawl, site: Site) -> None:
     site.pages = {**site.pages, "/": ["page", "captcha", "captcha", "page"]}  # type: ignore[dict-item]
     crawl.killed(Refused, stop="here child is done", **RETRY)
     crawl.run(Refused, ONCE_MORE=True)
@@ -64,7 +64,9 @@ def test_so_has_a_page_that_is_asked_for_once_more(crawl: Crawl, site: Site) -> 
 
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("first", ["child", "retry"])
-def test_a_child_beside_the_retry_is_another_one(crawl: Crawl, first: str) -> None:
+def test_a_child_beside_the_retry_is_a_different_request(
+    crawl: Crawl, first: str
+) -> None:
     crawl.run(Beside, FIRST=first, **RETRY)
     assert parts(crawl) == Counter(child=2)
 
@@ -95,7 +97,7 @@ def test_a_page_and_its_retry_are_never_both_pending(crawl: Crawl, site: Site) -
 
 
 @pytest.mark.usefixtures("engine")
-def test_nor_are_they_when_the_page_comes_for_the_first_time(
+def test_a_new_page_and_its_retry_are_never_both_pending(
     crawl: Crawl, site: Site
 ) -> None:
     site.pages = {**site.pages, "/": ["captcha", "page"]}  # type: ignore[dict-item]
@@ -119,7 +121,7 @@ def test_a_callback_may_wait_for_its_retry(crawl: Crawl) -> None:
 
 
 @pytest.mark.usefixtures("engine")
-def test_so_may_that_of_a_child_in_memory(crawl: Crawl) -> None:
+def test_a_callback_of_a_child_in_memory_may_wait_for_its_retry(crawl: Crawl) -> None:
     assert crawl.run(WaitsInMemory, **RETRY).finish_reason == "finished"
     assert parts(crawl) == Counter(["page"])
 

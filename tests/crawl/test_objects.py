@@ -1,7 +1,7 @@
-"""Objects of other people's types, in ``meta`` and ``cb_kwargs``.
+"""Objects of third-party types, in ``meta`` and ``cb_kwargs``.
 
-Whoever reads them judges: what comes back must equal what was put in, in type, too,
-and none of the types' own code may run on the way.
+The reader is the judge: an object must come back equal, in type, too, and none of the
+types' own code may run on the way.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SPIDER = Spider("example")
 SAFE = Serializer(SPIDER)
 
 ran: list[str] = []
-"""What of the types' own code was run."""
+"""The calls of the types' own code."""
 
 
 @dataclasses.dataclass
@@ -409,7 +409,7 @@ def test_reading_runs_no_property() -> None:
     assert not Setter.calls
 
 
-def test_what_is_no_object_of_these_kinds_is_not_taken_apart() -> None:
+def test_objects_of_other_kinds_are_not_taken_apart() -> None:
     for value in (1, "x", [1], (1,), {}, object(), Ordinary, Plain, print):
         assert take_apart(value) is None
 

@@ -28,7 +28,7 @@ def found(crawl: Crawl) -> list[int]:
     ["scrapy.dupefilters.BaseDupeFilter", "spiders.other_filters.Mine"],
     ids=["none", "own"],
 )
-def test_what_a_page_under_way_has_yielded_comes_once(crawl: Crawl, name: str) -> None:
+def test_requests_of_a_page_in_progress_come_once(crawl: Crawl, name: str) -> None:
     crawl.settings |= {"DUPEFILTER_CLASS": name, "FEEDS": FEEDS}
     for page in (1, 3):
         run = crawl.killed(Tree, stop=f"here page {page}")

@@ -30,7 +30,7 @@ def with_lines(outcomes: Outcomes, number: int, count: int) -> Outcome:
     return outcome
 
 
-def test_what_is_not_settled_does_not_count(outcomes: Outcomes) -> None:
+def test_unsettled_outputs_do_not_count(outcomes: Outcomes) -> None:
     with_lines(outcomes, 1, 3)
     assert not outcomes.changed
     assert list(outcomes.lines()) == []
@@ -64,7 +64,7 @@ def test_many_requests_put_their_lines_into_one_file(
     assert list(outcomes.lines()) == []
 
 
-def test_parts_of_what_was_put_aside_can_be_committed(outcomes: Outcomes) -> None:
+def test_lines_put_aside_can_be_committed_in_parts(outcomes: Outcomes) -> None:
     many = [with_lines(outcomes, number, 50) for number in range(4)]
     for outcome in many:
         outcomes.settle(outcome)

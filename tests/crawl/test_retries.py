@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from spiders.retries import Asks, Many, few_circuits
-from spiders.waiting import set_clock
 from support.site import Answer
 
 from bloomdupe import BloomFilter
@@ -33,12 +32,14 @@ def backoff(first: float, factor: float, longest: float) -> dict[str, Any]:
 
 
 IN_MEMORY: dict[str, Any] = {"JOBDIR": None}
+BOTH = pytest.mark.usefixtures("engine")
 
 
 def away(_: Visit) -> None:
     """Close the connection without an answer."""
 
 
+@BOTH
 def test_while_a_server_is_away_nothing_is_given_up(crawl: Crawl, site: Site) -> None:
     concurrency, probes = 8, 5
     begun = math.inf
@@ -68,32 +69,35 @@ def test_while_a_server_is_away_nothing_is_given_up(crawl: Crawl, site: Site) ->
     assert 0 < len(failed) <= 2 * concurrency + probes
 
 
+@BOTH
 def test_while_it_is_away_no_request_loses_its_tries(crawl: Crawl, site: Site) -> None:
     """Not even if there are so few that each of them probes several times."""
     site.pages = lambda _: Answer("x", 503 if len(site.log) <= 8 else 200)
-    stats = crawl.run(Many, PAGES=2, **IN_MEMORY, **backoff(0.1, 1.5, 60)).stats
+    stats = crawl.run(Many, PAGES=2, **backoff(0.1, 1.5, 60)).stats
     assert "retry/max_reached" not in stats
     assert stats["item_scraped_count"] == 2
     assert stats["bloomdupe/retries_not_counted"] == 7
 
 
-def test_stock_scrapy_gives_them_up(crawl: Crawl, site: Site) -> None:
-    """What the test above guards against."""
+def test_stock_scrapy_gives_up_while_a_server_is_away(crawl: Crawl, site: Site) -> None:
+    """The fault that the test above guards against."""
     site.pages = away
     stats = crawl.run(Many, PAGES=60, ADDONS={}, **IN_MEMORY).stats
     assert stats["lost"] == stats["retry/max_reached"] == 60
 
 
+@BOTH
 def test_a_retry_waits_longer_each_time(crawl: Crawl, site: Site) -> None:
     failure = Answer("", 500)
     site.pages = {"/0": [failure, failure, "x"]}
-    run = crawl.run(Many, PAGES=1, **IN_MEMORY, **backoff(1, 1.5, 9))
+    run = crawl.run(Many, PAGES=1, **backoff(1, 1.5, 9))
     first, second, third = site.times("/0")
     assert second - first >= 0.5
     assert third - second >= 0.75
     assert run.stats["item_scraped_count"] == 1
 
 
+@BOTH
 def test_a_retry_out_of_a_callback_waits_and_its_child_does_not(
     crawl: Crawl, site: Site
 ) -> None:
@@ -101,23 +105,25 @@ def test_a_retry_out_of_a_callback_waits_and_its_child_does_not(
     an_hour: dict[str, Any] = {"BLOOMDUPE_WAIT": 0, **backoff(3_600, 1, 3_600)}
     first = crawl.run(Asks, **an_hour)
     assert (first.requested, first.finish_reason) == (["/"], "waiting")
-    second = crawl.run(Asks, before=partial(set_clock, 3_600), **an_hour)
+    second = crawl.run(Asks, before=crawl.engine.pass_time(3_600), **an_hour)
     assert (second.requested, second.finish_reason) == (["/", "/child"], "finished")
 
 
+@BOTH
 def test_a_page_that_is_broken_is_given_up_after_its_tries(
     crawl: Crawl, site: Site
 ) -> None:
     site.pages = {f"/{n}": Answer("x", 500 if n == 3 else 200) for n in range(9)}
-    stats = crawl.run(Many, PAGES=9, **IN_MEMORY, **backoff(0.1, 1, 0.1)).stats
+    stats = crawl.run(Many, PAGES=9, **backoff(0.1, 1, 0.1)).stats
     assert len(site.times("/3")) == 3
     assert stats["retry/max_reached"] == stats["lost"] == 1
     assert stats["item_scraped_count"] == 8
 
 
+@BOTH
 def test_a_crawl_of_a_dead_host_ends(crawl: Crawl, site: Site) -> None:
     site.pages = away
-    run = crawl.run(Many, PAGES=20, **IN_MEMORY, **backoff(0.1, 1, 0.1))
+    run = crawl.run(Many, PAGES=20, **backoff(0.1, 1, 0.1))
     assert run.stats["lost"] == 20
     assert "is taken for dead after 3 rests" in run.log
 
@@ -145,7 +151,7 @@ def rests(crawl: Crawl) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("known", "kept", "most"), [(10, 1_000, 10), (1_000, 7, 7)])
-def test_what_is_known_of_slots_is_bounded(
+def test_the_states_of_slots_are_bounded(
     crawl: Crawl, site: Site, known: int, kept: int, most: int
 ) -> None:
     site.pages = lambda _: Answer("", 503)

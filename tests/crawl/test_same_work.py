@@ -52,7 +52,7 @@ def test_children_that_nothing_yields_again_leave_no_record(crawl: Crawl) -> Non
     assert not records_of_children(crawl)
 
 
-def test_children_of_what_was_lost_leave_no_record(crawl: Crawl) -> None:
+def test_children_of_lost_requests_leave_no_record(crawl: Crawl) -> None:
     for page in "bd":
         crawl.killed(LambdaStart, stop=f"here before {page}")
     crawl.run(LambdaStart)

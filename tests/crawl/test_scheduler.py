@@ -1,4 +1,4 @@
-"""The scheduler in real crawls: what the server was asked for, and the stats."""
+"""The scheduler in real crawls, judged by the log of the server and by the stats."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from spiders.follow import Follow
 from spiders.scheduler import (
     Again,
     Closes,
+    Command,
     Currencies,
     Everything,
     Forgetful,
@@ -80,7 +81,7 @@ def test_a_crawl_is_complete_and_its_stats_are_true(
 
 @WHERE
 def test_requests_come_back_as_they_were(crawl: Crawl, jobdir: str | None) -> None:
-    # A connection may break, which is none of our business here.
+    # A connection may break; this test does not look at that.
     run = crawl.run(Everything, RETRY_ENABLED=True, JOBDIR=jobdir)
     assert run.stats["intact"] == 5, run.log
     assert run.stats["failed"] == 1
@@ -117,7 +118,7 @@ def test_closed_early_it_goes_on_without_fetching_anything_twice(crawl: Crawl) -
     assert re.search(r"[1-9]\d* URLs seen before \(job/bloomdupe\)", second.log)
 
 
-def test_a_new_round_fetches_its_start_and_what_is_new(crawl: Crawl) -> None:
+def test_a_new_round_fetches_its_start_and_new_pages(crawl: Crawl) -> None:
     crawl.run(Follow)
     run = crawl.run(Follow, starts=("/", "/new", "/"), **AGAIN)
     assert sorted(run.requested) == ["/", "/", "/new"]
@@ -130,7 +131,7 @@ def test_start_requests_that_are_new_are_work_for_a_finished_job(crawl: Crawl) -
     assert run.stats["bloomdupe/runs"] == 2
     run = crawl.run(Follow, starts=("/", "/new"))
     assert run.requested == []
-    assert run.stats["bloomdupe/runs"] == 2, "a run that has done nothing is none"
+    assert run.stats["bloomdupe/runs"] == 2, "a run without any request was counted"
     assert "This job was finished on" in run.log
     assert 'BLOOMDUPE_START_REQUESTS = "again"' in run.log
 
@@ -158,13 +159,13 @@ def test_start_requests_by_setting(
 
 
 def test_a_request_that_cannot_be_stored_keeps_its_parent(crawl: Crawl) -> None:
-    """Killed while only its children are under way, the parent is fetched again."""
+    """Killed while only its children are in progress, the parent is fetched again."""
     first = crawl.killed(Unstorable, at_request=4, **ONE).requested
     assert first[0] == "/"
     run = crawl.run(Unstorable)
     assert run.finish_reason == "finished"
     assert set(first) | set(run.requested) == set(PAGES)
-    assert "/" in run.requested, "the parent of what was lost was not fetched again"
+    assert "/" in run.requested, "the parent of the lost request was not fetched again"
     assert run.stats["scheduler/unserializable"] >= 1
     assert run.log.count("WARNING: <GET") == 1
     assert "cannot be stored: <function Unstorable.parse.<locals>" in run.log
@@ -172,7 +173,7 @@ def test_a_request_that_cannot_be_stored_keeps_its_parent(crawl: Crawl) -> None:
     assert run.stats["bloomdupe/unfinished"] == 0
 
 
-def test_only_the_parent_of_what_cannot_be_stored_is_kept(crawl: Crawl) -> None:
+def test_only_the_parent_of_an_unstorable_request_is_kept(crawl: Crawl) -> None:
     run = crawl.killed(OneParent, stop="here alone", starts=("/a", "/b"))
     assert sorted(run.requested) == ["/a", "/b", "/c"]
     assert pending(crawl) == ["/a"]
@@ -181,7 +182,7 @@ def test_only_the_parent_of_what_cannot_be_stored_is_kept(crawl: Crawl) -> None:
 def test_a_filter_that_is_full_when_requests_are_settled_stops_the_crawl(
     crawl: Crawl,
 ) -> None:
-    """What cannot be stored is marked when it is done, between two checkpoints."""
+    """A request that cannot be stored is marked when it is done, after a checkpoint."""
     crawl.settings |= {"BLOOMDUPE_EXPECTED_URLS": 3, "DOWNLOAD_DELAY": 0.1, **ONE}
     crawl.settings["BLOOMDUPE_CHECKPOINT_INTERVAL"] = 0.01
     first = crawl.run(Leaves, BLOOMDUPE_GROWTH="error")
@@ -237,9 +238,7 @@ def test_the_same_object_scheduled_again_is_another_request(crawl: Crawl) -> Non
     assert run.stats["bloomdupe/pending"] == 0
 
 
-def test_with_a_dupefilter_of_ones_own_the_weaker_promise_is_said(
-    crawl: Crawl, site: Site
-) -> None:
+def test_a_dupefilter_of_the_user_gets_a_warning(crawl: Crawl, site: Site) -> None:
     crawl.settings["DUPEFILTER_CLASS"] = "scrapy.dupefilters.RFPDupeFilter"
     run = crawl.run(Follow, CLOSESPIDER_PAGECOUNT=4, **ONE)
     assert run.log.count("keeps its marks apart") == 1
@@ -282,6 +281,17 @@ def test_a_second_process_on_the_job_is_refused(crawl: Crawl, site: Site) -> Non
     assert set(run.requested) == set(PAGES)
 
 
+@pytest.mark.parametrize("when", ["before", "between"])
+def test_a_crawl_waits_for_a_command_that_has_its_job(crawl: Crawl, when: str) -> None:
+    crawl.run(Follow, CLOSESPIDER_PAGECOUNT=2, **ONE)
+    if when == "before":
+        run = crawl.run(Follow, before=Command)
+    else:
+        run = crawl.run(Follow, EXTENSIONS={"spiders.scheduler.Command": 0})
+    assert "Waiting for another process that has the job" in run.log
+    assert run.finish_reason == "finished"
+
+
 MANY_HOSTS: dict[str, Any] = {"CLOSESPIDER_PAGECOUNT": 50, "HTTPERROR_ALLOW_ALL": True}
 
 
@@ -304,7 +314,7 @@ def test_many_hosts_need_more_files_in_scrapys_queue(crawl: Crawl) -> None:
 
 @on_both_engines
 @pytest.mark.parametrize("fail", ["callback", "download"])
-def test_out_of_memory_the_crawl_stops_and_the_page_is_owed(
+def test_out_of_memory_the_crawl_stops_and_the_page_is_pending(
     crawl: Crawl, fail: str
 ) -> None:
     first = crawl.run(Forgetful, status=1, FAIL=fail, **ONE)
@@ -339,14 +349,14 @@ def test_when_the_disk_is_full_the_crawl_stops_and_goes_on_later(
 
 
 @on_both_engines
-def test_a_start_request_that_comes_twice_is_owed_twice(crawl: Crawl) -> None:
+def test_a_start_request_that_comes_twice_is_fetched_twice(crawl: Crawl) -> None:
     """Stopped between the two, the second is not taken for the first."""
     assert crawl.killed(Twice, stop="here between").requested == ["/a"]
     assert crawl.run(Twice).requested == ["/a"]
     assert crawl.run(Twice).requested == []
 
 
-def test_the_telnet_console_knows_how_many_wait(crawl: Crawl) -> None:
+def test_the_telnet_console_shows_the_pending_requests(crawl: Crawl) -> None:
     log = crawl.run(Status, CONCURRENT_REQUESTS=1).log
     # Of six links, the first is asked for.
     on_disk, *_ = re.findall(r"scheduler\.dqs or \[\]\)\s*: (\d+)$", log, re.M)
@@ -359,10 +369,10 @@ def pages_of(crawl: Crawl) -> list[str]:
 
 
 @pytest.mark.parametrize("direct", [True, False])
-def test_a_page_whose_callback_closes_the_crawl_is_owed(
+def test_a_page_with_a_callback_that_closes_the_crawl_is_pending(
     crawl: Crawl, direct: bool
 ) -> None:
-    """What it has yielded counts, what it has not yielded comes in the next run."""
+    """Its earlier requests count, and its later requests come in the next run."""
     crawl.settings |= {"BLOOMDUPE_DIRECT_OUTPUT": direct, "FEEDS": FEEDS}
     run = crawl.run(Closes, CLOSE=1)
     assert run.finish_reason == "enough"
@@ -415,7 +425,7 @@ def test_a_store_that_is_gone_ends_the_crawl(
 
 
 def test_half_a_file_of_scrapys_state_is_not_read(crawl: Crawl) -> None:
-    """What a run leaves behind that is killed while Scrapy writes the file."""
+    """A run that is killed while Scrapy writes the file leaves such a half."""
     crawl.run(Follow, CLOSESPIDER_PAGECOUNT=2)
     state = crawl.folder / "job" / "spider.state"
     whole = state.read_bytes()

@@ -1,7 +1,7 @@
-"""What a scheduler's user can see: of ours, and of Scrapy's own, which is the judge.
+"""The behaviour of our scheduler for its user; Scrapy's own scheduler is the judge.
 
-Restates what Scrapy's tests of its scheduler and its priority queues check. What has
-tests of its own: start requests on resume, redirects and retries (test_scheduler.py,
+Restates Scrapy's tests of its scheduler and its priority queues. These have
+tests of their own: start requests on resume, redirects and retries (test_scheduler.py,
 tests/crash), delays and busy slots (test_frontier.py, tests/benchmarks).
 """
 
@@ -29,7 +29,7 @@ WHERE = pytest.mark.parametrize("where", ["memory", "job", "resumed"])
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """Map ``scenario/where/which`` to what was seen."""
+    """Map ``scenario/where/which`` to the recorded behaviour."""
     jobs = tmp_path_factory.mktemp("jobs")
     done = run_script([CHILD, jobs], jobs)
     assert done.returncode == 0, done.stderr
@@ -39,7 +39,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
 
 @WHERE
 @pytest.mark.parametrize("scenario", SAME)
-def test_it_is_as_scrapys(
+def test_it_behaves_like_scrapys_scheduler(
     results: dict[str, dict[str, Any]], scenario: str, where: str
 ) -> None:
     ours, scrapys = (
@@ -60,7 +60,7 @@ def test_it_is_as_scrapys(
 
 
 @pytest.mark.parametrize("where", ["memory", "job"])
-def test_what_cannot_be_stored_is_done_and_counted_as_by_scrapys(
+def test_unstorable_requests_are_done_and_counted_like_scrapys(
     results: dict[str, dict[str, Any]], where: str
 ) -> None:
     ours, scrapys = (
@@ -74,10 +74,10 @@ def test_what_cannot_be_stored_is_done_and_counted_as_by_scrapys(
     assert stats.get("scheduler/unserializable", 0) == 2 * (where == "job")
 
 
-def test_what_could_not_be_stored_is_found_again(
+def test_an_unstorable_request_is_found_again(
     results: dict[str, dict[str, Any]],
 ) -> None:
-    """Where Scrapy loses it: the request that yielded it is owed, too."""
+    """Where Scrapy loses it: the request that yielded it is pending again, too."""
     assert results["unstorable/resumed/scrapy"]["left"] == 2
     ours = results["unstorable/resumed/bloomdupe"]
     assert ours["left"] == 3

@@ -31,7 +31,7 @@ def items(crawl: Crawl) -> Counter[str]:
 
 
 def check_as_stock(crawl: Crawl, spider: type[Spider]) -> None:
-    """Stock Scrapy says what there is to find."""
+    """Compare the pages with those of stock Scrapy."""
     expected, pages = crawl.stock(spider)
     (crawl.folder / "items.jsonl").unlink()
     run = crawl.run(spider)
@@ -43,11 +43,13 @@ def check_as_stock(crawl: Crawl, spider: type[Spider]) -> None:
 
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("spider", [Login, Again, Rules])
-def test_what_scrapy_fetches_is_fetched(crawl: Crawl, spider: type[Spider]) -> None:
+def test_the_same_pages_are_fetched_as_by_scrapy(
+    crawl: Crawl, spider: type[Spider]
+) -> None:
     check_as_stock(crawl, spider)
 
 
-def test_without_a_jobdir_it_is_so_too(crawl: Crawl) -> None:
+def test_without_a_jobdir_the_same_pages_are_fetched(crawl: Crawl) -> None:
     del crawl.settings["JOBDIR"]
     check_as_stock(crawl, Login)
 

@@ -153,7 +153,7 @@ def test_requests_come_back_as_they_were(request_: Request) -> None:
         defaultdict(None, {"x": Counter()}),
     ],
 )
-def test_values_come_back_as_what_they_were(value: object) -> None:
+def test_values_come_back_unchanged(value: object) -> None:
     restored = back(Request("http://a.example/", cb_kwargs={"v": value}))
     assert restored.cb_kwargs == {"v": value}
     assert type(restored.cb_kwargs["v"]) is type(value)
@@ -186,7 +186,7 @@ class Zone(datetime.tzinfo):
         ZoneInfo.from_file(io.BytesIO((ZONES / "UTC").read_bytes()), key="a.b/c"),
     ],
 )
-def test_zones_that_have_no_name_for_others_are_refused(zone: datetime.tzinfo) -> None:
+def test_time_zones_without_a_portable_name_are_refused(zone: datetime.tzinfo) -> None:
     for value in (
         datetime.datetime(2026, 1, 1, tzinfo=zone),
         datetime.time(tzinfo=zone),
@@ -241,7 +241,7 @@ def test_any_plain_value_comes_back(value: object) -> None:
     assert restored.meta == {"v": value}
 
 
-def test_texts_of_lxml_become_plain_ones() -> None:
+def test_texts_of_lxml_become_plain_strings() -> None:
     (text,) = Selector(text="<a>x</a>").root.xpath("//a/text()")
     assert type(text) is not str
     restored = back(Request("http://a.example/", meta={"v": [text], text: text}))
@@ -250,7 +250,7 @@ def test_texts_of_lxml_become_plain_ones() -> None:
         assert type(found) is str
 
 
-def test_all_texts_of_an_item_become_plain_ones() -> None:
+def test_all_texts_of_an_item_become_plain_strings() -> None:
     value = {"a": (Text("x"), {Text("y")})}
     restored = SAFE.load_value(SAFE.dump_item(value))
     assert restored == value
@@ -267,7 +267,7 @@ DERIVED: list[Any] = [
 
 
 @pytest.mark.parametrize("value", [*DERIVED, Text("x"), {Text("x"): 1}])
-def test_what_derives_from_a_builtin_type_is_refused(value: Any) -> None:
+def test_subclasses_of_builtin_types_are_refused(value: Any) -> None:
     for request in (
         Request("http://a.example/", meta={"v": value}),
         Request("http://a.example/", cb_kwargs={"v": [{"in": (value,)}]}),
@@ -277,7 +277,7 @@ def test_what_derives_from_a_builtin_type_is_refused(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [Text("x"), complex(1, 2)])
-def test_it_comes_back_where_pickles_are_asked_for(value: object) -> None:
+def test_subclasses_of_builtin_types_come_back_with_pickles(value: object) -> None:
     restored = back(Request("http://a.example/", meta={"v": value}), PICKLES)
     assert restored.meta == {"v": value}
     assert type(restored.meta["v"]) is type(value)
@@ -296,7 +296,7 @@ def test_other_values_are_refused_and_the_way_out_is_named(value: object) -> Non
         SAFE.dump(Request("http://a.example/", meta={"v": value}))
 
 
-def test_what_a_defaultdict_makes_comes_back() -> None:
+def test_the_factory_of_a_defaultdict_comes_back() -> None:
     value: Any = defaultdict(list, {"a": [1]})
     restored = back(Request("http://a.example/", meta={"v": value})).meta["v"]
     assert restored["new"] == []
@@ -339,7 +339,7 @@ def test_values_that_share_values_are_refused_before_they_are_written(
 
 
 @pytest.mark.parametrize("shared", ["x" * 10_000, b"x" * 10_000, [1] * 10_000])
-def test_what_is_large_counts_as_often_as_it_is_referred_to(
+def test_large_values_count_for_each_reference(
     shared: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(values, "MOST_BYTES", 6 << 20)
@@ -406,7 +406,7 @@ def test_a_planted_pickle_is_not_loaded() -> None:
         ({}, "unknown kind"),
     ],
 )
-def test_what_cannot_be_restored_says_why(fields: object, reason: str) -> None:
+def test_an_unrestorable_request_names_the_reason(fields: object, reason: str) -> None:
     with pytest.raises(UnserializableError, match=reason):
         SAFE.load(msgpack.packb(fields))
 
@@ -435,7 +435,7 @@ def test_no_module_is_imported_because_a_payload_names_it(
     assert type(SAFE.load(payload)) is special
 
 
-def test_a_module_that_would_import_others_is_not_asked() -> None:
+def test_a_module_that_would_import_more_is_not_asked() -> None:
     asked: list[str] = []
     module: Any = types.ModuleType("lazy_module")
     module.__getattr__ = asked.append
@@ -457,7 +457,7 @@ class Selenium(Request):
         super().__init__(*args, **more)
 
 
-def test_what_a_subclass_keeps_without_naming_it_stays_with_it() -> None:
+def test_undeclared_attributes_of_a_subclass_are_kept() -> None:
     request = Selenium("http://a.example/", wait_time=10, meta={"a": 1})
     request._steps.append(("click", 3))
     again = SAFE.load(SAFE.dump(request))
@@ -492,7 +492,7 @@ class Narrow(Request):
 
 
 def plain(class_: type[Request], **more: Any) -> Request:
-    """Return a request that has nothing of what its constructor adds."""
+    """Return a request without the additions of its constructor."""
     request = class_("http://a.example/", **more)
     request.headers.clear()
     return request
@@ -510,7 +510,7 @@ def plain(class_: type[Request], **more: Any) -> Request:
         plain(FormRequest, formdata={"a": "b"}, method="GET"),
     ],
 )
-def test_what_a_constructor_would_fill_in_stays_as_it_was(request_: Request) -> None:
+def test_defaults_of_a_constructor_do_not_replace_values(request_: Request) -> None:
     restored = back(request_)
     assert type(restored) is type(request_)
     for name in {*request_.attributes, "callback", "errback"}:
@@ -519,7 +519,7 @@ def test_what_a_constructor_would_fill_in_stays_as_it_was(request_: Request) -> 
 
 
 class Proxied(Request):
-    """Fetches a page by way of another one."""
+    """Fetches a page by way of another page."""
 
     def __init__(self, url: str, **more: Any) -> None:
         super().__init__("http://proxy.example/?url=" + url, **more)
@@ -533,7 +533,7 @@ class Product(Request):
 
 
 class Counting(Request):
-    """Changes what it is given."""
+    """Changes its arguments."""
 
     def __init__(self, url: str, meta: Any = None, **more: Any) -> None:
         meta["made"] = meta.get("made", 0) + 1
@@ -550,7 +550,7 @@ class Counting(Request):
         (Counting("http://a.example/", meta={}), "its constructor changes meta"),
     ],
 )
-def test_a_request_of_which_its_class_makes_another_one_is_refused(
+def test_a_request_that_its_class_changes_is_refused(
     request_: Request, reason: str, meta: dict[str, Any], serializer: Serializer
 ) -> None:
     request_ = copy(request_)
@@ -672,7 +672,7 @@ def test_the_sitemap_of_a_sitemap_spider_is_a_callback() -> None:
     assert serializer.load(serializer.dump(request)).callback == request.callback
 
 
-def test_what_is_in_most_requests_takes_a_byte_each() -> None:
+def test_common_values_take_a_byte_each() -> None:
     request = Request(
         "https://www.example.com/articles/12/title.html",
         headers={"Referer": "https://www.example.com/articles/12/"},
@@ -681,7 +681,7 @@ def test_what_is_in_most_requests_takes_a_byte_each() -> None:
     assert len(SAFE.dump(request)) == len(request.url) - len("https://www.") + 6
 
 
-def test_the_url_of_any_request_can_be_told() -> None:
+def test_the_url_of_any_request_can_be_read() -> None:
     payload = SAFE.dump(Request("http://a.example/x", callback=SPIDER.parse_it))
     assert url_of(payload) == "http://a.example/x"
 

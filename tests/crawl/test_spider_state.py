@@ -47,7 +47,7 @@ def kept(spider: Any, serializer: Counting) -> SpiderState:
     return SpiderState(crawler, serializer)
 
 
-def test_what_nobody_has_touched_is_packed_once(
+def test_unchanged_values_are_packed_once(
     kept: SpiderState, serializer: Counting
 ) -> None:
     for _ in range(3):

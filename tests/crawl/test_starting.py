@@ -36,7 +36,7 @@ def items(crawl: Crawl) -> list[tuple[str, int]]:
     return sorted((item["page"], item["n"]) for item in crawl.items())
 
 
-def test_a_finished_job_knows_them(crawl: Crawl) -> None:
+def test_a_finished_job_knows_its_start_requests(crawl: Crawl) -> None:
     assert sorted(crawl.run(Stamped).requested) == ["/a", "/a", "/b"]
     run = crawl.run(Stamped)
     assert run.stats["bloomdupe/start_requests_skipped"] == 3
@@ -55,7 +55,9 @@ def test_the_same_page_with_and_without_more_to_it(crawl: Crawl, first: bool) ->
     assert crawl.run(PlainOrNot, PLAIN=not first).requested == []
 
 
-def test_a_killed_job_knows_them_once_start_has_yielded_all(crawl: Crawl) -> None:
+def test_a_killed_job_knows_its_start_requests_once_start_has_ended(
+    crawl: Crawl,
+) -> None:
     crawl.killed(Ended, stop="here all")
     run = crawl.run(Ended)
     assert run.stats["bloomdupe/start_requests_skipped"] == 3
@@ -63,14 +65,14 @@ def test_a_killed_job_knows_them_once_start_has_yielded_all(crawl: Crawl) -> Non
 
 
 @on_both_engines
-def test_until_then_they_may_come_in_another_order(crawl: Crawl) -> None:
-    """A place says nothing yet: the one that comes first now is not lost."""
+def test_before_its_end_start_may_change_the_order(crawl: Crawl) -> None:
+    """The position tells nothing yet: the request that comes first now is not lost."""
     crawl.killed(InTurn, stop="here one")
     crawl.run(InTurn, TURNED=True)
     assert items(crawl) == [("a", 1), ("a", 2)]
 
 
-def test_a_new_round_asks_for_all_of_them(crawl: Crawl) -> None:
+def test_a_new_round_asks_for_all_start_requests(crawl: Crawl) -> None:
     crawl.run(Stamped)
     run = crawl.run(Stamped, BLOOMDUPE_START_REQUESTS="again")
     assert sorted(run.requested) == ["/a", "/a", "/b"]
@@ -94,7 +96,7 @@ def fill(crawl: Crawl) -> None:
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_of_exact_urls_no_start_request_is_lost(crawl: Crawl, exact: bool) -> None:
+def test_no_start_request_with_an_exact_url_is_lost(crawl: Crawl, exact: bool) -> None:
     """Even if the filter takes everything for seen; without them, it is."""
     crawl.settings |= {**FULL, **(EXACT if exact else {})}
     crawl.run(Stamped)
@@ -104,7 +106,7 @@ def test_of_exact_urls_no_start_request_is_lost(crawl: Crawl, exact: bool) -> No
     assert crawl.run(Stamped, MORE=True).requested == []
 
 
-def test_of_an_exact_url_no_second_use_is_lost(crawl: Crawl) -> None:
+def test_no_second_use_of_an_exact_url_is_lost(crawl: Crawl) -> None:
     """Even if the filter takes everything for seen."""
     crawl.settings |= {**FULL, **EXACT}
     crawl.run(Again, starts=("/a",))
@@ -141,7 +143,7 @@ def test_items_that_come_after_the_end_are_left_to_the_next_run(crawl: Crawl) ->
     assert items(crawl) == [*late, ("a", 0), ("b", 0), ("c", 0)]
 
 
-def test_a_poller_is_told_why_nothing_is_polled(crawl: Crawl) -> None:
+def test_a_poller_gets_a_warning_when_it_is_not_polled(crawl: Crawl) -> None:
     words = "again and again, and an earlier run has scheduled it"
     setting = "BLOOMDUPE_START_REQUESTS = 'always'"
     assert words not in crawl.run(Polls, CLOSESPIDER_PAGECOUNT=3).log
@@ -159,6 +161,6 @@ def test_a_poller_is_told_why_nothing_is_polled(crawl: Crawl) -> None:
 
 
 @on_both_engines
-def test_one_that_has_ended_is_no_poller(crawl: Crawl) -> None:
+def test_a_start_that_has_ended_is_no_poller(crawl: Crawl) -> None:
     crawl.run(Stamped, MORE=True)
     assert "again and again" not in crawl.run(Stamped, MORE=True).log

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,8 @@ from support.judge import lines
 from support.site import links
 from support.waiting import until
 
+import bloomdupe
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from support.redis_server import RedisServer
     from support.site import Pages, Site
 
+DOCS = Path(bloomdupe.__file__).parent / "docs"
 WAITS = "Nothing is pending: the crawl waits for URLs (BLOOMDUPE_STAY)"
 
 
@@ -94,7 +98,7 @@ def test_a_crawl_waits_for_urls_until_it_is_stopped(
     assert again.wait().requested == []
 
 
-def test_a_stop_is_for_the_run_that_is_there_and_no_later_run(
+def test_a_stop_ends_the_present_run_and_no_later_run(
     crawl: Crawl, call: Callable[..., str]
 ) -> None:
     process = crawl.start(Stays, stop="before take up")
@@ -122,19 +126,23 @@ def test_a_crawl_that_is_stopped_in_the_midst_goes_on_with_the_next_run(
         worker.until_logged(WAITS)
     call("add", f"{site.base}/a")
     site.until_requested("/a")
-    call("stop")
+    stopping = crawl.start_bloomdupe("stop", crawl.engine.job, "--wait")
     for worker in crew:
         worker.until_logged("Closing spider (asked_to_stop)")
+    assert stopping.alive
     site.release()
+    stopped = stopping.wait()
+    again = crawl.start(Stays)  # at once
+    ended = "2 processes have ended" if workers > 1 else "1 process has ended"
+    assert (stopped.status, stopped.log) == (0, f"{ended}\n")
     logs = "".join(worker.wait().log for worker in crew)
-    assert site.take() == ["/a"]
     assert "Stopped; 1 page, 1 item" in logs
     assert "Finished" not in logs
-    again = crawl.start(Stays)
     again.until_requested("/b")
     until_waiting(again, call)
     call("stop")
-    assert again.wait().requested == ["/b"]
+    again.wait()
+    assert site.take() == ["/a", "/b"]
     assert lines(crawl.items()) == lines([{"page": "a"}, {"page": "b"}])
 
 
@@ -238,7 +246,7 @@ class TestKills:
     ) -> None:
         shared = crawl.engine.name == "redis"
         if shared:
-            more = {"PARTITION_BY": "url", "LEASE": 60}
+            more: dict[str, Any] = {"SLOT_PARTS": {"127.0.0.1": 4}, "LEASE": 60}
             crawl.settings |= {f"BLOOMDUPE_REDIS_{n}": v for n, v in more.items()}
 
         def start() -> Process:
@@ -285,7 +293,7 @@ on_redis = pytest.mark.parametrize("engine", ["redis"], indirect=True)
 
 @on_redis
 @pytest.mark.usefixtures("engine")
-def test_a_line_that_redis_cannot_take_is_named_and_the_rest_is_added(
+def test_a_line_with_a_time_is_scheduled_and_the_rest_is_added_at_once(
     crawl: Crawl, call: Callable[..., str]
 ) -> None:
     engine: Any = crawl.engine
@@ -294,13 +302,9 @@ def test_a_line_that_redis_cannot_take_is_named_and_the_rest_is_added(
     later = {"url": "https://a.example/2", "not_before": 2_000_000_000}
     given = ["https://a.example/1", json.dumps(later), "https://a.example/3"]
     (crawl.folder / "lines").write_text("\n".join(given))
-    answer = call("add", "--from", "lines", code=1)
-    assert answer.splitlines() == [
-        "2 pending now",
-        "1 could not be read:",
-        "https://a.example/2: a crawl on Redis has no requests scheduled for later",
-    ]
-    assert sum(one.pushed for one in engine.counts()) == 2
+    assert call("add", "--from", "lines").splitlines() == ["3 pending now"]
+    job = json.loads(call("info", "--json"))["job"]
+    assert (job["pending"], job["later"]) == (3, 1)
     with engine.frontier() as frontier:
         frontier.imports.begin({})
     refused = call("add", "https://a.example/4", code=1)
@@ -352,6 +356,48 @@ def test_output_is_followed_as_long_as_a_worker_waits(
     call("stop")
     assert process.wait().finish_reason == "asked_to_stop"
     assert collecting.wait().status == 0
+
+
+def rights_of(words: str) -> list[str]:
+    """Return the rights that the document names after some words."""
+    section = (DOCS / "redis.md").read_text().partition("## Rights")[2]
+    text = " ".join(section.partition("\n## ")[0].replace("```text", "`").split())
+    found = re.search(f"{words}:? ?`+ ?([^`]+)`", text)
+    assert found, words
+    return found[1].split()
+
+
+@on_redis
+@pytest.mark.slow
+@pytest.mark.usefixtures("engine")
+def test_the_rights_in_the_document_are_enough(
+    crawl: Crawl, site: Site, redis_server: RedisServer, call: Callable[..., str]
+) -> None:
+    worker = rights_of("for a filter") + rights_of("A worker also needs")
+    both = worker + rights_of("A user who only looks needs")
+    with redis_server.client() as client:
+        client.execute_command("ACL SETUSER", "works", "on", "nopass", *worker)
+        client.execute_command("ACL SETUSER", "changes", "on", "nopass", *both)
+    crawl.settings["BLOOMDUPE_REDIS_PARTITIONS"] = 64  # as the import has it
+    job = crawl.engine.job
+    works = job.replace("unix://", "unix://works:x@")
+    process = crawl.start(Stays, BLOOMDUPE_RETRY_FAILED=True, BLOOMDUPE_REDIS_URL=works)
+    process.until_logged(WAITS)
+    changes = crawl.engine.job = job.replace("unix://", "unix://changes:x@")
+    call("add", f"{site.base}/b", f"{site.base}/none", "https://a.invalid/")
+    process.until(lambda: len(call("list", "--failed").splitlines()) == 2)
+    assert call("requeue", "--failed", "--reason", "404") == "1 pending now\n"
+    assert call("requeue", f"{site.base}/b") == "1 pending now\n"
+    until_waiting(process, call)
+    call("stop", "--wait")
+    assert process.wait().status == 0
+    assert call("requeue", "--failed") == "2 pending now\n"
+    assert call("drop", "--slot", "a.invalid") == "1 removed, 1 pending\n"
+    call("export", "exported")
+    crawl.engine.job = f"{changes} again"
+    call("import", "exported")
+    crawl.engine.job = job
+    crawl.finish(Stays, BLOOMDUPE_STAY=False, BLOOMDUPE_REDIS_URL=works)
 
 
 @on_redis

@@ -1,4 +1,4 @@
-"""What a crawl does, judged by the log of the server and by the items written."""
+"""Crawls judged by the log of the server and by the items written."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_max_pages_counts_over_the_whole_job_and_loses_nothing(
     code, log = project.crawl("-a", url, "-a", "max_pages=1000")
     assert code == 0, log
     assert statuses(read_items(items)) == sample.site.expected_pages(sample.url)
-    # Fetched twice at most what was on its way when the number was reached.
+    # Only requests that were on their way when the number was reached come twice.
     surplus = sample.requests() - sample.site.expected_requests()
     surplus.pop(ROBOTS)
     if prompt:
@@ -208,7 +208,7 @@ def test_a_page_is_described(project: Project) -> None:
     assert (end["depth"], end["status"]) == (1, 200)
 
 
-def test_a_start_page_on_another_host_is_told(project: Project) -> None:
+def test_a_start_page_on_another_host_is_reported(project: Project) -> None:
     with Site({"/": "x"}) as there, Site({"/": f"-> {there.base}/"}) as here:
         code, log = project.crawl("-a", f"url={here.base}/")
     assert code == 0
@@ -229,7 +229,7 @@ def test_a_crawl_whose_start_page_fails_has_failed_and_says_so_again(
     assert f"Start page failed: {site.base}/: " in log
 
 
-def test_a_page_that_fails_does_not_stop_the_others(project: Project) -> None:
+def test_a_page_that_fails_does_not_stop_the_crawl(project: Project) -> None:
     pages = {"/": links("/bad", "/ok"), "/bad": "-> /bad"}
     with Site(pages | {"/ok": "ok"}) as site:
         code, log = project.crawl("-a", f"url={site.base}/")

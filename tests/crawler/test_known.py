@@ -1,4 +1,4 @@
-"""Pipelines that drop what they know: the worked one, and one that loses items."""
+"""Pipelines that drop known items: the worked example, and a faulty one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_each_content_is_there_once_whenever_the_crawl_was_killed(
     run = crawl.run(Titles, starts=["/0"])
     assert titles(crawl) == CONTENTS
     assert run.stats["bloomdupe/round"] == 1
-    # The next job knows it all, and so does the next round of this one.
+    # The next job knows every item, and so does the next round of this job.
     other = {"next.jsonl": FEEDS["items.jsonl"]}
     crawl.run(Titles, starts=["/0"], JOBDIR="next", FEEDS=other)
     found = (crawl.folder / "next.jsonl").read_text()
@@ -66,7 +66,7 @@ def test_each_content_is_there_once_whenever_the_crawl_was_killed(
 
 
 def test_a_careless_pipeline_loses_items_and_a_warning_says_so(crawl: Crawl) -> None:
-    """The control: it bites, and what cannot be prevented is said."""
+    """The control: it loses items, and the warning is logged."""
     crawl.settings |= CARELESS
     # No checkpoint holds an item before the kill.
     crawl.killed(
@@ -82,7 +82,7 @@ def test_a_careless_pipeline_loses_items_and_a_warning_says_so(crawl: Crawl) -> 
     assert run.stats["bloomdupe/dropped_again"]
 
 
-def test_nothing_is_said_of_items_that_are_dropped_without_a_kill(
+def test_items_dropped_without_a_kill_cause_no_warning(
     crawl: Crawl,
 ) -> None:
     crawl.settings |= CARELESS

@@ -62,7 +62,9 @@ def links(html: str, encoding: str = "utf-8") -> list[str]:
         ("\u202e//", ...),
     ],
 )
-def test_no_link_stops_the_others(href: str, url: str | EllipsisType | None) -> None:
+def test_a_broken_link_does_not_stop_the_rest(
+    href: str, url: str | EllipsisType | None
+) -> None:
     """``...``: anything, as long as the last link is found."""
     found = links(f'<a href="{href}">x</a><a href="/last">x</a>')
     assert found[-1] == "http://example.com/last"
@@ -91,7 +93,7 @@ def test_only_a_and_area_are_links_and_each_url_counts_once() -> None:
         ("javascript:0", "http://example.com/a/x"),
     ],
 )
-def test_the_base_is_respected_wherever_it_stands(base: str, url: str) -> None:
+def test_the_base_counts_at_any_place(base: str, url: str) -> None:
     head = f"<head><style>{' ' * 5000}</style><base href='{base}'><base href='/no/'>"
     assert links(head + "<a href='x'>x</a>") == [url]
 

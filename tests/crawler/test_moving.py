@@ -38,7 +38,7 @@ def verb(project: Project, *arguments: str) -> str:
         ),
     ],
 )
-def test_nothing_is_lost_and_every_item_stands_once(
+def test_nothing_is_lost_and_every_item_is_written_once(
     project: Project, sample: SampleProcess, options: tuple[str, ...]
 ) -> None:
     job = ("-a", f"url={sample.url}", "-s", "JOBDIR=job", "-o", "items.jsonl")

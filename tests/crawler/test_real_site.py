@@ -39,7 +39,7 @@ def test_a_real_site_interrupted_in_the_middle(
 def test_a_crawl_of_scrapys_moves_over_in_the_middle(
     project: Project, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Stock Scrapy begins, is stopped, and bloomdupe goes on with what it has left."""
+    """Stock Scrapy begins, is stopped, and bloomdupe continues its crawl."""
     with nginx("python3") as (url, log):
         job = ("-a", f"url={url}", "-s", "JOBDIR=job")
         half = ("-s", "CLOSESPIDER_PAGECOUNT=200")
@@ -61,6 +61,6 @@ def test_a_crawl_of_scrapys_moves_over_in_the_middle(
         judge: list[str | Path] = [sys.executable, SITES / "compare.py", oracle, log]
         subprocess.run(judge, check=False)
     verdict = capfd.readouterr().out
-    # Scrapy does not mark start pages; this one is fetched again at every resume.
+    # Scrapy does not mark start pages; this page is fetched again at every resume.
     assert "oracle 528 requested 528 lost 0 extra 0 refetched" in verdict
     assert int(verdict.split("refetched ")[1].split()[0]) <= 1, verdict

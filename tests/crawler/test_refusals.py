@@ -1,4 +1,4 @@
-"""What cannot be crawled is refused in one line, and nothing is written."""
+"""A site or file that cannot be crawled is refused in one line, without any writing."""
 
 from __future__ import annotations
 

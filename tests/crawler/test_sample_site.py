@@ -76,7 +76,7 @@ def test_the_links_of_difficult_pages_are_those_that_are_declared(path: str) -> 
     assert found == expected | ({"/odd/area"} if path == "/odd/" else set())
 
 
-def test_what_is_expected_has_every_difficulty() -> None:
+def test_the_sample_site_has_every_difficulty() -> None:
     site = SampleSite(100)
     requests = site.expected_requests()
     paths = {path for _, path in requests}
@@ -93,7 +93,7 @@ def test_a_job_keeps_its_address(tmp_path: Path) -> None:
     job.stop()
     file = tmp_path / "sample-site.port"
     assert job.url == f"http://localhost:{file.read_text().strip()}/"
-    # Another process may have taken that one; this one is kept.
+    # Another process may have taken that port; this port is kept.
     port = kept_port()
     file.write_text(f"{port}")
     for _ in range(2):

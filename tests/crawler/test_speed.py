@@ -24,7 +24,7 @@ def test_a_foreign_host_is_spared() -> None:
     assert settings.getint("CONCURRENT_REQUESTS") == 4
 
 
-def test_this_machine_is_not() -> None:
+def test_this_machine_is_not_spared() -> None:
     settings = settings_for("localhost:8000", "127.0.0.1")
     assert settings.getfloat("DOWNLOAD_DELAY") == 0
     assert not settings.getbool("AUTOTHROTTLE_ENABLED")

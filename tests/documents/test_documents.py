@@ -1,8 +1,7 @@
-"""What the documents show is what happens, and what they name is there.
+"""The documents show real output, and every name in them exists.
 
 ``PYTHONPATH=tests python tests/documents/test_documents.py`` writes the present output
-of commands whose output never changes by itself (``<!-- output: bloomdupe ... -->``)
-into them.
+of commands with a constant output (``<!-- output: bloomdupe ... -->``) into them.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ BINARIES = Path(sys.executable).parent
 SITE_PACKAGES = Path(scrapy.__file__).parents[1]
 """Some files that are named are Scrapy's."""
 LOCAL_REDIS = "redis://localhost:6379/0"
-"""Where the documents have a Redis; the tests start one of their own."""
+"""The address of Redis in the documents; the tests start a server of their own."""
 DEADLINE = 300  # seconds; only a broken test gets there
 MOST_LINES = 180
 MOST_WORDS = 1_800
@@ -89,6 +88,8 @@ OUTPUT = re.compile(
 )
 TRANSCRIPT = re.compile(r"<!-- transcript -->\n```text\n(.*?)```", re.DOTALL)
 NUMBER = re.compile(r"\d[\d,.]*(?:e-?\d+)?")
+PROGRESS = re.compile(r"^[A-Z].*: # of # [A-Za-z]+\n", re.MULTILINE)
+"""A masked line that is only printed if a task takes more than a second."""
 
 
 class Snippet(NamedTuple):
@@ -140,7 +141,7 @@ def rows_of(document: Path, pattern: str) -> list[str]:
 
 
 def output_of(command: str) -> str:
-    """Run a command of the console script; return it with what it prints."""
+    """Run a command of the console script; return it with its output."""
     program, *arguments = shlex.split(command)
     done = subprocess.run(
         [BINARIES / program, *arguments], capture_output=True, text=True, check=True
@@ -184,7 +185,7 @@ def run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-# What is shown is what happens
+# The documents show real output
 
 
 @pytest.mark.parametrize("snippet", PROGRAMS, ids=snippet_name)
@@ -227,7 +228,7 @@ def test_the_three_lines_of_settings_are_settings() -> None:
 
 
 @pytest.mark.parametrize(("head", "command", "block", "tail"), OUTPUTS)
-def test_outputs_are_shown_as_they_are(
+def test_documents_show_the_real_output(
     head: str, command: str, block: str, tail: str
 ) -> None:
     assert head
@@ -236,14 +237,14 @@ def test_outputs_are_shown_as_they_are(
 
 
 @pytest.mark.slow
-def test_the_crawl_prints_what_is_shown(crawled: tuple[Path, str]) -> None:
+def test_the_crawl_prints_the_documented_output(crawled: tuple[Path, str]) -> None:
     clone, log = crawled
     for line in shown("output: crawl", "text").splitlines():
         assert line in log.replace(f"{clone}/", "")
 
 
 def masked(text: str) -> str:
-    """Leave out what differs from run to run: numbers, and the blanks around them."""
+    """Leave out the parts that vary: numbers, and the blanks around them."""
     lines = NUMBER.sub("#", text).splitlines()
     return "".join(" ".join(line.split()) + "\n" for line in lines)
 
@@ -257,17 +258,17 @@ def as_pattern(block: str) -> str:
 
 
 def check_transcript(block: str, folder: Path) -> None:
-    """Run the commands of a block; compare what they print with what is shown."""
+    """Run the commands of a block; compare their output with the block."""
     for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         command, _, output = part.partition("\n")
         done = run(folder, command)
-        found = masked(done.stdout + done.stderr)
+        found = masked(done.stdout + PROGRESS.sub("", masked(done.stderr)))
         assert re.fullmatch(as_pattern(output), found), f"$ {command}\n{found}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("document", TRANSCRIPTS, ids=name_of)
-def test_transcripts_show_what_happens(
+def test_transcripts_show_real_output(
     document: Path, crawled: tuple[Path, str]
 ) -> None:
     """In a clone in which the sample site was crawled, one after the other."""
@@ -343,7 +344,7 @@ def test_a_transcript_that_is_wrong_is_found() -> None:
 
 
 @pytest.mark.slow
-def test_the_script_prints_what_is_shown(clone: Path) -> None:
+def test_the_script_prints_the_documented_output(clone: Path) -> None:
     done = run(clone, paused(shown("script", "sh")))
     alone, killed = done.stdout.splitlines()
     assert alone == killed
@@ -376,7 +377,7 @@ def test_without_the_plugin_the_script_prints_something_else(clone: Path) -> Non
     assert alone != killed
 
 
-# What there is stands in its table, and nothing else
+# The tables are complete, and name nothing else
 
 
 def settings_in(document: Path) -> dict[str, object]:
@@ -388,7 +389,7 @@ def settings_in(document: Path) -> dict[str, object]:
     return settings
 
 
-def test_every_setting_stands_in_the_table() -> None:
+def test_every_setting_is_documented() -> None:
     assert settings_in(DOCS / "settings.md") == DEFAULTS
 
 
@@ -413,12 +414,12 @@ def test_the_settings_of_a_shared_crawl_are_listed() -> None:
     assert named == SHARED
 
 
-def test_every_error_stands_in_the_table() -> None:
+def test_every_error_is_documented() -> None:
     rows = rows_of(DOCS / "troubleshooting.md", r"`(\w+Error)`")
     assert sorted([*rows, "BloomDupeError"]) == sorted(errors.__all__)
 
 
-def test_every_stat_stands_in_the_table(clone: Path) -> None:
+def test_every_stat_is_documented(clone: Path) -> None:
     # One page at a time, so that the pages are the same in each crawl.
     crawl = [
         "crawl",
@@ -438,13 +439,13 @@ def test_every_stat_stands_in_the_table(clone: Path) -> None:
     assert sorted(rows) == sorted({*found, *NOT_IN_EVERY_CRAWL})
 
 
-def test_every_verb_stands_in_the_table() -> None:
+def test_every_verb_is_documented() -> None:
     verbs = re.findall(r"^    (\w+)  ", output_of("bloomdupe --help"), re.MULTILINE)
     assert verbs
     assert rows_of(DOCS / "command-line.md", r"`bloomdupe (\w+)[^`]*` \|") == verbs
 
 
-def test_every_room_stands_in_the_table() -> None:
+def test_every_room_is_documented() -> None:
     rooms = [path.parent.name for path in PACKAGE.glob("*/__init__.py")]
     assert sorted(rows_of(PACKAGE / "README.md", r"\[?`(\w+)/`")) == sorted(rooms)
 
@@ -483,7 +484,7 @@ def test_messages_that_are_explained_exist() -> None:
             assert part.strip(" :,") in messages, message
 
 
-def test_every_folder_of_tests_stands_in_the_table() -> None:
+def test_every_folder_of_tests_is_documented() -> None:
     tests = REPOSITORY / "tests"
     folders = {path.parent.name for path in tests.glob("*/*.py")}
     rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
@@ -553,7 +554,7 @@ def test_every_document_is_reached_from_the_readme() -> None:
 
 
 @pytest.mark.parametrize("document", WITH_GITHUBS, ids=name_of)
-def test_files_that_are_named_are_there(document: Path) -> None:
+def test_named_files_exist(document: Path) -> None:
     for name in re.findall(r"-m (tests[\w.]*)", TEXTS[document]):
         assert (REPOSITORY / f"{name.replace('.', '/')}.py").exists(), name
     named = re.findall(r"[\w.-]+(?:/[\w.-]+)*/[\w-]+\.py\b", TEXTS[document])

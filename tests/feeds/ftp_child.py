@@ -1,4 +1,4 @@
-"""An FTP server, as a process of its own: it says on its output what it was sent.
+"""An FTP server, as a process of its own: it prints a line for each event.
 
     python ftp_child.py FOLDER PORT BYTES_A_SECOND
 
@@ -32,7 +32,7 @@ class Transfer(ThrottledDTPHandler):  # type: ignore[misc]
 
 
 class Handler(FTPHandler):  # type: ignore[misc]
-    """Says what comes."""
+    """Prints a line for each event."""
 
     dtp_handler = Transfer
 

@@ -76,7 +76,7 @@ def test_many_checkpoints_make_one_stream(crawl: Crawl) -> None:
 
 @pytest.mark.parametrize("instant", INSTANTS)
 @pytest.mark.parametrize("kind", ["csv", "json", "xml"])
-def test_they_hold_every_item_once_whenever_the_process_dies(
+def test_every_item_is_written_once_after_a_kill_at_any_time(
     crawl: Crawl, kind: str, instant: str
 ) -> None:
     crawl.settings["FEEDS"] = feeds(kind)
@@ -113,7 +113,7 @@ def test_a_stop_writes_all_there_is(crawl: Crawl) -> None:
     assert found(crawl) == [ITEMS] * 3
 
 
-def test_what_is_to_be_replaced_stays_until_a_block_is_written(crawl: Crawl) -> None:
+def test_the_replaced_file_stays_until_a_block_is_written(crawl: Crawl) -> None:
     crawl.settings["FEEDS"] = feeds(overwrite=True)
     files = [crawl.folder / "out" / how for how in UNPACK]
     files[0].parent.mkdir()
@@ -140,7 +140,7 @@ def test_batches_are_full(crawl: Crawl) -> None:
     assert sorted(item for batch in batches for item in batch) == ITEMS
 
 
-def test_the_store_keeps_what_is_held_for_a_feed_that_a_run_lacks(
+def test_the_store_keeps_the_lines_of_a_feed_that_a_run_lacks(
     crawl: Crawl,
 ) -> None:
     crawl.site.hold_after(3)  # a callback that waits holds no other page back

@@ -1,4 +1,4 @@
-"""Feeds for storages: kept in the job whatever happens, and handed over once."""
+"""Feeds for storages: the job keeps their lines safe, and delivers them once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def crawl(crawl: Crawl) -> Crawl:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """What a server serves."""
+    """The folder that a server serves."""
     place = tmp_path / "served"
     place.mkdir()
     return place
@@ -71,7 +71,7 @@ def ftp_uri(port: int) -> str:
 
 
 class Ftp:
-    """An FTP server, and what it says."""
+    """An FTP server, and its output."""
 
     def __init__(self, process: subprocess.Popen[str], port: int) -> None:
         self._process = process
@@ -181,7 +181,9 @@ def test_a_delivery_that_fails_is_tried_again(crawl: Crawl, place: Path) -> None
     assert ftp.complete == ["items.json"]
 
 
-def test_half_a_file_is_never_the_last_word(crawl: Crawl, place: Path) -> None:
+def test_half_a_delivered_file_is_replaced_by_the_whole(
+    crawl: Crawl, place: Path
+) -> None:
     port = kept_port()
     with ftp_server(place, port, limit=1) as ftp:
         crawl.settings["FEEDS"] = {f"{ftp.uri}/items.json": JSON}
@@ -331,7 +333,7 @@ def test_a_plugin_that_cannot_be_interrupted_is_run_at_the_end(crawl: Crawl) -> 
     assert items_in(data[::-1], "json") == ITEMS
 
 
-def test_a_plugin_sees_what_the_exporter_writes_and_may_close_the_file(
+def test_a_plugin_sees_the_exporters_writes_and_may_close_the_file(
     crawl: Crawl,
 ) -> None:
     plugin = {"format": "csv", "postprocessing": ["spiders.feeds.Lined"]}
@@ -359,7 +361,7 @@ def test_a_local_file_gets_it_once_though_the_process_dies(
 
 
 @pytest.mark.parametrize("kind", ["json", "sums"])
-def test_somebodys_own_storage_gets_the_whole_file(
+def test_a_storage_of_the_user_gets_the_whole_file(
     crawl: Crawl, place: Path, kind: str
 ) -> None:
     crawl.settings["FEEDS"] = {f"mail://{place}": {"format": kind}}
@@ -374,9 +376,7 @@ def test_somebodys_own_storage_gets_the_whole_file(
     assert mails(place, kind) == [ITEMS, ITEMS]
 
 
-def test_what_waits_is_said_if_the_feed_is_not_there_any_more(
-    crawl: Crawl, place: Path
-) -> None:
+def test_lines_of_a_removed_feed_are_reported(crawl: Crawl, place: Path) -> None:
     feeds = {f"mail://{place}": JSON}
     crawl.run(Articles, before=close_mailbox, status=1, FEEDS=feeds)
     run = crawl.run(Articles)

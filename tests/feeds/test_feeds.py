@@ -48,7 +48,7 @@ THEIRS = "scrapy.extensions.feedexport.FeedExporter"
 @pytest.mark.parametrize(
     ("instant", "indent"), [*zip(INSTANTS, [None, 0, 2, None], strict=True)]
 )
-def test_every_item_stands_once_in_all_formats_whenever_the_process_dies(
+def test_every_item_is_written_once_in_all_formats_after_a_kill(
     crawl: Crawl, instant: str, indent: int | None
 ) -> None:
     # Exporters without indentation have no such argument.
@@ -89,7 +89,7 @@ def test_overwriting_begins_anew_with_the_crawl_but_not_with_a_run(
         assert read(crawl.folder / name) == ITEMS
 
 
-def test_what_was_in_the_file_before_the_crawl_stays(crawl: Crawl) -> None:
+def test_earlier_contents_of_the_file_stay(crawl: Crawl) -> None:
     crawl.settings["FEEDS"] = feeds()
     (crawl.folder / "items.jsonl").write_text('{"path": "old", "number": 0}\n')
     (crawl.folder / "items.csv").write_text("path,number,text\r\nold,0,\r\n")
@@ -180,7 +180,7 @@ def test_batches_of_a_page_that_has_died_are_taken_back(crawl: Crawl) -> None:
     assert read(*(crawl.folder / "out").iterdir()) == MANY
 
 
-def test_they_are_valid_up_to_the_last_item_while_the_crawl_goes_on(
+def test_files_are_valid_up_to_the_last_item_during_a_crawl(
     crawl: Crawl,
 ) -> None:
     crawl.settings["FEEDS"] = feeds(FORMATS)

@@ -1,4 +1,4 @@
-"""One output file: what others did to it is seen, and left alone."""
+"""One output file: changes by other programs are detected, and left alone."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("written", range(len(PIECE) + 1))
-def test_what_is_missing_is_written(place: Path, written: int) -> None:
+def test_missing_lines_are_written(place: Path, written: int) -> None:
     file = resumed(left(place, written))
     assert place.read_bytes() == BASE + PIECE
     write(file, b"three\n")
@@ -85,7 +85,7 @@ def test_zeros_after_a_power_cut_are_ours(place: Path) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_file_is_cut_back_to_what_is_settled(place: Path, times: int) -> None:
+def test_a_file_is_cut_back_to_the_settled_lines(place: Path, times: int) -> None:
     mark = (len(BASE) - 7, digest(BASE[:-7][-4096:]))
     state = {**left(place, 4), "mark": mark}
     for _ in range(times):  # the run may die again before the next commit
@@ -97,7 +97,7 @@ def test_a_file_is_cut_back_to_what_is_settled(place: Path, times: int) -> None:
     file.close()
 
 
-def test_a_file_of_which_nothing_is_settled_is_removed(place: Path) -> None:
+def test_a_file_without_settled_lines_is_removed(place: Path) -> None:
     state = {**left(place, 4), "mark": (0, digest(b""))}
     for _ in range(2):
         unsettled = stored({"feeds": {}, "files": [state]}, PIECE)
@@ -111,7 +111,7 @@ NEXT = b",3,4,5]"
 
 
 def left_closed(place: Path) -> dict[str, Any]:
-    """Leave a file with what closes it, and a piece that is not written yet."""
+    """Leave a file with its closing bytes, and a piece that is not written yet."""
     file = FeedFile(Content.begin(str(place), overwrite=False))
     write(file, CLOSED[:-1], CLOSED[-1:])
     file.sync()
@@ -120,9 +120,7 @@ def left_closed(place: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("written", range(len(NEXT) + 1))
-def test_a_piece_takes_the_place_of_what_closed_the_file(
-    place: Path, written: int
-) -> None:
+def test_a_piece_replaces_the_end_of_the_file(place: Path, written: int) -> None:
     state = left_closed(place)
     with place.open("r+b") as stream:
         stream.seek(len(CLOSED) - 1)
@@ -143,7 +141,7 @@ def test_a_power_cut_may_leave_a_piece_in_any_order(place: Path) -> None:
 
 
 @pytest.mark.parametrize("overwritten", [0, 3, len(PIECE)])
-def test_what_is_replaced_goes_with_the_first_piece(
+def test_the_replaced_file_goes_with_the_first_piece(
     place: Path, overwritten: int
 ) -> None:
     place.write_bytes(b"of an earlier crawl\n")
@@ -222,7 +220,7 @@ def test_changes_are_refused_and_left_alone(
 
 
 @pytest.mark.parametrize("change", [cut, delete, lengthen, append, replace])
-def test_a_changed_file_is_gone_on_with_if_told(
+def test_a_changed_file_is_continued_if_the_user_says_so(
     place: Path, change: Callable[[Path], None]
 ) -> None:
     state = left(place, 4)
@@ -233,7 +231,7 @@ def test_a_changed_file_is_gone_on_with_if_told(
     assert place.read_bytes() == content + PIECE + b"three\n"
 
 
-def test_what_was_written_is_not_written_again_if_it_is_accepted(place: Path) -> None:
+def test_accepted_lines_are_not_written_again(place: Path) -> None:
     state = left(place, len(PIECE))
     with place.open("ab") as other:
         other.write(b"mine\n")
@@ -277,14 +275,14 @@ def test_two_cannot_write_to_one_file(place: Path) -> None:
     one.close()
 
 
-def test_where_nothing_can_be_written_the_error_names_the_place(tmp_path: Path) -> None:
+def test_the_error_names_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(FeedError, match="file/items"):
         Content.begin(str(tmp_path / "file" / "items"), overwrite=False)
 
 
 def test_a_place_that_cannot_be_looked_at_is_named() -> None:
-    """It has not changed, as far as one knows; and nobody wants a traceback."""
+    """Nothing shows that it has changed, and the user gets no traceback."""
     record = {"path": "x" * 300, "base": 0, "tail": digest(b"")}
     with pytest.raises(FeedError, match=r"cannot continue the feed x+: .*too long"):
         change_of(record, b"")

@@ -63,7 +63,7 @@ def test_a_job_can_go_on_without_a_feed_and_with_it_again(crawl: Crawl) -> None:
     ],
     ids=["encoding", "delimiter", "root", "indent"],
 )
-def test_what_shapes_a_file_must_stay_as_it_was(
+def test_options_that_shape_a_file_must_not_change(
     crawl: Crawl, kind: str, changed: dict[str, Any], said: str
 ) -> None:
     (name,) = feeds([kind])
@@ -149,13 +149,13 @@ def test_another_parameter_of_the_spider_is_another_feed(
     books.write_bytes(content + b'{"path": "mine", "number": 0}\n')
     crawl.run(ByCategory, starts=new, CATEGORY="music")
     assert read(music) == [*items_of("a"), *items_of("new")]
-    # What stands in the first file is never erased by the job, with -O neither.
+    # The job never erases earlier lines of the first file, with -O neither.
     crawl.run(ByCategory, starts=(*new, "/b"), CATEGORY="books")
     assert read(books) == sorted([*ITEMS, ("mine", 0), *items_of("b")])
     assert len(read(music)) == 6
 
 
-def test_a_feed_that_has_begun_is_not_gone_on_with_for_another_parameter(
+def test_a_begun_feed_is_not_continued_with_another_parameter(
     crawl: Crawl, by_category: tuple[Path, Path]
 ) -> None:
     books, music = by_category
@@ -172,7 +172,7 @@ def test_a_feed_that_has_begun_is_not_gone_on_with_for_another_parameter(
     assert read(books, music) == ITEMS
 
 
-def test_a_feed_goes_on_where_it_has_begun_whatever_the_time(crawl: Crawl) -> None:
+def test_a_feed_continues_its_file_in_a_later_run(crawl: Crawl) -> None:
     name = "%(category)s %(time)s %(batch_time)s.jsonl"
     crawl.settings |= {"FEEDS": {name: {"format": "jsonl"}}, "CATEGORY": "books"}
     crawl.killed(ByCategory, stop=THIRD)
@@ -190,13 +190,13 @@ def test_columns_of_another_crawl_get_another_header(crawl: Crawl) -> None:
     assert len(rows) == len(ITEMS)
 
 
-def test_what_scrapy_lacks_is_named(crawl: Crawl) -> None:
+def test_an_unavailable_feature_of_scrapy_is_named(crawl: Crawl) -> None:
     run = crawl.refused(Articles, FEEDS=feeds(["csv"]), before=without_csv_headers)
     assert "CsvItemExporter._write_headers_and_set_fields_to_export" in run.log
     assert not (crawl.folder / "items.csv").exists()
 
 
-def test_an_item_that_one_exporter_cannot_take_is_no_loss_to_the_others(
+def test_an_item_that_fails_in_one_exporter_reaches_the_other_feeds(
     crawl: Crawl,
 ) -> None:
     bad = feeds(["json"], item_export_kwargs={"default": "nothing"})

@@ -94,7 +94,7 @@ def never(error: Exception) -> None:
     raise AssertionError(error)
 
 
-def test_a_full_disk_is_told_and_a_name_that_cannot_be_is_not(
+def test_a_full_disk_is_reported_and_an_impossible_name_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a disk, the crawl cannot go on; of a name, Scrapy tells in the log."""

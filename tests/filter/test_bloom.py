@@ -58,7 +58,7 @@ def read(seen: BloomFilter, expression: str) -> Any:
 
 @pytest.fixture(params=["memory", "store", "redis"])
 def seen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BloomFilter]:
-    """Yield an empty filter of each kind; what holds for one holds for both."""
+    """Yield an empty filter of each kind; both kinds behave alike."""
     if request.param == "memory":
         yield BloomFilter(1000, 1e-3, key=KEY)
         return
@@ -87,7 +87,7 @@ def test_text_and_its_utf8_bytes_are_one_key(seen: BloomFilter) -> None:
     assert b"" in seen
 
 
-def test_update_counts_what_was_new(seen: BloomFilter) -> None:
+def test_update_counts_new_keys(seen: BloomFilter) -> None:
     assert seen.update([b"a", "b", b"a"]) == 2
     assert seen.update(iter(["b", "c"])) == 1
     assert seen.add_many(["c", b"d", "d"]) == [False, True, False]
@@ -192,7 +192,7 @@ def test_without_growth_the_promise_breaks() -> None:
     assert measured > 1e-2 + 10 * error
 
 
-def test_growth_is_told_once_a_layer(caplog: pytest.LogCaptureFixture) -> None:
+def test_growth_is_logged_once_a_layer(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "bloomdupe"):
         seen = BloomFilter(1000, 1e-3)
         seen.update(keys(2500))
@@ -249,7 +249,7 @@ def test_a_layer_may_fill_up_while_a_checkpoint_is_committed(tmp_path: Path) -> 
         assert again.update(keys(60)) == 0
 
 
-def test_a_filter_that_may_not_grow_is_full_when_what_is_pending_fills_it(
+def test_pending_keys_can_fill_a_filter_that_may_not_grow(
     tmp_path: Path,
 ) -> None:
     with BloomFilter.open(tmp_path / "seen", 50, 1e-6, growth="error") as seen:
@@ -298,7 +298,7 @@ def test_a_share_measures_the_true_rate() -> None:
     seen = BloomFilter(100_000, 1e-1, confirm=0.25, growth="warn", key=KEY)
     new = seen.update(keys(100_000))
     info = seen.info()
-    lost = 100_000 - new  # what the unconfirmed three quarters lost, known here
+    lost = 100_000 - new  # the false positives of the unconfirmed three quarters
     assert info.trials == pytest.approx(25_000, rel=0.05)
     assert info.measured_fpp is not None
     assert info.measured_fpp == pytest.approx(lost / 75_000, rel=0.15)
@@ -350,7 +350,7 @@ def test_info_loads_no_pages(tmp_path: Path) -> None:
         assert seen.info().memory_bytes == seen.memory_bytes == 8192
 
 
-def test_expected_loss_matches_what_is_lost() -> None:
+def test_expected_loss_matches_the_measured_loss() -> None:
     seen = BloomFilter(50_000, 5e-2, key=KEY)
     lost = 150_000 - seen.update(keys(150_000))
     assert seen.expected_loss() == pytest.approx(lost, rel=0.1)

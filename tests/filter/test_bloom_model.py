@@ -1,4 +1,4 @@
-"""The filter against a Python set, through any sequence of what can happen to it."""
+"""The filter compared with a Python set, through any sequence of operations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RUNS = st.builds(
     st.integers(0, 3950),
     st.integers(0, 50),
 )
-"""Many at once, which a list that is drawn one by one seldom has."""
+"""Many at once; a list that is drawn item by item seldom has so many."""
 MEMORY = st.sampled_from([0, 10_000, 100_000, None])
 """Bytes that the pages may take in memory: those of no layer, some layers or all."""
 ENDS = st.sampled_from(["done", "done", "dropped", "never noted"])
@@ -109,7 +109,7 @@ class FilterMachine(RuleBasedStateMachine):
         assert store is not None
         store.close()
         self.seen = BloomFilter.open(self.path, memory=memory)
-        # A checkpoint may have happened by itself since: ask what survived.
+        # A checkpoint may have happened by itself since: look which keys survived.
         survivors = {n for n in self.added if str(n) in self.seen}
         assert self.durable <= survivors
         self.added = survivors
@@ -153,10 +153,11 @@ class FilterMachine(RuleBasedStateMachine):
 
 
 class SharedFilterMachine(RuleBasedStateMachine):
-    """Drives a filter whose checkpoints somebody else prepares, commits and notes.
+    """Drives a filter, and prepares, commits and notes its checkpoints from outside.
 
-    Whatever happens in between belongs to the next one: after a crash the store
-    holds exactly what was there when the last one that was committed was prepared.
+    Keys that are added in between belong to the next checkpoint. After a crash the
+    store holds exactly the keys that were there when the last committed checkpoint
+    was prepared.
     """
 
     def __init__(self) -> None:
@@ -247,7 +248,7 @@ class SharedFilterMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.change is not None)
     @rule()
-    def write_what_was_given_up(self) -> None:
+    def write_an_abandoned_change(self) -> None:
         """It was dropped, and something else is prepared."""
         assert self.change is not None
         change, self.change = self.change, None

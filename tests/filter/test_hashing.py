@@ -1,4 +1,4 @@
-"""Golden vectors: what these tests freeze, every existing store depends on."""
+"""Golden vectors: every existing store depends on these hashes."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from bloomdupe.filter.recent_filter import RecentFilter
 FPP = 1e-6
 
 
-def test_a_full_one_begins_anew() -> None:
+def test_a_full_filter_begins_anew() -> None:
     recent = RecentFilter(100, FPP)
     for number in range(1_000):
         assert recent.add(b"%d" % number)

@@ -91,7 +91,7 @@ def test_hashes_never_fall_from_layer_to_layer(fpp: float) -> None:
 
 
 def test_expected_loss_and_rate_against_single_steps() -> None:
-    """Add keys one by one, by expectation, and count what would be lost."""
+    """Add keys singly, by expectation, and count the keys that would be lost."""
     first = sizing.layer_geometry(20_000, 1e-1, 0)
     second = sizing.layer_geometry(20_000, 1e-1, 1)
     loss = older = 0.0

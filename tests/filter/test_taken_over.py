@@ -1,4 +1,4 @@
-"""Layers of filters of another capacity, taken over by one with the same key."""
+"""A filter takes layers of filters with the same key and another capacity."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def layers_of(filters: list[BloomFilter]) -> list[tuple[str, Layer, int]]:
 
 @pytest.fixture
 def taken(tmp_path: Path) -> Path:
-    """Return the place of a filter that had keys of its own, and has taken others."""
+    """Return the path of a filter with keys of its own and layers of two filters."""
     with BloomFilter.open(tmp_path / "seen", 200, P, key=KEY) as seen:
         seen.update(f"own {number}" for number in range(50))
         seen.take_over(layers_of(parts(400)))
@@ -51,7 +51,7 @@ def has_all(seen: BloomFilter) -> bool:
     )
 
 
-def test_what_was_taken_over_is_seen_when_it_is_opened_again(taken: Path) -> None:
+def test_keys_of_taken_layers_are_seen_after_reopening(taken: Path) -> None:
     with BloomFilter.open(taken) as seen:
         assert has_all(seen)
         assert not seen.add("part 7")
@@ -59,7 +59,7 @@ def test_what_was_taken_over_is_seen_when_it_is_opened_again(taken: Path) -> Non
         assert seen.info().keys == len(seen) > 400
 
 
-def test_once_more_changes_nothing(taken: Path) -> None:
+def test_taking_the_same_layers_again_changes_nothing(taken: Path) -> None:
     with BloomFilter.open(taken) as seen:
         before = seen.copy()
         seen.take_over(layers_of(parts(400)))
@@ -70,7 +70,7 @@ def test_once_more_changes_nothing(taken: Path) -> None:
 def test_it_grows_on_as_any_filter_does(taken: Path) -> None:
     with BloomFilter.open(taken, growth="grow") as seen:
         capacity = [layer.geometry.capacity for _, layer, _ in seen.named_layers][-1]
-        assert capacity <= 2 * 200  # the next one of its own
+        assert capacity <= 2 * 200  # the next layer of its own
         for number in range(1_500):
             seen.add(f"more {number}")
         hashes = [layer.geometry.hashes for _, layer, _ in seen.named_layers]
@@ -113,7 +113,7 @@ def test_a_layer_of_another_shape_is_refused(taken: Path) -> None:
         )
 
 
-def test_clear_forgets_them(taken: Path) -> None:
+def test_clear_forgets_taken_layers(taken: Path) -> None:
     with BloomFilter.open(taken) as seen:
         seen.clear()
         assert seen.layer_count == 1
@@ -123,7 +123,7 @@ def test_clear_forgets_them(taken: Path) -> None:
 
 
 def test_layers_of_any_order_may_come(taken: Path, tmp_path: Path) -> None:
-    """As those of a filter that has grown since, into one that had taken others."""
+    """The filters have grown since; the last one had layers of other filters."""
     with BloomFilter.open(taken) as theirs:
         theirs.update(f"more {number}" for number in range(1_500))
     with (

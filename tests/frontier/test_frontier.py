@@ -1,4 +1,4 @@
-"""The contract of the frontier, in memory and in a store; what only a store does."""
+"""The contract of the frontier, in memory and in a store, and features of the store."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
 from bloomdupe.filter.layer import LayerState
 from bloomdupe.frontier import frontier
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.store.batch import Batch
 from bloomdupe.store.check import check, verify
 from bloomdupe.store.files import MarkFile
 from bloomdupe.store.format import DATABASES
+from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -141,7 +143,7 @@ def test_a_slot_that_must_wait_is_passed_over_until_its_time(
     assert owed.seconds_until_ready() is None
 
 
-def test_a_full_slot_is_ready_again_when_one_of_its_requests_is_through(
+def test_a_full_slot_is_ready_again_when_a_request_is_done(
     seen: BloomFilter,
 ) -> None:
     owed = Frontier(seen, wait=lambda _, under_way: 60.0 * (under_way >= 2))
@@ -156,7 +158,70 @@ def test_a_full_slot_is_ready_again_when_one_of_its_requests_is_through(
     assert (owed.pending, owed.leased) == (0, 3)
 
 
-def test_what_came_with_a_request_comes_back(seen: BloomFilter) -> None:
+def test_a_slot_is_asked_again_before_its_time(seen: BloomFilter) -> None:
+    full = {"a": 60.0}
+    owed = Frontier(seen, wait=lambda slot, _: full.get(slot, 0.0), clock=lambda: 0.0)
+    owed.push("a", 0, b"a")
+    assert owed.lease() is None
+    full.clear()
+    owed.ask_again("no such slot")
+    assert owed.lease() is None
+    owed.ask_again("a")
+    owed.ask_again("a")
+    assert owed.seconds_until_ready() is None  # no slot waits any more
+    assert drain(owed) == ["a"]
+
+
+def test_the_time_of_a_slot_counts_once(seen: BloomFilter) -> None:
+    now = [0.0]
+    owed = Frontier(seen, wait=lambda _, busy: 60.0 * (busy >= 2), clock=lambda: now[0])
+    for _ in range(3):
+        owed.push("host", 0, b"x")
+    first, _, none = (owed.lease() for _ in range(3))
+    assert first is not None
+    assert none is None
+    owed.settle(first)  # the slot is ready sooner than it has said
+    assert owed.lease() is not None
+    now[0] = 60.0
+    assert owed.lease() is None
+    assert owed.seconds_until_ready() is None
+
+
+def test_the_numbers_of_requests_and_slots(seen: BloomFilter) -> None:
+    owed = Frontier(seen)
+    for slot in "aab":
+        owed.push(slot, 0, b"x")
+    assert dict(owed.pending_by_slot()) == {"a": 2, "b": 1}
+    assert [owed.pending_in(slot) for slot in "abc"] == [2, 1, 0]
+    assert (owed.slots, owed.sequence) == (2, 3)
+    owed.push("c", 0, b"x", sequence=10)
+    assert owed.sequence == 11
+    owed.push("c", 0, b"x", sequence=5)
+    assert owed.sequence == 12
+
+
+@pytest.mark.parametrize("first_ends", [True, False])
+def test_a_request_that_comes_again_while_it_is_in_progress(first_ends: bool) -> None:
+    """As on Redis, where a worker may lose a partition and get it again."""
+    owed = Frontier(BloomFilter(1000, 1e-6))
+    copies = []
+    for _ in range(2):
+        owed.push("host", 0, b"x", sequence=5)
+        copies.append(owed.lease())
+    first, second = copies if first_ends else reversed(copies)
+    assert first is not None
+    assert second is not None
+    owed.release(second)
+    owed.settle(first)
+    owed.push("host", 0, b"y")
+    owed.settle(second)
+    assert owed.leased == 0
+    assert owed.pending_in("host") == 1
+    assert drain(owed) == ["y"]
+    assert owed.slots == 0
+
+
+def test_values_of_a_request_come_back(seen: BloomFilter) -> None:
     owed = Frontier(seen)
     something = object()
     owed.push("host", 0, b"x", attachment=something)
@@ -201,7 +266,7 @@ def test_empty_slots_are_forgotten(seen: BloomFilter) -> None:
 # In a store
 
 
-def test_what_is_leased_is_pending_again_after_a_crash(
+def test_requests_in_progress_are_pending_again_after_a_crash(
     stored: BloomFilter, reopen: Callable[[BloomFilter], BloomFilter]
 ) -> None:
     owed = Frontier(stored)
@@ -241,11 +306,28 @@ def test_a_checkpoint_is_due_when_much_is_unwritten(
 ) -> None:
     monkeypatch.setattr(frontier, "MAX_FRESH", 10_000)
     owed = Frontier(stored)
-    for number in range(10):
+    for number in range(8):  # 1,001 bytes each, and the slot
         assert not owed.due
         owed.push("host", 0, str(number).encode())
     assert owed.due
     owed.checkpoint()
+    assert not owed.due
+
+
+def test_a_checkpoint_is_due_sooner_if_its_requests_are_in_many_slots(
+    stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frontier, "MAX_FRESH", 10_000)
+    owed = Frontier(stored)
+    for number in range(4):
+        assert not owed.due
+        owed.push(f"host{number}", 0, b"x")
+    assert owed.due
+    for _ in range(4):
+        entry = owed.lease()
+        assert entry is not None
+        owed.settle(entry)
+    assert not owed._fresh_slots
     assert not owed.due
 
 
@@ -286,6 +368,24 @@ def test_memory_is_bounded(
     assert sorted(map(int, drain(owed))) == list(range(3000))
 
 
+def test_an_unstorable_request_stays_in_memory(
+    stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frontier, "MAX_LOADED", 5_900)
+    owed = Frontier(stored)
+    for number in range(30):
+        owed.push(f"host{number % 3}", 0, None, attachment=number)
+    owed.push("host0", 0, b"x")
+    owed.checkpoint()
+    assert owed._loaded == sum(queue.loaded for queue in owed._queues.values())
+    found = []
+    while (entry := owed.lease()) is not None:
+        found.append(entry.attachment)
+        owed.settle(entry)
+    assert len(found) == 31
+    assert set(found) == {None, *range(30)}
+
+
 def test_large_requests_are_bounded_by_their_bytes(stored: BloomFilter) -> None:
     owed = Frontier(stored)
     size = frontier.MAX_FRESH // 4
@@ -307,7 +407,36 @@ def test_large_requests_are_bounded_by_their_bytes(stored: BloomFilter) -> None:
     assert sorted(found) == list(range(80))
 
 
-def test_what_is_settled_before_a_checkpoint_makes_none_due(
+def test_many_requests_of_a_slot_are_written_beside_few_of_another(
+    stored: BloomFilter, reopen: Callable[[BloomFilter], BloomFilter], tmp_path: Path
+) -> None:
+    owed = Frontier(stored)
+    names = [f"many {number}" for number in range(frontier.MANY + 1)]
+    for name in names:
+        owed.push("many", 0, name.encode())
+    owed.push("few", 0, b"few")
+    owed.checkpoint()
+    assert disagreements(check(tmp_path / "store" / "data.mdb")) == []
+    with reopen(stored) as again:
+        assert sorted(drain(Frontier(again))) == sorted(["few", *names])
+
+
+def test_a_request_of_a_slot_that_was_forgotten_is_out(stored: BloomFilter) -> None:
+    owed = Frontier(stored)
+    assert owed.store is not None
+    owed.push("host", 0, b"x")
+    owed.checkpoint()
+    (stored_request,) = pending_requests(owed.store)
+    assert not owed.is_out(stored_request)
+    drain(owed)
+    assert owed.is_out(stored_request)
+    owed.checkpoint()
+    assert owed.is_out(stored_request)
+    owed.push("host", 0, b"y")  # the slot has another number now
+    assert owed.is_out(stored_request)
+
+
+def test_requests_settled_before_a_checkpoint_make_none_due(
     stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frontier, "MAX_FRESH", 10_000)
@@ -335,6 +464,31 @@ def test_a_damaged_request_is_noticed(stored: BloomFilter, tmp_path: Path) -> No
         owed = Frontier(again)
         with pytest.raises(StoreDamagedError, match="damaged"):
             owed.lease()
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ([3, 2], "the slots account for 5 requests, but 4 were written"),
+        ([3, 1], "1 pending requests of slot 'a' are missing"),
+    ],
+)
+def test_wrong_counts_of_slots_are_noticed(
+    stored: BloomFilter, tmp_path: Path, counts: list[int], words: str
+) -> None:
+    owed = Frontier(stored)
+    for slot in "aabb":
+        owed.push(slot, 0, b"x")
+    owed.checkpoint()
+    assert owed.store is not None
+    slots = [(number, count, "ab"[number]) for number, count in enumerate(counts)]
+    owed.store.commit(Part(write=lambda batch: batch.put_slots(slots)))
+    stored.close()
+    with (
+        BloomFilter.open(tmp_path / "store") as again,
+        pytest.raises(StoreDamagedError, match=words),
+    ):
+        drain(Frontier(again))
 
 
 @pytest.mark.parametrize("database", [b"queue", b"slots"])
@@ -468,7 +622,7 @@ def test_when_a_commit_fails_nothing_is_lost(
 # While a checkpoint is committed
 
 
-def test_what_is_settled_while_it_is_written_is_deleted_by_the_next(
+def test_requests_settled_during_a_commit_are_deleted_by_the_next(
     stored: BloomFilter, reopen: Callable[[BloomFilter], BloomFilter]
 ) -> None:
     owed = Frontier(stored)
@@ -485,7 +639,7 @@ def test_what_is_settled_while_it_is_written_is_deleted_by_the_next(
         assert b"b" not in again
 
 
-def test_the_next_checkpoint_holds_what_the_last_one_did_not(
+def test_the_next_checkpoint_holds_later_changes(
     stored: BloomFilter, reopen: Callable[[BloomFilter], BloomFilter]
 ) -> None:
     owed = Frontier(stored)
@@ -514,21 +668,21 @@ def test_a_slot_of_a_checkpoint_that_was_given_up_is_forgotten(
     assert not owed._queues
 
 
-def test_a_checkpoint_stays_due_when_much_has_come_meanwhile(
+def test_a_checkpoint_stays_due_after_many_changes(
     stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frontier, "MAX_FRESH", 10_000)
     owed = Frontier(stored)
     store = owed.store
     assert store is not None
-    for more in (9, 10):
+    for more in (7, 8):
         owed.push("host", 0, b"x")
         change = owed.prepare()
         for _ in range(more):
             owed.push("host", 0, b"x")
         assert owed.due
         store.commit(change)
-        assert owed.due == (more == 10)
+        assert owed.due == (more == 8)
         owed.checkpoint()
         assert not owed.due
 

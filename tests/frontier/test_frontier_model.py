@@ -11,7 +11,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("machine", [FrontierMachine, MemoryMachine])
-def test_the_frontier_is_as_the_model(machine: type[FrontierMachine]) -> None:
+def test_the_frontier_behaves_like_the_model(machine: type[FrontierMachine]) -> None:
     case = machine.TestCase
     case.settings = OPTIONS
     case("runTest").debug()

@@ -1,7 +1,8 @@
-"""Requests that wait for a point in time: what the model does not say by itself."""
+"""Requests scheduled for later: properties that the model does not check."""
 
 from __future__ import annotations
 
+import math
 import shutil
 import tracemalloc
 from typing import TYPE_CHECKING, Any
@@ -75,7 +76,9 @@ def drain(owed: Frontier) -> list[bytes]:
     return payloads
 
 
-def test_nobody_gets_it_before_its_time(owed: Frontier, wall: Wall) -> None:
+def test_a_scheduled_request_is_not_leased_before_its_time(
+    owed: Frontier, wall: Wall
+) -> None:
     owed.push("host", 0, b"at ten", not_before=NOON + 10)
     owed.push("host", 0, b"now")
     assert (owed.pending, owed.waiting, owed.next_due) == (1, 1, NOON + 10)
@@ -96,9 +99,7 @@ def test_a_time_that_has_passed_is_now(owed: Frontier) -> None:
     assert drain(owed) == [b"3", b"2", b"1", b"0"]
 
 
-def test_among_what_is_due_the_order_is_the_usual_one(
-    owed: Frontier, wall: Wall
-) -> None:
+def test_due_requests_have_the_usual_order(owed: Frontier, wall: Wall) -> None:
     owed.push("host", 0, b"first", not_before=NOON + 1)
     owed.push("host", 5, b"high", not_before=NOON + 3)
     owed.push("host", 0, b"start", not_before=NOON + 1, start=True)
@@ -109,7 +110,33 @@ def test_among_what_is_due_the_order_is_the_usual_one(
     assert drain(owed) == [b"highest", b"high", b"second", b"first", b"start"]
 
 
-def test_it_has_the_pace_of_its_slot(wall: Wall) -> None:
+def test_requests_in_memory_can_be_withdrawn(wall: Wall) -> None:
+    owed = Frontier(BloomFilter(1000, 1e-6), wall=wall)
+    for number in range(9):
+        owed.push("host", 0, b"%d" % number, not_before=NOON + 1 + number)
+    owed.push("host", 0, b"now")
+    gone = owed.withdraw(lambda entry: entry.payload in {b"0", b"5", b"now"})
+    assert {entry.payload for entry in gone} == {b"0", b"5", b"now"}
+    assert (owed.waiting, owed.next_due) == (7, NOON + 2)
+    wall.now += 60
+    assert drain(owed) == [b"8", b"7", b"6", b"4", b"3", b"2", b"1"]
+    assert owed.next_due == math.inf
+
+
+def test_a_single_request_stays_in_memory_however_large(
+    stored: BloomFilter, wall: Wall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(later, "MAX_NEAR", 900)
+    owed = Frontier(stored, wall=wall)
+    owed.push("host", 0, b"x", not_before=NOON + 1)
+    owed.checkpoint()
+    assert owed._later is not None
+    assert len(owed._later._near) == 1
+    wall.now += 1
+    assert drain(owed) == [b"x"]
+
+
+def test_a_due_request_has_the_delay_of_its_slot(wall: Wall) -> None:
     owed = Frontier(
         BloomFilter(1000, 1e-6),
         wall=wall,
@@ -142,7 +169,7 @@ def test_after_a_crash_it_waits_or_is_pending_and_never_both(
     for number in range(4):
         owed.push("host", 0, b"%d" % number, not_before=NOON + number + 1)
     owed.checkpoint()
-    wall.now += 2  # 0 and 1 are due: one of them is done, the other one is leased
+    wall.now += 2  # 0 and 1 are due: one is done, the other is leased
     for _ in range(2):
         entry = lease(owed)
     owed.settle(entry)
@@ -164,7 +191,7 @@ def test_after_a_crash_it_waits_or_is_pending_and_never_both(
         assert verify(path).problems == []
 
 
-def test_what_cannot_be_stored_waits_in_memory(
+def test_an_unstorable_request_waits_in_memory(
     stored: BloomFilter, wall: Wall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(later, "MAX_NEAR", 2_900)
@@ -184,7 +211,7 @@ def test_what_cannot_be_stored_waits_in_memory(
     assert order == list(range(6))
 
 
-def test_what_was_moved_is_not_read_again_when_the_clock_is_set_back(
+def test_moved_requests_are_not_read_again_when_the_clock_is_set_back(
     stored: BloomFilter, wall: Wall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(later, "MAX_NEAR", 1_900)
@@ -194,7 +221,7 @@ def test_what_was_moved_is_not_read_again_when_the_clock_is_set_back(
     owed.checkpoint()
     change = owed.prepare()
     assert owed.store is not None
-    owed.store.commit(change)  # a checkpoint is under way
+    owed.store.commit(change)  # a checkpoint is in progress
     change = owed.prepare()
     wall.now += 10
     ten = lease(owed)
@@ -265,7 +292,7 @@ def test_large_requests_are_bounded_by_their_bytes(
     assert sorted(found) == list(range(40))
 
 
-def test_a_store_that_never_had_any_is_as_it_was(
+def test_a_store_without_scheduled_requests_has_no_database_for_them(
     stored: BloomFilter, wall: Wall
 ) -> None:
     owed = Frontier(stored, wall=wall)
@@ -329,7 +356,9 @@ def test_a_missing_request_is_noticed(
         assert drain(owed) == [b"2", b"0"]
 
 
-def test_a_backup_has_them(stored: BloomFilter, tmp_path: Path, wall: Wall) -> None:
+def test_a_backup_has_scheduled_requests(
+    stored: BloomFilter, tmp_path: Path, wall: Wall
+) -> None:
     owed = Frontier(stored, wall=wall)
     owed.push("höst", -5, b"x", not_before=NOON + 0.25, start=True)
     owed.checkpoint()

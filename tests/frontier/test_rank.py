@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloomdupe.frontier.rank import AFTER_ALL, BEFORE_ALL, rank_of
+from bloomdupe.frontier.rank import (
+    AFTER_ALL,
+    BEFORE_ALL,
+    is_start,
+    rank_of,
+    sequence_of,
+)
 from bloomdupe.store.format import request_key
 
 EDGES = [0, -1, 1, 55, 56, -56, -57, 311, 312, -312, -313, 2**63 - 2, 2**63 - 1]
@@ -44,6 +50,14 @@ def test_ranks_sort_by_priority_start_and_age(
     assert (rank(*one) < rank(*other)) == (turn(*one) < turn(*other))
     assert (rank(*one) == rank(*other)) == (turn(*one) == turn(*other))
     assert BEFORE_ALL < rank(*one) < AFTER_ALL
+
+
+@given(PRIORITIES, st.integers(0, 2**47 - 1), st.booleans(), st.booleans())
+def test_a_rank_tells_start_and_age(
+    priority: int, sequence: int, start: bool, fifo: bool
+) -> None:
+    found = rank(priority, sequence, start, fifo)
+    assert (is_start(found), sequence_of(found)) == (start, sequence)
 
 
 @given(SLOTS, REQUESTS, SLOTS, REQUESTS)

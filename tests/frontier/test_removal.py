@@ -97,7 +97,7 @@ class Crawl:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_removed_is_gone_and_nothing_else(tmp_path: Path, seed: int) -> None:
+def test_only_removed_requests_are_gone(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     crawl = Crawl(tmp_path / "store", rng)
     steps = [crawl.push] * 8 + [crawl.lease] * 4 + [crawl.settle] * 3

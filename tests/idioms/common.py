@@ -1,4 +1,4 @@
-"""What the spiders have in common: where the site is, items, a tree, downloads."""
+"""Common parts of the spiders: the address of the site, items, a tree, downloads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def item(response: Response, part: object = "") -> dict[str, Any]:
 
 
 class Tree(scrapy.Spider):
-    """What most spiders here do."""
+    """Yields an item for each page and follows all links, like most spiders here."""
 
     start_urls = [SITE + "/0"]
 

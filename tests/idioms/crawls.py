@@ -42,7 +42,7 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of our own is made in it
 DELAY = 0.004
 """Seconds that an answer takes."""
 UNDER_WAY = 4
-"""Requests that Scrapy has under way at a time."""
+"""Requests that Scrapy has in progress at a time."""
 OF_A_RUN = {"owner.lock", "lock.mdb", "clean.json"}
 """Files of a store that say who works on it, and spare the next one a check."""
 INTERVAL = 0.02
@@ -91,13 +91,14 @@ without.%s()
 
 @dataclass(frozen=True)
 class Stop:
-    """Where a run is to be stopped.
+    """The point at which a run is stopped.
 
-    By the site, before it answers the request of this number; or by the process
+    The site stops it before it answers the request of this number. Or the process stops
     itself at the point of this number (counted from the point ``since``, or from the
-    first one), or the ``nth`` point whose name begins so. ``action`` is ``kill``, or
-    the name of what is raised there. In the ``nth`` ``call`` of this name, of a part
-    that is not bloomdupe's, it may also be ``wait`` or ``change``.
+    first point), or at the ``nth`` point with a name that begins so. ``action`` is
+    ``kill``, or the name of an error that is raised there. In the ``nth`` ``call`` of
+    this name, of a component that is not bloomdupe's, it may also be ``wait`` or
+    ``change``.
     """
 
     request: int | None = None
@@ -131,14 +132,14 @@ class Last(NamedTuple):
     under_way: int
     """Requests at that moment."""
     in_callbacks: int
-    """Those of them whose callbacks, or whose items, were being worked on."""
+    """Those of them with a callback, or items, in progress."""
     over: float = math.inf
     """When the job was closed, and the next one began, if there was one."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a run came to."""
+    """The result of a run."""
 
     number: int
     status: int
@@ -147,7 +148,7 @@ class Run:
     log: str
     events: list[list[str]]
     visits: list[Visit]
-    """What it has asked the site for."""
+    """Its requests to the site."""
     late: bool = False
 
     @property
@@ -194,7 +195,7 @@ class Run:
 
 @dataclass
 class Outputs:
-    """What crawls have put out, as text; items of the pipeline are a set."""
+    """The output of crawls, as text; items of the pipeline are a set."""
 
     jsonl: Counter[str] = field(default_factory=Counter)
     csv: Counter[str] = field(default_factory=Counter)
@@ -202,11 +203,11 @@ class Outputs:
 
 
 class Crawl:
-    """Runs of an idiom's command in a folder of their own, and what came of them.
+    """Runs of an idiom's command in a folder of their own, and their results.
 
     ``stock`` leaves out bloomdupe and ``JOBDIR``, ``without`` names a protection of it
-    that is taken out (see ``without.py``). In ``place`` its folder is made, which is
-    there afterwards if ``keep`` says so. A process may open so many ``open_files``.
+    that is taken out (see ``without.py``). Its folder is made in ``place``, and is
+    removed afterwards without ``keep``. A process may open so many ``open_files``.
     """
 
     def __init__(
@@ -302,11 +303,11 @@ class Crawl:
                     return False
         return bool(stores)
 
-    # What came of it
+    # Results
 
     @property
     def visits(self) -> Counter[str]:
-        """What the site was asked for, in all runs."""
+        """The requests that the site has seen, in all runs."""
         return Counter(visit.what for visit in self.site.log)
 
     def outputs(self) -> Outputs:

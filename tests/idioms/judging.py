@@ -1,9 +1,9 @@
-"""The judge of all idioms: an undisturbed crawl against one that is stopped.
+"""The judge of all idioms: an undisturbed crawl against a stopped crawl.
 
-After the last run, and however many went before, there must be: the same items, each
+After the last run, and any number of earlier runs, there must be: the same items, each
 once, in both feeds and in the pipeline's database; every page asked for that an
-undisturbed crawl asks for; and no more repetitions than what was under way at the last
-checkpoint before each stop, or has arrived since.
+undisturbed crawl asks for; and no more repetitions than the requests that were in
+progress at the last checkpoint before each stop, or have arrived since.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ RERUN_FINISHED = True
 HINTS = ("clean.json", "owner.lock")
 """Files without which nothing is lost: they may fail to be written."""
 RUNS = 8
-"""After which a crawl that nobody stops any more must be finished."""
+"""After so many runs a crawl must be finished, if it is not stopped any more."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """What an undisturbed crawl asks for and puts out, and what was wrong with it."""
+    """The requests and the output of an undisturbed crawl, and its errors."""
 
     items: Counter[str]
     visits: Counter[str]
@@ -165,7 +165,7 @@ def expected(idiom: Idiom) -> Model:
 def undisturbed(idiom: Idiom) -> Model:
     """Crawl in peace, to the very end of the process.
 
-    What must come of a crawl is what comes of stock Scrapy.
+    Stock Scrapy says which result a crawl must have.
     """
     items = expected_items(idiom)
     with Crawl(idiom) as crawl:

@@ -1,7 +1,7 @@
-"""A site whose graph is known.
+"""A site with a known graph.
 
 ``/0`` to ``/20`` are a tree with a few links across. The other pages are named by
-what they do: see the functions below.
+their behaviour: see the functions below.
 """
 
 from __future__ import annotations

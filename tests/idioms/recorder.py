@@ -1,8 +1,8 @@
-"""Recorder: what a pipeline sees that keeps to ``bloomdupe.signals.checkpoint``.
+"""Recorder: a pipeline that keeps to ``bloomdupe.signals.checkpoint``.
 
 It buffers its items and writes them when it is told, in a database of its own, with a
 key for which the second time replaces the first. So each item must be there once, and
-an item that stands in a feed must be there, too.
+an item of a feed must be there, too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Recorder:
         return item
 
     def write(self) -> None:
-        """Make durable what came so far; tell the judge what is under way."""
+        """Make all items durable; tell the judge which requests are in progress."""
         stops.tell("underway", *self._under_way())
         if not self._rows:
             return

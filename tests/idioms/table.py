@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Idiom:
-    """A spider, how it is run, and what may be said of it."""
+    """A spider, the way it is run, and the exceptions for it."""
 
     spider: type[Spider]
     theme: str
@@ -40,18 +40,18 @@ class Idiom:
     items: tuple[str, ...] | None = None
     """The parts of all items, where stock Scrapy cannot be asked for them."""
     repeats: int | None = 0
-    """Requests that a stop may repeat besides those under way and those since the last
+    """Requests that a stop may repeat besides those in progress or since the last
     checkpoint; None: any number."""
     asks: int = 0
     """Requests that a page may make that are not scheduled, until it is done: a stop
     repeats them with it."""
     start_asks: tuple[str, ...] = ()
-    """What ``start()`` downloads whenever it runs, to know what there is to do."""
+    """Paths that ``start()`` downloads whenever it runs, to find its requests."""
     says: str | None = None
-    """What the log of an undisturbed crawl must say, as a regular expression."""
+    """A regular expression that the log of an undisturbed crawl must match."""
     said_instead: str | None = None
-    """What a warning says, in a run after a stop, if items are missing; None: nothing
-    excuses that."""
+    """A warning in a run after a stop that excuses missing items; None: nothing
+    excuses them."""
     variant_of: str | None = None
     """The idiom that shows the same, but for one thing that other idioms show: its
     reactor, or how many of its kind there are. By default, it is not run."""
@@ -66,7 +66,7 @@ class Idiom:
 
     @property
     def about(self) -> str:
-        """What it does, in a line."""
+        """Its description, in a line."""
         return (self.spider.__doc__ or "").strip().splitlines()[0]
 
     @property

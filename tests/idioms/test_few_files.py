@@ -22,7 +22,7 @@ def test_few_files_are_enough(name: str) -> None:
     assert stopped(idiom, model, [STOP], open_files=FILES).complaints == []
 
 
-def test_the_limit_bites() -> None:
+def test_the_control_opens_too_many_files() -> None:
     """The control: a file that stays open for each batch is too much."""
     idiom = load()["one_a_piece"]
     model = undisturbed(idiom)

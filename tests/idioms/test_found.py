@@ -1,4 +1,4 @@
-"""What F18 has found once: an idiom, and the stop at which it failed."""
+"""Failures that F18 has found: an idiom, and the stop at which it failed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from table import load
 pytestmark = pytest.mark.slow
 
 FOUND = {
-    # What came after the last checkpoint stood in JOBDIR/spider.state.
+    # Changes after the last checkpoint were in JOBDIR/spider.state.
     "idle_state": Stop(point="before prepare Cookies", nth=2, action="EDQUOT"),
     # The item came without its file, and the exit status was 0.
     "files": Stop(point="before fsync .", nth=4, action="ENOSPC"),

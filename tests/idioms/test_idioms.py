@@ -36,7 +36,7 @@ def stop_of(idiom: Idiom, model: Model) -> Stop:
 
 
 @every_idiom
-def test_stopped_and_run_again_it_is_as_with_scrapy(idiom: Idiom) -> None:
+def test_a_stopped_idiom_has_the_result_of_scrapy(idiom: Idiom) -> None:
     """Run once more when it is finished, nothing changes: of every twelfth idiom."""
     model = expected(idiom)
     assert model.items

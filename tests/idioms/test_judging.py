@@ -99,7 +99,7 @@ def page_repeated(crawl: Crawl) -> None:
         (page_repeated, "requests again"),
     ],
 )
-def test_what_was_spoilt_is_seen(
+def test_the_judge_sees_spoilt_results(
     model: Model, crawl: Crawl, spoil: Callable[[Crawl], None], words: str
 ) -> None:
     spoil(crawl)
@@ -146,7 +146,7 @@ def test_a_protection_that_is_taken_out_is_missed(
     assert verdict.complaints
 
 
-def test_a_request_that_counts_although_others_need_it_is_seen() -> None:
+def test_the_judge_sees_a_request_that_counts_too_early() -> None:
     gathers = load()["memory_gathers"]
     model = undisturbed(gathers)
     with Crawl(gathers, without="reading_values") as crawl:

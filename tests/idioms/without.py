@@ -1,6 +1,6 @@
-"""Protections taken out, for the controls: a judge that does not see it is blind.
+"""Protections taken out, for the controls: a judge must see that they are missing.
 
-A project calls one of them before it crawls; see :class:`crawls.Crawl`.
+A project calls such a function before it crawls; see :class:`crawls.Crawl`.
 """
 
 from __future__ import annotations
@@ -9,20 +9,24 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from bloomdupe.feeds.feed import Feed
     from bloomdupe.feeds.feed_job import FeedsPart
 
 
 def consuming_while_preparing() -> None:
-    """Let feeds take note while a checkpoint is prepared: what it holds is written."""
+    """Let feeds forget their lines before the checkpoint of these is durable."""
     from bloomdupe.feeds.exporter import FeedExporter
 
     prepare = FeedExporter.prepare
 
-    def wrong(self: FeedExporter, lines: Iterable[tuple[int, bytes]]) -> FeedsPart:
-        part = prepare(self, lines)
+    def wrong(
+        self: FeedExporter,
+        lines: Iterable[tuple[int, bytes]],
+        most_bytes: int | None = None,
+    ) -> FeedsPart:
+        part = prepare(self, lines, most_bytes)
         part.done()
         part.done = lambda: None
         self.append()
@@ -50,20 +54,16 @@ def remembering_starts() -> None:
 
 def sparing_other_feeds() -> None:
     """Let an exporter that fails for an item cost the feeds after it that item."""
-    from bloomdupe.feeds.exporter import FeedExporter
+    from bloomdupe.feeds import exporter
 
     def wrong(
-        self: FeedExporter,
-        item: object,
-        feeds: list[Feed],
-        lines: list[tuple[int, bytes]],
+        item: object, feeds: Sequence[Feed], lines: list[tuple[int, bytes]]
     ) -> None:
-        del self
         lines += [
             (feed.number, feed.encode(item)) for feed in feeds if feed.accepts(item)
         ]
 
-    FeedExporter._encode = wrong  # type: ignore[method-assign]
+    exporter.encode = wrong  # type: ignore[attr-defined]
 
 
 def recognising_children() -> None:
@@ -91,7 +91,7 @@ def closing_files() -> None:
 
 
 def reading_values() -> None:
-    """Let a request in memory count apart from its page, whatever it shares."""
+    """Let a request in memory count apart from its page in all cases."""
     from bloomdupe.crawl.leases.carried import Carried, CarriedValues
 
     CarriedValues.of = (  # type: ignore[method-assign]

@@ -60,7 +60,7 @@ def job(tmp_path: Path) -> Path:
 # check
 
 
-def test_check_tells_new_from_done_from_waiting(verb: Verb, job: Path) -> None:
+def test_check_tells_new_done_and_pending_apart(verb: Verb, job: Path) -> None:
     answer = verb("check", job, "https://a.example/7#top", DONE[3], "https://c.example")
     assert answer.code == 0
     assert answer.out.splitlines() == [
@@ -102,7 +102,7 @@ def test_check_sees_urls_as_the_fingerprinter_does(
         "data:,x.example",
     ],
 )
-def test_a_waiting_request_is_found_however_its_url_begins(
+def test_a_pending_request_is_found_by_any_spelling_of_its_url(
     verb: Verb, tmp_path: Path, url: str
 ) -> None:
     others = ["https://ax.example/a", "https://x.example.org/a", "https://x.examples/a"]
@@ -146,9 +146,7 @@ def test_a_store_that_is_no_crawls_is_refused(verb: Verb, tmp_path: Path) -> Non
 # add
 
 
-def test_add_takes_in_what_is_new_in_its_order_behind_the_others(
-    verb: Verb, job: Path
-) -> None:
+def test_add_appends_new_requests_in_their_order(verb: Verb, job: Path) -> None:
     before = urls(verb, job)
     new = [f"https://a.example/new/{number}" for number in range(10)]
     answer = verb("add", job, *new, DONE[0], WAIT[0], new[4])
@@ -157,14 +155,14 @@ def test_add_takes_in_what_is_new_in_its_order_behind_the_others(
     assert verb("check", job, new[0]).out.startswith("pending in a.example")
 
 
-def test_add_says_what_kind_of_request(verb: Verb, job: Path) -> None:
+def test_add_names_the_kind_of_request(verb: Verb, job: Path) -> None:
     options = ["--callback", "parse_item", "--priority", "5"]
     verb("add", job, "https://z.example/", *options)
     answer = verb("list", job, "--slot", "z.example")
     assert answer.out == "z.example  5  GET  parse_item  https://z.example/\n"
 
 
-def test_broken_lines_are_named_and_the_others_taken_in(
+def test_broken_lines_are_named_and_the_rest_is_added(
     verb: Verb, job: Path, tmp_path: Path
 ) -> None:
     rng = random.Random(7)
@@ -211,6 +209,8 @@ def test_a_line_with_a_callback_that_the_spider_lacks_is_refused() -> None:
         {"callback": "parse"},
         {"errback": "custom_settings"},  # no method
         {"callback": None},
+        {"callback": "close"},  # of every spider
+        {"callback": "__init__"},
     ]
     lines = [
         Line(number, json.dumps({"url": f"https://a.example/{number}", **fields}))
@@ -220,13 +220,15 @@ def test_a_line_with_a_callback_that_the_spider_lacks_is_refused() -> None:
     found = list(read_all(lines, Defaults(), project, problems))
     assert [one.request.url[-1] for one in found] == ["2", "4"]
     assert problems.shown == [
-        "line 1: callback 'nope': spider 'follow' has no such method",
-        "line 3: errback 'custom_settings': spider 'follow' has no such method",
+        "line 1: callback 'nope': spider 'follow' has no such callback",
+        "line 3: errback 'custom_settings': spider 'follow' has no such callback",
+        "line 5: callback 'close': spider 'follow' has no such callback",
+        "line 6: callback '__init__': spider 'follow' has no such callback",
     ]
     stored = named(Serializer(SPIDER).dump(Request(DONE[0])), "nope", None)
     packed = {"url": DONE[0], "payload": base64.b64encode(stored).decode()}
     unknown = Project(Settings(), "unknown")
-    for one, count in ((project, 3), (unknown, 3)):
+    for one, count in ((project, 5), (unknown, 5)):
         list(read_all([Line(5, json.dumps(packed))], Defaults(), one, problems))
         assert problems.count == count
 
@@ -272,9 +274,7 @@ def test_killed_in_the_middle_and_run_again(
 # requeue
 
 
-def test_requeue_brings_back_what_is_done_and_nothing_else(
-    verb: Verb, job: Path
-) -> None:
+def test_requeue_brings_back_only_done_requests(verb: Verb, job: Path) -> None:
     answer = verb("requeue", job, DONE[0], DONE[1], WAIT[0], "https://a.example/never")
     assert answer.code == 1
     assert answer.out.splitlines() == [
@@ -288,7 +288,7 @@ def test_requeue_brings_back_what_is_done_and_nothing_else(
     assert len(urls(verb, job)) == len(WAIT) + 2
 
 
-def test_requeue_chooses_among_what_is_given(
+def test_requeue_chooses_among_the_given_urls(
     verb: Verb, job: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "list").write_text("\n".join(DONE))
@@ -313,7 +313,7 @@ def test_requeue_chooses_among_what_is_given(
         (["--pattern", "."], lambda _: True),
     ],
 )
-def test_drop_takes_out_what_is_chosen_and_it_stays_seen(
+def test_drop_removes_the_chosen_requests_and_they_stay_seen(
     verb: Verb, job: Path, options: list[str], goes: Callable[[str], bool]
 ) -> None:
     gone = [url for url in WAIT if goes(url)]
@@ -328,7 +328,7 @@ def test_drop_takes_out_what_is_chosen_and_it_stays_seen(
     assert verb("drop", job, *options).out == f"0 removed, {len(order)} pending\n"
 
 
-def test_drop_needs_to_be_told_what(verb: Verb, job: Path) -> None:
+def test_drop_needs_a_choice(verb: Verb, job: Path) -> None:
     answer = verb("drop", job)
     assert (answer.code, answer.out) == (2, "")
     assert "`--pattern .` selects all" in answer.err
@@ -375,7 +375,7 @@ def test_block_drops_and_keeps_the_rule_until_it_is_taken_back(
     assert f"there is no such rule: {words}" in answer.err
 
 
-def test_what_is_blocked_is_not_taken_in_by_hand(
+def test_blocked_urls_are_not_added_by_hand(
     verb: Verb, job: Path, tmp_path: Path
 ) -> None:
     verb("block", job, "--pattern", "7$")
@@ -394,7 +394,7 @@ def test_what_is_blocked_is_not_taken_in_by_hand(
     assert verb("add", job, new[0]).out == "1 pending now\n"
 
 
-def test_block_needs_to_be_told_what(verb: Verb, job: Path) -> None:
+def test_block_needs_a_choice(verb: Verb, job: Path) -> None:
     for options in ([], ["https://a.example/", "--slot", "a"], ["--pattern", "("]):
         answer = verb("block", job, *options)
         assert (answer.code, answer.out) == (2, "")
@@ -423,7 +423,7 @@ def test_a_line_that_asks_in_vain_is_named(
     assert len(urls(verb, job)) == len(WAIT)
 
 
-def test_union_takes_over_what_was_seen(verb: Verb, job: Path) -> None:
+def test_union_copies_the_marks(verb: Verb, job: Path) -> None:
     assert verb("backup", job, "copy").code == 0
     assert verb("add", "copy", "https://new.example/").code == 0
     assert verb("check", job, "https://new.example/").out.startswith("new")
@@ -439,9 +439,7 @@ def test_union_takes_over_what_was_seen(verb: Verb, job: Path) -> None:
     assert sound(verb, job)
 
 
-def test_union_refuses_what_does_not_fit_before_it_changes_anything(
-    verb: Verb, job: Path
-) -> None:
+def test_union_refuses_mismatches_before_any_change(verb: Verb, job: Path) -> None:
     verb("backup", job, "copy")
     verb("add", "copy", "https://new.example/")
     make_job(Path("other"), [])
@@ -455,7 +453,7 @@ def test_union_refuses_what_does_not_fit_before_it_changes_anything(
 # reset
 
 
-def test_reset_says_what_it_removes_and_leaves_the_rest(verb: Verb, job: Path) -> None:
+def test_reset_lists_removed_files_and_leaves_the_rest(verb: Verb, job: Path) -> None:
     (job / "items.jsonl").write_text("{}\n")
     (job / "bloomdupe.feeds").mkdir()
     answer = verb("reset", job)
@@ -529,7 +527,9 @@ def test_a_running_job_is_left_alone(job: Path, tmp_path: Path, name: str) -> No
 @pytest.mark.parametrize(
     "name", [name for name in CHANGES if name not in ("add", "import")]
 )
-def test_what_is_no_job_is_refused(verb: Verb, tmp_path: Path, name: str) -> None:
+def test_a_directory_without_a_job_is_refused(
+    verb: Verb, tmp_path: Path, name: str
+) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other/file").touch()
     for place in ("nowhere", "other", "other/file"):

@@ -1,4 +1,4 @@
-"""Which verbs a job has: those whose operations its engine defines."""
+"""The verbs of a job: its engine defines the operations that they need."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LACKING = [
 
 
 @pytest.mark.parametrize(("verb", "engine"), LACKING)
-def test_a_verb_without_its_operation_is_refused_and_the_others_are_named(
+def test_a_verb_without_its_operation_is_refused_and_the_rest_named(
     verb: str,
     engine: type[Job],
     tmp_path: Path,

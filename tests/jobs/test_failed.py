@@ -1,4 +1,4 @@
-"""Requests that have failed: listed, checked, and taken up again by hand."""
+"""Failed requests: listed, checked, and requeued by hand."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def job(tmp_path: Path) -> Path:
         (("--reason", "dns"), ""),
     ],
 )
-def test_what_has_failed_is_listed(
+def test_failed_requests_are_listed(
     verb: Verb, job: Path, options: tuple[str, ...], listed: str
 ) -> None:
     answer = verb("list", job, "--failed", *options)
@@ -151,10 +151,10 @@ def test_lines_stay_lines(verb: Verb, job: Path) -> None:
     assert lines[1] == f"b.example  HTTP 404  2x  2023-11-14 22:13:22 UTC  {B}3"
 
 
-def test_what_has_failed_waits_again_once(verb: Verb, job: Path) -> None:
+def test_requeue_makes_a_failed_request_pending_once(verb: Verb, job: Path) -> None:
     answer = verb("requeue", job, "--failed", "--reason", "status")
     assert (answer.code, answer.out) == (0, "2 pending now\n")
-    answer = verb("requeue", job, "--failed")  # only those whose page has not come
+    answer = verb("requeue", job, "--failed")  # only pages that have not come
     assert answer.out == "1 pending now\n2 were pending already: not added\n"
     answer = verb("requeue", job, "--failed", "--reason", "status,timeout,callback")
     assert answer.code == 1
@@ -170,7 +170,7 @@ def test_what_has_failed_waits_again_once(verb: Verb, job: Path) -> None:
     assert sound(verb, job)
 
 
-def test_check_knows_what_has_failed(verb: Verb, job: Path) -> None:
+def test_check_knows_failed_requests(verb: Verb, job: Path) -> None:
     asked = [f"{A}1", f"{A}2", f"{B}4", "https://c.example/"]
     answer = verb("check", job, *asked)
     assert answer.out.splitlines() == [
@@ -183,7 +183,7 @@ def test_check_knows_what_has_failed(verb: Verb, job: Path) -> None:
     assert found["urls"][0]["failed"] == {"reason": "status", "status": 503, "times": 2}
 
 
-def test_what_is_dropped_does_not_wait_any_more(verb: Verb, job: Path) -> None:
+def test_a_dropped_request_is_not_pending(verb: Verb, job: Path) -> None:
     verb("requeue", job, "--failed")
     assert verb("drop", job, f"{A}1").out == "1 removed, 2 pending\n"
     assert re.findall(r"example/(\d)", verb("list", job, "--failed").out) == ["4", "1"]
@@ -197,7 +197,7 @@ def test_what_is_dropped_does_not_wait_any_more(verb: Verb, job: Path) -> None:
     assert sound(verb, job)
 
 
-def test_what_is_blocked_does_not_wait_again(verb: Verb, job: Path) -> None:
+def test_a_blocked_failed_request_is_not_requeued(verb: Verb, job: Path) -> None:
     verb("block", job, "--pattern", "[13]$")
     answer = verb("requeue", job, "--failed")
     assert answer.out.splitlines() == [
@@ -209,7 +209,9 @@ def test_what_is_blocked_does_not_wait_again(verb: Verb, job: Path) -> None:
 
 
 @pytest.mark.parametrize("by_file", [True, False])
-def test_the_ledger_moves_with_the_job(verb: Verb, job: Path, by_file: bool) -> None:
+def test_failed_requests_move_with_the_job(
+    verb: Verb, job: Path, by_file: bool
+) -> None:
     verb("requeue", job, "--failed", "--reason", "timeout")
     source = job
     if by_file:
@@ -220,7 +222,7 @@ def test_the_ledger_moves_with_the_job(verb: Verb, job: Path, by_file: bool) -> 
     for options in ([], ["--json"]):
         found = verb("list", "copy", "--failed", *options)
         assert found == verb("list", job, "--failed", *options)
-    for done in ("requeue", "requeue"):  # what waits is known to wait
+    for done in ("requeue", "requeue"):  # the second time they are pending already
         expected = verb(done, job, "--failed").out
         assert verb(done, "copy", "--failed").out == expected
     assert urls(verb, Path("copy")) == urls(verb, job)
@@ -228,10 +230,11 @@ def test_the_ledger_moves_with_the_job(verb: Verb, job: Path, by_file: bool) -> 
     assert "have failed" not in verb("import", "copy", source).out
 
 
-def test_the_ledger_moves_to_redis_and_back(
+def test_failed_requests_move_to_redis_and_back(
     verb: Verb, job: Path, redis_server: RedisServer
 ) -> None:
     verb("requeue", job, "--failed", "--reason", "timeout")
+    verb("block", job, "--slot", "c.example")
     url = redis_server.url("ledger that moves")
     answer = verb("import", url, job)
     assert "4 have failed: `bloomdupe list --failed`" in answer.out
@@ -240,10 +243,14 @@ def test_the_ledger_moves_to_redis_and_back(
         assert found == verb("list", job, "--failed", "--json")
         again = verb("import", url, job)
         assert "have failed" not in again.out
+        # The rules move, too.
+        infos = [verb("info", place).out for place in (url, job)]
+        assert [len(re.findall("^blocked .*", one, re.M)) for one in infos] == [1, 1]
     lines = []
     for source in (url, job):
         verb("export", source, "file", "--without-marks")
         exported = Path("file").read_text().splitlines()
+        assert json.loads(exported[0])["notes"]["blocked"] == [{"slot": "c.example"}]
         lines.append(sorted(line for line in exported if line.startswith('{"failure"')))
         Path("file").unlink()
     assert lines[0] == lines[1]
@@ -253,7 +260,9 @@ def test_the_ledger_moves_to_redis_and_back(
     assert pending[0] == pending[1]
 
 
-def test_a_pickle_does_not_come_back_by_the_ledger(verb: Verb, job: Path) -> None:
+def test_a_pickle_does_not_come_back_with_failed_requests(
+    verb: Verb, job: Path
+) -> None:
     planted = Path("planted")
     with BloomFilter.open(job / "bloomdupe") as seen:
         frontier = Frontier(seen)
@@ -269,7 +278,9 @@ def test_a_pickle_does_not_come_back_by_the_ledger(verb: Verb, job: Path) -> Non
     assert not planted.exists()
 
 
-def test_what_a_job_has_seen_itself_has_not_failed_there(verb: Verb, job: Path) -> None:
+def test_an_imported_failure_does_not_count_for_a_seen_request(
+    verb: Verb, job: Path
+) -> None:
     verb("export", job, "file")
     verb("add", "other", f"{A}1", "--spider", "site")
     answer = verb("import", "other", job, "--without-marks")
@@ -287,7 +298,7 @@ def test_what_a_job_has_seen_itself_has_not_failed_there(verb: Verb, job: Path) 
         (("requeue", "--reason", "dns"), "add --failed"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_contradictory_options_are_refused(
     verb: Verb, job: Path, arguments: tuple[str, ...], says: str
 ) -> None:
     name, *rest = arguments

@@ -1,4 +1,4 @@
-"""``list`` and ``info``: what they say of a job, held against what was put there."""
+"""``list`` and ``info``: their output for a job, compared with its contents."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def job(made: Path, tmp_path: Path) -> Path:
     return shutil.copytree(made, tmp_path / "job")
 
 
-def test_only_what_asks_the_project_waits_for_scrapy(job: Path) -> None:
+def test_only_verbs_that_need_the_project_import_scrapy(job: Path) -> None:
     """To import it takes longer than all else that these verbs do."""
     code = (
         "import sys; from bloomdupe.cli.main import main\n"
@@ -85,7 +85,7 @@ def test_all_requests_are_listed_once_each_slot_in_its_order(
     assert len(found) == 3000
 
 
-def test_what_is_said_of_a_request(verb: Verb, job: Path) -> None:
+def test_the_details_of_a_request(verb: Verb, job: Path) -> None:
     chosen = ["--slot", "b.example", "--pattern", "form$"]
     answer = verb("list", job, *chosen)
     assert answer.out == "b.example  0  POST  parse_item  https://b.example/form\n"
@@ -124,7 +124,7 @@ def test_a_bad_expression_is_refused(verb: Verb, job: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", ["0", "x", "-1", "1.5"])
-def test_a_limit_that_is_none_is_refused(
+def test_an_invalid_limit_is_refused(
     verb: Verb, capsys: pytest.CaptureFixture[str], tmp_path: Path, limit: str
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -165,9 +165,7 @@ def test_a_store_that_was_never_a_crawls_has_no_requests(
     assert report["job"] is None
 
 
-def test_whoever_stops_reading_a_list_changes_nothing(
-    job: Path, tmp_path: Path
-) -> None:
+def test_a_reader_that_stops_early_changes_no_list(job: Path, tmp_path: Path) -> None:
     script = str(Path(sys.executable).with_name("bloomdupe"))
     done = subprocess.run(
         ["bash", "-c", f"{script} list {job} | head -n 1; echo ${{PIPESTATUS[0]}}"],
@@ -191,7 +189,7 @@ def job_report(verb: Verb, job: Path) -> dict[str, object]:
     return report["job"]  # type: ignore[return-value]
 
 
-def test_info_counts_what_waits(verb: Verb, job: Path) -> None:
+def test_info_counts_pending_requests(verb: Verb, job: Path) -> None:
     report = job_report(verb, job)
     assert report["pending"] == report["taken_in"] == 3000
     assert report["slots"] == 3

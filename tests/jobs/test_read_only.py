@@ -1,4 +1,4 @@
-"""A job on media that cannot be written: what only reads works, all else says so."""
+"""A job on media that cannot be written: verbs that only read work, the rest refuse."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answer]:
 
 
 @pytest.mark.parametrize("name", READING)
-def test_what_only_reads_works(answers: dict[str, Answer], name: str) -> None:
+def test_verbs_that_only_read_work(answers: dict[str, Answer], name: str) -> None:
     assert (answers[name].code, answers[name].err) == (0, "")
 
 
 @pytest.mark.parametrize("name", CHANGING)
-def test_what_changes_something_says_that_it_cannot(
+def test_verbs_that_change_something_are_refused(
     answers: dict[str, Answer], name: str
 ) -> None:
     assert (answers[name].code, answers[name].out) == (1, "")

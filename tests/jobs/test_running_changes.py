@@ -1,4 +1,4 @@
-"""Changes of a job whose crawl runs: made once, whatever is killed meanwhile."""
+"""Changes of a job while its crawl runs: made once, even if a process is killed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from spiders.follow import Follow
+from support.engines import Redis
 from support.jobs import killed_after
 from support.site import PAGES, links
 
@@ -83,7 +84,62 @@ def test_a_running_crawl_obeys_a_rule_and_forgets_it(
     assert run.stats["scheduler/enqueued"] == run.stats["scheduler/dequeued"] + 3
 
 
-def test_a_running_crawl_takes_up_urls_and_repeats_pages(
+@pytest.mark.usefixtures("engine")
+def test_a_rule_holds_while_a_crawl_runs(crawl: Crawl, site: Site) -> None:
+    site.hold("/b")
+    crawl.settings["SCHEDULER_DISK_QUEUE"] = "scrapy.squeues.PickleFifoDiskQueue"
+    process = crawl.start(Follow, **SLOW)
+    process.until_requested("/b")
+    job = crawl.engine.job
+    rule = ["block", job, "--pattern", "/[cde]1?$"]
+    said = crawl.bloomdupe(*rule, f"{site.base}/x", code=2)
+    assert "each URL is a rule by itself" in said
+    answer = json.loads(crawl.bloomdupe(*rule, "--json"))
+    assert answer["rules"] == [{"pattern": "/[cde]1?$"}]
+    # A worker on Redis has all of them at hand.
+    assert answer["dropped"] + answer["in_progress"] == 3
+    assert "pattern /[cde]1?$" in crawl.bloomdupe("info", job)
+    process.until(lambda: "`bloomdupe block`" in process.log)
+    site.release()
+    process.finish()
+    gone = {f"/{name}{more}" for name in "cde" for more in ("", "1")}
+    assert Counter(site.requested) == Counter(PAGES.keys() - gone)
+    said = crawl.bloomdupe(*rule, "--undo")
+    assert said.endswith("removed\nNothing is blocked.\n")
+    assert "there is no such rule" in crawl.bloomdupe(*rule, "--undo", code=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["redis"], indirect=True)
+@pytest.mark.usefixtures("engine")
+def test_workers_obey_a_rule_of_a_verb_that_was_killed(
+    crawl: Crawl, site: Site
+) -> None:
+    """Any worker, also for a failed request that is pending again."""
+    site.pages = {path: page for path, page in PAGES.items() if path != "/a"}
+    site.hold("/b")
+    crawl.settings["SCHEDULER_DISK_QUEUE"] = "scrapy.squeues.PickleFifoDiskQueue"
+    process = crawl.start(Follow, **SLOW)
+    process.until_requested("/b")
+    assert isinstance(crawl.engine, Redis)
+    job, failures = crawl.engine.job, crawl.engine.failures
+    process.until(lambda: failures(crawl.folder))
+    assert crawl.bloomdupe("requeue", job, "--failed") == "1 pending now\n"
+    rule = ["block", job, "--pattern", "/[a-e]1?$"]
+    point = "bloomdupe.redis.shared_frontier:SharedFrontier.change_rules"
+    killed_after(point, 1, *rule, cwd=crawl.folder)
+    process.until_logged("keeps requests out by 1 rule")
+    other = crawl.start(Follow, **SLOW)
+    other.until_logged("keeps requests out by 1 rule")
+    site.release()
+    for worker in (process, other):
+        worker.finish()
+    assert set(site.requested) == {"/", "/a", "/b", "/f", "/f1"}
+    # It is listed again, because nothing repeats it any more.
+    assert f"{site.base}/a\n" in crawl.bloomdupe("list", job, "--failed")
+
+
+def test_a_running_crawl_adds_urls_and_repeats_pages(
     crawl: Crawl, site: Site, running: Process
 ) -> None:
     base = site.base
@@ -158,7 +214,7 @@ def test_a_large_addition_is_a_single_line_of_the_log(
         ),
     ],
 )
-def test_a_change_is_told_in_words(
+def test_a_change_is_described_in_words(
     change: dict[str, Any], answer: dict[str, Any], news: str
 ) -> None:
     assert news_of(change, answer) == news

@@ -39,7 +39,7 @@ REST: dict[str, Any] = {
 def job(
     crawl: Crawl, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[str, dict[str, Any]]]:
-    """Return what a verb says of the job, as text and as JSON."""
+    """Return the output of a verb for the job, as text and as JSON."""
 
     def read(name: str) -> tuple[str, dict[str, Any]]:
         path = str(crawl.folder / "job")

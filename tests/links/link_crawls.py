@@ -1,8 +1,8 @@
 """The crawls of a case of test_link_filter.py, in one process.
 
 Its arguments are the URL of the site, the file of the results, a folder, and the case.
-The crawl is done with the link filter and without it. The file gets, for each, its
-stats and what it logged about duplicate links.
+The crawl is done with the link filter and without it. For each of both crawls, the file
+gets its stats and its log lines about duplicate links.
 """
 
 from __future__ import annotations
@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 
 SCRAPYS_SCHEDULER = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
 HERE = "spiders.links"
+# One page at a time, and of it one link, on each version of Scrapy.
+IN_TURN = {
+    "CONCURRENT_ITEMS": 1,
+    "CONCURRENT_REQUESTS": 1,
+    "SCRAPER_SLOT_MAX_ACTIVE_SIZE": 0,
+}
 POET = "scrapy_poet.Addon"
 POETS_BASE = "SCRAPY_POET_REQUEST_FINGERPRINTER_BASE_CLASS"
 CASES: dict[str, tuple[type[Spider], dict[str, Any]]] = {
@@ -45,7 +51,10 @@ CASES: dict[str, tuple[type[Spider], dict[str, Any]]] = {
     "poet_first": (PoetSpider, {"ADDONS": {"bloomdupe.Addon": 2, POET: 1}}),
     "says_so": (
         Kinds,
-        {"REQUEST_FINGERPRINTER_CLASS": f"{HERE}.LowerCaseFingerprinter"},
+        {
+            "REQUEST_FINGERPRINTER_CLASS": f"{HERE}.LowerCaseFingerprinter",
+            **IN_TURN,
+        },
     ),
     "poet_on_other": (
         PoetSpider,

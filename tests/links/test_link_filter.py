@@ -1,4 +1,4 @@
-"""The link filter in real crawls: what it drops is what the scheduler would drop."""
+"""The link filter in real crawls drops exactly the links that the scheduler would."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BRANCHES, LEVELS = 3, 3
 def page(name: str) -> str:
     """A page of a tree: links to its children, to those before it, and to itself.
 
-    The depth of a page is the length of its name, in whatever order it is crawled.
+    The depth of a page is the length of its name, in any order of the crawl.
     """
     children = [f"{name}{branch}" for branch in range(BRANCHES)]
     if len(name) == LEVELS:
@@ -128,7 +128,7 @@ TWO_IN_ONE = {
     "scrapys_filter_by_hand",
     "scrapys_scheduler_by_hand",
 }
-"""Cases that show together what two others show; they are left to CI."""
+"""Cases that show together the behaviour of two other cases; they are left to CI."""
 COUNTED = (
     "dupefilter/filtered",
     "scheduler/enqueued",

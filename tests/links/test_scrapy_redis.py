@@ -31,7 +31,7 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("class_", "request_", "expected"), GOLDEN)
-def test_they_are_those_of_scrapy_redis(
+def test_fingerprints_are_those_of_scrapy_redis(
     class_: Any, request_: Request, expected: str
 ) -> None:
     assert class_().fingerprint(request_).hex() == expected
@@ -42,7 +42,7 @@ def test_they_are_those_of_scrapy_redis(
 @pytest.mark.parametrize(
     "class_", [ScrapyRedisFingerprinter, ScrapyRedis07Fingerprinter]
 )
-def test_the_fast_way_gives_the_same(class_: Any) -> None:
+def test_fast_fingerprints_are_the_same(class_: Any) -> None:
     fast = fingerprint_function(class_())
     for url in (
         "https://example.com",

@@ -25,7 +25,7 @@ ROOM = Path(__file__).parents[2] / "bloomdupe" / "monitoring"
 
 
 def write_top(job: Path) -> None:
-    """Draw what ``bloomdupe top`` shows, without fonts from elsewhere."""
+    """Draw the display of ``bloomdupe top``, without fonts from elsewhere."""
     console = Console(
         record=True, width=78, height=24, file=io.StringIO(), force_terminal=True
     )

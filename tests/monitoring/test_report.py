@@ -1,4 +1,4 @@
-"""A job as one page: its numbers, its charts, and what a browser makes of them."""
+"""A job as one page: its numbers, its charts, and the errors of a browser."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_there_are_no_thousandths_of_a_page(
     assert not [text for text in texts if re.fullmatch(r"\d+ ?m", text)]
 
 
-def test_kills_are_told_from_runs_that_end_and_that_run(
+def test_kills_differ_from_ended_and_running_runs(
     tmp_path: Path, report: Callable[[Path], Page]
 ) -> None:
     job = monitored_job(tmp_path)
@@ -219,7 +219,7 @@ def test_an_older_job_has_a_report_without_lines(
     assert any("made by an earlier version" in text for text in page.texts)
 
 
-def test_where_it_cannot_be_written_is_refused(verb: Verb, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_refused(verb: Verb, tmp_path: Path) -> None:
     needs_package("matplotlib")
     job = monitored_job(tmp_path)
     answer = verb("report", job, "-o", tmp_path)
@@ -230,7 +230,7 @@ def test_where_it_cannot_be_written_is_refused(verb: Verb, tmp_path: Path) -> No
     assert "No such file or directory" in answer.err
 
 
-def test_without_the_package_or_a_job_there_is_none(
+def test_a_report_needs_the_package_and_a_job(
     verb: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(extra, "find_spec", lambda _: None)
@@ -281,7 +281,7 @@ def test_a_browser_shows_it_light_and_dark_and_has_nothing_to_complain(
     dumped = Page(browse(page, "--dump-dom").stdout)
     assert dumped.values == given.values
     assert dumped.charts == given.charts
-    # The control: a browser does complain, of what it must not load.
+    # The control: a browser does complain of files that it must not load.
     text = page.read_text("utf-8")
     page.write_text(text.replace("</body>", "<img src='http://127.0.0.1:9/x'></body>"))
     assert "CONSOLE" in browse(page, "--dump-dom").stderr

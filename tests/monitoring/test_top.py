@@ -120,7 +120,7 @@ def test_a_narrow_terminal_has_the_reasons_of_rests(job: Path) -> None:
         assert len(shown(view, 40, height=height)) <= height
 
 
-def test_what_rests_altogether_has_no_time_to_go(job: Path) -> None:
+def test_a_crawl_that_rests_altogether_has_no_time_to_go(job: Path) -> None:
     view = at_work(job, 10, a="no answer", b="Retry-After")
     slots = dict.fromkeys(("a.example", "b.example"), 5)
     view = replace(view, job=replace(view.job, slots=slots))
@@ -156,7 +156,7 @@ def test_slots_are_sorted_as_asked(job: Path) -> None:
     assert first == {"pending": "a", "failed": "b", "resting": "a", "name": "a"}
 
 
-def test_a_line_for_those_who_have_no_terminal(verb: Verb, job: Path) -> None:
+def test_without_a_terminal_it_prints_a_line(verb: Verb, job: Path) -> None:
     answer = verb("top", job)
     assert answer.code == 0
     assert "\x1b" not in answer.out
@@ -178,7 +178,7 @@ def test_a_job_of_an_earlier_version_has_no_history(verb: Verb, tmp_path: Path) 
     assert "7" in answer.out
 
 
-def test_what_is_no_job_is_refused(verb: Verb, tmp_path: Path) -> None:
+def test_a_directory_without_a_job_is_refused(verb: Verb, tmp_path: Path) -> None:
     answer = verb("top", tmp_path / "nothing")
     assert answer.code == 1
     assert "there is no bloomdupe store" in answer.err
@@ -234,6 +234,6 @@ def test_bars_are_as_high_as_the_rate() -> None:
     assert rates(points, points[0].time, 4) == pytest.approx([20, 20, 60, 60])
     assert spark([20, 20, 60, 60], BARS) == "▃▃██"
     assert spark([0.0], BARS) == "▁"
-    # Between two runs nothing is done; what was lost in a crash is nothing either.
+    # Between two runs nothing is done; pages that were lost in a crash do not count.
     points = [point(0), point(30, run=2, pages=99), point(60, run=2, pages=99)]
     assert rates(points, points[0].time, 2) == [0, 0]

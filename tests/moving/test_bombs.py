@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from support.jobs import Verb
 
 MOST = 240
-"""Megabytes by which a process may grow, whatever it reads."""
+"""Megabytes by which a process may grow, for any input."""
 
 
 def doubling(levels: int = 64) -> bytes:
-    """Return a pickle of a list that holds another one twice, and so on."""
+    """Return a pickle of a list that holds another list twice, and so on."""
     program = b"\x80\x04]\x94"
     for level in range(levels):
         program += b"](h%ch%ce\x94" % (level, level)
@@ -49,7 +49,7 @@ def doubling(levels: int = 64) -> bytes:
 
 
 def doubling_backwards(levels: int = 64) -> bytes:
-    """Return the same, with lists that are filled after they were put into others."""
+    """Return the same, with lists that are filled after their lists hold them."""
     program = b"\x80\x04" + b"]\x940" * (levels + 1)
     for level in range(levels):
         program += b"h%c(h%ch%ce0" % (level, level + 1, level + 1)
@@ -206,7 +206,7 @@ def test_a_text_in_json_may_be_of_anything() -> None:
     assert json_of(json.dumps({"body": text})) == {"body": text}
 
 
-def test_what_inflates_too_far_is_cut() -> None:
+def test_data_that_inflates_too_far_is_cut() -> None:
     bomb = zeros(200)
     peak, said = peak_of(lambda data: inflated(data, 5_000), bomb)
     assert peak < 1 << 20
@@ -263,7 +263,7 @@ def test_packed_values_pass(value: object) -> None:
 
 
 def imported(folder: Path, *arguments: str) -> tuple[int, str, int]:
-    """Import in a process of its own; return status, what it says, and megabytes."""
+    """Import in a process of its own; return status, output, and megabytes."""
     script = Path(__file__).with_name("peak_child.py")
     done = run_script([script, "import", *arguments], folder)
     peak = int((folder / "peak").read_text()) >> 10
@@ -341,7 +341,7 @@ def test_a_line_that_is_a_bomb_is_named(tmp_path: Path, line: str, said: str) ->
     assert megabytes < MOST
 
 
-def test_the_head_of_an_export_may_be_one_too(tmp_path: Path) -> None:
+def test_the_head_of_an_export_may_be_a_bomb_too(tmp_path: Path) -> None:
     (tmp_path / "lines").write_text('{"bloomdupe": ' + "[" * 190_000)
     code, found, _ = imported(tmp_path, "new", "lines")
     assert code == 1
@@ -395,7 +395,7 @@ def sparse(place: Path) -> None:
 @pytest.mark.parametrize(
     "state", ['["../../0"]', '{"a": 0}', "[1.5]", "[[]]", "[" * 200_000]
 )
-def test_a_list_of_queues_must_be_one(tmp_path: Path, state: str) -> None:
+def test_a_list_of_queues_must_be_a_list(tmp_path: Path, state: str) -> None:
     queue(tmp_path / "old", b"x")
     (tmp_path / "old/requests.queue/active.json").write_text(state)
     code, found, _ = imported(tmp_path, "new", "old", "--spider", "s")

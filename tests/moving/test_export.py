@@ -1,4 +1,4 @@
-"""Jobs as lines of JSON: what goes out comes back, and nothing else is believed."""
+"""Jobs as lines of JSON: an export comes back whole, and only valid lines do."""
 
 from __future__ import annotations
 
@@ -106,12 +106,12 @@ def test_a_job_comes_back_as_it_was(verb: Verb, job: Path, by_file: bool) -> Non
     assert not list(Path.cwd().rglob("*importing*"))
 
 
-def test_lines_say_what_a_request_is(verb: Verb, job: Path) -> None:
+def test_lines_describe_requests(verb: Verb, job: Path) -> None:
     lines = [json.loads(line) for line in verb("export", job, "-").out.splitlines()]
     by_url = {line["url"]: line for line in lines if "url" in line}
     assert len(by_url) == 113
     with_payload = {url[-1] for url, line in by_url.items() if "payload" in line}
-    # What JSON cannot carry: bytes, tuples, sets, keys that are numbers, classes.
+    # JSON has no such values: bytes, tuples, sets, keys that are numbers, classes.
     assert with_payload == {"h", "q", "v", "f", "g"}
     assert by_url["https://a.example/j"]["cb_kwargs"] == {"t": [1, {"x": None}]}
     assert by_url["https://a.example/p"]["body"] == "a=ä"
@@ -131,9 +131,7 @@ def test_a_function_is_shown_and_comes_back(verb: Verb, tmp_path: Path) -> None:
     assert payloads(Path("copy")) == payloads(job)
 
 
-def test_what_is_known_of_a_page_that_comes_again_stays_with_it(
-    verb: Verb, job: Path
-) -> None:
+def test_the_visits_of_a_page_move_with_it(verb: Verb, job: Path) -> None:
     serializer = Serializer(SPIDER)
     payload = serializer.dump(Request("https://a.example/known"))
     known = serializer.with_visit(payload, Visit(visits=3, etag=b"v1").values)
@@ -144,7 +142,7 @@ def test_what_is_known_of_a_page_that_comes_again_stays_with_it(
     assert payloads(Path("copy")) == payloads(job)
 
 
-def test_what_waits_for_a_point_in_time_is_found_and_dropped(
+def test_requests_scheduled_for_later_are_found_and_dropped(
     verb: Verb, job: Path
 ) -> None:
     after = "after 2096-10-02 07:06:40 UTC"
@@ -280,7 +278,7 @@ def test_a_crawl_waits_for_the_import_to_be_whole(verb: Verb, job: Path) -> None
 
 
 @pytest.mark.parametrize("source", ["job", "lines"])
-def test_the_imports_of_another_job_are_none_of_this_one(
+def test_imports_of_another_job_do_not_count(
     verb: Verb, job: Path, source: str
 ) -> None:
     url = "https://a.example/same"

@@ -131,12 +131,12 @@ def pages(count: int, **arguments: Any) -> list[Request]:
     return [Request(f"https://a.example/{n}", **arguments) for n in range(count)]
 
 
-# What waits
+# Pending requests
 
 
 @pytest.mark.parametrize("queue", QUEUES)
 @pytest.mark.parametrize("order", repeated(["Lifo", "Fifo"]))
-def test_what_waits_is_taken_over_in_its_order(
+def test_pending_requests_are_imported_in_their_order(
     theirs: Theirs, queue: str, order: str
 ) -> None:
     as_project(
@@ -184,7 +184,7 @@ def test_requests_come_back_as_they_were(theirs: Theirs) -> None:
     assert described(restored(Path("job"))) == described(RICH)
 
 
-def test_start_requests_that_wait_come_last_and_in_their_order(theirs: Theirs) -> None:
+def test_pending_start_requests_come_last_and_in_their_order(theirs: Theirs) -> None:
     as_project(
         f"{FINGERPRINTER}SCHEDULER_QUEUE_CLASS = 'scrapy_redis.queue.FifoQueue'\n"
     )
@@ -196,7 +196,7 @@ def test_start_requests_that_wait_come_last_and_in_their_order(theirs: Theirs) -
     assert theirs.listed() == ["x", "y", "0", "1", "2"]
 
 
-def test_the_score_counts_and_not_what_the_request_says(theirs: Theirs) -> None:
+def test_the_score_counts_and_not_the_priority_of_the_request(theirs: Theirs) -> None:
     as_project(FINGERPRINTER)
     first, second = pages(2)
     theirs.client.zadd("site:requests", {dumped(second): -5, dumped(first): 5})
@@ -227,7 +227,7 @@ def test_a_pickle_runs_nothing_unless_it_is_trusted(theirs: Theirs) -> None:
     assert "it is no dict of a request" in answer.out
     assert theirs.listed() == ["0"]
     assert not harm.exists()
-    # The control: this is what could be run.
+    # The control: this pickle would run.
     theirs.verb("reset", "job", "--yes")
     theirs.import_("--trust-pickles")
     assert harm.exists()
@@ -295,9 +295,7 @@ def test_another_serializer_has_to_be_trusted(theirs: Theirs) -> None:
 @pytest.mark.parametrize(
     "function", [ScrapyRedisFingerprinter, ScrapyRedis07Fingerprinter]
 )
-def test_marks_that_would_mean_nothing_are_refused(
-    theirs: Theirs, function: type
-) -> None:
+def test_useless_marks_are_refused(theirs: Theirs, function: type) -> None:
     requests = pages(3)
     theirs.push(requests)
     theirs.mark([*requests, Request("https://a.example/done")], function)
@@ -307,7 +305,7 @@ def test_marks_that_would_mean_nothing_are_refused(
     assert setting in answer.err
     assert "--without-marks imports only the pending requests" in answer.err
     assert not Path("job").exists()
-    # What it says helps.
+    # Its advice helps.
     as_project(setting)
     assert theirs.import_().code == 0
     assert theirs.verb("check", "job", "https://a.example/done").out.startswith("seen")
@@ -331,7 +329,7 @@ class TheirOwn:
         return request.url.encode()
 
 
-def test_marks_of_a_function_that_nobody_knows_are_refused(theirs: Theirs) -> None:
+def test_marks_of_an_unknown_function_are_refused(theirs: Theirs) -> None:
     requests = pages(3)
     theirs.push(requests)
     theirs.mark(requests, TheirOwn)
@@ -342,7 +340,9 @@ def test_marks_of_a_function_that_nobody_knows_are_refused(theirs: Theirs) -> No
     assert theirs.import_().code == 0
 
 
-def test_where_nothing_that_waits_shows_whose_they_are(theirs: Theirs) -> None:
+def test_without_pending_requests_the_origin_of_marks_is_unknown(
+    theirs: Theirs,
+) -> None:
     as_project(FINGERPRINTER)
     theirs.push(pages(3, dont_filter=True))
     theirs.mark([Request("https://a.example/done")])
@@ -359,7 +359,7 @@ def test_where_nothing_that_waits_shows_whose_they_are(theirs: Theirs) -> None:
     assert theirs.verb("check", "job", "https://a.example/done").out.startswith("seen")
 
 
-def test_marks_that_are_not_all_there_are_told(theirs: Theirs) -> None:
+def test_missing_marks_are_reported(theirs: Theirs) -> None:
     as_project(FINGERPRINTER)
     theirs.push(pages(5))
     theirs.mark(pages(3))
@@ -405,7 +405,7 @@ def test_a_bitmap_is_refused(theirs: Theirs, key: str) -> None:
     assert theirs.listed() == ["0", "1", "2"]
 
 
-def test_a_queue_without_marks_is_refused_unless_it_is_asked_for(
+def test_a_queue_without_marks_is_refused_unless_allowed(
     theirs: Theirs,
 ) -> None:
     theirs.push(pages(3))
@@ -419,13 +419,13 @@ def test_a_queue_without_marks_is_refused_unless_it_is_asked_for(
 
 
 @pytest.mark.parametrize("kind", ["list", "set", "zset"])
-def test_start_urls_that_nobody_has_taken(theirs: Theirs, kind: str) -> None:
+def test_start_urls_that_no_worker_has_taken(theirs: Theirs, kind: str) -> None:
     data = [f"https://a.example/{n}" for n in range(1, 6)]
     theirs.feed(kind, data)
     before = theirs.everything()
     answer = theirs.import_()
     assert answer.code == 0, answer
-    assert answer.out == "5 requests pending now\n"  # and nothing was under way
+    assert answer.out == "5 requests pending now\n"  # no request was in progress
     assert theirs.listed() == ["1", "2", "3", "4", "5"]
     assert theirs.everything() == before
     assert theirs.import_().out.startswith(
@@ -433,7 +433,7 @@ def test_start_urls_that_nobody_has_taken(theirs: Theirs, kind: str) -> None:
     )
 
 
-def test_start_urls_as_json_and_what_is_none(theirs: Theirs) -> None:
+def test_start_urls_as_json_and_invalid_start_urls(theirs: Theirs) -> None:
     form = {"url": "https://a.example/form", "method": "post", "a": "1", "b": "2"}
     query = {"url": "https://a.example/query", "meta": {"n": 7}, "a": "1"}
     bad = ["no URL", '{"method": "GET"}', "[1]", '{"url": 1}', '{"url": "mailto:x"}']
@@ -511,7 +511,7 @@ def test_names_follow_the_settings(theirs: Theirs) -> None:
         ("REDIS_START_URLS_KEY = 'text'", 1, "no list or set of start URLs"),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_mismatches_are_refused(
     theirs: Theirs, settings: str, code: int, message: str
 ) -> None:
     as_project(settings)
@@ -523,7 +523,7 @@ def test_what_does_not_fit_is_refused(
     assert not Path("job").exists()
 
 
-def test_a_job_of_another_spider_and_none_at_all(theirs: Theirs) -> None:
+def test_a_job_of_another_spider_and_a_missing_job(theirs: Theirs) -> None:
     theirs.feed("list", ["https://a.example/1"])
     answer = theirs.verb("import", "job", theirs.url)
     assert answer.code == 2

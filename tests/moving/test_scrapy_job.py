@@ -109,7 +109,7 @@ def many() -> list[Request]:
 
 
 def rest(jobdir: Path, queue: str) -> list[dict[str, Any]]:
-    """Return what Scrapy would go on with, in its order."""
+    """Return the pages with which Scrapy would continue, in its order."""
     copy = jobdir.with_name(jobdir.name + ".copy")
     shutil.copytree(jobdir, copy)
     scrapys = scheduler(copy, queue)
@@ -122,7 +122,7 @@ def rest(jobdir: Path, queue: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("queue", repeated(QUEUES, by_default=3))
-def test_what_waits_is_taken_over_in_scrapys_order(
+def test_pending_requests_are_imported_in_scrapys_order(
     verb: Verb, tmp_path: Path, queue: str
 ) -> None:
     requests = many()
@@ -248,7 +248,7 @@ def test_a_pickle_runs_nothing_unless_it_is_trusted(verb: Verb, tmp_path: Path) 
     assert "it has a pathlib.Path.touch in it" in answer.out
     assert urls(verb, job) == ["https://a.example/1"]
     assert not harm.exists()
-    # The control: this is what could be run.
+    # The control: this pickle would run.
     trusted = tmp_path / "trusted"
     (trusted / "requests.queue/active.json").touch()
     verb("import", trusted, "--spider", "site", "--trust-pickles")
@@ -278,7 +278,7 @@ def test_killed_in_the_middle_and_run_again(verb: Verb, tmp_path: Path) -> None:
 
 
 def test_texts_of_lxml_are_plain_values(verb: Verb, tmp_path: Path) -> None:
-    """As in ``meta["link_text"]`` of what a ``CrawlSpider`` yields."""
+    """As in ``meta["link_text"]`` of the requests that a ``CrawlSpider`` yields."""
     page = HtmlResponse("https://a.example/", body=b"<a href=/1>One <b>more</b></a>")
     (link,) = LinkExtractor().extract_links(page)
     assert type(link.text) is not str
@@ -302,7 +302,7 @@ def mixed(number: int, text: str = "") -> list[Request]:
     ]
 
 
-def test_what_cannot_be_read_is_owed(verb: Verb, tmp_path: Path) -> None:
+def test_unreadable_requests_stay_pending(verb: Verb, tmp_path: Path) -> None:
     requests = mixed(50)
     every = sorted(request.url for request in requests)
     job = stopped(tmp_path / "job", requests, 0)

@@ -53,7 +53,7 @@ def has_keys_of(node: RedisServer, name: str) -> bool:
         return any(client.scan_iter(f"bloomdupe:{{{name}}}*"))
 
 
-def test_keys_of_others_on_a_cluster(nodes: list[RedisServer]) -> None:
+def test_keys_of_other_programs_on_a_cluster(nodes: list[RedisServer]) -> None:
     url = f"redis://127.0.0.1:{nodes[0].port}"
     values = [f"{number:05}".encode() for number in range(1_700)]
     with redis.RedisCluster.from_url(url) as theirs:

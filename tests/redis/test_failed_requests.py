@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bloomdupe.errors import StoreUnreachableError
-from bloomdupe.redis.failed_requests import FailedRequest, StoredFailure
 from bloomdupe.redis.partition import Offer, RedisLease, Settled
-from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.redis.settled.failed_requests import (
+    NOT_PENDING,
+    FailedRequest,
+    StoredFailure,
+)
+from bloomdupe.redis.shared_frontier import SharedFrontier, _level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,6 +108,23 @@ def test_a_failed_request_is_pending_again_once(url: str) -> None:
         assert one.counts()[0].pushed == one.counts()[0].done == 3
 
 
+def test_a_failed_request_is_listed_again_when_its_repetition_is_given_up(
+    url: str,
+) -> None:
+    with opened(url) as one:
+        (lease,) = leased(one, 1)
+        one.settle([Settled(lease, failed=failed(1))])
+        one.requeue([again(*one.failures())])
+        (lease,) = one.lease(10)
+        given_up = FailedRequest(key(1), NOT_PENDING, 10)
+        one.settle([Settled(lease, failed=given_up)])
+        assert stored(one) == {key(1): (1, False, b"why 1")}
+        assert one.may_have_failed(lease, key(1)[:8])
+        (lease,) = leased(one, 2)
+        one.settle([Settled(lease, failed=FailedRequest(key(2), NOT_PENDING, 10))])
+        assert stored(one).keys() == {key(1)}
+
+
 def test_a_failure_whose_answer_was_lost_counts_once(url: str) -> None:
     with opened(url) as one:
         (lease,) = leased(one, 1)
@@ -133,3 +154,42 @@ def test_a_refused_settlement_stores_no_failure(url: str) -> None:
             )[0]
         assert one.settle([Settled(lease, failed=failed(1))]) == [lease]
         assert stored(one) == {}
+
+
+def test_all_partitions_together_keep_so_many_failures(url: str) -> None:
+    most = 10
+    with SharedFrontier.open(url, 1_000, partitions=8, lease_seconds=LONG) as one:
+        one.tend()
+
+        def fail(numbers: range) -> list[int]:
+            done = zip(leased(one, *numbers), numbers, strict=True)
+            one.settle([Settled(lease, failed=failed(n, most)) for lease, n in done])
+            return [counts.failed for counts in one.totals()]
+
+        counts = fail(range(most))
+        one.trim_failures(counts, most)  # exactly the limit
+        assert len(stored(one)) == most
+        counts = fail(range(most, 40))
+        assert sum(counts) > most
+        for _ in range(2):  # two workers have looked at the same time
+            one.trim_failures(counts, most)
+            found = stored(one)
+            assert len(found) == most
+        numbers = sorted(int(key.split()[1][:3]) for key in found)
+        assert numbers[0] > most  # the oldest are gone
+        (lease,) = leased(one, 50)
+        one.settle([Settled(lease, failed=failed(50, most))])
+        assert key(50) in stored(one)
+
+
+@pytest.mark.parametrize(
+    ("counts", "most", "kept"),
+    [
+        ([5], 3, [3]), ([3, 1, 9], 8, [3, 1, 4]), ([4, 4, 4], 10, [4, 3, 3]),
+        ([0, 0, 7], 7, [0, 0, 7]), ([2, 2, 2], 1, [1, 0, 0]),
+    ],
+)  # fmt: skip
+def test_the_partitions_with_the_most_failures_lose_some(
+    counts: list[int], most: int, kept: list[int]
+) -> None:
+    assert _level(counts, most) == kept

@@ -1,4 +1,4 @@
-"""What comes into a shared frontier from elsewhere, and who may be there meanwhile."""
+"""Imports into a shared frontier, and workers that run during an import."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def import_all(imports: Imports, keys: list[bytes], parameters: Parameters) -> N
     imports.keep({"far": "through"}, end=True)
 
 
-def test_what_was_seen_elsewhere_is_not_new_whatever_its_slot(url: str) -> None:
+def test_imported_marks_count_in_all_slots(url: str) -> None:
     with opened(url) as one:
         marks = [b"%d" % number for number in range(0, 100, 2)]
         import_all(one.imports, marks, one.parameters)
@@ -51,13 +51,13 @@ def test_what_was_seen_elsewhere_is_not_new_whatever_its_slot(url: str) -> None:
         assert one.imports.note == {"far": "through"}
         new = one.offer([link(number) for number in range(100)])
         assert new == [number % 2 == 1 for number in range(100)]
-        # An import offers what waited there, though it was seen.
+        # An import offers the requests that were pending there, though they were seen.
         waited = link(4)._replace(known_as=None)
         assert one.offer([waited]) == [True]
         assert one.offer([waited]) == [False]
 
 
-def test_no_import_begins_while_workers_are_there(url: str) -> None:
+def test_no_import_begins_while_workers_run(url: str) -> None:
     with opened(url) as one, opened(url) as other:
         one.tend()
         with pytest.raises(StoreError, match="1 workers are there"):
@@ -68,7 +68,7 @@ def test_no_import_begins_while_workers_are_there(url: str) -> None:
 
 def test_no_worker_comes_before_an_import_has_ended(url: str) -> None:
     asked: dict[str, Any] = {
-        "partitions": 3, "partition_by": "slot", "identity": IDENTITY
+        "partitions": 3, "slot_parts": {}, "identity": IDENTITY
     }  # fmt: skip
     with opened(url) as early, opened(url) as importing:
         importing.imports.begin({})
@@ -77,7 +77,7 @@ def test_no_worker_comes_before_an_import_has_ended(url: str) -> None:
         with pytest.raises(StoreError, match="an import into it has not ended"):
             SharedFrontier.check(url, 1_000, **asked)
         importing.imports.keep({}, end=True)
-        # It does not know what was seen elsewhere.
+        # It does not know which requests were seen elsewhere.
         with pytest.raises(StoreError, match="start it again"):
             early.tend()
         SharedFrontier.check(url, 1_000, **asked)
@@ -86,7 +86,7 @@ def test_no_worker_comes_before_an_import_has_ended(url: str) -> None:
             assert late.owned
 
 
-def test_of_two_imports_the_first_one_ends(url: str) -> None:
+def test_a_second_import_ends_the_first(url: str) -> None:
     with opened(url) as one, opened(url) as other:
         one.imports.begin({})
         other.imports.begin({})
@@ -112,7 +112,7 @@ def test_a_filter_comes_over_as_it_is(url: str) -> None:
             one.imports.check_merge(exact.parameters)
 
 
-def test_what_is_held_is_read_in_its_order_and_stays(url: str) -> None:
+def test_pending_requests_are_read_in_their_order_and_stay(url: str) -> None:
     with opened(url) as one:
         offers = [
             Offer("host", b"%d" % n, b"%d" % n, priority=n % 3) for n in range(1_200)
@@ -128,7 +128,7 @@ def test_what_is_held_is_read_in_its_order_and_stays(url: str) -> None:
         assert sum(counts.pending for counts in one.counts()) == 1_200
 
 
-def test_nothing_is_held_that_another_one_works_on(url: str) -> None:
+def test_a_job_with_running_workers_cannot_be_held(url: str) -> None:
     with opened(url) as one, opened(url) as other:
         other.tend()
         with pytest.raises(StoreError, match=r"workers are there \(1 at least\)"):

@@ -1,4 +1,4 @@
-"""Requests that a worker leaves, relies on, or must not take from others."""
+"""Requests that a worker leaves, relies on, or must not take from another worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.redis_server import RedisServer
 from bloomdupe.errors import StoreUnreachableError
 from bloomdupe.redis import shared_frontier
 from bloomdupe.redis.partition import LeftRequest, Offer, RedisLease, SeenMark, Settled
-from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.redis.shared_frontier import LeftOver, SharedFrontier
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,8 +43,8 @@ def lines(frontier: SharedFrontier) -> list[bytes]:
     return sorted(output.line for output in frontier.outputs())
 
 
-def test_a_slot_takes_turns_when_nothing_is_under_way(url: str) -> None:
-    """Though nobody asks again: or it would wait for ever."""
+def test_slots_take_turns_when_no_request_is_in_progress(url: str) -> None:
+    """No other worker asks again; without this the request would wait for ever."""
     with opened(url) as one:
         one.tend()
         one.offer([Offer("host", b"%d" % n, b"") for n in range(6)])
@@ -57,7 +57,7 @@ def test_a_slot_takes_turns_when_nothing_is_under_way(url: str) -> None:
         assert len(one.lease(100)) == 4
 
 
-def test_what_two_workers_have_left_keeps_neither(url: str) -> None:
+def test_requests_that_two_workers_left_keep_neither_running(url: str) -> None:
     one, two = pair(url)
     with one, two:
         one.offer(offers(20))
@@ -69,7 +69,7 @@ def test_what_two_workers_have_left_keeps_neither(url: str) -> None:
         for worker, leases in held.items():
             worker.leave([LeftRequest(leases[0], b"as it is now", [b"put out"])])
         for worker in held:
-            assert worker.left_over() == (2, 0)
+            assert worker.left_over() == LeftOver(2)
             assert not worker.finished
         assert lines(one) == [b"done"] * 18 + [b"put out"] * 2
         one.close()
@@ -78,10 +78,10 @@ def test_what_two_workers_have_left_keeps_neither(url: str) -> None:
         [again] = two.lease(100)
         assert (again.slot, again.payload) == (held[one][0].slot, b"as it is now")
         two.settle([(again, [])])
-        assert two.left_over() == (1, 0)
+        assert two.left_over() == LeftOver(1)
 
 
-def test_what_is_left_does_not_keep_a_partition(url: str) -> None:
+def test_left_requests_do_not_keep_a_partition(url: str) -> None:
     with opened(url) as one, opened(url) as two:
         one.tend()
         one.offer(offers(20))
@@ -103,7 +103,9 @@ def of_other_partition(leases: list[RedisLease], than: RedisLease) -> RedisLease
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_what_relies_on_a_lost_request_waits_again(url: str, *, lost: bool) -> None:
+def test_requests_that_rely_on_a_lost_request_are_pending_again(
+    url: str, *, lost: bool
+) -> None:
     with opened(url) as one:
         one.tend()
         one.offer(offers(20))
@@ -126,10 +128,10 @@ def test_what_relies_on_a_lost_request_waits_again(url: str, *, lost: bool) -> N
         assert again == ([other.payload] if lost else [])
 
 
-def test_nobody_is_robbed_after_redis_was_away(
+def test_no_worker_loses_its_lease_after_redis_was_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Leases run out by Redis' clock, while nobody can renew them."""
+    """Leases end by Redis' clock, while no worker can renew them."""
     later = 0.0
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + later)
     monkeypatch.setattr(shared_frontier, "time", clock)

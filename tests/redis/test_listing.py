@@ -1,4 +1,4 @@
-"""``list`` of a crawl on Redis, held against what workers are handed out."""
+"""``list`` of a crawl on Redis, compared with the requests that workers get."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy import Request
 from support.jobs import SPIDER, run
-from support.standing_crawl import StandingCrawl, lines_of_nobody, offer_of
+from support.standing_crawl import StandingCrawl, lines_of_start, offer_of
 
 from bloomdupe.crawl.engines.on_redis.messages import message_of
 from bloomdupe.crawl.requests.summary import summary_of
@@ -29,7 +29,7 @@ Listing = list[dict[str, Any]]
 
 @pytest.fixture
 def listed(url: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., Listing]:
-    """Return what ``list --json`` says of the crawl."""
+    """Return the output of ``list --json`` for the crawl."""
 
     def ask(*options: str) -> Listing:
         answer = run(capsys, "list", url, "--json", *options)
@@ -83,8 +83,8 @@ def test_each_slot_is_listed_in_the_order_in_which_it_is_handed_out(
 
 @pytest.mark.usefixtures("portions")
 @pytest.mark.parametrize("seed", range(3))
-def test_what_waits_all_the_time_comes_once_whatever_moves(url: str, seed: int) -> None:
-    """Others are handed out, done, and found, between any two portions."""
+def test_requests_that_stay_pending_are_listed_once(url: str, seed: int) -> None:
+    """Between two portions, workers lease, settle and offer requests."""
     rng = random.Random(seed)
     crawl = StandingCrawl(url)
     crawl.fill(3, 60)
@@ -115,14 +115,14 @@ def test_what_waits_all_the_time_comes_once_whatever_moves(url: str, seed: int) 
     assert before - gone <= set(met)
 
 
-def test_what_is_said_of_a_request(
+def test_the_details_of_a_request(
     url: str, listed: Callable[..., Listing], capsys: pytest.CaptureFixture[str]
 ) -> None:
     crawl = StandingCrawl(url, workers=["one"])
     request = Request(
         "https://b.example/form", SPIDER.parse_item, "POST", priority=3, body=b"x"
     )
-    crawl.offer(offer_of(request, "b.example"), lines_of_nobody(b"0 a\n", b"0 b\n"))
+    crawl.offer(offer_of(request, "b.example"), lines_of_start(b"0 a\n", b"0 b\n"))
     form = {
         "slot": "b.example",
         "method": "POST",
@@ -166,7 +166,7 @@ def test_slot_pattern_and_limit(
     assert len(listed(*options)) == lines
 
 
-def test_what_cannot_be_read_is_said_to_be_there(
+def test_unreadable_requests_are_listed(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     crawl = StandingCrawl(url)
@@ -193,7 +193,7 @@ def test_names_from_the_web_break_no_line(
     ]
 
 
-def test_what_makes_no_sense_is_refused(
+def test_contradictory_options_are_refused(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     StandingCrawl(url)

@@ -127,7 +127,7 @@ def test_the_same_bytes_as_on_lmdb(
         assert shared.info().layers == local.info().layers
 
 
-def test_one_bit_more_would_be_noticed(server: RedisServer, name: str) -> None:
+def test_an_extra_bit_would_be_noticed(server: RedisServer, name: str) -> None:
     """The control of the test above."""
     local = BloomFilter(1_500, key=KEY)
     with opened(server.url(name), 1_500, key=KEY) as shared, server.client() as judge:
@@ -244,7 +244,7 @@ def test_growth_is_announced(url: str, caplog: pytest.LogCaptureFixture) -> None
 
 
 def test_every_verb_answers(url: str) -> None:
-    """What the filter on LMDB offers works here, or says why it does not."""
+    """Each method of the filter on LMDB works here, or says why it does not."""
     refused = {
         "backup": ("path",),
         "compact": (),
@@ -287,7 +287,7 @@ def test_every_verb_answers(url: str) -> None:
     assert offered <= tried | elsewhere
 
 
-def test_clear_forgets_for_everybody(server: RedisServer, name: str) -> None:
+def test_clear_forgets_for_all_clients(server: RedisServer, name: str) -> None:
     url = server.url(name)
     with opened(url, 100) as one, opened(url) as two, server.client() as judge:
         one.update(keys(500))
@@ -305,7 +305,7 @@ def test_clear_forgets_for_everybody(server: RedisServer, name: str) -> None:
         assert not pages(judge, name)
 
 
-def test_a_union_into_what_was_cleared_meanwhile(url: str) -> None:
+def test_a_union_into_a_filter_that_was_cleared(url: str) -> None:
     with opened(url, 100) as one, opened(url) as two:
         assert isinstance(one, RedisFilter)
         one.add("a")
@@ -337,7 +337,7 @@ def test_readonly_adds_nothing(url: str) -> None:
         assert len(seen) == 1
 
 
-# What it costs Redis
+# The costs for Redis
 
 
 def test_a_thousand_keys_take_one_round_trip(server: RedisServer, url: str) -> None:
@@ -350,7 +350,7 @@ def test_a_thousand_keys_take_one_round_trip(server: RedisServer, url: str) -> N
         assert stats["cmdstat_evalsha"]["calls"] == 4
 
 
-def test_what_is_seen_writes_nothing(server: RedisServer, url: str) -> None:
+def test_seen_keys_cause_no_write(server: RedisServer, url: str) -> None:
     """So neither the log of Redis nor a replica hears of it."""
     with opened(url, 10_000) as seen, server.client() as judge:
         seen.update(keys(1_000))

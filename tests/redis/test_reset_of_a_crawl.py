@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
-from support.standing_crawl import PARTITIONS, StandingCrawl, lines_of_nobody
+from support.standing_crawl import PARTITIONS, StandingCrawl, lines_of_start
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli.main import main
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def crawl_at(url: str) -> None:
-    """Leave a crawl with all kinds of keys, on which nobody works any more."""
+    """Leave a crawl with all kinds of keys, on which no worker runs any more."""
     crawl = StandingCrawl(url)
     crawl.fill(20, 30)
-    crawl.offer(lines_of_nobody(b"0 line"))
+    crawl.offer(lines_of_start(b"0 line"))
     crawl.lease("one", 50)
     crawl.settle("one", 20)
     one = crawl.workers["one"]
@@ -77,7 +77,7 @@ def test_a_crawl_on_a_cluster_is_removed(nodes: list[RedisServer]) -> None:
         assert set(judge.scan_iter()) == before
 
 
-def test_nothing_is_removed_unasked_or_while_workers_are_there(
+def test_nothing_is_removed_unasked_or_while_workers_run(
     server: RedisServer,
     url: str,
     capsys: pytest.CaptureFixture[str],
@@ -112,7 +112,7 @@ def test_a_removal_that_was_interrupted_goes_on(
             late.tend()
         with pytest.raises(StoreError, match="call `bloomdupe reset` again"):
             SharedFrontier.check(
-                url, 10_000, partitions=PARTITIONS, partition_by="slot", identity={}
+                url, 10_000, partitions=PARTITIONS, slot_parts={}, identity={}
             )
     assert main(["reset", url, "--yes"]) == 0
     assert "it cannot be read" in capsys.readouterr().out

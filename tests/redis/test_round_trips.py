@@ -117,7 +117,7 @@ def test_a_turn_goes_on(url: str) -> None:
         assert len(one.lease(20, 8)) == 8
 
 
-def test_one_without_requests_is_asked_when_one_is_offered(url: str) -> None:
+def test_an_empty_partition_is_asked_when_a_request_is_offered(url: str) -> None:
     with (
         SharedFrontier.open(url, 1_000, partitions=1) as one,
         SharedFrontier.open(url) as other,
@@ -137,7 +137,9 @@ def finished(frontier: SharedFrontier) -> bool:
     return frontier.finished
 
 
-def test_waiting_for_others_costs_one_script(server: RedisServer, url: str) -> None:
+def test_waiting_for_other_workers_costs_one_script(
+    server: RedisServer, url: str
+) -> None:
     with (
         SharedFrontier.open(url, 1_000, partitions=PARTITIONS) as owner,
         SharedFrontier.open(url) as other,
@@ -155,8 +157,8 @@ def test_waiting_for_others_costs_one_script(server: RedisServer, url: str) -> N
         assert finished(other)
 
 
-def test_what_comes_elsewhere_is_found(url: str) -> None:
-    """Whatever partition had something last time, all are looked at before the end."""
+def test_requests_in_other_partitions_are_found(url: str) -> None:
+    """All partitions are asked before the end, not only the last successful one."""
     with SharedFrontier.open(url, 1_000, partitions=PARTITIONS) as frontier:
         frontier.tend()
         for number in range(2 * PARTITIONS):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections import Counter
@@ -12,6 +13,7 @@ import pytest
 from support.cutting import Cutting
 from support.ports import kept_port
 from support.redis_server import RedisServer
+from support.repetition import repeated
 from support.waiting import until
 
 from bloomdupe import BloomFilter
@@ -21,6 +23,7 @@ from bloomdupe.errors import (
     StoreMismatchError,
     StoreUnreachableError,
 )
+from bloomdupe.redis.frontier_reader import FrontierReader
 from bloomdupe.redis.partition import Offer, RedisLease, SeenMark, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PARTITIONS = 5
+WORKERS = 4
 LONG = 3_600.0
 """Seconds; no lease of this length runs out in a test."""
 
@@ -73,7 +77,7 @@ def drained(frontier: SharedFrontier) -> list[int]:
     return done
 
 
-def test_each_request_is_taken_in_and_handed_out_once(url: str) -> None:
+def test_each_request_is_accepted_and_leased_once(url: str) -> None:
     with worker(url) as one:
         assert one.offer(offers(*range(100), 5)) == [True] * 100 + [False]
         assert one.offer(offers(99, 100)) == [False, True]
@@ -119,20 +123,56 @@ def test_slots_have_their_turns(url: str) -> None:
 
 
 def test_one_slot_in_many_partitions(url: str) -> None:
-    """By URL, a crawl of one host is shared, too."""
-    one_host = [Offer("host", b"%d" % n, b"request %d" % n) for n in range(60)]
-    with worker(url, partition_by="url") as one, worker(url) as two:
+    """A slot that is cut is shared, and no other slot is."""
+    hosts = ["host", "other"] * 30
+    both = [Offer(host, b"%d" % n, b"request %d" % n) for n, host in enumerate(hosts)]
+    with worker(url, slot_parts={"host": PARTITIONS}) as one, worker(url) as two:
         one.tend()
         two.tend()
-        one.offer(one_host)
-        assert two.offer(one_host) == [False] * 60
+        one.tend()
+        assert one.share_of("host") + two.share_of("host") == 1
+        assert one.share_of("other") == 1
+        one.offer(both)
+        assert two.offer(both) == [False] * 60
+        pending = [counts.pending for counts in one.counts()]
+        whole = one.rule.partition_of(b"other", b"")
+        assert pending[whole] >= 30
+        assert all(0 < some < 30 for n, some in enumerate(pending) if n != whole)
         done = [drained(one), drained(two)]
         assert sorted(done[0] + done[1]) == list(range(60))
         assert all(done)
         assert one.finished
 
 
-def test_what_was_under_way_waits_for_others(url: str) -> None:
+def test_a_retry_stays_in_its_part_of_a_slot(url: str) -> None:
+    with worker(url, slot_parts={"host": 3}) as one:
+        one.offer([Offer("host", b"page", b"request 0")])
+        for number in range(9):
+            [failed] = one.lease(1)
+            one.settle([Settled(failed, [], [Offer("host", b"", b"%d" % number)])])
+            one.ask_again("host")
+            [again] = one.lease(1)
+            assert again.partition == failed.partition
+            one.settle([Settled(again, [], [again.again])])
+            one.ask_again("host")
+
+
+def test_a_crawl_that_was_divided_by_url_is_refused(
+    server: RedisServer, name: str
+) -> None:
+    """As bloomdupe 0.2.0 has made it."""
+    url = server.url(name)
+    with worker(url), server.client() as client:
+        head = f"bloomdupe:{{{name}}}"
+        header = json.loads(client.hget(head, "header"))
+        assert header["partition_by"] == "slot"  # and 0.2.0 knows it
+        client.hset(head, "header", json.dumps({**header, "partition_by": "url"}))
+    for opened in (SharedFrontier.open, FrontierReader.open):
+        with pytest.raises(StoreMismatchError, match="PARTITION_BY = 'url', which"):
+            opened(url)
+
+
+def test_requests_in_progress_of_a_leaving_worker_are_pending_again(url: str) -> None:
     with worker(url) as one:
         one.offer(offers(*range(30)))
         under_way = one.lease(20)
@@ -150,13 +190,13 @@ def test_what_was_under_way_waits_for_others(url: str) -> None:
         assert two.finished
 
 
-def test_a_retry_takes_the_place_of_what_has_failed(url: str) -> None:
-    """In one step: never are both owed."""
+def test_a_retry_replaces_the_failed_request(url: str) -> None:
+    """In one step: both are never pending at the same time."""
     with worker(url) as one:
         one.offer(offers(*range(10)))
         failed, done = one.lease(2)
         retry = Offer(failed.slot, b"not marked", b"request 77", 5)
-        both = [Settled(failed, [b"line"], retry), Settled(done)]
+        both = [Settled(failed, [b"line"], [retry]), Settled(done)]
         assert one.settle(both) == []
         held = one.lease(100)
         assert one.settle(both) == []  # once more, as if the answer had been lost
@@ -173,21 +213,21 @@ def test_a_retry_takes_the_place_of_what_has_failed(url: str) -> None:
         assert lines[b"line"] == lines[b"request 77"] == 1
 
 
-def test_what_is_refused_has_no_retry(url: str) -> None:
+def test_a_refused_settlement_stores_no_retry(url: str) -> None:
     with worker(url, partitions=1, lease_seconds=0.05) as one:
         one.offer(offers(1))
         [failed] = one.lease(1)
         with worker(url, partitions=1) as two:
             until_owned(two, 1)  # so the lease has run out
             retry = Offer(failed.slot, b"not marked", b"request 77")
-            assert one.settle([Settled(failed, [], retry)]) == [failed]
+            assert one.settle([Settled(failed, [], [retry])]) == [failed]
             assert drained(two) == [1]
             assert two.finished
 
 
-@pytest.mark.parametrize("by", ["slot", "url"])
-def test_a_further_mark_comes_with_an_offer(url: str, by: str) -> None:
-    with worker(url, partition_by=by) as one:
+@pytest.mark.parametrize("parts", [{}, {"host": PARTITIONS}])
+def test_a_further_mark_comes_with_an_offer(url: str, parts: dict[str, int]) -> None:
+    with worker(url, slot_parts=parts) as one:
         page, other = SeenMark("host", b"page"), SeenMark("host", b"other")
         request = Offer("host", b"start 1", b"request 1", also=page)
         assert one.offer([request]) == [True]
@@ -207,7 +247,7 @@ def test_a_retry_on_another_host_moves_to_its_partition(url: str) -> None:
         failed = one.lease(20, of_each=20)
         retries = [Offer(host, b"", b"retry") for host in hosts]
         both = zip(failed, retries, strict=True)
-        assert one.settle(Settled(old, instead=new) for old, new in both) == []
+        assert one.settle(Settled(old, instead=[new]) for old, new in both) == []
         assert sorted(c.pending for c in one.counts()) == [0, 0, 0, 0, 20]
         one.settle = dies  # type: ignore[method-assign,assignment]
         with pytest.raises(KeyboardInterrupt):
@@ -224,7 +264,7 @@ def test_a_retry_on_another_host_moves_to_its_partition(url: str) -> None:
 
 
 def test_a_lease_that_runs_out(url: str) -> None:
-    """Nobody gets what is under way before; whoever comes back later is refused."""
+    """Until then no other worker gets its requests; its late answer is refused."""
     with ExitStack() as stack:
         late = stack.enter_context(worker(url, lease_seconds=0.05))
         late.offer(offers(*range(30)))
@@ -240,7 +280,7 @@ def test_a_lease_that_runs_out(url: str) -> None:
         assert b"too late" not in lines
 
 
-def test_a_token_of_long_ago_is_worth_nothing(url: str) -> None:
+def test_an_old_token_is_refused(url: str) -> None:
     """The same worker has the partition again, and the request waits or is done."""
     with worker(url, partitions=1) as one:
         one.offer(offers(1, 2))
@@ -266,7 +306,7 @@ def test_a_token_of_long_ago_is_worth_nothing(url: str) -> None:
 def test_partitions_are_shared_out(url: str) -> None:
     with ExitStack() as stack:
         crew = [stack.enter_context(worker(url, partitions=12)) for _ in range(3)]
-        for _ in range(2):  # the first one gives back, the others take
+        for _ in range(2):  # the first worker gives back, the rest lease
             for one in crew:
                 one.tend()
         assert [len(one.owned) for one in crew] == [4, 4, 4]
@@ -277,7 +317,9 @@ def test_partitions_are_shared_out(url: str) -> None:
         assert [len(one.owned) for one in crew[1:]] == [6, 6]
 
 
-def test_a_partition_is_given_back_when_nothing_of_it_is_under_way(url: str) -> None:
+def test_a_partition_is_given_back_when_no_request_of_it_is_in_progress(
+    url: str,
+) -> None:
     with worker(url, partitions=2) as one:
         one.offer(offers(*range(14)))
         held = one.lease(14)
@@ -295,7 +337,7 @@ def on_many_hosts(count: int) -> list[Offer]:
     return [Offer(f"host{n}", b"%d" % n, b"request %d" % n) for n in range(count)]
 
 
-def test_a_partition_is_given_back_when_its_owner_begins_with_nothing_more(
+def test_a_partition_is_given_back_when_its_owner_leases_no_more(
     url: str,
 ) -> None:
     with worker(url) as one:
@@ -320,10 +362,10 @@ def test_a_partition_is_given_back_when_its_owner_begins_with_nothing_more(
             }
 
 
-def test_a_worker_that_leaves_gives_the_others_back_what_was_to_be_theirs(
+def test_a_leaving_worker_gives_back_partitions_that_it_owes(
     url: str,
 ) -> None:
-    """A partition whose requests are given back is given back, whoever goes."""
+    """A partition without leased requests is given back by any worker that leaves."""
     with worker(url) as one:
         one.offer(on_many_hosts(70))
         leases = one.lease(70)
@@ -339,23 +381,19 @@ def test_a_worker_that_leaves_gives_the_others_back_what_was_to_be_theirs(
         }
 
 
-@pytest.mark.parametrize("partition_by", ["slot", "url"])
-def test_the_time_of_the_last_owner_is_known(url: str, partition_by: str) -> None:
-    with worker(url, partition_by=partition_by) as one:
+def test_the_time_of_the_last_owner_is_known(url: str) -> None:
+    with worker(url) as one:
         one.offer(offers(*range(70)))
         handed = one.lease(20)
         assert one.last_owner_until(handed[0]) is None
         before = time.monotonic()
-    with worker(url, partition_by=partition_by) as two:
+    with worker(url) as two:
         taken = time.monotonic()
         leases = two.lease(70)
         assert len(leases) == 70
         for lease in leases:
             ended = two.last_owner_until(lease)
-            # With "url", several workers may ask the host at a time.
-            if partition_by == "url" or lease.partition not in {
-                each.partition for each in handed
-            }:
+            if lease.partition not in {each.partition for each in handed}:
                 assert ended is None
             else:
                 assert ended is not None
@@ -364,7 +402,7 @@ def test_the_time_of_the_last_owner_is_known(url: str, partition_by: str) -> Non
 
 
 def test_the_end_is_seen_by_all_and_not_before(url: str) -> None:
-    """Workers do what a random graph holds, in any order; a model says what is owed."""
+    """Workers crawl a random graph in any order; a model knows what is pending."""
     rng = random.Random(4)
     links = {n: [rng.randrange(300) for _ in range(3)] for n in range(300)}
     owed, seen = {0}, {0}
@@ -418,8 +456,21 @@ def test_payloads_and_names_of_any_bytes(url: str) -> None:
         line = bytes(range(256)) * 100
         assert one.settle((lease, [line, b""]) for lease in leases) == []
         assert [o.line for o in one.outputs()] == [line, b""] * 3
-        with pytest.raises(ValueError, match="too long"):
-            one.offer([Offer("x" * 2_000, b"2", b"")])
+
+
+@pytest.mark.parametrize("slot", ["x" * 2_000, "\ud800", "\U0001f40c" * 300])
+def test_a_slot_may_have_any_name(url: str, slot: str) -> None:
+    with worker(url) as one:
+        given = [Offer(slot, b"%d" % n, b"request %d" % n) for n in range(3)]
+        assert one.offer([*given, Offer(slot + "y", b"y", b"request 3")]) == [True] * 4
+        assert one.knows([SeenMark(slot, b"0")]) == [True]
+        with worker(url) as two:
+            two.tend()
+            one.tend()
+            done = drained(one) + drained(two)
+        one.tend()
+        assert sorted(done + drained(one)) == list(range(4))
+        assert one.finished
 
 
 # Trouble
@@ -460,7 +511,7 @@ def test_every_call_may_be_repeated_when_its_answer_is_lost(
         assert lost(lambda: one.settle([(x, [x.payload]) for x in first])) == []
         for lease in first:
             one.ask_again(lease.slot)
-        # What was handed out, or settled, without an answer is known at the next call.
+        # Leases and settlements without an answer are known at the next call.
         lose(lambda: one.lease(2))
         lose(lambda: one.settle([(first[0], [b"again"])]))
         rest = one.lease(1) + one.lease(100)
@@ -479,7 +530,7 @@ def test_every_call_may_be_repeated_when_its_answer_is_lost(
         ({"partitions": 6}, "partitions = 5, but partitions = 6"),
         ({"fpp": 0.5}, "fpp = 1e-06, but fpp = 0.5"),
         ({"capacity": 7}, "capacity = 10000, but capacity = 7"),
-        ({"partition_by": "url"}, "partition_by = 'slot', but partition_by = 'url'"),
+        ({"slot_parts": {"a": 2}}, "slot_parts = {}, but slot_parts = {'a': 2}"),
     ],
 )
 def test_other_parameters_are_refused(
@@ -492,10 +543,10 @@ def test_other_parameters_are_refused(
         SharedFrontier.open(url, **{"partitions": PARTITIONS, **options})
 
 
-def test_what_cannot_be(url: str) -> None:
+def test_impossible_parameters_are_refused(url: str) -> None:
     wrong: list[dict[str, Any]] = [
         {"partitions": 0}, {"partitions": 10**6}, {"lease_seconds": 0.0},
-        {"partition_by": "host"},
+        {"slot_parts": {"a": 1}}, {"slot_parts": {"a": 6}, "partitions": 5},
     ]  # fmt: skip
     for options in wrong:
         with pytest.raises(SettingError, match=next(iter(options))):
@@ -524,7 +575,7 @@ def test_a_frontier_that_was_made_in_part_is_made_whole(
         assert one.offer(offers(*range(30))) == [True] * 30
 
 
-def test_a_partition_that_is_gone_is_no_empty_one(
+def test_a_deleted_partition_is_not_taken_for_an_empty_partition(
     server: RedisServer, name: str
 ) -> None:
     """A Redis that was started without its data must not end a crawl as finished."""
@@ -570,8 +621,10 @@ def test_a_server_that_comes_back(tmp_path: Path) -> None:
 LOGGED = ("--appendonly", "yes", "--appendfsync", "always")
 
 
-def test_what_a_server_that_goes_back_has_lost_is_offered_again(tmp_path: Path) -> None:
-    """Before anything else is settled; though nobody has noticed that it was away."""
+def test_requests_lost_by_a_server_that_goes_back_are_offered_again(
+    tmp_path: Path,
+) -> None:
+    """It is offered before any request is settled, and before an error is seen."""
     with RedisServer(tmp_path, *LOGGED) as server, worker(server.url("job")) as one:
         one.offer(offers(0, 1))
         parent, other = one.lease(2)
@@ -594,6 +647,23 @@ def test_what_a_server_that_goes_back_has_lost_is_offered_again(tmp_path: Path) 
         assert done == Counter([number_of(other), 2, *range(10, 20)])
 
 
+def test_a_stop_counts_after_a_stop_that_redis_has_lost(
+    server: RedisServer, name: str, url: str
+) -> None:
+    def stop(frontier: SharedFrontier) -> bool:
+        assert SharedFrontier.stop_workers(url) == 1
+        frontier.tend()
+        return frontier.asked_to_stop
+
+    with worker(url) as one:
+        assert stop(one)
+    with worker(url) as two, server.client() as client:
+        client.hdel(f"bloomdupe:{{{name}}}", "stops")
+        two.tend()
+        assert not two.asked_to_stop
+        assert stop(two)
+
+
 def offered(frontier: SharedFrontier, *numbers: int) -> bool:
     """Whether replicas have confirmed it within a second, which may be too short."""
     with suppress(StoreUnreachableError):
@@ -602,7 +672,7 @@ def offered(frontier: SharedFrontier, *numbers: int) -> bool:
     return False
 
 
-def test_replicas_that_have_what_is_offered(tmp_path: Path) -> None:
+def test_replicas_confirm_offers(tmp_path: Path) -> None:
     port = kept_port()
     follow = ("--replicaof", "127.0.0.1", str(port))
     at_once = ("--repl-diskless-sync-delay", "0")
@@ -618,3 +688,52 @@ def test_replicas_that_have_what_is_offered(tmp_path: Path) -> None:
             with replica.client() as client:
                 waiting = [client.zcard(key) for key in client.scan_iter("*:queue:*")]
             assert sum(waiting) == 10
+
+
+@pytest.mark.parametrize("seed", repeated(range(4)))
+def test_work_is_shared_and_stays_where_it_is(url: str, seed: int) -> None:
+    """The pending requests are shared, and not the partitions."""
+    rng = random.Random(seed)
+    hosts = [f"host{number}" for number in range(rng.choice([20, 60]))]
+    size = 16
+    with ExitStack() as stack:
+        crew = [
+            stack.enter_context(worker(url, partitions=size)) for _ in range(WORKERS)
+        ]
+        for _ in range(3):
+            for one in crew:
+                one.tend()
+        assert [len(one.owned) for one in crew] == [size // WORKERS] * WORKERS
+        # Few hosts have most of the requests.
+        crew[0].offer(
+            Offer(hosts[int(len(hosts) * rng.random() ** 3)], b"%d" % number, b"")
+            for number in range(6_000)
+        )
+        until(lambda: tended(crew) == tended(crew) == tended(crew))
+        pending = [counts.pending for counts in crew[0].counts()]
+        loads = [sum(pending[number] for number in one.owned) for one in crew]
+        assert sum(loads) == 6_000
+        assert sorted(number for one in crew for number in one.owned) == [*range(size)]
+        fair = 6_000 / WORKERS
+        assert max(loads) <= max(1.5 * fair, *pending)
+
+
+@pytest.mark.parametrize("host", ["host", *repeated(f"host{n}" for n in range(15))])
+def test_each_worker_that_joins_owns_a_partition(url: str, host: str) -> None:
+    """Also if no worker has a whole partition more than its share of the work."""
+    size = 8
+    with ExitStack() as stack:
+        crew = [stack.enter_context(worker(url, partitions=size))]
+        crew[0].offer([Offer(host, b"page", b"")])
+        while len(crew) < size:
+            crew.append(stack.enter_context(worker(url, partitions=size)))
+            until(lambda: tended(crew) == tended(crew) == tended(crew))
+            if size % len(crew) == 0:
+                assert {len(one.owned) for one in crew} == {size // len(crew)}
+
+
+def tended(crew: list[SharedFrontier]) -> list[list[int]]:
+    """Let each worker tend; return the partitions of each."""
+    for one in crew:
+        one.tend()
+    return [one.owned for one in crew]

@@ -41,7 +41,7 @@ def opened(url: str, capacity: int | None = None, fpp: float = 1e-9) -> RedisFil
     return found
 
 
-# What one of the processes does: it returns the keys that it was told are new.
+# The code of one process: it returns the keys that were new by the filter's answer.
 
 
 def add_some(url: str, number: int, fpp: float, barrier: Barrier) -> list[str]:
@@ -125,7 +125,7 @@ def test_a_layer_is_begun_once(url: str) -> None:
         assert one.layer_count == 3
 
 
-def test_a_layer_that_another_process_has_begun_is_found(url: str) -> None:
+def test_a_layer_begun_by_another_process_is_found(url: str) -> None:
     with opened(url, 100) as one, opened(url) as two:
         one.update(KEYS[:500])
         assert two.add_many(KEYS[400:600]) == [False] * 100 + [True] * 100
@@ -134,7 +134,7 @@ def test_a_layer_that_another_process_has_begun_is_found(url: str) -> None:
 
 @pytest.mark.parametrize("batches", [1, 5, 9])
 def test_a_client_that_is_killed(url: str, batches: int) -> None:
-    """What it had begun is there wholly or not at all, and the counts agree."""
+    """Its last step is there wholly or not at all, and the counts agree."""
     with opened(url, 500) as seen:
         command = [sys.executable, "-c", ADDS_BATCHES, url]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
@@ -159,7 +159,7 @@ def test_a_client_that_is_killed(url: str, batches: int) -> None:
         assert answers == [False] * part + [True] * (300 - part)
 
 
-def test_two_that_create_it_at_once_have_one_filter(
+def test_two_processes_that_create_it_at_once_have_one_filter(
     server: RedisServer, name: str
 ) -> None:
     url = server.url(name)

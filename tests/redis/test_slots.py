@@ -1,4 +1,4 @@
-"""What goes with the slots of a shared frontier: their states, and their work."""
+"""Slots of a shared frontier: their states, and the distribution of their requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``info`` of a crawl on Redis, held against what was done to it; and refusals."""
+"""``info`` of a crawl on Redis, compared with its actual history; and refusals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.jobs import run
-from support.standing_crawl import IDENTITY, PARTITIONS, StandingCrawl
+from support.standing_crawl import BYTES, IDENTITY, PARTITIONS, StandingCrawl
 from support.waiting import until
 
 import bloomdupe
@@ -31,7 +31,7 @@ LOOKERS_RIGHTS = RIGHTS[1].split()
 
 @pytest.fixture
 def info(capsys: pytest.CaptureFixture[str]) -> Callable[[str], dict[str, Any]]:
-    """Return what a URL's ``info --json`` says."""
+    """Return the output of ``info --json`` for a URL."""
 
     def ask(url: str) -> dict[str, Any]:
         answer = run(capsys, "info", url, "--json")
@@ -42,8 +42,10 @@ def info(capsys: pytest.CaptureFixture[str]) -> Callable[[str], dict[str, Any]]:
     return ask
 
 
-def test_all_figures_are_those_of_what_was_done(
-    url: str, info: Callable[[str], dict[str, Any]]
+def test_all_figures_agree_with_the_history(
+    url: str,
+    info: Callable[[str], dict[str, Any]],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     crawl = StandingCrawl(url)
     crawl.fill(20, 30)
@@ -60,6 +62,14 @@ def test_all_figures_are_those_of_what_was_done(
     assert found["grown_partitions"] == 0
     assert job["state"] == "running"
     assert (job["taken_in"], job["leased"], job["done"]) == (800, 60, 40)
+    assert (job["pages"], job["items"]) == (40, 40)
+    seen = json.loads(run(capsys, "top", url, "--json", "--interval", "0.1").out)
+    totals = seen["totals"]
+    of_all = {"pages": 40, "items": 40, "bytes": 40 * BYTES, "duplicates": 0}
+    assert of_all.items() <= totals.items()
+    assert (totals["statuses"], totals["depths"]) == ({"200": 40}, {"1": 40})
+    by_slot = totals["by_slot"].values()
+    assert [sum(one) for one in zip(*by_slot, strict=True)] == [40, 40 * BYTES]
     assert job["pending"] == 700 == crawl.waiting.total()
     assert job["slots"] == len(crawl.waiting)
     assert job["largest"].items() <= crawl.waiting.items()
@@ -73,23 +83,27 @@ def test_all_figures_are_those_of_what_was_done(
     assert job["unowned_partitions"] == 0
 
 
-def test_a_host_that_is_in_all_partitions_is_one(
+def test_a_host_that_has_parts_counts_once(
     url: str, info: Callable[[str], dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    crawl = StandingCrawl(url, partition_by="url")
+    crawl = StandingCrawl(url, slot_parts={"host1.example": PARTITIONS})
     crawl.fill(2, 50)
-    crawl.lease("one", 10)
+    crawl.lease("one", 100)
     assert sum(bool(one.pushed) for one in crawl.workers["one"].counts()) > 1
     found = info(url)
-    assert found["partition_by"] == "url"
+    assert found["slot_parts"] == {"host1.example": PARTITIONS}
     assert found["job"]["largest"] == dict(crawl.waiting)
     assert found["job"]["slots"] == 2
-    assert re.search("^partitions +5, by URL$", run(capsys, "info", url).out, re.M)
+    assert re.search(
+        "^  parts of host1.example +5$", run(capsys, "info", url).out, re.M
+    )
     listed = run(capsys, "list", url, "--slot", "host1.example").out
     assert listed.count("\n") == 50
 
 
-def test_the_text_says_the_same(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_text_has_the_same_figures(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     crawl = StandingCrawl(url)
     crawl.fill(3, 10)
     crawl.lease("one", 1)
@@ -142,7 +156,7 @@ def test_a_crawl_begins_stops_and_finishes(
     assert (job["slots"], job["largest"]) == (0, {})
 
 
-def test_a_worker_that_does_not_answer_is_gone_when_its_lease_has_run_out(
+def test_a_silent_worker_is_gone_when_its_lease_has_ended(
     url: str,
     info: Callable[[str], dict[str, Any]],
     capsys: pytest.CaptureFixture[str],
@@ -184,7 +198,7 @@ def test_output_is_counted_until_it_is_collected_and_deleted(
     entries = sum(bool(one.done) for one in crawl.workers["one"].counts())
     assert info(url)["job"]["output_entries"] == 2 * entries
     with Collecting.open(url, tmp_path, delete=True, progress=lambda _: None) as one:
-        one.once()
+        one.run()
     assert info(url)["job"]["output_entries"] == 0
     crawl.fill(10, 20)
     crawl.work_off()
@@ -216,7 +230,7 @@ def test_nothing_is_changed_and_nothing_but_reading_is_needed(
 
 
 @pytest.mark.parametrize("verb", ["info", "list", "top", "report"])
-def test_what_cannot_be_read_is_refused(
+def test_unreadable_records_are_refused(
     server: RedisServer,
     url: str,
     capsys: pytest.CaptureFixture[str],
@@ -261,7 +275,7 @@ def test_what_cannot_be_read_is_refused(
         refused(url, "there is (no|neither a) crawl")
 
 
-def test_a_partition_that_is_gone_is_no_empty_one(
+def test_a_deleted_partition_is_not_taken_for_an_empty_partition(
     server: RedisServer, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     crawl = StandingCrawl(url)
@@ -273,7 +287,7 @@ def test_a_partition_that_is_gone_is_no_empty_one(
     assert f"{url}:2 is gone" in answer.err
 
 
-def test_a_filter_is_told_from_a_crawl(
+def test_a_filter_and_a_crawl_are_told_apart(
     url: str, info: Callable[[str], dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with BloomFilter.open(url, 100, identity={"spider": "site"}) as seen:
@@ -305,7 +319,7 @@ def test_other_verbs_want_a_directory(
         answer = run(capsys, verb, with_password, *urls)
         assert (answer.code, answer.out) == (2, "")
         assert "expected a JOBDIR, or the directory of a store" in answer.err
-        verbs = "are info, list, top, report, add, drop, requeue, stop, import, export,"
+        verbs = "are info, list, top, report, add, drop, block, requeue, stop, import,"
         assert verbs in answer.err
         assert "open-sesame" not in answer.err
     assert not [*tmp_path.iterdir()]

@@ -54,7 +54,7 @@ def elapsed(view: View) -> float:
     return view.points[-1].time - view.points[0].time
 
 
-def test_rates_are_what_was_done_between_two_looks(
+def test_rates_count_the_requests_done_between_two_looks(
     crawl: StandingCrawl, reader: CrawlReader
 ) -> None:
     first = reader.read()
@@ -72,7 +72,7 @@ def test_rates_are_what_was_done_between_two_looks(
     assert reader.read().to_go is None  # more come than go
 
 
-def test_what_is_done_in_a_partition_that_changes_hands_counts_for_nobody(
+def test_requests_of_a_partition_that_changes_its_owner_count_for_no_worker(
     crawl: StandingCrawl, reader: CrawlReader
 ) -> None:
     reader.read()
@@ -90,7 +90,7 @@ def test_what_is_done_in_a_partition_that_changes_hands_counts_for_nobody(
         crawl.workers["two"].tend()
         three.tend()
         view = reader.read()
-        assert "three" not in view.paces  # nobody knows yet
+        assert "three" not in view.paces  # its rate is not known yet
         assert reader.read().paces["three"] == 0
 
 
@@ -124,7 +124,7 @@ def test_names_from_the_web_move_no_cursor(url: str) -> None:
     assert not any("\x1b" in line for line in lines)
 
 
-def test_a_line_for_those_who_have_no_terminal(
+def test_without_a_terminal_it_prints_a_line(
     crawl: StandingCrawl, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = run(capsys, "top", crawl.url, "--interval", "0.1")

@@ -41,7 +41,7 @@ KEYS = [f"https://www.example/{number}" for number in range(3_000)]
 
 @pytest.fixture
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder whose name is short, as that of a socket must be."""
+    """Return a folder with a short name, as a socket needs it."""
     return tmp_path_factory.mktemp("r")
 
 
@@ -117,7 +117,7 @@ def test_other_parameters_are_refused(
     BloomFilter.open(url, 1_000, 1e-6, identity={"spider": "a"}).close()
 
 
-def test_one_that_is_not_there(url: str) -> None:
+def test_a_filter_that_does_not_exist(url: str) -> None:
     with pytest.raises(StoreError, match="no filter of this name; give a capacity"):
         BloomFilter.open(url)
     with pytest.raises(StoreError, match=r"no filter of this name$"):
@@ -145,7 +145,7 @@ def test_more_than_fits_into_memory(url: str) -> None:
         (("HSET", "HEAD", "layers", "x"), StoreDamagedError, "not as it was written"),
     ],
 )
-def test_what_is_not_ours_is_refused(
+def test_keys_of_other_programs_are_refused(
     server: RedisServer,
     name: str,
     command: tuple[str, ...],
@@ -183,7 +183,7 @@ def test_a_page_that_was_cut_off(server: RedisServer, name: str) -> None:
             seen.copy()
 
 
-def test_one_that_is_deleted_while_in_use(server: RedisServer, name: str) -> None:
+def test_a_filter_that_is_deleted_while_in_use(server: RedisServer, name: str) -> None:
     """Its pages, which are left, are not taken for those of the next filter."""
     url = server.url(name)
     with BloomFilter.open(url, 1_000) as seen, server.client() as other:
@@ -227,7 +227,7 @@ def test_a_password(folder: Path) -> None:
             assert PASSWORD not in str(seen.info())
 
 
-def test_what_a_user_must_be_allowed(server: RedisServer, name: str) -> None:
+def test_the_rights_that_a_user_needs(server: RedisServer, name: str) -> None:
     """The list is that of bloomdupe/docs/redis.md."""
     allowed = (
         "+info +hgetall +mget +evalsha +script|load +exists +hset +hget +hmget"
@@ -293,7 +293,7 @@ def test_tls(folder: Path) -> None:
                 BloomFilter.open(plain)
 
 
-def test_nobody_there(folder: Path) -> None:
+def test_no_server_at_the_address(folder: Path) -> None:
     for url in (f"unix://{folder}/s#a", "redis://127.0.0.1:1#a"):
         with pytest.raises(StoreUnreachableError, match="no Redis answers") as raised:
             BloomFilter.open(url, 100)
@@ -318,20 +318,20 @@ def test_not_a_redis(answer: bytes) -> None:
         thread.join()
 
 
-def test_one_that_never_answers() -> None:
+def test_a_server_that_never_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"redis://127.0.0.1:{listening.getsockname()[1]}?socket_timeout=0.2#a"
         with pytest.raises(StoreUnreachableError, match="no Redis answers"):
             BloomFilter.open(url, 100)
 
 
-def test_one_that_throws_keys_away(folder: Path) -> None:
+def test_a_server_that_evicts_keys(folder: Path) -> None:
     with RedisServer(folder) as server, server.client() as other:
         for policy in ("allkeys-lru", "allkeys-lfu", "allkeys-random"):
             other.config_set("maxmemory-policy", policy)
             with pytest.raises(StoreMismatchError, match=f"{policy}.* noeviction"):
                 BloomFilter.open(server.url("seen"), 100)
-        # What has no time to live stays, and ours has none.
+        # These policies spare keys without a time to live, and our keys have none.
         other.config_set("maxmemory-policy", "volatile-lru")
         with BloomFilter.open(server.url("seen"), 100) as seen:
             seen.update(KEYS)
@@ -428,7 +428,7 @@ def test_memory_that_is_full(folder: Path) -> None:
 
 
 def test_memory_that_fills_up_on_the_way(folder: Path) -> None:
-    """A step that has begun ends: no key is marked that nobody was told about."""
+    """A step that has begun ends: no key is marked without being returned as new."""
     told: list[bool] = []
 
     def add_all(seen: BloomFilter) -> None:
@@ -508,7 +508,7 @@ def test_a_server_that_comes_back_with_its_log(folder: Path) -> None:
 
 
 def test_a_server_that_is_killed_while_keys_are_added(folder: Path) -> None:
-    """Whatever was answered is there; the counts agree with the bits."""
+    """Every key that was answered is there; the counts agree with the bits."""
     options = ("--appendonly", "yes", "--appendfsync", "always")
     with (
         RedisServer(folder, *options) as server,

@@ -68,7 +68,7 @@ def test_a_record_that_is_wrong_is_found(
     store = Store.open(path)
     store.commit(Part(write=Rewritten(store, record, name).write))
     store.close()
-    assert verify(path).problems == []  # it is what was written
+    assert verify(path).problems == []  # it has only the pages that were written
     (problem,) = disagreements(check(path / "data.mdb"))
     assert words in problem
 

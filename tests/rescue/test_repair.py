@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from support.waiting import until_later
@@ -57,7 +57,7 @@ def job(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(verb: Verb) -> Run:
-    """Return a function that runs a verb, and returns what it says."""
+    """Return a function that runs a verb, and returns its output."""
 
     def running(*arguments: object, status: int = 0) -> str:
         answer = verb(*arguments)
@@ -122,7 +122,7 @@ def test_a_damaged_store_is_refused_verified_and_left_alone(
     assert contents(job) == before
 
 
-def test_repair_saves_what_can_be_read(job: Path, tmp_path: Path, run: Run) -> None:
+def test_repair_saves_readable_data(job: Path, tmp_path: Path, run: Run) -> None:
     zero_page_with(job, b"payload 7")
     before = contents(job)
     new = tmp_path / "new"
@@ -143,7 +143,28 @@ def test_repair_saves_what_can_be_read(job: Path, tmp_path: Path, run: Run) -> N
     assert aside.read_bytes() == before[str(job / "bloomdupe" / "data.mdb")]
 
 
-def test_repair_finds_what_hangs_below_lost_pages(
+def test_repair_keeps_the_records_of_changes_and_of_cookies(
+    job: Path, tmp_path: Path, run: Run
+) -> None:
+    records: dict[str, dict[str, Any]] = {
+        "inbox": {"answers": {"a change": {"removed": 2}}, "begun": None},
+        "cookies": {"left_out": 3},
+    }
+
+    def write(batch: Batch) -> None:
+        for name, record in records.items():
+            batch.put_record(name, record)
+
+    with closing(Store.open(job / "bloomdupe")) as store:
+        store.commit(Part(write=write))
+    new = tmp_path / "new"
+    words = run("repair", job, new)
+    assert words.startswith("Nothing is lost.")
+    with closing(Store.open(new)) as store, store.snapshot() as snapshot:
+        assert {name: snapshot.record(name) for name in records} == records
+
+
+def test_repair_finds_pages_below_lost_pages(
     job: Path, tmp_path: Path, run: Run
 ) -> None:
     """All roots are gone, but no leaf."""
@@ -160,7 +181,7 @@ def test_repair_finds_what_hangs_below_lost_pages(
     assert report["damaged"]
     assert payloads(tmp_path / "new") == set(range(REQUESTS))
     with BloomFilter.open(tmp_path / "new") as seen:
-        # With an unlucky key of the store, one of them was taken for seen.
+        # With an unlucky key of the store, one link was a false positive.
         assert 0.99 * KEYS < len(seen) <= KEYS
         assert all(f"seen {number}" in seen for number in range(KEYS))
 

@@ -1,14 +1,14 @@
-"""What changes in Scrapy's own test-suite when the add-on is its default.
+"""Tests of Scrapy's own suite that differ when the add-on is its default.
 
     python tests/scrapys_own/compare.py scrapy-2.19.0.tar.gz [--jobdir] [-n 2 ...]
 
 Unpacks Scrapy's source distribution twice. In one copy the add-on is a default setting;
 with ``--jobdir`` each crawler of both gets a ``JOBDIR`` of its own. Runs the tests of
-both and prints those whose outcome differs, and what it differs in. Exit status 1 if
+both and prints those with different outcomes, and the differences. Exit status 1 if
 there is any.
 
-What Scrapy's tests need must be installed (see ``tox.ini`` in the distribution), and
-this package. A run takes about ten minutes on two cores.
+The requirements of Scrapy's tests must be installed (see ``tox.ini`` in the
+distribution), and this package. A run takes about ten minutes on two cores.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def prepare(source: Path, folder: Path, *, addon: bool, jobdir: bool) -> Path:
 
 
 def run(tree: Path, options: list[str]) -> dict[str, tuple[str, str]]:
-    """Run tests of a copy; return outcome and first line of what went wrong."""
+    """Run tests of a copy; return outcome and first line of the error."""
     beside = tree.parent.parent
     report = beside / "report.xml"
     temporary = beside / "tmp"
@@ -96,7 +96,7 @@ def outcome_of(case: ET.Element) -> tuple[str, tuple[str, str]]:
 def differing(
     stock: dict[str, tuple[str, str]], ours: dict[str, tuple[str, str]]
 ) -> list[str]:
-    """Return the tests whose outcome is not the same."""
+    """Return the tests with different outcomes."""
     return [
         test
         for test in sorted(stock.keys() | ours.keys())
@@ -129,7 +129,7 @@ def main() -> int:
             counts = Counter(outcome for outcome, _ in outcomes[-1].values())
             print(f"{'with' if addon else 'without'} the add-on: {dict(counts)}")
         stock, ours = outcomes
-        # Some tests wait for a command for a while only, so once more, one by one.
+        # Some tests wait for a command for a while only, so run each again by itself.
         again = [test for test in differing(stock, ours) if test in ours]
         if again:
             for outcome, tree in zip(outcomes, trees, strict=True):

@@ -1,4 +1,4 @@
-"""A crawl of workers: each of its runs is one of them."""
+"""A crawl of workers: each of its runs is a worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A spider has on Redis what it has with a JOBDIR: real workers, a real site."""
+"""A spider has the same features on Redis as with a JOBDIR: real workers and site."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def begin(crawl: Crawl) -> None:
     crawl.run(Before, CLOSESPIDER_PAGECOUNT=1, CONCURRENT_REQUESTS=1)
 
 
-def test_what_cannot_be_restored_is_set_aside(crawl: Crawl) -> None:
+def test_unrestorable_requests_are_set_aside(crawl: Crawl) -> None:
     begin(crawl)
     for _ in range(2):  # a new worker does not mend it
         after = crawl.run(After, status=1)
@@ -81,7 +81,7 @@ def test_what_cannot_be_restored_is_set_aside(crawl: Crawl) -> None:
     assert "cannot be restored" not in shown
 
 
-def test_workers_pass_on_what_they_have_set_aside(crawl: Crawl) -> None:
+def test_workers_pass_on_requests_that_they_have_set_aside(crawl: Crawl) -> None:
     begin(crawl)
     crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 1  # passed on as quickly
     for worker in [crawl.start(After) for _ in range(2)]:
@@ -134,7 +134,7 @@ def test_a_crawl_of_an_earlier_version_counts_the_items_of_start(
 # Settings
 
 
-def test_the_spiders_name_stands_in_the_url(crawl: Crawl, redis: RedisServer) -> None:
+def test_the_url_has_the_name_of_the_spider(crawl: Crawl, redis: RedisServer) -> None:
     crawl.run(Plain, BLOOMDUPE_REDIS_URL=redis.url("of %(spider)s"))
     crawl.engine.job = redis.url("of plain")
     assert lines(crawl.items()) == items("0")
@@ -151,9 +151,6 @@ OTHER_VALUES = {
     "BLOOMDUPE_ALLOW_NETWORK_FS": "1",
     "BLOOMDUPE_CHECKPOINT_INTERVAL": "3",
     "BLOOMDUPE_FEED_CHANGED": "accept",
-    "BLOOMDUPE_REVISIT_BOUNDS": "1,2",
-    "BLOOMDUPE_REVISIT_ITEMS": "always",
-    "BLOOMDUPE_WAIT": "5",
 }
 
 

@@ -32,10 +32,10 @@ def test_redirects_and_meta_that_lead_to_another_host(crawl: Crawl) -> None:
         pages[path] = f"-> {there}/there{number}"
         pages[f"/there{number}"] = "more"
     crawl.site.pages = pages
-    # With seven partitions, the two hosts lie in different ones.
+    # With seven partitions, the two hosts belong to different partitions.
     crawl.settings |= {"CONCURRENT_REQUESTS": 1, "BLOOMDUPE_REDIS_PARTITIONS": 7}
     expected, asked = crawl.stock(Hosts, CONCURRENT_REQUESTS=16)
-    # The second one has not seen what the first one has found.
+    # The second worker has not seen the pages that the first worker has found.
     crawl.run(Hosts, CLOSESPIDER_PAGECOUNT=2)
     crawl.finish(Hosts)
     assert lines(crawl.items()) == expected

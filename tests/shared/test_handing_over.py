@@ -48,7 +48,7 @@ def test_a_worker_that_is_blocked_loses_its_hosts(crawl: Crawl) -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_that_joins_does_not_wait_for_what_is_at_hand(crawl: Crawl) -> None:
+def test_a_joining_worker_does_not_wait_for_requests_at_hand(crawl: Crawl) -> None:
     slow = crawl.start(All, DOWNLOAD_DELAY=SLOW)
     slow.until_requested(5)  # so it has requests at hand
     quick = crawl.start(All)
@@ -89,7 +89,7 @@ def test_delays_hold_when_a_host_changes_hands(crawl: Crawl) -> None:
 
 
 class Loop:
-    """Stands for the reactor: it does what it was given when it is told to run."""
+    """Replaces the reactor: it makes its calls when it is told to run."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Callable[..., object], tuple[Any, ...]]] = []

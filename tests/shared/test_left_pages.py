@@ -49,7 +49,7 @@ def numbers(key: str, *values: object) -> Counter[str]:
     return lines({key: value} for value in values)
 
 
-def test_a_slot_goes_on_though_others_of_it_are_at_hand(crawl: Crawl) -> None:
+def test_a_slot_goes_on_while_requests_of_it_are_at_hand(crawl: Crawl) -> None:
     crawl.finish(Parked)
     assert lines(crawl.items()) == numbers("page", *range(100))
 

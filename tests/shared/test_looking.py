@@ -1,4 +1,4 @@
-"""What the command line says of workers: real ones, one of which is killed."""
+"""The output of the command line about workers: real processes, one is killed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_crawl_seen_from_its_beginning_to_its_end(
     one, two = (crawl.start(All) for _ in range(2))
     for worker in (one, two):
         worker.until_logged("This is worker")
-    # A partition of which something is under way is not given to another worker yet.
+    # A partition with a request in progress is not given to another worker yet.
     one.until(lambda: len(job()["workers"]) == 2)
     found = job()
     assert found["state"] == "running"

@@ -1,4 +1,4 @@
-"""What a worker remembers of its offers takes the same, however large the crawl is."""
+"""The memory of a worker for its offers does not grow with the crawl."""
 
 from __future__ import annotations
 

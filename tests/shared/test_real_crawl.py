@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 WORKERS = 4
 LONG = 1_200
-"""Seconds; only what hangs gets there."""
+"""Seconds; only a process that hangs gets there."""
 
 
 def test_every_page_of_a_real_site_once(

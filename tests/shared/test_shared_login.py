@@ -27,8 +27,8 @@ def site() -> Iterator[LoginSite]:
 
 
 def share(crawl: Crawl, site: LoginSite, redis: RedisServer, **settings: Any) -> None:
-    """Let one worker log in and be killed, and two others go on."""
-    crawl.settings |= {"BLOOMDUPE_REDIS_PARTITION_BY": "url", **settings}
+    """Let one worker log in and be killed, and let two more workers continue."""
+    crawl.settings |= {"BLOOMDUPE_REDIS_SLOT_PARTS": {"127.0.0.1": 8}, **settings}
     crawl.starts = ("/",)
     answers = 2 + 2 + 11  # the logins come before their pages
     site.hold_after(answers)
@@ -45,7 +45,7 @@ def share(crawl: Crawl, site: LoginSite, redis: RedisServer, **settings: Any) ->
 def test_all_workers_are_logged_in(
     crawl: Crawl, site: LoginSite, redis: RedisServer
 ) -> None:
-    """Each page may be any worker's, and the one that has logged in is dead."""
+    """Any worker may fetch any page, and the worker that has logged in is dead."""
     share(crawl, site, redis)
     assert lines(crawl.items()) == EXPECTED
     assert site.turned_away == 0
@@ -55,7 +55,7 @@ def test_all_workers_are_logged_in(
     assert site.asked.total() == asked
 
 
-def test_without_cookies_each_is_a_stranger(
+def test_without_cookies_workers_are_turned_away(
     crawl: Crawl, site: LoginSite, redis: RedisServer
 ) -> None:
     """The control."""

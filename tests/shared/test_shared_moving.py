@@ -1,6 +1,6 @@
 """Crawls that move to Redis, to be shared: real processes, a real Redis, a real site.
 
-What is wanted is read off the site's links, and what was fetched off its log.
+The site's links say which pages are wanted, and its log says which pages were fetched.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def keys(redis: RedisServer) -> str:
     return f"unix://{redis.socket}"
 
 
-# What scrapy-redis has begun
+# A crawl that scrapy-redis has begun
 
 
 def links_of(number: int) -> list[int]:
@@ -80,7 +80,7 @@ def links_of(number: int) -> list[int]:
 
 
 def begun(base: str, redis: RedisServer, done: int) -> tuple[set[int], set[int]]:
-    """Leave the keys of a crawl by scrapy-redis; return what is done, and what waits.
+    """Leave the keys of a crawl by scrapy-redis; return the done and the pending pages.
 
     So many pages are done, in the order in which they were found.
     """
@@ -112,7 +112,7 @@ WHOLE = paths(range(SIZE))
 
 
 def taken(crawl: Crawl) -> Counter[str]:
-    """Return what the site was asked for since the last time."""
+    """Return the requests that the site got since the last time."""
     return Counter(crawl.site.take())
 
 
@@ -121,7 +121,7 @@ def pages_of(crawl: Crawl) -> Counter[str]:
     return paths(item["page"] for item in crawl.items())
 
 
-def test_what_scrapy_redis_has_begun_is_finished_by_workers(
+def test_workers_finish_a_crawl_of_scrapy_redis(
     crawl: Crawl, redis: RedisServer, keys: str
 ) -> None:
     done, waits = begun(crawl.site.base, redis, 60)
@@ -193,7 +193,7 @@ def test_an_import_that_is_killed_goes_on(
         assert all(one.imports.knows(found))
 
 
-def test_nobody_works_while_something_is_imported(
+def test_no_worker_runs_during_an_import(
     crawl: Crawl, redis: RedisServer, keys: str
 ) -> None:
     begun(crawl.site.base, redis, 60)
@@ -223,7 +223,7 @@ def list_of(crawl: Crawl, *lines: str) -> str:
 def test_a_list_comes_in_while_workers_work(crawl: Crawl) -> None:
     worker = crawl.start(All, DOWNLOAD_DELAY=0.1)
     worker.until_requested(4)
-    # In the slot that the spider gives it: each looks after what was seen in it.
+    # In the slot that the spider gives it: each slot knows the pages seen in it.
     known = json.dumps({"url": f"{crawl.site.base}/1", "slot": "1"})
     file = list_of(crawl, known, f"{crawl.site.base}/extra")
     out = crawl.bloomdupe("import", crawl.engine.job, file)
@@ -233,16 +233,16 @@ def test_a_list_comes_in_while_workers_work(crawl: Crawl) -> None:
     assert taken(crawl) == WHOLE + Counter(["/extra"])
 
 
-def test_a_list_comes_into_a_crawl_that_is_cut_by_url(crawl: Crawl) -> None:
-    by_url: dict[str, Any] = {"BLOOMDUPE_REDIS_PARTITION_BY": "url"}
-    project(crawl, **by_url)
+def test_a_list_comes_into_a_crawl_of_a_slot_with_parts(crawl: Crawl) -> None:
+    parts: dict[str, Any] = {"BLOOMDUPE_REDIS_SLOT_PARTS": {"127.0.0.1": 5}}
+    project(crawl, **parts)
     file = list_of(crawl, f"{crawl.site.base}/{SIZE - 1}")
     crawl.bloomdupe("import", crawl.engine.job, file, "--spider", "all")
-    crawl.finish(All, **by_url)
+    crawl.finish(All, **parts)
     assert f"/{SIZE - 1}" in taken(crawl)
 
 
-def test_settings_that_workers_will_not_have_are_told_apart(crawl: Crawl) -> None:
+def test_import_refuses_settings_that_do_not_fit_workers(crawl: Crawl) -> None:
     words = ["import", crawl.engine.job, list_of(crawl, f"{crawl.site.base}/1")]
     assert "--spider NAME says whose" in crawl.bloomdupe(*words, code=2)
     project(crawl, BLOOMDUPE_CONFIRM=1)
@@ -263,7 +263,7 @@ def test_settings_that_workers_will_not_have_are_told_apart(crawl: Crawl) -> Non
 
 
 def half_of(crawl: Crawl, after: int = SIZE // 3, **settings: Any) -> Counter[str]:
-    """Stop a worker in good order when so much is done; return what it asked for."""
+    """Stop a worker in good order when so much is done; return its requests."""
     run = crawl.interrupted(All, after=after, **settings)
     crawl.site.take()
     assert after < len(run.requested) < SIZE
@@ -311,7 +311,7 @@ def test_a_shared_crawl_goes_on_alone(crawl: Crawl) -> None:
     assert first + rest == WHOLE
 
 
-def test_there_and_back_again(crawl: Crawl, redis: RedisServer) -> None:
+def test_a_crawl_moves_to_redis_and_back(crawl: Crawl, redis: RedisServer) -> None:
     """From one Redis to another, alone for a while, and to a third."""
 
     def move(source: str, file: str, target: str) -> None:
@@ -325,9 +325,9 @@ def test_there_and_back_again(crawl: Crawl, redis: RedisServer) -> None:
     done += half_of(crawl, some, BLOOMDUPE_REDIS_URL=second)
     move(second, "second", "job")
     done += half_of(crawl, some, **ALONE)
-    # Of another shape than a filter on Redis has: what was taken over goes along.
+    # A filter on Redis has another shape: the filter that was imported goes along.
     move("job", "third", third)
-    # Once more to another one, which has filters of all kinds now.
+    # Move once more, to a job that has filters of all kinds now.
     move(third, "fourth", fourth)
     crawl.settings["BLOOMDUPE_REDIS_URL"] = fourth
     crawl.engine.job = fourth
@@ -335,7 +335,7 @@ def test_there_and_back_again(crawl: Crawl, redis: RedisServer) -> None:
     assert done + taken(crawl) == WHOLE
 
 
-def test_nobody_works_while_it_is_exported(crawl: Crawl, redis: RedisServer) -> None:
+def test_no_worker_runs_during_an_export(crawl: Crawl, redis: RedisServer) -> None:
     def has_leased() -> bool:
         with redis.client() as client:
             keys = [f"bloomdupe:{{crawl:{number}}}:leased" for number in range(8)]
@@ -352,7 +352,7 @@ def test_nobody_works_while_it_is_exported(crawl: Crawl, redis: RedisServer) -> 
     redis.end_leases("crawl")
     assert has_leased()
     crawl.bloomdupe(*words)
-    # What it had in hand is in the file, too.
+    # The requests that it had leased are in the file, too.
     found = [json.loads(line).get("url") for line in file.read_text().splitlines()]
     with SharedFrontier.open(crawl.engine.job) as frontier:
         owed = sum(counts.pushed - counts.done for counts in frontier.counts())
@@ -360,7 +360,7 @@ def test_nobody_works_while_it_is_exported(crawl: Crawl, redis: RedisServer) -> 
     assert not list(crawl.folder.glob("bloomdupe-*"))
 
 
-def test_another_cut_cannot_take_over_what_is_seen(
+def test_marks_do_not_fit_another_number_of_partitions(
     crawl: Crawl, redis: RedisServer
 ) -> None:
     crawl.finish(All)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
@@ -41,8 +42,8 @@ def states(redis: RedisServer) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_a_worker_that_joins_has_work_at_once_whatever_the_delays(crawl: Crawl) -> None:
-    """Nobody looks at the leases again before the test is over."""
+def test_a_joining_worker_has_work_at_once_with_any_delays(crawl: Crawl) -> None:
+    """No worker looks at the leases again before the test is over."""
     crawl.settings |= {
         "BLOOMDUPE_REDIS_LEASE": FOREVER,
         "DOWNLOAD_DELAY": FOREVER,
@@ -52,7 +53,9 @@ def test_a_worker_that_joins_has_work_at_once_whatever_the_delays(crawl: Crawl) 
     one = crawl.start(All, CONCURRENT_REQUESTS=1)
     one.until_requested(2)  # so six hosts have requests, and were not asked
     two = crawl.start(All)
-    two.until_requested(2)
+    # It gets two of the four partitions with requests, or only one, if the first worker
+    # still works on the other. All requests in one may be for the same host.
+    two.until_requested(1)
     crawl.site.release()
     for worker in (one, two):
         assert worker.interrupt().status == 0
@@ -79,7 +82,8 @@ def test_a_rest_is_in_the_log_in_info_and_in_the_metrics(
     text = crawl.bloomdupe("info", crawl.engine.job)
     assert re.search(rf"{slot} +0, rests until .* \(Retry-After\)", text)
     run = one.interrupt()
-    assert "Stopped; 0 pages, 0 items by this worker: run the same command" in run.log
+    both = "Stopped; 0 pages, 0 items by this worker; 0 pages, 0 items by all workers"
+    assert f"{both}: run the same command" in run.log
 
 
 @pytest.mark.slow
@@ -94,7 +98,8 @@ def test_retry_after_is_obeyed_by_the_next_owner(
     one.kill()
     redis.end_leases("crawl")
     (two,) = crawl.finish(Plain)
-    assert "Finished; 2 pages, 2 items by this worker; `bloomdupe collect" in two.log
+    both = "Finished; 2 pages, 2 items by this worker; 2 pages, 2 items by all workers"
+    assert f"{both}; `bloomdupe collect" in two.log
     first, second = crawl.site.times("/0")
     assert second - first >= HOLD - 0.01
     assert lines(crawl.items()) == lines([{"page": "0"}, {"page": "1"}])
@@ -146,27 +151,21 @@ def test_a_host_that_fails_rests_on_the_next_worker_too(
 
 
 @pytest.mark.slow
-def test_a_retry_waits_on_the_worker_that_has_its_host(crawl: Crawl) -> None:
-    failure = Answer("", 500)
-    crawl.site.pages = {"/00": [failure, failure, "x"]}
-    retries: Any = {"RETRY_ENABLED": True, "BLOOMDUPE_RETRY_BACKOFF": [1, 1.5, 9]}
-    crawl.finish(Many, PAGES=1, **retries)
-    first, second, third = crawl.site.times("/00")
-    assert second - first >= 0.5
-    assert third - second >= 0.75
-    assert len(crawl.items()) == 1
-
-
-@pytest.mark.slow
-def test_a_retry_that_waits_is_given_back(crawl: Crawl) -> None:
-    """So the partition can go to a worker that joins."""
+def test_a_retry_that_waits_keeps_no_partition_from_a_worker_that_joins(
+    crawl: Crawl, redis: RedisServer
+) -> None:
     crawl.settings["BLOOMDUPE_REDIS_LEASE"] = FOREVER
     hour: Any = {"RETRY_ENABLED": True, "BLOOMDUPE_RETRY_BACKOFF": [3_600, 1, 3_600]}
     crawl.site.pages = lambda _: Answer("", 500)
     engine: Any = crawl.engine
+    hour["DOWNLOAD_DELAY"] = 0.01  # so the slot has a state
     one = crawl.start(Many, PAGES=1, **hour)
     one.until_requested(1)
-    one.until(lambda: sum(count.pushed for count in engine.counts()) == 2)
+    one.until(lambda: sum(count.later for count in engine.counts()) == 1)
+    with redis.client() as client:
+        (key,) = client.keys("bloomdupe:{crawl:*}:about:ends")
+        ((_, ends),) = client.zrange(key, 0, -1, withscores=True)
+    assert ends / 1000 > time.time() + 1_000  # the state of its slot stays as long
     two = crawl.start(Many, PAGES=1, **hour)
     two.until(lambda: sorted(engine.owners.values()) == [4, 4])
     for worker in (one, two):

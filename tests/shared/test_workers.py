@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spiders.workers import All, Alone, Closing, Everyday, Late, Later, OneHost, Other
+from spiders.workers import All, Alone, Closing, Everyday, Late, Other
 from support.judge import lines
 from support.redis_server import RedisServer
 from support.site import graph
@@ -60,11 +60,13 @@ def finish_together(crawl: Crawl, spider: type[Spider], workers: int) -> list[Ru
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_all_together_do_what_one_of_scrapys_does(crawl: Crawl, workers: int) -> None:
+def test_all_workers_together_do_the_work_of_one_scrapy(
+    crawl: Crawl, workers: int
+) -> None:
     expected, asked = crawl.stock(Everyday)
     runs = finish_together(crawl, Everyday, workers)
     assert lines(crawl.items()) == expected
-    # A request that cannot be stored is one worker's own, so others may make it, too.
+    # A request that cannot be stored belongs to its worker, so each may make it, too.
     assert _without_memory(crawl.site.take()) == _without_memory(asked.elements())
     pages = [run.stats.get("downloader/response_count", 0) for run in runs]
     assert sum(pages) >= len(asked)
@@ -87,7 +89,7 @@ KINDS = ["kill", "stop", "redis", "back"]
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_happens_every_item_stands_once(
+def test_every_item_is_written_once_after_faults(
     crawl: Crawl, redis: RedisServer, seed: int
 ) -> None:
     crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 1
@@ -133,8 +135,8 @@ def test_whatever_happens_every_item_stands_once(
     assert set(asked) == set(crawl.site.take())
 
 
-def test_what_is_interrupted_goes_on_at_once(crawl: Crawl) -> None:
-    """By Ctrl-C, or by CloseSpider: others need not wait for the lease."""
+def test_requests_of_an_interrupted_worker_continue_at_once(crawl: Crawl) -> None:
+    """After Ctrl-C or CloseSpider, the other workers need not wait for the lease."""
     expected, _ = crawl.stock(All)
     crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 600
     assert crawl.run(Closing, CLOSE=True).finish_reason == "enough"
@@ -143,35 +145,21 @@ def test_what_is_interrupted_goes_on_at_once(crawl: Crawl) -> None:
     assert lines(crawl.items()) == expected
 
 
-def test_one_host_is_shared_by_url(crawl: Crawl) -> None:
-    expected, asked = crawl.stock(OneHost)
-    crawl.settings |= {
-        "BLOOMDUPE_REDIS_PARTITION_BY": "url",
-        "DOWNLOAD_DELAY": 0.01,
-    }
-    for run in finish_together(crawl, OneHost, 2):
-        assert run.stats["downloader/response_count"]
-        assert "hold for each worker by itself" in run.log
-    assert lines(crawl.items()) == expected
-    assert Counter(crawl.site.take()) == asked
-
-
 REFUSED: list[tuple[type[Spider], str, str]] = [
     (All, "JOBDIR=job", "JOBDIR and BLOOMDUPE_REDIS_URL are both set"),
-    (All, "BLOOMDUPE_WAIT=5", "BLOOMDUPE_WAIT = '5' does not work with"),
+    (All, "BLOOMDUPE_CONFIRM=1", "BLOOMDUPE_CONFIRM = '1' does not work with"),
     (All, "BLOOMDUPE_FPP=0.01", "BLOOMDUPE_FPP: .* was made with fpp = 1e-06"),
     (All, "BLOOMDUPE_REDIS_PARTITIONS=9", "was made with partitions = 8"),
-    (All, "BLOOMDUPE_REDIS_PARTITION_BY=url", "was made with partition_by = 'slot'"),
-    (All, "BLOOMDUPE_REDIS_PARTITION_BY=host", "expected one of slot, url"),
+    (All, 'BLOOMDUPE_REDIS_SLOT_PARTS={"1": 2}', "SLOT_PARTS: .* slot_parts = {}, but"),
     (All, "BLOOMDUPE_REDIS_REPLICAS=-1", "expected a whole number"),
     (Other, "LOG_ENABLED=1", "was made with spider = 'all'"),
     (All, "BLOOMDUPE_REDIS_URL=redis://localhost:1/0#a", "no Redis answers there"),
     (All, "BLOOMDUPE_REDIS_URL=redis://localhost:1", "must end in the name of the"),
-    (All, 'FEEDS={"a.csv": {"format": "csv"}}', "the feed a.csv: .* jsonlines only"),
+    (All, 'FEEDS={"a.csv": {"format": "csv"}}', r"but feeds = \['a.csv'\] is asked"),
 ]
 
 
-def test_a_crawl_that_cannot_be_is_refused(crawl: Crawl) -> None:
+def test_an_impossible_crawl_is_refused(crawl: Crawl) -> None:
     crawl.finish(All)
     items = crawl.items()
     for spider, setting, words in REFUSED:
@@ -181,15 +169,7 @@ def test_a_crawl_that_cannot_be_is_refused(crawl: Crawl) -> None:
     assert crawl.items() == items
 
 
-def test_a_request_for_a_point_in_time_stops_the_crawl(crawl: Crawl) -> None:
-    run = crawl.run(Later, status=1)
-    assert "that does not work with BLOOMDUPE_REDIS_URL" in run.log
-    assert "Traceback" not in run.log
-    crawl.finish(All)  # the page is owed still
-    assert len(crawl.items()) == SIZE
-
-
-def test_what_redis_does_not_know_is_waited_for(crawl: Crawl) -> None:
+def test_a_worker_waits_for_requests_that_redis_does_not_know(crawl: Crawl) -> None:
     crawl.finish(Alone)
     assert lines(crawl.items()) == lines({"page": n} for n in range(6))
 

@@ -1,4 +1,4 @@
-"""A spider whose start requests meet the filter."""
+"""A spider with start requests that meet the filter."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from scrapy import Request, Spider
 from support.stops import moment, pause, wanted
+from twisted.internet.defer import Deferred
 
 from bloomdupe.signals import checkpoint
 
@@ -97,7 +98,7 @@ class Media(Count):
 
 
 class Failing:
-    """Cannot write before a checkpoint what it has been given, if it is to fail."""
+    """Fails to write its data before a checkpoint, if it is to fail."""
 
     def __init__(self, crawler: Any) -> None:
         self.rows = 0
@@ -122,3 +123,9 @@ class Failing:
 class Asynchronous(Failing):
     async def flush(self) -> None:  # type: ignore[override]
         """Write nothing."""
+
+
+class Deferring(Failing):
+    def flush(self) -> Any:  # type: ignore[override]
+        """Say that it ends later."""
+        return Deferred()

@@ -30,12 +30,18 @@ if TYPE_CHECKING:
 AT_ONCE = 5
 
 
+def _key_of(one: Any) -> object:
+    """Identify an offer; or a settlement, to which the thread may add counts."""
+    lease = getattr(one, "lease", None)
+    return id(one) if lease is None else lease.token
+
+
 class Durable:
     """Waits until everything is durable that the engine was told."""
 
     def __init__(self, engine: Any) -> None:
         self.engine = engine
-        self.told: dict[int, Any] = {}
+        self.told: dict[object, Any] = {}
         if not hasattr(engine, "commit"):
             self.loop = asyncio.get_running_loop()
             self.changed = asyncio.Event()
@@ -48,7 +54,7 @@ class Durable:
         tell, say = getattr(worker, name), getattr(frontier, name)
 
         def told(one: Any) -> None:
-            self.told[id(one)] = one
+            self.told[_key_of(one)] = one
             tell(one)
 
         def said(some: Any) -> Any:
@@ -61,7 +67,7 @@ class Durable:
 
     def forget(self, some: list[Any]) -> None:
         for one in some:
-            self.told.pop(id(one), None)
+            self.told.pop(_key_of(one), None)
         self.changed.set()
 
     async def all(self) -> None:

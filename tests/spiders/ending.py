@@ -41,7 +41,7 @@ class Mended(Leaves):
 
 
 class Renamed(Leaves):
-    """What it has stored, a later one cannot restore."""
+    """A later version of it cannot restore its stored requests."""
 
     def request(self, response: Any) -> Any:
         raise CloseSpider("stopped")
@@ -57,7 +57,7 @@ class Renamed(Leaves):
 
 
 class Breaks(Leaves):
-    """Neither callback nor errback break off, but what takes the request in."""
+    """The scheduling of its request fails, not the callback and not the errback."""
 
     def request(self, response: Any) -> Any:
         request = response.follow("/x")

@@ -1,6 +1,6 @@
-"""What everyday spiders do, in one: for crawls that several workers share.
+"""The features of everyday spiders in one: for crawls that several workers share.
 
-Each thing that it puts out is told from all others by what stands in it.
+Its requests and items can be told apart by their contents.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 HOSTS = 12
 """On which the pages seem to be: slots of the downloader."""
+
+
+LATER = 0.3
+"""Seconds."""
 
 
 @dataclass
@@ -53,11 +57,11 @@ SETTINGS: dict[str, Any] = {
     "RETRY_PRIORITY_ADJUST": -1,
     "RETRY_TIMES": 2,
 }
-"""What stock Scrapy and the workers have in common."""
+"""The settings of both stock Scrapy and the workers."""
 
 
 class Choosy:
-    """A pipeline that takes its time for some items, and drops others."""
+    """A pipeline that takes its time for some items, and drops some."""
 
     async def process_item(self, item: Page | Failed) -> Page | Failed:
         number = item.page.rpartition("/")[2].partition("?")[0]
@@ -89,6 +93,10 @@ class Everyday(Spider):
     def on(self, number: int) -> dict[str, Any]:
         return {"download_slot": f"host{number % HOSTS}"}
 
+    def later(self, wanted: bool) -> dict[str, Any]:
+        """Return meta that schedules a request for later; stock Scrapy ignores it."""
+        return {"bloomdupe_delay": LATER} if wanted else {}
+
     def page(self, response: Response, part: str = "") -> Page:
         return Page(response.url.removeprefix(self.site), part)
 
@@ -101,7 +109,7 @@ class Everyday(Spider):
                 href,
                 self.parser_of(other),
                 priority=other % 3,
-                meta=self.on(other),
+                meta=self.on(other) | self.later(other % 15 == 4),
             )
         yield from self.more(number)
 
@@ -121,16 +129,17 @@ class Everyday(Spider):
         yield self.page(found, found.text)
 
     def parse_badly(self, response: Response) -> Iterator[Any]:
-        """Fail at the end: what was put out before counts."""
+        """Fail at the end: the earlier output counts."""
         yield from self.parse(response)
         raise ValueError("as everyday spiders do")
 
     def more(self, number: int) -> Iterator[Request]:
-        """Yield what a page leads to besides others with a number."""
+        """Yield the requests of a page that are not for plain pages with a number."""
         if number % 5 == 0:
             # The same URL twice, told apart by the arguments.
             for part in "ab":
-                yield self.asked("again", number, part, dont_filter=True)
+                where = self.on(number) | self.later(part == "b")
+                yield self.asked("again", number, part, dont_filter=True, meta=where)
         if number % 6 == 1:
             yield self.asked("flaky", number)
         if number % 7 == 0:
@@ -148,11 +157,11 @@ class Everyday(Spider):
             yield self.round(number, 3)
         yield from self.failing(number)
         if number % 11 == 3:
-            # In the slot of where it leads, as all others that lead there.
+            # In the slot of its target, like every request that leads there.
             yield self.asked("moved", number, meta=self.on(number % 5))
 
     def failing(self, number: int) -> Iterator[Request]:
-        """Yield what comes to nothing."""
+        """Yield requests that fail."""
         if number % 9 == 2:
             yield self.asked("missing", number, errback=self.failed)
         if number % 13 == 3:

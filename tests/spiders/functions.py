@@ -1,4 +1,4 @@
-"""Spiders whose callbacks are no methods."""
+"""Spiders with callbacks that are no methods."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Closures(Tree):
 
 
 class TwoWays(Spider):
-    """Two pages lead to the same page: one with a closure, one with a method."""
+    """Two pages lead to the same page: with a closure, and with a method."""
 
     name = "two_ways"
 
@@ -182,7 +182,7 @@ class StopsNoMoreWithObject(StopsNoMore):
 
 
 def store_methods_only() -> None:
-    """Let the process be one of an earlier version."""
+    """Store requests as an earlier version does."""
 
     def refuse(self: Callbacks, function: Any) -> Any:
         raise UnserializableError(f"{function} is not a method of {self.spider}")

@@ -1,4 +1,4 @@
-"""Pages that answer otherwise when they are asked again, and what they have yielded."""
+"""Pages that answer otherwise when they are asked again, and their earlier requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bloomdupe.crawl.leases.children import CutShort
 
 
 def count_as_earlier() -> None:
-    """Let what was cut short be stored as an earlier version has it."""
+    """Let interrupted pages be stored as an earlier version stores them."""
     prepare = CutShort.prepare
 
     def prepared(self: CutShort) -> Any:
@@ -105,7 +105,7 @@ class ClosingOrBanned(Closing):
 
 
 class Banned(Spider):
-    """Is closed by what comes in the place of the page, after an item that says so."""
+    """Is closed by the page's new answer, after an item that says so."""
 
     name = "banned"
 

@@ -1,4 +1,4 @@
-"""Spiders with many links, and parts of Scrapy that change what becomes of links."""
+"""Spiders with many links, and components of Scrapy that change or drop links."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class ByUrlOnly(LinkFilter):
 
 
 class Reckless(LinkFilter):
-    """A control: it does not look what comes between itself and the scheduler."""
+    """A control: it ignores the components between itself and the scheduler."""
 
     def _obstacle(self) -> None:
         return None

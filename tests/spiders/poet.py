@@ -25,7 +25,7 @@ class PoetSpider(Spider):
     def parse(self, response: Response, page: Links) -> Iterator[Any]:
         yield from response.follow_all(page.urls())
         for url in page.urls():
-            yield response.follow(url)  # a duplicate by now, unlike what follows
+            yield response.follow(url)  # a duplicate by now, unlike the next request
             yield response.follow(url, callback=self.nothing)
             for number in (1, 2):
                 meta = {"page_params": {"number": number}}

@@ -1,4 +1,4 @@
-"""A spider whose requests have priorities."""
+"""A spider with priorities for its requests."""
 
 from __future__ import annotations
 

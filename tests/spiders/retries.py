@@ -1,4 +1,4 @@
-"""Spiders whose pages are tried again."""
+"""Spiders with pages that are tried again."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Many(Spider):
 
     async def start(self) -> Any:
         for number in range(self.settings.getint("PAGES")):
-            slot = f"slot{number}" if self.settings.getbool("SLOTS") else None
+            slots = self.settings.getbool("SLOTS")
             yield Request(
                 f"{self.start_urls[0]}{number}",
                 errback=self.lost,
-                meta={"download_slot": slot},
+                meta={"download_slot": f"slot{number}"} if slots else {},
             )
 
     def parse(self, response: Any) -> Any:

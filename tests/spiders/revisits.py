@@ -1,4 +1,4 @@
-"""Spiders whose pages come again."""
+"""Spiders with pages that are revisited."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Rules(CrawlSpider):
 
 
 class Named(scrapy.Spider):
-    """The page is another one each time, but for what counts."""
+    """The page differs each time, but for the part that counts."""
 
     name = "named"
 

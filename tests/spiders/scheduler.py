@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import resource
 import signal
+from pathlib import Path
 from typing import Any
 
 import scrapy
 from scrapy import Request, signals
-from scrapy.exceptions import CloseSpider
+from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 from scrapy.utils.engine import format_engine_status
 from support.stops import moment
 
 import bloomdupe.crawl.progress.watch
+from bloomdupe.store.files import lock_owner
 from spiders.follow import AtOnce, Follow
 
 
@@ -30,9 +33,28 @@ def few_files() -> None:
 
 
 def full_disk(size: int) -> None:
-    """Let no file grow beyond a size: it stands in for a full disk."""
+    """Let no file grow beyond a size, as on a full disk."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+class Command(logging.Handler):
+    """Has the job, as a command has it, until the crawl logs that it waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = lock_owner(Path("job/bloomdupe"))
+        logging.getLogger().addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "Waiting for another process" in record.getMessage():
+            self._lock.close()
+
+    @classmethod
+    def from_crawler(cls, _: Any) -> Any:
+        """Begin when the job was found free, and before the crawl opens it."""
+        cls()
+        raise NotConfigured
 
 
 class Everything(Follow):
@@ -93,7 +115,7 @@ class Unstorable(Follow):
 
 
 class OneParent(Follow):
-    """/a and /b are in progress when /a yields what cannot be stored."""
+    """/a and /b are in progress when /a yields a request that cannot be stored."""
 
     name = "one_parent"
     yielded = False
@@ -147,7 +169,7 @@ class Twice(scrapy.Spider):
 
 
 class Status(AtOnce):
-    """What est() prints when the first link of the start page is asked for."""
+    """Prints est() when the first link of the start page is asked for."""
 
     name = "status"
 
@@ -173,7 +195,7 @@ class Remembers(Follow):
 
 
 class Closes(Follow):
-    """An item, half of what a page has to say, another item; enough; the rest."""
+    """Yields an item and half of its links, closes the crawl, and yields the rest."""
 
     name = "closes"
 
@@ -234,7 +256,7 @@ class StartCurrencies(Currencies):
 
 
 class LateStart(Currencies):
-    """What start() yields late was found as a link before."""
+    """A request that start() yields late was found as a link before."""
 
     name = "late_start"
 

@@ -1,4 +1,4 @@
-"""The spiders of a project whose crawls move to Redis."""
+"""Spiders of crawls that move to Redis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A spider whose callback never returns."""
+"""A spider with a callback that never returns."""
 
 from __future__ import annotations
 

@@ -3,29 +3,64 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.engines.on_redis.worker import Worker
 from bloomdupe.redis import server as scripts
 from bloomdupe.redis import shared_frontier
 from bloomdupe.redis.kept_offers import KeptOffers
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 SOON, LATE = 0.05, 0.3
 """Seconds, which must not cost a lease."""
 
 
+STRANGE = "return {'strange'}"
+
+FENCE = {
+    "owner": {
+        "then return {'lost'} end": "then end",
+        "owner[3] == ARGV[3]": "false",
+    },
+    "renew": {"or owner[2] ~= ARGV[2] then return -1 end": "then end"},
+    "settle": {STRANGE: ""},
+    "leave": {STRANGE: ""},
+}
+"""The guards in each script by which a worker loses a partition with its lease, and the
+text in their place.
+"""
+
+ONCE = {"if not done_before then": "if true then", STRANGE: ""}
+
+SETTLING = {"settle": ONCE, "leave": ONCE}
+"""Those by which a settlement counts once, apart from ``owner.lua``."""
+
+
 def fence() -> None:
-    """Let whoever believes to be the owner of a partition do what only that may do."""
+    """Let a worker act as the owner of a partition after it has lost its lease."""
+    change(FENCE)
+
+
+def settling() -> None:
+    """Let a worker settle any request that it was ever handed out, at any time."""
+    parts = scripts.SCRIPTS["settle"]
+    scripts.SCRIPTS["settle"] = tuple(part for part in parts if part != "owner")
+    change(SETTLING)
+
+
+def change(guards: Mapping[str, Mapping[str, str]]) -> None:
+    """Replace guards in the scripts that this process has not read yet."""
     read = scripts._source
 
-    def unfenced(name: str) -> str:
+    def changed(name: str) -> str:
         text = read(name)
-        text = text.replace("then return {'lost'} end", "then end")
-        text = text.replace("or owner[2] ~= ARGV[2] then return 0 end", "then end")
-        text = text.replace("return {'strange'}", "")
-        return text.replace("owner[3] == ARGV[3]", "false")
+        for guard, instead in guards.get(name, {}).items():
+            text = text.replace(guard, instead)
+        return text
 
-    scripts._source = unfenced
+    scripts._source = changed
 
 
 def offers() -> None:
@@ -53,7 +88,7 @@ def memory() -> None:
 
 
 def order() -> None:
-    """Settle pages before what they lead to is offered."""
+    """Settle pages before their requests are offered."""
     say = Worker._say
 
     def settle_first(worker: Worker, offers: list[Any], done: list[Any]) -> None:

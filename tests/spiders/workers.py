@@ -125,7 +125,7 @@ class Everyday(All):
 
 
 class Alone(All):
-    """All that there is cannot be stored, and waits for its turn."""
+    """None of its requests can be stored, and they wait for their turn."""
 
     name = "alone"
     custom_settings = {"DOWNLOAD_DELAY": 0.3, "RANDOMIZE_DOWNLOAD_DELAY": False}
@@ -152,15 +152,6 @@ class Closing(All):
         if self.settings.getbool("CLOSE") and self.number(response) == 9:
             raise CloseSpider("enough")
         yield from super().parse(response)
-
-
-class Later(All):
-    """Wants a page in a minute."""
-
-    name = "all"
-
-    def parse(self, response: Response) -> Any:
-        yield response.follow("/1", meta={"bloomdupe_delay": 60})
 
 
 class Plain(All):
@@ -200,7 +191,7 @@ class StartsInMemory(All):
 
 
 class Before(Plain):
-    """Its requests are for a method that others do not have."""
+    """Its requests are for a method that no other spider has."""
 
     def parse(self, response: Response) -> Any:
         yield response.follow("/1", self.old, meta=on(1))

@@ -18,7 +18,7 @@ Contents = dict[bytes, dict[bytes, bytes]]
 
 
 def fill(path: Path, seed: int, page_turns: int = 30) -> Contents:
-    """Write at random; return what must be there."""
+    """Write at random; return the contents that must be there."""
     rng = random.Random(seed)
     expected: Contents = {name: {} for name in (b"short", b"long", b"keys", b"none")}
     with lmdb.open(str(path), map_size=1 << 26, max_dbs=8, lib_version=0) as env:
@@ -57,7 +57,7 @@ def read(path: Path) -> tuple[Contents, list[str]]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_it_reads_what_lmdb_has_written(tmp_path: Path, seed: int) -> None:
+def test_it_reads_files_of_lmdb(tmp_path: Path, seed: int) -> None:
     expected = fill(tmp_path, seed)
     assert read(tmp_path) == (expected, [])
 

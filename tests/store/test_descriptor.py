@@ -66,7 +66,7 @@ def test_a_fork_that_closes_it_releases_nothing(tmp_path: Path) -> None:
         (90, r", which has given no sign of life for 9\d s; kill it: nothing is lost$"),
     ],
 )
-def test_an_owner_that_gives_no_sign_of_life_is_told_of(
+def test_an_owner_without_a_sign_of_life_is_reported(
     tmp_path: Path, seconds: float, refused: str
 ) -> None:
     with lock_owner(tmp_path) as lock:
@@ -90,7 +90,7 @@ def test_a_fork_that_closes_it_closes_no_other_file(tmp_path: Path) -> None:
         assert in_a_fork(close_late)
 
 
-def test_a_closed_one_has_no_number(tmp_path: Path) -> None:
+def test_a_closed_descriptor_has_no_number(tmp_path: Path) -> None:
     descriptor = Descriptor.open(tmp_path, os.O_RDONLY, 0)
     assert not os.get_inheritable(descriptor.fileno())
     assert in_a_fork(lambda: _is_closed(descriptor))

@@ -59,13 +59,13 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 # The mark
 
 
-def test_what_nobody_has_touched_is_not_checked(path: Path, checks: list[Path]) -> None:
+def test_an_untouched_file_is_not_checked(path: Path, checks: list[Path]) -> None:
     BloomFilter.open(path).close()
     BloomFilter.open(path, readonly=True).close()
     assert checks == []
 
 
-def test_after_a_kill_nobody_has_touched_it_either(
+def test_after_a_kill_an_untouched_file_is_not_checked(
     tmp_path: Path, checks: list[Path]
 ) -> None:
     with subprocess.Popen(
@@ -100,7 +100,7 @@ def delete_mark(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [touch, replace, start_machine, delete_mark])
-def test_what_may_have_changed_is_checked_once(
+def test_a_file_that_may_have_changed_is_checked_once(
     path: Path, checks: list[Path], change: object
 ) -> None:
     assert callable(change)
@@ -142,7 +142,7 @@ def end_in_commit(path: Path, kind: str) -> int:
 
 @pytest.fixture
 def interrupted(path: Path) -> Path:
-    """Return a store whose owner was killed in a commit."""
+    """Return a store with an owner that was killed in a commit."""
     assert end_in_commit(path, "killed") == -signal.SIGXFSZ
     return path
 
@@ -231,7 +231,7 @@ def test_a_change_of_an_interrupted_commit_by_another_program_is_found(
     assert checks == [interrupted / "data.mdb"]
 
 
-def test_a_file_that_somebody_else_writes_to_gets_no_mark(path: Path) -> None:
+def test_a_file_that_another_program_writes_gets_no_mark(path: Path) -> None:
     with BloomFilter.open(path) as seen:
         seen.add("b")
         seen.checkpoint()
@@ -277,7 +277,7 @@ sys.exit(files.in_use(Path(sys.argv[1])))
 """
 
 
-def test_a_process_that_only_asks_for_the_owner_keeps_none_out(
+def test_asking_for_the_owner_blocks_no_process(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long it takes to ask: here, until the lock was tried three times."""
@@ -305,7 +305,7 @@ def test_a_process_that_only_asks_for_the_owner_keeps_none_out(
 # The marker
 
 
-def test_a_store_from_before_gets_its_marker(path: Path) -> None:
+def test_a_store_of_an_earlier_version_gets_its_marker(path: Path) -> None:
     marker = (path / "store.json").read_text("ascii")
     (path / "store.json").unlink()
     BloomFilter.open(path).close()

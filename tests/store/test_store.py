@@ -300,7 +300,7 @@ class _Told:
             raise self.error
 
 
-def test_every_part_is_told_that_it_is_durable_even_if_one_raises(
+def test_every_part_is_notified_of_durability_even_if_one_raises(
     path: Path,
 ) -> None:
     with BloomFilter.open(path) as seen:
@@ -363,7 +363,7 @@ print(count)
 def test_the_last_pages_of_a_sweep_are_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Count and sum of the stored pages, against what really is in the file."""
+    """Count and sum of the stored pages agree with the pages in the file."""
     monkeypatch.setattr(layer, "MIN_BACKLOG", 100)
     monkeypatch.setattr(layer, "MIN_SWEEP", 1)
     with BloomFilter.open(tmp_path / "seen", 50_000, 1e-6) as seen:
@@ -419,5 +419,5 @@ def _write_format_2(txn: lmdb.Transaction, databases: Databases) -> None:
 
 
 def test_a_record_of_zeros_is_damaged() -> None:
-    """LMDB has no empty keys, so one of them is a page that was set to zeros."""
+    """LMDB has no empty keys, so an empty key is a page that was set to zeros."""
     assert total_of(b"queue", [b"", b""], [b"", bytes(8)]) == (0, [0, 1])

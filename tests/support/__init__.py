@@ -1,1 +1,1 @@
-"""What the tests share: see README.md."""
+"""Helpers of the tests: see README.md."""

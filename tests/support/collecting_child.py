@@ -1,12 +1,14 @@
 """A crawl on Redis, a process that collects its output, and ends of that process.
 
-The process is a fork, and is really killed: at one of the points before, in and after
-each call that reaches the disk or deletes from Redis. A cut of the power is replayed on
-what it has left: of what was not synced, any part may be gone.
+The process is a fork, and is really killed: before, in or after a call that reaches
+the disk or deletes from Redis. A power cut is replayed on the files that it leaves:
+any part of the data that was not synced may be gone.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import shutil
@@ -14,11 +16,17 @@ import signal
 import stat
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scrapy import Spider
+
 from bloomdupe.cli import main as cli
+from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import StoreUnreachableError
+from bloomdupe.feeds.file import FeedFile
+from bloomdupe.feeds.spool import Items
 from bloomdupe.moving import collecting
 from bloomdupe.moving.collection import Collection
 from bloomdupe.redis.partition import Offer
@@ -26,21 +34,30 @@ from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-FEEDS = ["out/%(name)s.jsonl", "s3://bucket/deep/b.jsonl", "c d.jsonl"]
-NAMES = ["site.jsonl", "b.jsonl", "c d.jsonl"]
-IDENTITY = {"spider": "site", "fingerprinter": "a.B", "feeds": FEEDS}
+    from bloomdupe.store.participant import Part
+
+FEEDS = ["out/site.jsonl", "file:///bucket/deep/b.json", "c d.csv"]
+NAMES = ["site.jsonl", "b.json", "c d.csv"]
+IDENTITY = {
+    "spider": "site",
+    "fingerprinter": "a.B",
+    "feeds": FEEDS,
+    "feed_options": [{}, {"format": "json"}, {"format": "csv", "items": True}],
+}
 PARTITIONS = 3
 LONG = 3_600.0
 """Seconds; no lease of this length runs out in a test."""
 
 # As they are before a child puts points around them.
 _open, _pwrite = os.open, os.pwrite
+_items = Items(Serializer(Spider("site")).dump_item)
+_commit = Collection.commit
 
 
 class Crawl:
-    """A frontier, a worker on it, and what that has put out: the model."""
+    """A frontier, a worker on it, and the output of the worker: the model."""
 
     def __init__(self, url: str, identity: dict[str, Any] | None = None) -> None:
         self.url = url
@@ -53,7 +70,7 @@ class Crawl:
             identity=IDENTITY if identity is None else identity,
         )
         self.frontier.tend()
-        self.expected: dict[str, list[list[bytes]]] = {
+        self.expected: dict[str, list[list[dict[str, Any]]]] = {
             name: [[] for _ in range(PARTITIONS)] for name in NAMES
         }
         self._number = 0
@@ -86,9 +103,11 @@ class Crawl:
         expected = self.expected[NAMES[feed]]
         number = sum(map(len, expected))
         text = rng.choice(["", "a", "\u00fc b" * 9, "x" * 300])
-        line = json.dumps({"partition": partition, "line": number, "text": text})
-        expected[partition].append(line.encode() + b"\n")
-        return b"%d %s\n" % (feed, line.encode())
+        row = {"partition": partition, "line": number, "text": text}
+        expected[partition].append(row)
+        line = json.dumps(row).encode()
+        lines = [line + b"\n", line, _items.encode(row)]
+        return b"%d %s" % (feed, lines[feed])
 
     def put_out(self, count: int, rng: random.Random) -> None:
         """Take in so many requests, and settle them."""
@@ -96,29 +115,42 @@ class Crawl:
         while self.settle(rng):
             pass
 
-    def complaints(self, directory: Path) -> list[str]:
-        """Hold the files against the model: each line once, in a partition's order."""
+    def complaints(self, *directories: Path) -> list[str]:
+        """Hold the files against the model: each row once, in a partition's order."""
         found = []
         for name, expected in self.expected.items():
-            place = directory / name
-            lines = place.read_bytes().splitlines(keepends=True)
             try:
-                partitions = [json.loads(line)["partition"] for line in lines]
+                rows = [row for place in directories for row in rows_in(place / name)]
             except ValueError:
                 found.append(f"{name} has a line that is none")
                 continue
             for number in range(PARTITIONS):
-                mine = [
-                    line
-                    for line, partition in zip(lines, partitions, strict=True)
-                    if partition == number
-                ]
+                mine = [row for row in rows if row["partition"] == number]
                 if mine != expected[number]:
                     found.append(
-                        f"{name}, partition {number}: {len(mine)} lines instead of"
+                        f"{name}, partition {number}: {len(mine)} rows instead of"
                         f" {len(expected[number])}, or in another order"
                     )
         return found
+
+
+def rows_in(place: Path) -> list[dict[str, Any]]:
+    """Return the rows in a file, by its suffix; ValueError if it is damaged."""
+    text = place.read_text("utf-8") if place.exists() else ""
+    if place.suffix == ".jsonl":
+        return [json.loads(line) for line in text.splitlines()]
+    if place.suffix == ".json":
+        rows: list[dict[str, Any]] = json.loads(text) if text else []
+        return rows
+    return [
+        {name: int(row[name]) for name in ("partition", "line")} | {"text": row["text"]}
+        for row in csv.DictReader(io.StringIO(text, newline=""), strict=True)
+        if None not in row.values() or _damaged(place)
+    ]
+
+
+def _damaged(place: Path) -> bool:
+    raise ValueError(place)
 
 
 # Ends
@@ -147,12 +179,12 @@ class Disk:
         return self.place / f"kept-{inode}"
 
     def made(self, path: Path) -> None:
-        """Take note of a new file. A second name keeps its inode from being reused."""
+        """Record a new file. A second name keeps its inode from being reused."""
         if path.parent == self.directory:
             os.link(path, self.kept(path.stat().st_ino))
 
     def synced(self, fd: int) -> None:
-        """Take note of what an fsync makes durable."""
+        """Record the data that an fsync makes durable."""
         found = os.fstat(fd)
         if stat.S_ISDIR(found.st_mode):
             if os.path.samestat(found, self.directory.stat()):
@@ -166,7 +198,7 @@ class Disk:
         return {p.name: p.stat().st_ino for p in self.directory.iterdir()}
 
     def cut(self, rng: random.Random) -> None:
-        """Put what a power cut leaves in the directory's place."""
+        """Put the files after a power cut in the directory's place."""
         names = rng.choice([json.loads(self.listing.read_text()), self.names()])
         data = {}
         for name, inode in names.items():
@@ -182,7 +214,7 @@ class Disk:
 
 
 class Points:
-    """Calls that matter, numbered as they are passed; at one of them it is killed.
+    """Calls that matter, numbered in their order; the process is killed at its number.
 
     Or an exception is raised there, once.
     """
@@ -209,13 +241,13 @@ class Points:
 
     def place(self) -> None:
         """Put points around the calls of this process, which is a child."""
-        if self._without == "order":
-            Collection.append = record_first  # type: ignore[assignment,method-assign]
-        if self._without == "cut":
-            os.ftruncate = lambda *_: None
+        if self._without == "pieces":
+            Collection.commit = without_pieces  # type: ignore[assignment,method-assign]
+        if self._without == "repair":
+            FeedFile.finish = without_repair  # type: ignore[method-assign]
         os.open = self._open  # type: ignore[assignment]
         os.pwrite = self._pwrite
-        os.fsync = self._around(self._sync)
+        os.fsync = os.fdatasync = self._around(self._sync)
         for owner, name in (
             (os, "ftruncate"),
             (os, "replace"),
@@ -251,29 +283,25 @@ class Points:
         return len(data)
 
     def _sync(self, fd: int) -> None:
-        """Note what becomes durable; nobody waits for the real disk here.
+        """Record the data that becomes durable; do not wait for the real disk.
 
-        The kernel keeps what a killed process has written, and what a power cut leaves
-        is worked out.
+        The kernel keeps the writes of a killed process, and the state after a power cut
+        is calculated.
         """
         name = Path(f"/proc/self/fd/{fd}").readlink().name
         if self._disk is not None and not (self._without == "sync" and name in NAMES):
             self._disk.synced(fd)
 
 
-def record_first(collection: Collection, pieces: Any, positions: Any) -> None:
-    """Do as ``append``, in the wrong order: for a control."""
-    sizes = collection.sizes
-    record = {
-        **collection._record,
-        "growing": True,
-        "positions": [*positions],
-        "files": {n: s + len(pieces.get(n, b"")) for n, s in sizes.items()},
-    }
-    collection._keep(record)
-    for name, piece in pieces.items():
-        collection._write(name, piece, sizes[name])
-        os.fsync(collection._files[name])
+def without_pieces(
+    collection: Collection, part: Part, positions: Sequence[str]
+) -> None:
+    """Commit without the lines, which are only in the files: for a control."""
+    _commit(collection, replace(part, blobs={}), positions)
+
+
+def without_repair(self: FeedFile) -> None:
+    """Write no lines that an earlier call has committed: for a control."""
 
 
 def collect(url: str, directory: Path, *options: str, **faults: Any) -> int:
@@ -289,7 +317,7 @@ def ended(pid: int) -> int:
 
 @contextmanager
 def started(url: str, directory: Path, *options: str, **faults: Any) -> Iterator[int]:
-    """Yield the number of such a child; what it says goes to ``DIRECTORY.said``.
+    """Yield the number of such a child; its output goes to ``DIRECTORY.said``.
 
     ``faults`` are those of :class:`Points`.
     """
@@ -303,7 +331,7 @@ def started(url: str, directory: Path, *options: str, **faults: Any) -> Iterator
     try:
         said = Path(f"{directory}.said").open("a", buffering=1)  # noqa: SIM115
         sys.stdout = sys.stderr = said
-        # A shell lets what it starts in the background ignore Ctrl-C.
+        # A shell lets a process in the background ignore Ctrl-C.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         collecting.BATCH_BYTES = 400
         Points(**faults).place()

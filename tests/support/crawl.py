@@ -1,6 +1,6 @@
 """Crawl: a folder in which spiders crawl a site, each run in a process of its own.
 
-The process is a fork of one that has imported Scrapy, and is killed for real.
+The process is a fork of a process that has imported Scrapy. It is really killed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from bloomdupe import BloomFilter
 from support.engines import DISK, MEMORY
 from support.forks import Child, forks
 from support.judge import lines
@@ -43,7 +42,7 @@ Before: TypeAlias = "Callable[[], object]"
 
 @dataclass(frozen=True)
 class Run:
-    """What a run came to."""
+    """The result of a run."""
 
     status: int
     log: str
@@ -113,9 +112,9 @@ class Process:
         self.until(asked)
 
     def until_checkpoints(self, more: int = 2) -> None:
-        """Wait for checkpoints. The second one from now holds all that is done now.
+        """Wait for checkpoints. The second from now holds all that is done now.
 
-        There is none while nothing changes.
+        No checkpoint comes while nothing changes.
         """
         wanted = self.checkpoints + more
         self.until(lambda: self.checkpoints >= wanted)
@@ -178,22 +177,25 @@ class Crawl:
         self.site = site
         self.engine = engine
         self.folder = place / "project"
-        """The working directory of all runs; nothing but theirs lies there."""
+        """The working directory of all runs; only their files are there."""
         self.folder.mkdir(parents=True)
         self.starts: Sequence[str] = ("/",)
         self.store = self.folder / "job" / "bloomdupe"
         """The store of a job on disk."""
         self.settings: dict[str, Any] = {
             "ADDONS": {"bloomdupe.Addon": 500},
+            # An answer that is held ends by the test, never by Scrapy's 180 seconds.
+            "DOWNLOAD_TIMEOUT": 2 * DEADLINE,
             "REMOTE_CONTROL_ENABLED": False,
             "RETRY_ENABLED": False,
             "TELNETCONSOLE_ENABLED": False,
             **engine.settings,
             **settings,
         }
-        """Of all runs; what a run is given goes before."""
+        """Of all runs; the settings of a run replace them."""
         self._place = place
         self._runs = 0
+        self._module = ""
         self._alive: list[Process] = []
 
     def __enter__(self) -> Self:
@@ -216,16 +218,18 @@ class Crawl:
     ) -> Process:
         """Start a run of a spider.
 
-        It kills itself at the ``nth`` point whose name begins with ``stop``, or is
+        It kills itself at the ``nth`` point that is named ``stop...``, or is
         killed by the site before the answer to a request. ``before`` is called in the
         process first.
         """
         place = self._next_place()
         first = self.starts if starts is None else starts
         values = {**self.settings, **settings}
+        named = spider if isinstance(spider, str) else _name_of(spider)
+        self._module = named.rpartition(".")[0]
         wanted = {"point": stop, "nth": nth, "action": "kill"} if stop else {}
         order = {
-            "spider": spider if isinstance(spider, str) else _name_of(spider),
+            "spider": named,
             "starts": [self.site.base + path for path in first],
             "settings": {n: v for n, v in values.items() if v is not None},
             "before": [] if before is None else [_call_of(before)],
@@ -290,15 +294,43 @@ class Crawl:
     @property
     def durable_pages(self) -> int:
         """How many pages are done, as of the last checkpoint on disk."""
-        if not self.store.exists():
-            return 0
-        with BloomFilter.open(self.store, readonly=True) as seen:
-            totals = (seen.record("crawl") or {}).get("totals", {})
-        return int(totals.get("pages", 0))
+        return self.engine.done(self.folder)
 
     def items(self) -> list[Any]:
         """Return the items that all runs have put out; they need ``FEEDS``."""
         return self.engine.items(self.folder)
+
+    def collect(
+        self,
+        *options: str,
+        code: int = 0,
+        stop: str = "",
+        before: Before | None = None,
+    ) -> str:
+        """Write the feeds of a crawl on Redis into the folder; return the output.
+
+        The folder is a project with the settings of all runs, and with the spiders of
+        the module of the last run. On disk, the feeds are there already.
+        """
+        if not self.engine.collects:
+            return ""
+        self.make_project(stop=stop, before=before)
+        return self.bloomdupe("collect", self.engine.job, ".", *options, code=code)
+
+    def make_project(self, *, stop: str = "", before: Before | None = None) -> None:
+        """Make a project of the folder; its verbs end at a point, as runs do."""
+        lines = [f"{name} = {value!r}" for name, value in self.settings.items()]
+        lines.append(f"SPIDER_MODULES = [{self._module!r}]")
+        if stop:
+            wanted = json.dumps({"point": stop, "nth": 1, "action": "kill"})
+            lines.append("import os; from support import stops")
+            lines.append(f"os.environ['STOP'] = {wanted!r}; stops.use()")
+        if before is not None:
+            name, arguments = _call_of(before)
+            lines.append("from scrapy.utils.misc import load_object")
+            lines.append(f"load_object({name!r})(*{arguments!r})")
+        (self.folder / "crawl_settings.py").write_text("\n".join(lines))
+        (self.folder / "scrapy.cfg").write_text("[settings]\ndefault=crawl_settings\n")
 
     def bloomdupe(self, *arguments: str, code: int = 0) -> str:
         """Run a verb of ``bloomdupe`` in the folder; return its output."""
@@ -312,7 +344,7 @@ class Crawl:
         return self._fork([str(script), *arguments], self._next_place())
 
     def has_ended(self, process: Process) -> None:
-        """Wait for what the site has yet to read of a run that has ended."""
+        """Wait until the site has read everything that an ended run has sent."""
         if process in self._alive:
             self._alive.remove(process)
         if not self._alive:

@@ -69,7 +69,7 @@ class Run(NamedTuple):
     """A run of a program that does not end well."""
 
     events: tuple[tuple[int, str], ...] = ()
-    """Numbers of steps of the run, and what comes before each step: ``kill`` ends the
+    """Numbers of steps of the run, and the event before each step: ``kill`` ends the
     process, ``stop`` the run, ``cut`` the callback and the run, as ``CloseSpider``
     does; ``break`` breaks off the processing of the request.
     """

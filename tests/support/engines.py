@@ -1,9 +1,10 @@
-"""Engines: what a crawl in memory, on disk and on Redis differ in, for a test."""
+"""Engines: the differences of a crawl in memory, on disk and on Redis, for a test."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,7 +14,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.failure import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from bloomdupe.redis.partition import Counts
@@ -38,12 +39,27 @@ class Memory:
     """The job, as the verbs of ``bloomdupe`` are told it."""
     finished = True
     """Whether all that workers share is done."""
+    collects = False
+    """Whether `bloomdupe collect` writes the feeds."""
 
     def items(self, folder: Path) -> list[Any]:
         """Return the items that the job has put out, read from its first feed."""
         file = folder / "items.jsonl"
         lines = file.read_text().splitlines() if file.exists() else []
         return [json.loads(line) for line in lines]
+
+    def pass_time(self, seconds: float) -> Callable[[], None] | None:
+        """Let requests scheduled for later be due sooner, as if time had passed.
+
+        Returns the function to call ``before`` a run, if there is one.
+        """
+        from spiders.waiting import set_clock
+
+        return partial(set_clock, seconds)
+
+    def done(self, folder: Path) -> int:  # noqa: ARG002 - of the other engines
+        """Count the pages that are durably done."""
+        return 0
 
 
 class Disk(Memory):
@@ -52,6 +68,14 @@ class Disk(Memory):
     name = "disk"
     job = "job"
     settings = {**Memory.settings, "JOBDIR": job}  # noqa: RUF012
+
+    def done(self, folder: Path) -> int:
+        store = folder / self.job / "bloomdupe"
+        if not store.exists():
+            return 0
+        with BloomFilter.open(store, readonly=True) as seen:
+            totals = (seen.record("crawl") or {}).get("totals", {})
+        return int(totals.get("pages", 0))
 
     def failures(self, folder: Path) -> list[Failure]:
         """Return the failed requests, also those that are pending again."""
@@ -68,13 +92,16 @@ class Redis(Disk):
     """A job of its own on a real redis-server."""
 
     name = "redis"
+    collects = True
 
     def __init__(self, server: Server, job: str = "") -> None:
-        self.job = server.url(job or f"job {next(_numbers)}")
+        self.server = server
+        self.named = job or f"job {next(_numbers)}"
+        self.job = server.url(self.named)
         self.settings = {
             "BLOOMDUPE_REDIS_URL": self.job,
             "BLOOMDUPE_REDIS_PARTITIONS": 4,
-            # A worker that was killed keeps what it had for so long.
+            # A worker that was killed keeps its leases for so long.
             "BLOOMDUPE_REDIS_LEASE": 1,
         }
 
@@ -83,6 +110,10 @@ class Redis(Disk):
         from bloomdupe.redis.shared_frontier import SharedFrontier
 
         SharedFrontier.open(self.job, 1_000, partitions=4, identity=identity).close()
+
+    def pass_time(self, seconds: float) -> None:
+        server: Any = self.server
+        server.pass_time(self.named, seconds)
 
     def frontier(self) -> SharedFrontier:
         from bloomdupe.redis.shared_frontier import SharedFrontier
@@ -98,6 +129,10 @@ class Redis(Disk):
         """Return the counts of all partitions."""
         with self.frontier() as frontier:
             return frontier.counts()
+
+    def done(self, folder: Path) -> int:
+        del folder
+        return sum(one.done for one in self.counts())
 
     @property
     def owners(self) -> Counter[str]:
@@ -144,7 +179,10 @@ def on_both_engines(test: Any) -> Any:
 
 @pytest.fixture(params=["disk", "redis"])
 def engine(request: pytest.FixtureRequest) -> Memory:
-    """Return each engine in turn: one test for both."""
-    if request.param == "disk":
-        return DISK
+    """Return each engine in turn: one test for both.
+
+    A test may ask for ``memory``, too, by ``indirect`` parameters.
+    """
+    if request.param in ("disk", "memory"):
+        return DISK if request.param == "disk" else MEMORY
     return Redis(request.getfixturevalue("redis_server"))

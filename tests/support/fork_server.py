@@ -33,9 +33,9 @@ environment when they are imported."""
 
 
 def preload() -> None:
-    """Import what every crawl imports, and no reactor.
+    """Import the modules that every crawl imports, and no reactor.
 
-    ``scrapy`` also asks for the machine and for what is installed; the answers stay.
+    ``scrapy`` also asks for the machine and the installed packages; the answers stay.
     """
     for name in ("entry_points", "version"):
         setattr(metadata, name, cache(getattr(metadata, name)))
@@ -122,7 +122,7 @@ def child(task: dict[str, Any]) -> int:
 def end(status: int) -> NoReturn:
     """End as the interpreter does, but leave the memory to the kernel."""
     try:
-        gc.collect()  # a failure that nobody has handled is logged then
+        gc.collect()  # a failure that no code has handled is logged then
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -148,8 +148,8 @@ def answer(task: dict[str, Any], *sockets: socket.socket) -> list[float]:
 
 
 def main() -> None:
-    # Last, so that an installed bloomdupe is the one that is tested; crawler is never
-    # installed.
+    # Last, so that an installed bloomdupe is tested rather than the checkout's;
+    # crawler is never installed.
     sys.path.append(str(Path(__file__).parents[2]))
     listening = socket.socket(fileno=int(sys.argv[1]))
     # Not before there is a task: most runs of a few tests have none.

@@ -39,7 +39,7 @@ DEADLINE = 600.0
 class Child:
     """A process that a fork server has started.
 
-    It is not reaped before somebody waits for it, so its number stays its own.
+    It is not reaped before the caller waits for it, so its number stays its own.
     """
 
     def __init__(

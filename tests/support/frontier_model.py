@@ -1,10 +1,11 @@
-"""The frontier against a model in plain Python, with crashes as one of its rules."""
+"""The frontier against a model in plain Python; a crash is a rule like the rest."""
 
 from __future__ import annotations
 
 import contextlib
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.slot_queue import Entry
 
 Place = tuple[str, tuple[int, bool, int]]
-"""Slot, and what a request is sorted by in it."""
+"""Slot, and the sort key of a request in it."""
 State = tuple[dict[int, Place], set[int]]
-"""What is owed, and what is seen."""
+"""Pending requests, and seen keys."""
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of our own in it
 """Where syncing takes no time; there is no power cut here."""
@@ -53,7 +54,7 @@ def no_room(store: store_module.Store) -> None:
 
 
 Work = list[tuple[str, str, int]]
-"""What happens while a checkpoint is under way: what, in which slot, how often."""
+"""Calls during a checkpoint: method, slot, and number."""
 WORK = st.lists(
     st.tuples(
         st.sampled_from(
@@ -96,7 +97,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.postponed: set[int] = set()
         """Numbers of all that ever were."""
         self.now = self.latest = 1_000_000
-        """Unix time, and the latest there has been: what was due once may be ready."""
+        """Unix time, and the latest so far: a request that was due may be ready."""
         self.leased: dict[int, tuple[Entry, Place]] = {}
         self.seen: set[int] = set()
         self.committed: State = ({}, set())
@@ -190,7 +191,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 (other for name, other in self.pending.values() if name == slot),
                 default=order,
             )
-            assert order <= first, "another one of the slot was due"
+            assert order <= first, "an earlier request of the slot was due"
             self.leased[number] = (entry, (slot, order))
 
     @precondition(lambda self: self.leased)
@@ -259,7 +260,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.change is not None)
     @rule()
-    def write_what_was_given_up(self) -> None:
+    def write_an_abandoned_change(self) -> None:
         """It was dropped, and something else is prepared."""
         assert self.change is not None
         change, self.change = self.change, None
@@ -314,7 +315,10 @@ class FrontierMachine(RuleBasedStateMachine):
             for queue in self.owed._queues.values():
                 assert queue.loaded == sum(e.size for _, e in queue.heap or ())
             assert self.owed._loaded == sum(queue.loaded for queue in queues)
-            assert self.owed._fresh_bytes == sum(e.size for e in self.owed._fresh)
+            fresh = self.owed._fresh
+            assert self.owed._fresh_bytes == sum(entry.size for entry in fresh)
+            slots = Counter(entry.queue for entry in fresh)
+            assert self.owed._fresh_slots == slots
 
     @invariant()
     def it_knows_whether_there_is_anything_for_a_checkpoint(self) -> None:
@@ -325,7 +329,7 @@ class FrontierMachine(RuleBasedStateMachine):
             assert changed or moved or self.unnoticed or not self.owed.changed
 
     @invariant()
-    def what_is_seen_is_known(self) -> None:
+    def seen_keys_are_known(self) -> None:
         if hasattr(self, "owed"):
             for number in range(self.number):
                 assert (str(number).encode() in self.filter) == (number in self.seen)

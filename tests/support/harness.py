@@ -102,7 +102,7 @@ class Project:
 
 
 class SampleProcess:
-    """``python -m crawler.sample_site``, and what it has logged."""
+    """``python -m crawler.sample_site``, and the requests that it has logged."""
 
     def __init__(
         self, process: subprocess.Popen[str], url: str, log: Path, pages: int

@@ -40,7 +40,7 @@ IDENTITY = {
 
 
 class Answer(NamedTuple):
-    """What a verb has answered."""
+    """The answer of a verb."""
 
     code: int
     out: str
@@ -154,7 +154,7 @@ RICH = [
 def described(requests: Iterable[Request]) -> list[str]:
     """Return all that requests consist of, to compare them in any order."""
     given = (request.to_dict(spider=SPIDER) for request in requests)
-    # The spider's parse is what no callback stands for.
+    # A request without a callback is for the spider's parse.
     whole = ({**one, "callback": one["callback"] or "parse"} for one in given)
     return sorted(repr(sorted(one.items())) for one in whole)
 
@@ -229,7 +229,7 @@ def killed_after(step: str, times: int, *arguments: object, cwd: Path) -> None:
 def verb(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Verb:
-    """Return what runs a verb, in a folder that is no project's."""
+    """Return a function that runs a verb, in a folder that is no project's."""
     monkeypatch.chdir(tmp_path)
     # Scrapy sets it when it finds a project, so it is to be gone afterwards, too.
     monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "")
@@ -238,6 +238,6 @@ def verb(
 
 
 def urls(verb: Verb, job: Path) -> list[str]:
-    """Return what waits, in the order in which it is listed."""
+    """Return the URLs of pending requests, in the order in which they are listed."""
     out = verb("list", job, "--json").out
     return [json.loads(line)["url"] for line in out.splitlines()]

@@ -1,4 +1,4 @@
-"""Judge: what an undisturbed crawl asks for and puts out, against one that was not.
+"""Judge: compares the requests and output of a crawl with an undisturbed crawl.
 
 It looks at the log of the site and at the items. It asks no process that was killed.
 """
@@ -19,7 +19,7 @@ SHOWN = 3
 
 @dataclass
 class Verdict:
-    """Complaints of two kinds. It is true if there are none."""
+    """Complaints of two kinds. It is true without any."""
 
     lost: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A site with a login: two accounts, each with pages that nobody else gets to see."""
+"""A site with a login: two accounts, each with pages that only it gets to see."""
 
 from __future__ import annotations
 

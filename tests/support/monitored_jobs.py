@@ -58,7 +58,7 @@ def monitored_job(
 ) -> Path:
     """Make a job with three slots, four failures, and a minute of history.
 
-    ``bad`` stands in the URL of another failure, and in what is said of it. ``rate`` is
+    The URL of another failure and its message have ``bad`` in them. ``rate`` is
     the number of pages from one point of the history to the next; so many of the first
     host have 1,500 bytes each. The history is so many seconds ``ahead`` of the clock.
     """

@@ -16,7 +16,7 @@ def offer(
     *,
     start: bool = False,
 ) -> bool:
-    """Take in a request, whose payload is its fingerprint, unless it was seen."""
+    """Offer a request with its fingerprint as its payload, unless it was seen."""
     new = owed.seen.add(fingerprint)
     if new:
         owed.push(slot, priority, fingerprint, start=start)

@@ -1,7 +1,7 @@
-"""Where the stop points of a crawl are: put around what it does to files and to itself.
+"""The stop points of a crawl: they surround changes of files and of its own state.
 
 A project calls :func:`install` when its settings are read. Every point is passed twice,
-*before* and *after*: right before what it is named for is done, and right after.
+*before* and *after*: right before the step of its name, and right after.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _install_commit(points: Points) -> None:
 
 
 def _module_of(part: Part) -> str:
-    """Return the module that has prepared what a part writes."""
+    """Return the module that has prepared the writes of a part."""
     return part.write.__module__
 
 
@@ -91,7 +91,7 @@ def _watched(points: Points, part: Part) -> Part:
 
 
 def _install_redis(points: Points) -> None:
-    """Have points around what a worker says to Redis, and count what it has said."""
+    """Have points around the commands of a worker to Redis, and count the commands."""
     if find_spec("redis") is None:
         return
     from bloomdupe.crawl.engines.on_redis.worker import Worker
@@ -153,7 +153,7 @@ def _install_end(points: Points) -> None:
 
     FrontierScheduler.close = watched  # type: ignore[method-assign]
 
-    # All that was under way is durable by then; the last commit says so.
+    # All writes are durable by then, as the last commit shows.
     end = Run.end
 
     @functools.wraps(end)
@@ -220,7 +220,7 @@ def _prepared(points: Points, name: str, prepare: Callable[[], Part]) -> Part:
 
 
 class Preparing:
-    """A participant of the checkpoint, with points around what it prepares."""
+    """A participant of the checkpoint, with points around ``prepare()``."""
 
     changed = False
 

@@ -1,4 +1,4 @@
-"""Real web sites on nginx, whose log judges a crawl."""
+"""Real web sites on nginx; its log judges a crawl."""
 
 from __future__ import annotations
 

@@ -27,6 +27,11 @@ END_PRESENCE = """
 if ARGV[1] == '' then return redis.call('DEL', KEYS[1]) end
 return redis.call('ZREM', KEYS[1], ARGV[1])
 """
+BRING_FORWARD = """
+for _, member in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+  redis.call('ZINCRBY', KEYS[1], -ARGV[1], member)
+end
+"""
 END_LEASE = """
 local worker = redis.call('HGET', KEYS[1], 'worker')
 if ARGV[1] ~= '' and worker ~= ARGV[1] then return 0 end
@@ -87,7 +92,7 @@ class RedisServer:
         self.socket.unlink(missing_ok=True)
 
     def stall(self, seconds: float) -> None:
-        """Let it answer nobody for some time."""
+        """Let it answer no client for some time."""
         self._process.send_signal(signal.SIGSTOP)
         time.sleep(seconds)
         self._process.send_signal(signal.SIGCONT)
@@ -118,24 +123,24 @@ class RedisServer:
         )
 
     def go_back(self, seconds: float, rng: random.Random) -> None:
-        """Work on for so long, and lose some of what was written meanwhile.
+        """Work on for so long, and lose some of the writes of that time.
 
-        Often little: what a worker has offered then, and not settled yet.
+        Often it loses little: requests that a worker has offered then, and not settled.
         """
         before, first = self.written
         time.sleep(seconds)
         self.kill()
         name, last = self.written
-        if name == before:  # it has not begun another one
+        if name == before:  # it has not begun a new file
             most = min(last - first, rng.choice([3_000, 30_000, last]))
             self.cut_back(name, last - rng.randint(0, most))
         self.start()
 
     def end_leases(self, job: str, worker: str = "") -> int:
-        """Let all leases of a job, or of one worker, run out at once.
+        """Let all leases of a job, or of one worker, end at once.
 
-        No test waits for their time. A worker that is alive renews its own, unless
-        another one was quicker. Return how many partitions had such a lease.
+        No test waits for their time. A worker that is alive renews its leases, unless
+        another worker was quicker. Return how many partitions had such a lease.
         """
         ended = 0
         with self.client() as client:
@@ -144,6 +149,12 @@ class RedisServer:
             for key in client.scan_iter(f"bloomdupe:{{{job}:*}}:state", count=SCANNED):
                 ended += int(client.eval(END_LEASE, 1, key, worker))
         return ended
+
+    def pass_time(self, job: str, seconds: float) -> None:
+        """Let all requests scheduled for later be due sooner, as if time had passed."""
+        with self.client() as client:
+            for key in client.scan_iter(f"bloomdupe:{{{job}:*}}:later", count=SCANNED):
+                client.eval(BRING_FORWARD, 1, key, str(round(seconds * 1000)))
 
     def client(self, **options: Any) -> redis.Redis:
         """Return a client that knows nothing of bloomdupe: the judge."""
@@ -156,7 +167,7 @@ class RedisServer:
 
 
 def pages(client: redis.Redis, name: str) -> dict[tuple[int, int], bytes]:
-    """Return the pages of a filter by layer and number, as they lie in Redis."""
+    """Return the pages of a filter by layer and number, as Redis has them."""
     found = {}
     for key in client.scan_iter(f"bloomdupe:{{{name}}}:*:*:*"):
         layer, number = key.split(b":")[-2:]

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Page(HTMLParser):
-    """What stands in a page: figures by name, titles of charts, the JSON in it."""
+    """The contents of a page: figures by name, titles of charts, the JSON in it."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

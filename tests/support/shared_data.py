@@ -1,4 +1,4 @@
-"""What some tests need: data beside the repository, programs and packages."""
+"""Requirements of some tests: data beside the repository, programs and packages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def needs(path: Path, reason: str) -> Path:
 def needs_program(name: str, package: str | None = None) -> str:
     """Return the path of a program, or skip the test without it (in CI: fail).
 
-    It is in the Debian package of its own name, or in another one.
+    It is in the Debian package of its own name, or in ``package``.
     """
     path = shutil.which(name)
     if path is None:

@@ -1,4 +1,4 @@
-"""The shop's pages, its items, and what reads them back from a file of any format."""
+"""The shop's pages, its items, and readers of its items in files of any format."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def items_in(data: bytes, kind: str) -> Items:
 
 
 def read(*files: Path) -> Items:
-    """Return path and number of the items in files, whose suffixes are the formats."""
+    """Return path and number of the items in files; the suffixes are the formats."""
     return sorted(
         item for f in files for item in items_in(f.read_bytes(), f.suffix[1:])
     )

@@ -72,7 +72,7 @@ Pages: TypeAlias = "Mapping[str, Page] | Callable[[Visit], str | Answer | None]"
 
 
 def links(*paths: str) -> str:
-    """Return a page that links to others."""
+    """Return a page with links to the paths."""
     return "".join(f"<a href='{path}'>x</a>" for path in paths)
 
 
@@ -81,7 +81,7 @@ PAGES: dict[str, Page] = {
     **{f"/{name}": links(f"/{name}1", "/") for name in "abcdef"},
     **{f"/{name}1": links("/a") for name in "abcdef"},
 }
-"""Thirteen pages in three steps; every one leads back to one that is known."""
+"""Thirteen pages in three steps; every page leads back to a known page."""
 
 
 def graph(size: int, across: int = 5) -> dict[str, Page]:
@@ -163,7 +163,7 @@ class Site:
             self._changed.notify_all()
 
     def hold_after(self, answers: int) -> None:
-        """Give so many answers more, to any paths, and let all others wait."""
+        """Give so many answers more, to any paths, and hold all later answers back."""
         with self._changed:
             self._held, self._left = frozenset(), answers
             self._changed.notify_all()
@@ -203,7 +203,7 @@ class Site:
             self._changed.notify_all()
 
     def until_quiet(self) -> None:
-        """Wait until all that a process has sent before its end stands in the log."""
+        """Wait until all that a process has sent before its end is in the log."""
         self._server.until_quiet()
 
     def enter(self, visit: dict[str, Any]) -> Visit:
@@ -267,8 +267,8 @@ def _answer(page: Page, visit: Visit) -> Answer | None:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
-    # With 5, the default, Linux drops what comes while five wait on a busy machine:
-    # after a second or more the crawler sees a failed download, and retries.
+    # With 5, the default, Linux drops new connections while five wait on a busy
+    # machine: after a second or more the crawler sees a failed download, and retries.
     request_queue_size = 1024
 
     def __init__(self, site: Site) -> None:

@@ -1,4 +1,4 @@
-"""A crawl on Redis without pages: what a standing is held against."""
+"""A crawl on Redis without pages: the reference for the figures of a crawl."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from scrapy import Request
 
 from bloomdupe.crawl.engines.on_redis.messages import ITEM, REQUEST, joined, payload_of
+from bloomdupe.crawl.engines.on_redis.shared_totals import counts_of
+from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.redis.partition import Offer
+from bloomdupe.crawl.totals import Totals
+from bloomdupe.redis.partition import Offer, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from support.jobs import SPIDER
 
@@ -17,9 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from bloomdupe.redis.partition import RedisLease
+    from bloomdupe.redis.settled.tally import Numbers
 
 IDENTITY = {"spider": "site", "fingerprinter": "a.B", "feeds": ["items.jsonl"]}
 PARTITIONS = 5
+BYTES = 7
+"""Bytes of a page."""
 LONG = 3_600.0
 """Seconds; no lease of this length runs out in a test."""
 
@@ -33,14 +39,22 @@ def offer_of(request: Request, slot: str) -> Offer:
     return Offer(slot, name, payload_of(REQUEST, name, body), request.priority)
 
 
-def lines_of_nobody(*lines: bytes) -> Offer:
+def lines_of_start(*lines: bytes) -> Offer:
     """Return items of ``start()`` as a worker offers them."""
     name = b"items" + joined(lines)
     return Offer("", name, payload_of(ITEM, name, joined(lines)))
 
 
+def counts_of_page(lease: RedisLease) -> Numbers:
+    """Return the counts of a page with an item, as a worker gives them."""
+    outcome = Outcome()
+    outcome.items = 1
+    outcome.answers.append((200, 1, lease.slot, BYTES))
+    return counts_of(Totals().plus([outcome], 0.0, 0))
+
+
 class StandingCrawl:
-    """A crawl with some workers in this process; it knows what it has done."""
+    """A crawl with some workers in this process; it counts its own requests."""
 
     def __init__(
         self,
@@ -48,7 +62,7 @@ class StandingCrawl:
         *,
         workers: Iterable[str] = ("one", "two"),
         lease_seconds: float = LONG,
-        partition_by: str | None = None,
+        slot_parts: dict[str, int] | None = None,
     ) -> None:
         self.url = url
         self.workers = {
@@ -58,12 +72,12 @@ class StandingCrawl:
                 partitions=PARTITIONS,
                 worker=name,
                 lease_seconds=lease_seconds,
-                partition_by=partition_by,
+                slot_parts=slot_parts,
                 identity=IDENTITY,
             )
             for name in workers
         }
-        for _ in range(2):  # the first one gives back what it has too much
+        for _ in range(2):  # the first worker gives back its surplus
             for worker in self.workers.values():
                 worker.tend()
         self.waiting: Counter[str] = Counter()
@@ -107,7 +121,10 @@ class StandingCrawl:
         )
         assert len(some) == count
         frontier = self.workers[worker]
-        assert frontier.settle([(lease, [b"0 a line\n"]) for lease in some]) == []
+        done = [
+            Settled(one, [b"0 a line\n"], counts=counts_of_page(one)) for one in some
+        ]
+        assert frontier.settle(done) == []
         self.done += count
 
     def work_off(self) -> None:

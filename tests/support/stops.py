@@ -1,11 +1,11 @@
 """Stop points: places in a running crawl where the process is ended, or made to fail.
 
-For the process that crawls. A project has the points put around what it does, see
-``placing.py``; spiders and parts of others name points of their own. The environment
-says which stop there is to be:
+For the process that crawls. A project has points put around its changes, see
+``placing.py``; spiders and third-party components name points of their own. The
+environment chooses the stop:
 
-``STOP``    JSON of a stop, see :class:`crawls.Stop`; without it there is none
-``EVENTS``  file that is told what happened, line by line; it outlives the process
+``STOP``    JSON of a stop, see :class:`crawls.Stop`; without it the crawl goes on
+``EVENTS``  file to which each event is written, a line each; it outlives the process
 
 The points are numbered through as they are passed, so a crawl can be stopped at each
 of them in turn.
@@ -40,7 +40,7 @@ EXCEPTIONS: dict[str, type[BaseException]] = {
     "MemoryError": MemoryError,
     "ValueError": ValueError,
 }
-"""What may be raised, besides errors of the system by their names."""
+"""Errors that may be raised, besides errors of the system by their names."""
 
 _write = os.write
 _kill = os.kill
@@ -53,9 +53,9 @@ class Points:
         self.commits = 0
         """Checkpoints on disk that have become durable."""
         self.handed = 0
-        """What a worker was given for Redis."""
+        """The number of calls that a worker was given for Redis."""
         self.said = 0
-        """What Redis has of it."""
+        """The number of them that Redis has."""
         self._stop = stop
         self._passed = 0
         self._first = None if "since" in stop else 0
@@ -64,15 +64,15 @@ class Points:
         self._events = os.open(events, flags, 0o600) if events else None
 
     def tell(self, *words: object) -> None:
-        """Write an event down; the kernel keeps it whatever becomes of us."""
+        """Write an event down; the kernel keeps it even if this process is killed."""
         if self._events is not None:
             _write(self._events, (" ".join(map(str, words)) + "\n").encode())
 
     def reach(self, point: str, *, raises: bool = True, system: bool = False) -> None:
         """Pass a point, or end here.
 
-        Where nobody but these tests could raise, only a kill ends it: ``raises``. A
-        call of the ``system`` raises no errors of somebody's code.
+        Where only these tests could raise, only a kill ends it (``raises``). A call of
+        the ``system`` raises no errors of a user's code.
         """
         self._passed += 1
         stop = self._stop
@@ -96,7 +96,7 @@ class Points:
             act(action)
 
     def call(self, name: str) -> str | None:
-        """Pass a call of somebody else's part; see :func:`call`."""
+        """Pass a call of a third-party component; see :func:`call`."""
         self.reach(f"call {name}", raises=False)
         stop = self._stop
         if stop.get("call") != name:
@@ -125,7 +125,7 @@ class Points:
 def act(action: str) -> str:
     """End the process, or raise: ``kill``, ``EIO``, ``MemoryError`` ...
 
-    What only the caller can do is returned: ``wait``, ``change``.
+    An action for the caller is returned: ``wait``, ``change``.
     """
     if action == "kill":
         _kill(os.getpid(), signal.SIGKILL)
@@ -153,14 +153,14 @@ def tell(*words: object) -> None:
     _points.tell(*words)
 
 
-# For spiders, and for parts of others
+# For spiders, and for third-party components
 
 
 def call(name: str) -> str | None:
-    """Pass a call of a part that is not bloomdupe's.
+    """Pass a call of a component that is not bloomdupe's.
 
-    If it is the chosen one, raise what is to be raised, or return what the part is to
-    do instead: ``wait`` for a while, or ``change`` what it was given.
+    If it is the chosen call, raise the chosen error, or return an action for the
+    component: ``wait`` for a while, or ``change`` its arguments.
     """
     return _points.call(name)
 
@@ -215,14 +215,14 @@ async def durable(spider: Spider) -> None:
 async def _next_checkpoint(spider: Spider) -> None:
     before = _points.commits
     deadline = time.monotonic() + PATIENCE
-    # Something must have changed, or there is none.
+    # Without a change there is no checkpoint.
     spider.state["moment"] = before, time.monotonic()  # type: ignore[attr-defined]
     while _points.commits == before and time.monotonic() < deadline:
         await pause(0.01)
 
 
 async def pause(seconds: float) -> None:
-    """Let others run, on any reactor and on none."""
+    """Let other tasks run, on any reactor and without a reactor."""
     from scrapy.utils.reactor import is_asyncio_reactor_installed
 
     reactor = sys.modules.get("twisted.internet.reactor")

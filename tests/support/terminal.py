@@ -54,7 +54,7 @@ class Terminal:
         os.write(self._end, key.encode())
 
     def end(self) -> int:
-        """Wait for its end; what it draws is read until then, or it would wait, too."""
+        """Wait for its end; its output is read until then, or it would wait, too."""
         deadline = time.monotonic() + DEADLINE
         while self.process.poll() is None:
             assert time.monotonic() < deadline, self.shown

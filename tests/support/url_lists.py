@@ -56,7 +56,7 @@ LINKS = [
 
 
 def listed(name: str, every: int = 1) -> list[str]:
-    """Return a list of real URLs, or without it one that is made up."""
+    """Return a list of real URLs, or without it a made-up list."""
     path = URLS / f"{name}.txt.xz"
     if path.exists():
         return lzma.decompress(path.read_bytes()).decode().splitlines()[::every]

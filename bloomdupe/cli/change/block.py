@@ -30,10 +30,12 @@ class Block(ChangeVerb):
         " Pending requests are removed. Requests that a crawl finds later are removed"
         " before they are marked as seen, so a link adds them again after --undo."
         " `info` shows the rules. A running crawl makes the change at its next"
-        " checkpoint; requests in progress go on. The rule is stored first; if this is"
-        " interrupted, run it again."
+        " checkpoint, and workers on Redis know the rule half a second later; requests"
+        " in progress go on. The rule is stored first; if this is interrupted, run it"
+        " again."
     )
     example = "block crawls/site --slot calendar.example.com"
+    needs = "changing"
     fields = ("rules", "dropped", "in_progress")
 
     def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 class StopAnswer(NamedTuple):
-    """The result: so many processes will end."""
+    """The result: so many processes will end, or have ``ended``."""
 
     processes: int
+    ended: bool
 
 
 class Stop(Verb[StopAnswer]):
@@ -30,20 +31,28 @@ class Stop(Verb[StopAnswer]):
         "End a running crawl, as Ctrl-C does in its terminal: requests in progress are"
         " finished, and pending requests stay for the next run. Of a crawl on Redis,"
         " all workers end that are running now. If nothing is pending then, the crawl"
-        " is finished. The same command starts it again."
+        " is finished. The same command starts it again, as soon as it has ended:"
+        " --wait waits for that."
     )
     example = "stop crawls/site"
     needs = "stop"
 
     def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
-        """Add the store."""
+        """Add the store, and ``--wait``."""
         add_store(parser, jobdir, self, required=True)
+        parser.add_argument(
+            "--wait", action="store_true", help="return when the crawl has ended"
+        )
 
     def run(self, options: Namespace) -> StopAnswer:
         """Ask the crawl to end."""
-        return StopAnswer(options.job.stop(warn, counted))
+        processes = options.job.stop(warn, counted, wait=options.wait)
+        return StopAnswer(processes, options.wait)
 
     def text(self, result: StopAnswer) -> Iterator[str]:
         """Yield a line."""
+        if result.ended:
+            yield f"{plural(result.processes, 'process has', 'processes have')} ended"
+            return
         ends = plural(result.processes, "process ends", "processes end")
         yield f"{ends} when the requests in progress are done"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable
 
-    from bloomdupe.moving.collecting import Collected
+    from bloomdupe.moving.collecting import Collected, CollectedFile
 
 PAUSE = 1.0
 """Seconds between two reads from Redis."""
@@ -35,12 +35,14 @@ class Collect(Verb[CollectedOutput]):
     name = "collect"
     help = "write the output of workers that share a crawl into files"
     description = (
-        "Write the output of the workers of a crawl from Redis into files of DIRECTORY,"
-        " one for each feed, named by the last part of the feed's URI. Each line comes"
-        " once: run it as often as you like, while the crawl is running or after it."
-        " After any end, kill -9 and power cuts included, run it again, and it goes on"
-        " at its position, which DIRECTORY/.collected.json records. A file that another"
-        " program has changed is refused."
+        "Write the output of the workers of a crawl from Redis into its feeds. Local"
+        " files are in DIRECTORY, named by the last part of the feed's URI; other"
+        " storages get whole files when the crawl, or the batch, is complete. Each item"
+        " comes once: run it as often as you like, while the crawl is running or after"
+        " it. After any end, kill -9 and power cuts included, run it again, and it goes"
+        " on at its position, which DIRECTORY/.collected records. A file that another"
+        " program has changed is refused. Exporters, storages and passwords of the"
+        " project are found in the folder of the project."
     )
     example = "collect redis://localhost:6379/0#site output --follow --delete"
     needs = "url"
@@ -93,6 +95,7 @@ class Collect(Verb[CollectedOutput]):
             Collecting.open(
                 options.job.url,
                 Path(options.directory),
+                options.project_settings,
                 delete=options.delete,
                 rest=options.rest,
                 patience=patience,
@@ -100,12 +103,9 @@ class Collect(Verb[CollectedOutput]):
             ) as collecting,
         ):
             try:
-                if patience is None:
-                    collecting.once()
-                else:
-                    collecting.follow(patience)
+                collecting.run(patience)
             except KeyboardInterrupt:
-                # Leaving the block cuts off a half-written batch.
+                # The next call writes to the files what is committed.
                 interrupted = True
         return CollectedOutput(options.directory, collecting.result, interrupted)
 
@@ -115,10 +115,10 @@ class Collect(Verb[CollectedOutput]):
         if collected.files:
             yield from table(
                 (
-                    str(Path(result.directory) / name),
-                    f"{plural(file.added, 'line')} added, {file.bytes:,} bytes now",
+                    file.place,
+                    f"{plural(file.added, 'line')} added, {_state(file, collected)}",
                 )
-                for name, file in collected.files.items()
+                for file in collected.files.values()
             )
         if collected.deleted:
             yield f"deleted from Redis: {plural(collected.deleted, 'entry', 'entries')}"
@@ -135,9 +135,20 @@ class Collect(Verb[CollectedOutput]):
             "files": {name: f._asdict() for name, f in collected.files.items()},
             "deleted": collected.deleted,
             "finished": collected.finished,
+            "failed": collected.failed,
             "interrupted": result.interrupted,
         }
 
     def status(self, result: CollectedOutput) -> int:
-        """Return the status of an interruption, if there was an interruption."""
-        return INTERRUPTED if result.interrupted else 0
+        """Return the status of an interruption; or 1 if a delivery has failed."""
+        return INTERRUPTED if result.interrupted else int(result.collected.failed)
+
+
+def _state(file: CollectedFile, collected: Collected) -> str:
+    if not file.later:
+        return f"{file.bytes:,} bytes now"
+    if collected.failed:
+        return "not all delivered: the same command tries again"
+    if collected.finished:
+        return "delivered"
+    return "delivered when the batch, or the crawl, is complete"

@@ -13,6 +13,7 @@ from bloomdupe.crawl.state.blocked import described
 from bloomdupe.filter.info import FilterInfo
 from bloomdupe.jobs.overview import Description, PartitionedFilter, slot_name
 from bloomdupe.jobs.state import RUNNING
+from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -65,10 +66,11 @@ def _rows(found: Description) -> Iterator[tuple[str, str]]:
     for name, value in found.identity.items():
         yield f"made for {name}", str(value)
     if isinstance(info, PartitionedFilter) and job is not None and job.workers:
-        by = ", by URL" if info.partition_by == "url" else ""
         grown = info.grown_partitions
         more = f", {grown:,} have grown" if grown else ""
-        yield "partitions", f"{len(job.workers.partitions):,}{by}{more}"
+        yield "partitions", f"{len(job.workers.partitions):,}{more}"
+        for slot, parts in info.slot_parts.items():
+            yield f"  parts of {printable(slot)}", str(parts)
     if job is not None:
         yield from _rows_of_job(found, job)
     yield from _rows_of_filter(info)
@@ -119,10 +121,12 @@ def _rows_of_job(found: Description, job: Overview) -> Iterator[tuple[str, str]]
     with_leased = runs is not None and job.state.has_crawl
     pending = "requests pending" + (" or in progress" if with_leased else "")
     yield pending, f"{job.pending:,}, of {job.taken_in:,} ever added"
-    if runs is not None:
-        yield from _counts_of_runs(job, runs)
+    if job.later:
+        yield "  scheduled for later", f"{job.later:,}"
     if workers is not None:
-        yield from _counts_of_workers(job, workers)
+        yield from _counts_of_workers(workers)
+    yield "pages done", f"{job.pages:,}"
+    yield "items", f"{job.totals.items:,}"
     yield from _failures_and_round(job, runs)
     yield "slots with requests", f"{len(job.slots):,}"
     if job.at_rest:
@@ -130,17 +134,12 @@ def _rows_of_job(found: Description, job: Overview) -> Iterator[tuple[str, str]]
     for name, requests in job.largest():
         slow = job.slowness(name)
         yield f"  {slot_name(name)}", f"{requests:,}" + (f", {slow}" if slow else "")
+    for rule in job.blocked:
+        yield "blocked", described(rule)
     if runs is not None:
-        yield from _rules_and_outputs(runs)
+        yield from _pauses_and_outputs(runs)
     if workers is not None:
         yield from _rows_of_workers(job, workers)
-
-
-def _counts_of_runs(job: Overview, runs: RunFigures) -> Iterator[tuple[str, str]]:
-    if runs.later:
-        yield "  scheduled for later", f"{runs.later:,}"
-    yield "pages done", f"{job.pages:,}"
-    yield "items", f"{runs.items:,}"
 
 
 def _failures_and_round(
@@ -154,19 +153,14 @@ def _failures_and_round(
         yield "round", f"{runs.round}, in {together}"
 
 
-def _counts_of_workers(
-    job: Overview, workers: WorkerFigures
-) -> Iterator[tuple[str, str]]:
+def _counts_of_workers(workers: WorkerFigures) -> Iterator[tuple[str, str]]:
     yield "requests in progress", f"{workers.leased:,}"
-    yield "requests done", f"{job.pages:,}"
     if workers.aside:
         yield "requests that cannot be restored", f"{workers.aside:,}"
         yield from (("", reason) for reason in workers.reasons())
 
 
-def _rules_and_outputs(runs: RunFigures) -> Iterator[tuple[str, str]]:
-    for rule in runs.blocked:
-        yield "blocked", described(rule)
+def _pauses_and_outputs(runs: RunFigures) -> Iterator[tuple[str, str]]:
     for slot in runs.paused:
         yield "paused", f"slot {slot_name(slot)}"
     for output in runs.outputs:

@@ -36,8 +36,8 @@ class Report(Verb[WrittenPage]):
         "Write one page that loads no other files: pages and rate over all runs, with"
         " kills and resumes, pending requests, status codes, depth, hosts, duplicates,"
         " filter, checkpoints, failed requests. Reads the last checkpoint; a crawl may"
-        " be running. The page of a crawl that workers share on Redis shows its state:"
-        " hosts, workers, partitions; Redis keeps no history. Needs bloomdupe[report]."
+        " be running. The page of a crawl that workers share on Redis shows workers and"
+        " partitions, too. Needs bloomdupe[report]."
     )
     example = "report crawls/site -o report.html"
     needs = "reader"

@@ -60,7 +60,7 @@ class Top(Verb["View"]):
                 need("rich", "top", "bloomdupe top")
                 if _in_terminal():
                     return _follow(reader, options.interval)
-            if view.history is None:  # a rate needs a second read
+            if view.job.workers is not None:  # their rates need a second read
                 time.sleep(options.interval)
                 view = reader.read()
             return view
@@ -92,7 +92,7 @@ def _follow(reader: Reader, interval: float) -> View:
 
 
 def _in_terminal() -> bool:
-    """Whether there is a terminal whose screen can be refreshed."""
+    """Whether there is a terminal with a screen that can be refreshed."""
     return os.environ.get("TERM") != "dumb" and all(
         file is not None and file.isatty() for file in (sys.stdout, sys.stdin)
     )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bloomdupe.crawl.changes.selection import Search, Selection
 from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.crawl.requests.summary import summary_of
-from bloomdupe.crawl.state.blocked import described
+from bloomdupe.crawl.state.blocked import changed_rules
 from bloomdupe.errors import StoreMismatchError, UnserializableError
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.pending_requests import count_pending, portions
@@ -293,32 +293,13 @@ def _block(change: Change) -> Steps:
 
     def steps(job: OpenJob, answer: Answer) -> Iterator[None]:
         answer |= {"dropped": answer.get("dropped", 0), "in_progress": 0}
-        there = job.rules
+        answer["rules"] = job.rules = changed_rules(job.rules, rules, undo=undo)
         if undo:
-            answer["rules"] = job.rules = _without(there, rules)
             return
-        job.rules = there + [rule for rule in rules if rule not in there]
-        answer["rules"] = job.rules
         yield
         yield from drop(job, answer)
 
     return steps
-
-
-def _without(
-    there: list[dict[str, Any]], rules: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """Return the rules that are left when some are deleted."""
-    for rule in rules:
-        same = [
-            one
-            for one in there
-            if one == rule or ("key" in rule and one.get("key") == rule["key"])
-        ]
-        if not same:
-            raise StoreMismatchError(f"there is no such rule: {described(rule)}")
-        there = [one for one in there if one not in same]
-    return there
 
 
 def selection_of(change: Change) -> Selection:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.later.backoff import PAUSED
 from bloomdupe.crawl.state.blocked import BLOCKED
-from bloomdupe.errors import UnserializableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -83,16 +82,8 @@ class OpenJob:
         )
 
     def blocks(self, slot: str, payload: bytes) -> bool:
-        """Whether a rule keeps a stored request out.
-
-        A request that cannot be read is not kept out: the crawl reports it.
-        """
-        if not self.blocked.rules:
-            return False
-        try:
-            return self.blocked.drops(self.keys.request_of(payload), slot)
-        except UnserializableError:
-            return False
+        """Whether a rule keeps a stored request out; see :meth:`Blocked.blocks`."""
+        return self.blocked.blocks(slot, payload, self.keys.request_of)
 
     @property
     def rules(self) -> list[dict[str, Any]]:

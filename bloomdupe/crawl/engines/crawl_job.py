@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
+from bloomdupe.errors import (
+    SettingError,
+    StoreError,
+    StoreLockedError,
+    StoreMismatchError,
+)
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.filter.recent_filter import RecentFilter
+from bloomdupe.printable import logger_of
 from bloomdupe.settings import JobSettings
+from bloomdupe.store import files
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
+Opened = TypeVar("Opened")
+
+logger = logger_of(__name__)
 
 SETTING_OF = {
     "capacity": "BLOOMDUPE_EXPECTED_URLS",
@@ -36,6 +48,10 @@ SETTING_OF = {
 """Name of the setting for each parameter of a store."""
 MOST_RECENT = 10_000_000
 """URLs that a worker of a shared crawl remembers; 38 MB unless p is changed."""
+PATIENCE = 10.0
+"""Seconds for which a crawl waits for a command that has its job."""
+PAUSE = 0.02
+"""Seconds between two attempts."""
 
 
 @dataclass(frozen=True)
@@ -75,15 +91,19 @@ class CrawlJob:
                 confirm=settings.confirm,
             )
         self.check_store()
-        return BloomFilter.open(
-            settings.directory,
-            settings.capacity,
-            settings.fpp,
-            growth=settings.growth,
-            confirm=settings.confirm,
-            identity=self.identity,
-            memory=settings.filter_memory,
-            allow_network_fs=settings.allow_network_fs,
+        directory = settings.directory
+        return _when_free(
+            directory,
+            lambda: BloomFilter.open(
+                directory,
+                settings.capacity,
+                settings.fpp,
+                growth=settings.growth,
+                confirm=settings.confirm,
+                identity=self.identity,
+                memory=settings.filter_memory,
+                allow_network_fs=settings.allow_network_fs,
+            ),
         )
 
     def recent(self) -> RecentFilter:
@@ -108,7 +128,8 @@ class CrawlJob:
         if directory is None or not Store.exists(directory):
             self._check_room(directory)
             return
-        store = Store.open(directory, network=self.settings.allow_network_fs)
+        network = self.settings.allow_network_fs
+        store = _when_free(directory, lambda: Store.open(directory, network=network))
         try:
             self._check_header(directory, store.header)
             if crawler is not None and self.settings.feed_changed == "refuse":
@@ -166,6 +187,31 @@ class CrawlJob:
                 + (' ("crawls/%(spider)s" is one for each)' * (name == "spider")),
                 name,
             ) from error
+
+
+def _when_free(directory: Path, opened: Callable[[], Opened]) -> Opened:
+    """Open the store of a job, as soon as a command that changes the job has ended.
+
+    A command has the job for a moment, and shows no sign of life, unlike a crawl.
+    Raises :class:`~bloomdupe.errors.StoreLockedError` if another crawl has the job, or
+    if the command goes on for long.
+    """
+    end, told = time.monotonic() + PATIENCE, False
+    while True:
+        try:
+            return opened()
+        except StoreLockedError:
+            owner = files.owner_of(directory)
+            runs = owner is not None and owner.beat is not None
+            if runs or time.monotonic() > end:
+                raise
+        if not told:
+            told = True
+            logger.info(
+                "Waiting for another process that has the job in %(directory)s",
+                {"directory": directory},
+            )
+        time.sleep(PAUSE)
 
 
 def _refuse_misplaced(directory: Path) -> None:

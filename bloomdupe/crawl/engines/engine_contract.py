@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.lease import Key, Lease
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
     from bloomdupe.crawl.start_outputs import StartOutputs
+    from bloomdupe.crawl.state.blocked import Blocked
     from bloomdupe.frontier.slot_queue import Entry
 
 
@@ -43,13 +44,6 @@ class Feature(Enum):
         "BLOOMDUPE_FEED_CHANGED",
         "BLOOMDUPE_FILTER_MEMORY",
     )
-    LATER = (
-        "BLOOMDUPE_REVISIT",
-        "BLOOMDUPE_REVISIT_BOUNDS",
-        "BLOOMDUPE_REVISIT_ITEMS",
-        "BLOOMDUPE_WAIT",
-    )
-    """Requests that are scheduled for later, and pages that come again."""
     METRICS = ("BLOOMDUPE_METRICS_HOST", "BLOOMDUPE_METRICS_PORT")
     RETRY_BACKOFF = ("BLOOMDUPE_RETRY_BACKOFF",)
     """Retries that wait, and slots that rest because they fail."""
@@ -100,6 +94,8 @@ class Engine(LeaseEngine, Protocol):
     """Whether callbacks pause, because their output is kept in memory."""
     features: Collection[Feature]
     """Its features, of those that not every engine has."""
+    blocked: Blocked
+    """Rules of the user that refuse requests."""
     retries: Retries | None
     """Lets retries wait, if they do."""
 
@@ -147,6 +143,9 @@ class Engine(LeaseEngine, Protocol):
 
     def set_aside(self, entry: Entry, why: str) -> None:
         """Keep a request that cannot be restored."""
+
+    def keeps_out(self, entry: Entry, request: Request) -> bool:
+        """Remove a request that is handed out if a rule refuses it by now."""
 
     # Output
 

@@ -32,11 +32,10 @@ def open_on_disk(
     filter_full: Callable[[FilterFullError], None],
     *,
     ours: bool,
-) -> Blocked:
+) -> None:
     """Let a session go on with the store of a filter, or in memory without a store.
 
-    ``ours`` says that the filter decides on duplicates. Returns the rules that keep
-    requests out.
+    ``ours`` says that the filter decides on duplicates.
     """
     _check_import(session, seen)
     _check_queue_of_scrapy(session, seen)
@@ -49,8 +48,7 @@ def open_on_disk(
     session.attach(engine)
     engine.open()
     session.begin()
-    _say_how_it_stands(session, engine, blocked)
-    return blocked
+    _say_how_it_stands(session, engine)
 
 
 def _check_import(session: Session, seen: BloomFilter) -> None:
@@ -91,19 +89,12 @@ def _check_queue_of_scrapy(session: Session, seen: BloomFilter) -> None:
         )
 
 
-def _say_how_it_stands(
-    session: Session, engine: EngineOnDisk, blocked: Blocked
-) -> None:
+def _say_how_it_stands(session: Session, engine: EngineOnDisk) -> None:
     run, totals = engine.run, engine.checkpoint.totals
     session.stats.set_value("bloomdupe/round", run.round)
     extra = {"spider": session.spider}
-    if blocked.rules:
-        logger.info(
-            "`bloomdupe block` keeps requests out by %(rules)s; these are counted in"
-            " bloomdupe/dropped_blocked",
-            {"rules": plural(len(blocked.rules), "rule")},
-            extra=extra,
-        )
+    if engine.blocked.rules:
+        engine.blocked.say(session.spider)
     if engine.paused:
         logger.info(
             "Paused slots get no requests until `bloomdupe resume`: %(slots)s",

@@ -19,8 +19,8 @@ from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.later.circuits import GrowingWait, Retries
 from bloomdupe.crawl.later.clock import Clock
-from bloomdupe.crawl.later.revisits import Revisits
-from bloomdupe.crawl.later.sleeping import Sleeping
+from bloomdupe.crawl.later.revisits import NextVisit, Revisits
+from bloomdupe.crawl.later.sleeping import Sleeping, SystemClock
 from bloomdupe.crawl.leases.carried import CarriedValues
 from bloomdupe.crawl.leases.children import PREFIX as CHILDREN
 from bloomdupe.crawl.leases.children import Children, CutShort
@@ -92,7 +92,7 @@ class EngineOnDisk(Settling):
         self._access = session.access
         self.durable = self.has_feeds = settings.directory is not None
         self._open_frontier(seen)
-        self._blocked = blocked
+        self.blocked = blocked
         self._taking_up = self._open_inbox()
         self.run = Run(
             seen.notes,
@@ -147,7 +147,7 @@ class EngineOnDisk(Settling):
             return None
         job = OpenJob(
             self.frontier,
-            self._blocked,
+            self.blocked,
             self._session,
             starts_apart=self._starts_apart,
             pause=self._pause,
@@ -193,9 +193,11 @@ class EngineOnDisk(Settling):
         if run.resumed:
             before = crawl.record.get("totals", {}).get("start_items", 0)
             self.starting.counted.restore(crawl.record.get("start_items", [before]))
-        self.waiting = Sleeping(crawler, self.frontier, settings.wait)
+        self.waiting = Sleeping(
+            crawler, self.frontier, settings.wait, durable=self.durable
+        )
         clock = Clock(crawl.record.get("clock"))
-        self.waiting.restore(clock.stored)
+        self._system_clock = SystemClock(crawler, self.frontier, clock.stored)
         self._backoff.restore(crawl.record.get("holds", {}), clock)
         self.checkpoint = Checkpoint(
             crawler, self.frontier, self.outcomes, crawl, feeds
@@ -215,7 +217,10 @@ class EngineOnDisk(Settling):
             self.retries.circuits.restore(crawl.record.get("circuits", {}), clock)
             self.retries.attach(self.frontier, self._session.leases)
             self.checkpoint.participants.append(self.retries.circuits)
-        self.revisits = self._begin_revisits()
+        self.revisits = Revisits(
+            self._session, self._schedule_visit, starts_apart=self._starts_apart
+        )
+        self.revisits.attach(self._session.leases)
         self.checkpoint.participants.append(self.limits)
         store = self.frontier.store
         if store is not None:
@@ -253,19 +258,6 @@ class EngineOnDisk(Settling):
         yield lambda: dict.fromkeys(self.paused, math.inf)
         if self.retries is not None:
             yield self.retries.circuits.resting
-
-    def _begin_revisits(self) -> Revisits:
-        revisits = Revisits(
-            self._session,
-            self.frontier,
-            self._mark_visited,
-            starts_apart=self._starts_apart,
-        )
-        leases = self._session.leases
-        leases.answered.append(revisits.answered)
-        leases.settled.append(revisits.settled)
-        leases.leaves_out = revisits.leaves_out
-        return revisits
 
     def _restore_feeds(self, crawl: CrawlRecord) -> FeedExporter | None:
         if self.frontier.store is None:
@@ -480,12 +472,26 @@ class EngineOnDisk(Settling):
             except OSError as error:
                 self._session.stopping.fail(error)
 
-    def _mark_visited(self, key: bytes) -> bool:
-        try:
-            return self.frontier.seen.add(key)
-        except FilterFullError as error:
-            self._filter_full(error)
-            return True
+    def _schedule_visit(self, lease: Lease, visit: NextVisit) -> None:  # noqa: ARG002
+        """Schedule a page for its next visit, if it does not come again already."""
+        if visit.mark is not None:
+            try:
+                new = self.frontier.seen.add(visit.mark)
+            except FilterFullError as error:
+                self._filter_full(error)
+                new = True
+            if not (new or visit.renewed):
+                return
+        self.frontier.push(
+            visit.slot,
+            visit.priority,
+            visit.payload,
+            start=visit.start,
+            not_before=visit.not_before,
+        )
+        where = "disk" if self.durable else "memory"
+        self._stats.inc_value(f"scheduler/enqueued/{where}")
+        self._stats.inc_value("scheduler/enqueued")
 
     # Handing out
 
@@ -493,6 +499,7 @@ class EngineOnDisk(Settling):
         """See :meth:`Engine.next`."""
         entry = self.frontier.lease()
         if entry is None and not (self.frontier.pending or self._session.leases):
+            self._system_clock.look()
             self.waiting.look()
         return entry
 
@@ -512,6 +519,10 @@ class EngineOnDisk(Settling):
     def set_aside(self, entry: Entry, why: str) -> None:  # noqa: ARG002
         """See :meth:`Engine.set_aside`."""
         self.frontier.release(entry)
+
+    def keeps_out(self, entry: Entry, request: Request) -> bool:  # noqa: ARG002
+        """See :meth:`Engine.keeps_out`: the change that adds a rule removes them."""
+        return False
 
     # Output
 

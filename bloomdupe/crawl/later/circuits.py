@@ -1,7 +1,7 @@
 """Retries wait; a slot that fails again and again rests, then one request tries it.
 
 The pattern is the circuit breaker of Michael Nygard, "Release It!", 2007, chapter 5. A
-slot (host) whose requests fail several times in a row, without a success between, is
+slot (host) with several failures in a row, without a success between, is
 *open*: it rests. Then one request *probes* it. If that fails, the slot rests longer; if
 it succeeds, the slot is *closed* again at once.
 

@@ -25,17 +25,22 @@ class Clock(Participant):
         self.stored = stored
         self.ahead = ahead
 
+    @property
+    def now(self) -> float:
+        """The Unix time of the clock."""
+        return time.time() + self.ahead
+
     def until(self, stored: float, most: float) -> float:
         """Return a stored Unix time in seconds of ``time.monotonic()``.
 
         It is ``most`` seconds from now, at most.
         """
-        now = max(time.time() + self.ahead, self.stored or 0.0)
+        now = max(self.now, self.stored or 0.0)
         return time.monotonic() + min(stored - now, most)
 
     def at(self, until: float) -> float:
         """Return the time to store of a result of :meth:`until`."""
-        return round(until + time.time() + self.ahead - time.monotonic(), 3)
+        return round(until + self.now - time.monotonic(), 3)
 
     def prepare(self) -> Part:
         """Return the time for the next checkpoint."""

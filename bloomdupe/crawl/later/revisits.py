@@ -6,7 +6,7 @@ import hashlib
 import math
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy import Request
 from scrapy.http import Response
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.leases.leases import Leases
     from bloomdupe.crawl.requests.visits import Rule
-    from bloomdupe.frontier.frontier import Frontier
 
 logger = logger_of(__name__)
 
@@ -54,22 +54,37 @@ def checked_rule(request: Request) -> Rule | None:
     )
 
 
+class NextVisit(NamedTuple):
+    """The request for the next visit to a page."""
+
+    slot: str
+    priority: int
+    payload: bytes
+    start: bool
+    """Whether it has its turn after other requests of its priority."""
+    not_before: float
+    """Unix time."""
+    mark: bytes | None
+    """The mark which says that the page comes again, if it has been visited once."""
+    renewed: bool
+    """Whether it comes again though the mark is set."""
+
+
 class Revisits:
     """Lets pages come again when they are done.
 
-    When a request with a rule is settled, the same request is pushed for its next time,
-    in the same checkpoint. It does not pass the filter. The known facts about the page
-    travel with it (:class:`~bloomdupe.crawl.requests.visits.Visit`), in its payload and
-    not in its ``meta``. A redirect or retry inherits them. A mark in the filter says
-    which pages come again already, so that a page that is scheduled twice comes again
-    only once: ``mark`` sets it, and returns whether it is new.
+    When a request with a rule is settled, ``schedule`` gets the same request for its
+    next time, to make it durable in the same step. It does not pass the filter. The
+    known facts about the page travel with it
+    (:class:`~bloomdupe.crawl.requests.visits.Visit`), in its payload and not in its
+    ``meta``. A redirect or retry inherits them. A mark in the filter says which pages
+    come again already, so that a page that is scheduled twice comes again only once.
     """
 
     def __init__(
         self,
         session: Session,
-        frontier: Frontier,
-        mark: Callable[[bytes], bool],
+        schedule: Callable[[Lease, NextVisit], None],
         *,
         starts_apart: bool,
     ) -> None:
@@ -79,11 +94,15 @@ class Revisits:
         self._rules = settings.revisit
         self._bounds = settings.revisit_bounds
         self._all_items = settings.revisit_items == "always"
-        self._durable = settings.directory is not None
-        self._frontier = frontier
+        self._schedule = schedule
         self._starts_apart = starts_apart
-        self._mark = mark
         self._warned = False
+
+    def attach(self, leases: Leases) -> None:
+        """Begin to watch the results of requests."""
+        leases.answered.append(self.answered)
+        leases.settling.append(self.settling)
+        leases.leaves_out = self.leaves_out
 
     def rule_of(self, request: Request) -> Rule | None:
         """Return when a page comes again; None: never."""
@@ -211,8 +230,8 @@ class Revisits:
         )
         return replace(look, digest=_digest(value))
 
-    def settled(self, lease: Lease) -> None:
-        """Schedule the page of a settled request for its next visit."""
+    def settling(self, lease: Lease) -> None:
+        """Schedule the page of a request that is settled for its next visit."""
         look = lease.look
         if look is None:
             return
@@ -231,18 +250,19 @@ class Revisits:
         if lease.spoiled:  # the next visit must not find that nothing has changed
             look = replace(look, digest=b"", etag=None, modified=None)
         try:
-            self._push(payload, visit, look, rule)
+            self._schedule(lease, self._next_visit(payload, visit, look, rule))
         except StoreError as error:
             self._session.stopping.fail(error)
 
-    def _push(self, payload: bytes, visit: Visit, look: Look, rule: Rule) -> None:
+    def _next_visit(
+        self, payload: bytes, visit: Visit, look: Look, rule: Rule
+    ) -> NextVisit:
         request = self._session.serializer.load(payload)
+        mark, renewed = None, visit.renewed
         if visit.visits:
             self._count(visit, look)
         else:
-            new = self._mark(b"visit " + self._session.fingerprint(request))
-            if not (new or visit.renewed):
-                return
+            mark = b"visit " + self._session.fingerprint(request)
         visit = replace(
             visit.after(look, rule, self._bounds),
             rule=None,
@@ -250,16 +270,15 @@ class Revisits:
             name=None,
             renewed=False,
         )
-        self._frontier.push(
+        return NextVisit(
             self._session.access.slot_of(request),
             request.priority,
             self._session.serializer.with_visit(payload, visit.values),
-            start=self._starts_apart and bool(request.meta.get("is_start_request")),
-            not_before=look.when + visit.interval,
+            self._starts_apart and bool(request.meta.get("is_start_request")),
+            look.when + visit.interval,
+            mark,
+            renewed,
         )
-        where = "disk" if self._durable else "memory"
-        self._stats.inc_value(f"scheduler/enqueued/{where}")
-        self._stats.inc_value("scheduler/enqueued")
 
     def _count(self, visit: Visit, look: Look) -> None:
         self._stats.inc_value("bloomdupe/revisits")

@@ -1,4 +1,4 @@
-"""Carried: the values that a request in memory came with, and whether others see them.
+"""Carried: the values that a request in memory came with, and whether they are shared.
 
 A request in memory counts apart from its page if its callback cannot change a value
 that another callback may have, too. Otherwise the page needs it when it runs again: a

@@ -56,7 +56,7 @@ class Children(Participant):
     """Remembers children with ``dont_filter`` by digests of their identities.
 
     For these see :mod:`bloomdupe.crawl.requests.identity`. Only of requests that have
-    a name after a crash; another one is not known then, and neither are its children.
+    a name after a crash; any other is not known then, and neither are its children.
     Requests of one name share their children.
     """
 

@@ -42,8 +42,10 @@ class Leases:
         """Called with each answer of the downloader: response, request or failure."""
         self.ended: list[Callable[[Lease], None]] = []
         """Called with each request that has ended, whole or not."""
-        self.settled: list[Callable[[Lease], None]] = []
-        """Called with each request that is done, and all its parts with it."""
+        self.settling: list[Callable[[Lease], None]] = []
+        """Called with each request that is done, and all its parts with it, before its
+        engine settles it.
+        """
         self.leaves_out: Callable[[Lease], bool] = lambda _: False
         """Whether the next item of a page that comes again is left out."""
         self.leaves: Callable[[str, object], None] = lambda _url, _why: None
@@ -147,8 +149,8 @@ class Leases:
                 root.left = True
                 self.engine.leave(root)
             elif is_apart:
-                self.engine.settle(root)
-                for follow in self.settled:
+                for follow in self.settling:
                     follow(root)
+                self.engine.settle(root)
             elif last is not None:
                 last.hold(root)

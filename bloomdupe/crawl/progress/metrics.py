@@ -54,11 +54,8 @@ GAUGES = (
 )
 """Name after ``bloomdupe_``, field of a history ``Point``, help."""
 OF_A_JOB = frozenset(
-    {
-        "later", "failed", "seen", "fpp", "lost", "checkpoint_seconds", "store_bytes",
-        "disk_free_bytes",
-    }
-)  # fmt: skip
+    {"fpp", "lost", "checkpoint_seconds", "store_bytes", "disk_free_bytes"}
+)
 """Names of the figures that a worker of a crawl on Redis does not know."""
 
 
@@ -67,7 +64,7 @@ class Metrics(Collector):
 
     ``look`` returns the crawl as it was looked at last; that thread calls it.
     ``jobdir`` is empty if the crawl is in memory; ``capacity`` is the expected number
-    of URLs. Figures ``of_worker`` are those of one worker of a crawl on Redis.
+    of URLs. Figures ``of_worker`` come from a worker of a crawl on Redis.
     """
 
     def __init__(

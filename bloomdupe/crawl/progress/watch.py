@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bloomdupe.crawl.engines.session import Session
+    from bloomdupe.crawl.later.sleeping import Schedule
     from bloomdupe.crawl.progress.metrics import Metrics
     from bloomdupe.crawl.progress.slot_times import SlotLook, SlotTimes
     from bloomdupe.crawl.totals import Totals
@@ -31,6 +32,11 @@ GLANCE = 5.0
 MOST_HOSTS = 20
 """Slots in the metrics."""
 REVISITS = ("changed", "unchanged", "failed")
+
+
+def glance_of(settings: JobSettings) -> float:
+    """Return the seconds between two looks with these settings."""
+    return min(GLANCE, settings.progress_interval or GLANCE)
 
 
 class Counted(Protocol):
@@ -67,7 +73,9 @@ class Watch:
     other data to write. If the store is no longer there, the crawl stops.
 
     ``place`` says in the metrics where the job is, and ``line`` completes the text of a
-    line for the log.
+    line for the log. ``whole`` returns the point of the whole crawl, of which the given
+    point may be that of one worker, and ``schedule`` knows the requests of the whole
+    crawl that are scheduled for later: for the metrics.
     """
 
     def __init__(
@@ -80,12 +88,15 @@ class Watch:
         place: str,
         *,
         line: Callable[[str], str] = str,
+        whole: Callable[[Point], Point] = lambda point: point,
+        schedule: Schedule | None = None,
     ) -> None:
         settings = session.settings
         self._stats = session.stats
         self._extra = {"spider": session.spider}
         self._fail = session.stopping.fail
         self._frontier = frontier
+        self._schedule = schedule or frontier
         self._counts = counts
         self._is_worker = settings.redis_url is not None
         self._capacity = frontier.seen.capacity
@@ -99,8 +110,10 @@ class Watch:
         """Seconds of the longest checkpoint of the run."""
         self._longest_since = 0.0
         self._interval = settings.progress_interval
-        self._glance = min(GLANCE, self._interval or GLANCE)
+        self._glance = glance_of(settings)
         self._recent: deque[Point] = deque(maxlen=int(RECENT / GLANCE) + 1)
+        self._whole = whole
+        self._recent_whole = self._recent.copy()
         self._room = Room(session.crawler.settings, settings, frontier.seen)
         self._stays = settings.stay
         self._line = ProgressLine(self._capacity, stays=self._stays)
@@ -178,9 +191,6 @@ class Watch:
         fpp = loss = 0.0
         if not self._is_worker:  # else the filter is on Redis
             fpp, loss = seen.current_fpp(), seen.expected_loss()
-        statuses = [0] * 5
-        for status, pages in totals.statuses.items():
-            statuses[min(max(int(status) // 100, 1), 5) - 1] += pages
         return Point(
             time=round(time.time(), 3),
             run=totals.runs,
@@ -194,7 +204,7 @@ class Watch:
             leased=frontier.leased,
             slots=frontier.slots,
             failed=0 if self._failures is None else len(self._failures),
-            statuses=statuses,
+            statuses=totals.statuses_by_hundred,
             fpp=fpp,
             loss=loss,
             checkpoint=round(self._longest_since, 4),
@@ -212,20 +222,22 @@ class Watch:
         self._longest_since = 0.0
         self._recent.append(point)
         self._point_due = time.monotonic() + GLANCE
+        self._recent_whole.append(self._whole(point))
         if self._metrics is not None:
-            self._glanced = self._glance_at(point, slots)
+            self._glanced = self._glance_at(self._recent_whole[-1], slots)
         if self.history is not None:
             self.history.add(point)
         return point
 
     def _glance_at(self, point: Point, slots: SlotLook) -> Glance:
-        frontier, get = self._frontier, self._stats.get_value
+        get = self._stats.get_value
         counts = self._counts.totals.by_slot
+        points = list(self._recent_whole)
         return Glance(
             point,
             self._checkpoint_at,
-            None if self._stays else time_to_go(recent(list(self._recent)), point),
-            frontier.next_due if frontier.waiting else None,
+            None if self._stays else time_to_go(recent(points), point),
+            self._schedule.next_due if self._schedule.waiting else None,
             self._reasons,
             get("retry/count", 0),
             {result: get(f"bloomdupe/revisits_{result}", 0) for result in REVISITS},

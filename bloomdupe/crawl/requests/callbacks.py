@@ -307,18 +307,27 @@ class _ReferenceReader:
 def _method_of(spider: Spider, name: str) -> MethodType | None:
     """Return the method of this name, if it could have been a callback.
 
-    It is bound to the spider, and is not a method of every spider, such as
-    ``__init__``, ``close`` or ``from_crawler``. Properties are not evaluated.
+    It is bound to the spider. Properties are not evaluated.
     """
-    if name not in _CALLBACKS_OF_SCRAPY and hasattr(Spider, name):
-        return None
-    if name.startswith("__") and name.endswith("__"):
-        return None
-    if not callable(inspect.getattr_static(spider, name, None)):
+    if not may_be_callback(spider, name):
         return None
     method = getattr(spider, name)
     bound = isinstance(method, MethodType) and method.__self__ is spider
     return method if bound else None
+
+
+def may_be_callback(spider: Spider | type[Spider], name: str) -> bool:
+    """Whether a callback may have this name: it is callable, and the spider's own.
+
+    Methods of every spider are none, such as ``__init__``, ``close`` or
+    ``from_crawler``.
+    """
+    if name not in _CALLBACKS_OF_SCRAPY and hasattr(Spider, name):
+        return False
+    if name.startswith("__") and name.endswith("__"):
+        return False
+    found = inspect.getattr_static(spider, name, None)
+    return callable(found) and not isinstance(found, staticmethod)
 
 
 def _check_plain(function: FunctionType) -> None:

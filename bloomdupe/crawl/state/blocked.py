@@ -5,13 +5,21 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from bloomdupe.crawl.progress.pace import plural
+from bloomdupe.errors import StoreMismatchError, UnserializableError
+from bloomdupe.printable import logger_of
 
-    from scrapy import Request
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from scrapy import Request, Spider
+
+    Rules = list[dict[str, Any]]
 
 BLOCKED = "blocked"
 """Name of the filter's note that holds the rules."""
+
+logger = logger_of(__name__)
 
 
 class Blocked:
@@ -21,14 +29,14 @@ class Blocked:
     to it offers it again.
 
     ``rules`` is the note of the filter, a list of JSON objects. A rule has a ``slot``,
-    a ``pattern``, or both, for requests of this slot whose URLs match this regular
+    a ``pattern``, or both, for requests of this slot with URLs that match this regular
     expression; or it has a ``url`` as the user gave it, and ``key``, its fingerprint in
     hexadecimal. ``count`` is called for each request that is dropped.
     """
 
     def __init__(
         self,
-        rules: list[dict[str, Any]],
+        rules: Rules,
         key_of: Callable[[Request], bytes],
         count: Callable[[], object] = lambda: None,
     ) -> None:
@@ -36,7 +44,7 @@ class Blocked:
         self._count = count
         self.obey(rules)
 
-    def obey(self, rules: list[dict[str, Any]]) -> None:
+    def obey(self, rules: Rules) -> None:
         """Obey these rules from now on."""
         self.rules = rules
         self._keys = {bytes.fromhex(rule["key"]) for rule in rules if "key" in rule}
@@ -62,6 +70,50 @@ class Blocked:
         if found:
             self._count()
         return found
+
+    def blocks(
+        self, slot: str, payload: bytes, request_of: Callable[[bytes], Request]
+    ) -> bool:
+        """Whether a rule keeps a stored request out.
+
+        A request that cannot be read is not kept out: the crawl reports it.
+        """
+        if not self.rules:
+            return False
+        try:
+            return self.drops(request_of(payload), slot)
+        except UnserializableError:
+            return False
+
+    def say(self, spider: Spider) -> None:
+        """Log the number of rules."""
+        logger.info(
+            "`bloomdupe block` keeps requests out by %(rules)s; these are counted in"
+            " bloomdupe/dropped_blocked",
+            {"rules": plural(len(self.rules), "rule")},
+            extra={"spider": spider},
+        )
+
+
+def changed_rules(
+    there: Rules, given: Sequence[dict[str, Any]], *, undo: bool
+) -> Rules:
+    """Return the rules with the given rules, or without them (``undo``).
+
+    Raises :class:`~bloomdupe.errors.StoreMismatchError` if there is no such rule.
+    """
+    if not undo:
+        return there + [rule for rule in given if rule not in there]
+    for rule in given:
+        same = [
+            one
+            for one in there
+            if one == rule or ("key" in rule and one.get("key") == rule["key"])
+        ]
+        if not same:
+            raise StoreMismatchError(f"there is no such rule: {described(rule)}")
+        there = [one for one in there if one not in same]
+    return there
 
 
 def described(rule: dict[str, Any]) -> str:

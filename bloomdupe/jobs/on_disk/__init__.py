@@ -1,1 +1,1 @@
-"""A job in a directory, in a store that one process at a time may change."""
+"""A job in a directory, in a store that a single process at a time may change."""

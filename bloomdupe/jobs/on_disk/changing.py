@@ -87,6 +87,13 @@ class Changing:
         answer = self._job.taking_up.make(change, self._job.commit, self._watched)
         return Made(answer, taken_up=False)
 
+    def wait_for_end(self) -> None:
+        """Wait until the process that has the job now has it no more."""
+        owner = now = files.owner_of(self._path)
+        while owner and now and now.process == owner.process:
+            time.sleep(PAUSE)
+            now = files.owner_of(self._path)
+
     def _open_if_free(self) -> None:
         if self._job is None and not files.in_use(self._path):
             with contextlib.suppress(StoreLockedError):  # another process was quicker

@@ -160,13 +160,15 @@ class JobOnDisk(Job):
             add(found(job.project, added), job, added)
         return added
 
-    def stop(self, say: Callable[[str], None], watched: Watched) -> int:
+    def stop(self, say: Callable[[str], None], watched: Watched, *, wait: bool) -> int:
         """Let the process end that runs the crawl."""
         from bloomdupe.jobs.on_disk.changing import Changing
 
         path = self.directory
         with closing(Changing(path, None, say, watched, by_url=False)) as job:
             job.make({"kind": "stop"})
+            if wait:
+                job.wait_for_end()
         return 1
 
     def reader(self) -> AbstractContextManager[StoreReader]:

@@ -18,7 +18,7 @@ from bloomdupe.errors import StoreError
 from bloomdupe.frontier.pending_requests import slots_of
 from bloomdupe.jobs.overview import MOST_SLOTS, Output, Overview, RunFigures
 from bloomdupe.jobs.state import Signs, state_of
-from bloomdupe.jobs.view import FailedRequests, JobHistory, View
+from bloomdupe.jobs.view import FailedRequests, View
 from bloomdupe.store import files
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.store import Store
@@ -156,12 +156,14 @@ class StoreReader:
         job = Overview(
             state=state_of(signs, now),
             pending=frontier["requests"] + later,
+            later=later,
             taken_in=frontier["sequence"],
-            pages=totals.pages,
+            totals=totals,
             slots=slots,
             resting={slot: rest for slot, rest in rests.items() if slot in slots},
             delays=delays,
             failed=dict(failed.reasons.most_common()),
+            blocked=notes.get(BLOCKED, []),
             runs=RunFigures(
                 process=None if owner is None else owner.process,
                 last_run=notes.get("run"),
@@ -169,12 +171,9 @@ class StoreReader:
                 finished_at=notes.get("finished"),
                 checkpoint_at=written,
                 transaction=transaction,
-                later=later,
-                items=totals.items,
                 runs=totals.runs,
                 seconds=totals.seconds,
                 outputs=outputs,
-                blocked=notes.get(BLOCKED, []),
                 paused=notes.get(PAUSED, []),
             ),
         )
@@ -186,6 +185,6 @@ class StoreReader:
             job=job,
             points=points,
             failed=failed,
-            history=JobHistory(totals, runs),
+            runs=runs,
             paces={},
         )

@@ -29,6 +29,7 @@ from bloomdupe.crawl.engines.on_redis.shared_failures import (
 )
 from bloomdupe.crawl.leases.failure import mark_of
 from bloomdupe.crawl.requests.names import name_of
+from bloomdupe.crawl.state.blocked import Blocked, changed_rules
 from bloomdupe.jobs.job_contract import Made
 from bloomdupe.jobs.on_redis.shared_job import project_of_shared_job
 from bloomdupe.redis.frontier_reader import FrontierReader
@@ -71,6 +72,7 @@ class ChangingOnRedis:
             "requeue": self._requeue,
             "requeue failed": self._requeue_failed,
             "drop": self._drop,
+            "block": self._block,
         }
 
     def close(self) -> None:
@@ -103,6 +105,8 @@ class ChangingOnRedis:
                 answer["waited"] += 1
             elif one.payload is None:
                 answer["problems"].append([one.url, never_stored(one)])
+            elif self._blocks(one.slot, message_of(one.payload).body):
+                answer["blocked"] += 1
             else:
                 wanted.append((stored, repetition_of(one)))
         answer["taken_in"] = self._frontier.requeue(wanted)
@@ -113,16 +117,36 @@ class ChangingOnRedis:
         asked = [*map(Asked.of, change["requests"])]
         known = self._frontier.knows([SeenMark(one.slot, one.key) for one in asked])
         seen = [one for one, is_known in zip(asked, known, strict=True) if is_known]
-        wanted = {one.key: one for one in seen}
+        free = [one for one in seen if not self._blocks(one.slot, one.payload)]
+        wanted = {one.key: one for one in free}
         pending = self._pending_among(wanted.values()) if wanted else set()
         again = [one for key, one in wanted.items() if key not in pending]
         answer |= {
             "taken_in": len(again),
             "waited": len(wanted.keys() & pending),
             "unseen": len(asked) - len(seen),
-            "blocked": 0,
+            "blocked": len(seen) - len(free),
         }
         self._frontier.offer(_offer_of(one) for one in again)
+
+    def _block(self, change: Change, answer: Answer) -> None:
+        """Change the rules, and remove the requests that match new rules."""
+        given, undo = change["rules"], bool(change["undo"])
+        answer |= {"dropped": 0, "in_progress": 0}
+        answer["rules"] = self._frontier.change_rules(
+            lambda there: changed_rules(there, given, undo=undo)
+        )
+        if not undo:
+            self._drop(change, answer)
+
+    def _blocks(self, slot: str, payload: bytes) -> bool:
+        """Whether a rule keeps a stored request out."""
+        rules = self._frontier.rules
+        if not rules:
+            return False
+        project = self.project
+        blocked = Blocked(rules, lambda request: project.key_of(request)[0])
+        return blocked.blocks(slot, payload, project.request_of)
 
     def _drop(self, change: Change, answer: Answer) -> None:
         """Remove pending requests, slot by slot."""
@@ -140,14 +164,15 @@ class ChangingOnRedis:
             failures = map(as_in_a_store, reader.failures(number))
             requeued = RequeuedFailures(failures)
             slots = reader.slots(number).keys()
-            for slot in sorted(slots & {selection.slot or slot for slot in slots}):
-                found = chosen(reader.pending_of(number, [slot]))
+            wanted = sorted(slots & {selection.slot or slot for slot in slots})
+            pending = (reader.pending_of(number, [slot]) for slot in wanted)
+            for found in map(chosen, (*pending, reader.later(number))):
                 while portion := list(islice(found, AT_ONCE)):
                     removed = [
                         (one, _key_of(requeued.taken(payload)))
                         for one, payload in portion
                     ]
-                    answer["dropped"] += self._frontier.drop(number, slot, removed)
+                    answer["dropped"] += self._frontier.drop(number, removed)
             answer["in_progress"] += sum(1 for _ in chosen(reader.handed_out(number)))
         answer["left"] = sum(one.pending for one in reader.states())
 
@@ -165,6 +190,7 @@ class ChangingOnRedis:
             yield from _requests(
                 reader.pending_of(number, sorted(reader.slots(number)))
             )
+            yield from _requests(reader.later(number))
             yield from _requests(reader.handed_out(number))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Source
     from bloomdupe.store.store import Store
+
+
+PAUSE = 0.25
+"""Seconds between two looks for workers that have ended."""
 
 
 class JobOnRedis(Job):
@@ -151,15 +156,26 @@ class JobOnRedis(Job):
             job.add(found(job.project, added), added)
         return added
 
-    def stop(self, say: Callable[[str], None], watched: Watched) -> int:  # noqa: ARG002
+    def stop(
+        self,
+        say: Callable[[str], None],  # noqa: ARG002
+        watched: Watched,  # noqa: ARG002
+        *,
+        wait: bool,
+    ) -> int:
         """Ask all workers to end that are running now."""
-        from bloomdupe.redis.address import Address
+        from bloomdupe.redis.frontier_reader import FrontierReader
         from bloomdupe.redis.shared_frontier import SharedFrontier
 
-        workers = SharedFrontier.stop_workers(self.url)
-        if not workers:
-            shown = Address.of(self.url).shown
-            raise StoreError(f"{shown}: no worker runs, so there is nothing to stop")
+        with FrontierReader.open(self.url) as reader:
+            names = set(reader.workers())
+            workers = SharedFrontier.stop_workers(self.url)
+            if not workers:
+                raise StoreError(
+                    f"{reader.shown}: no worker runs, so there is nothing to stop"
+                )
+            while wait and not names.isdisjoint(reader.workers()):
+                time.sleep(PAUSE)
         return workers
 
     @contextmanager

@@ -19,8 +19,10 @@ class PartitionLayer(NamedTuple):
     """:attr:`SharedFrontier.mark <bloomdupe.redis.shared_frontier.SharedFrontier>`."""
     partitions: int
     """Number of partitions."""
-    by: str
-    """The partition key of a request: its ``slot`` or its ``url``."""
+    rule: str
+    """The digest of the rule that assigns requests to partitions; ``url`` is a rule of
+    an earlier version.
+    """
     partition: int
     layer: int
 
@@ -35,8 +37,8 @@ def parsed(name: str | None) -> PartitionLayer | None:
     if name is None:
         return None
     try:
-        crawl, partitions, by, *numbers = name.split(":")
-        return PartitionLayer(crawl, int(partitions), by, *map(int, numbers))
+        crawl, partitions, rule, *numbers = name.split(":")
+        return PartitionLayer(crawl, int(partitions), rule, *map(int, numbers))
     except (ValueError, TypeError) as error:
         raise StoreMismatchError(
             f"a layer is called {name!r}, which is no partition of a shared crawl"

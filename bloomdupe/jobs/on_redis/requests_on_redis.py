@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.changes.selection import Selection
@@ -28,9 +29,10 @@ class RequestsOnRedis:
     """Reads pending requests and requests in progress, and changes nothing.
 
     Goes partition by partition: slot by slot the pending requests, the next one first,
-    then the requests in progress. Memory holds the names of the slots of one partition
-    and a megabyte of requests. Requests that move meanwhile may be missing, or come
-    twice. With a pattern, requests that cannot be read are left out.
+    then those that are scheduled for later, and the requests in progress. Memory holds
+    the names of the slots of one partition and a megabyte of requests. Requests that
+    move meanwhile may be missing, or come twice. With a pattern, requests that cannot
+    be read are left out.
     """
 
     def __init__(self, url: str, selection: Selection = Selection()) -> None:  # noqa: B008 - it is frozen
@@ -57,7 +59,7 @@ class RequestsOnRedis:
         reader, slot = self._reader, self._selection.slot
         slots = [slot] if slot is not None else reader.slots(partition)
         yield from reader.pending_of(partition, sorted(slots))
-        for one in reader.handed_out(partition):
+        for one in chain(reader.later(partition), reader.handed_out(partition)):
             if slot in (None, one.slot):
                 yield one
 
@@ -68,7 +70,7 @@ class RequestsOnRedis:
 
 
 def _read(found: OnRedis) -> ListedRequest | ListedItems:
-    slot, priority, _, payload, worker = found
+    slot, priority, _, payload, worker, *_ = found
     unread = f"{len(payload):,} bytes"
     try:
         message = message_of(payload)
@@ -84,6 +86,7 @@ def _read(found: OnRedis) -> ListedRequest | ListedItems:
                 request.url,
                 priority,
                 request.callback,
+                found.not_before,
                 worker=worker,
             )
         problem = f"it is of an unknown kind {message.kind!r}"

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.engines.on_redis.messages import REQUESTS, message_of
 from bloomdupe.crawl.engines.on_redis.shared_failures import as_in_a_store
+from bloomdupe.crawl.state.blocked import BLOCKED
 from bloomdupe.errors import StoreError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.jobs.on_redis.partition_layer import PartitionLayer
+from bloomdupe.redis.frontier_reader import FrontierReader
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.redis.shared_import import WITHOUT_MARKS
 from bloomdupe.store.format import FAILURES
@@ -46,7 +48,10 @@ def copied(
     Raises :class:`~bloomdupe.errors.StoreError` while workers are there, and for data
     that a store cannot hold.
     """
-    with SharedFrontier.open(url, lease_seconds=LEASE_SECONDS) as frontier:
+    with (
+        SharedFrontier.open(url, lease_seconds=LEASE_SECONDS) as frontier,
+        FrontierReader.open(url) as reader,
+    ):
         frontier.imports.check_ended()
         frontier.hold()
         before = frontier.counts()
@@ -56,11 +61,13 @@ def copied(
         try:
             queue = Frontier(seen)
             total = sum(counts.pending for counts in before)
-            for _ in watched(_requests(frontier, queue, total), total, "requests"):
+            copying = _requests(frontier, reader, queue, total)
+            for _ in watched(copying, total, "requests"):
                 if queue.due:
                     queue.checkpoint()
                     frontier.keep_holding()
             seen.notes["run"] = "shared"
+            seen.notes[BLOCKED] = frontier.rules
             queue.checkpoint(_failures(frontier, queue))
         finally:
             seen.close()
@@ -91,7 +98,9 @@ def _changing(counts: list[Any]) -> list[tuple[int, int]]:
     return [(one.pushed, one.done) for one in counts]
 
 
-def _requests(frontier: SharedFrontier, queue: Frontier, total: int) -> Iterator[None]:
+def _requests(
+    frontier: SharedFrontier, reader: FrontierReader, queue: Frontier, total: int
+) -> Iterator[None]:
     """Put the pending requests into a store; the order of each slot stays."""
     place = 0
     for number in range(frontier.partitions):
@@ -112,6 +121,15 @@ def _requests(frontier: SharedFrontier, queue: Frontier, total: int) -> Iterator
                 sequence=2 * total - place if one.newest_first else place,
             )
             place += 1
+            yield
+        for later in reader.later(number):
+            queue.push(
+                later.slot,
+                later.priority,
+                message_of(later.payload).body,
+                start=later.start,
+                not_before=later.not_before,
+            )
             yield
 
 
@@ -149,7 +167,7 @@ def _layers(frontier: SharedFrontier) -> Iterator[tuple[str, Layer, int]]:
                 name = PartitionLayer(
                     frontier.mark,
                     frontier.partitions,
-                    frontier.partition_by,
+                    frontier.rule.digest,
                     number,
                     layer.number,
                 ).name

@@ -1,4 +1,4 @@
-"""SharedJob: a crawl on Redis whose workers have stopped, opened for an import."""
+"""SharedJob: a crawl on Redis without running workers, opened for an import."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.engines.on_redis.joining import check_not_shared, open_frontier
 from bloomdupe.crawl.engines.on_redis.messages import REQUEST, payload_of
 from bloomdupe.crawl.engines.on_redis.shared_failures import stored_of
-from bloomdupe.crawl.engines.on_redis.shared_feeds import feed_names
+from bloomdupe.crawl.engines.on_redis.shared_feeds import shared_feeds_of
 from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.crawl.requests.names import name_of
+from bloomdupe.crawl.state.blocked import BLOCKED, Blocked, changed_rules
 from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.jobs.on_redis.partition_layer import parsed
 from bloomdupe.jobs.project import Project
+from bloomdupe.redis.frontier_header import PartitionRule
 from bloomdupe.redis.partition import Offer, SeenMark
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.redis.shared_import import WITHOUT_MARKS
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.added import Added
     from bloomdupe.jobs.receiver import Imported
     from bloomdupe.jobs.request_line import Wanted
-    from bloomdupe.redis.failed_requests import StoredFailure
+    from bloomdupe.redis.settled.failed_requests import StoredFailure
 
 AT_ONCE = 5_000
 """Requests, or fingerprints, that become durable together."""
@@ -64,13 +66,15 @@ class SharedJob:
         self._alone = alone
         self._begun = False
         self._starts_apart = project.order.starts_apart
+        self._blocked = Blocked(
+            frontier.rules, lambda request: project.key_of(request)[0]
+        )
         self._offers: list[Offer] = []
         self._marks: list[bytes] = []
         self._folder = tempfile.TemporaryDirectory(prefix="bloomdupe-")
         self.seen = 0
         """Number of requests that were seen before."""
         self._failed: list[tuple[SeenMark, StoredFailure]] = []
-        self._for_later = 0
 
     @classmethod
     def open_or_begin(
@@ -107,7 +111,8 @@ class SharedJob:
         assert crawler.spider is not None  # noqa: S101 - the project has made it
         workers = CrawlJob.of(crawler.spider, crawler.settings)
         # Among requests of the same priority, the oldest request has its turn first.
-        frontier = open_frontier(url, workers, feed_names(crawler), fifo=True, key=key)
+        feeds = shared_feeds_of(crawler, project.serializer)
+        frontier = open_frontier(url, workers, feeds, fifo=True, key=key)
         job = cls(project, frontier, alone=alone)
         with ExitStack() as undo:
             undo.callback(job.close)
@@ -124,7 +129,7 @@ class SharedJob:
     ) -> Self:
         """Open the crawl that a URL names, or begin it with the project's settings.
 
-        A crawl that exists keeps its own parameters, whatever the settings are.
+        A crawl that exists keeps its own parameters, not those of the settings.
         """
         if SharedFrontier.identity_at(url) is None:
             return cls.open_or_begin(
@@ -164,9 +169,8 @@ class SharedJob:
         """
         self.notes[IMPORT] = {"source": secrets.token_hex(8), "done": False}
         for place, one in enumerate(requests):
-            if one.not_before is not None:
-                problem = "a crawl on Redis has no requests scheduled for later"
-                added.problems.add(one.request.url, problem)
+            if self.keeps_out(one):
+                added.blocked += 1
                 continue
             self.take_over(one, place, in_any_case=False)
             added.taken_in += 1
@@ -193,9 +197,9 @@ class SharedJob:
         """Whether it is time to commit."""
         return len(self._offers) + len(self._marks) >= AT_ONCE
 
-    def keeps_out(self, one: Wanted) -> bool:  # noqa: ARG002
-        """A shared crawl has no rules."""
-        return False
+    def keeps_out(self, one: Wanted) -> bool:
+        """Whether a rule of ``bloomdupe block`` keeps a request out."""
+        return self._blocked.drops(one.request, one.slot)
 
     def take_over(self, one: Wanted, place: int, *, in_any_case: bool) -> bool:
         """Add a pending request; :meth:`commit` tells whether it was seen.
@@ -211,7 +215,9 @@ class SharedJob:
             name = name_of(
                 b"import", self.notes[IMPORT]["source"].encode(), b"%d" % place
             )
-        self._for_later += one.not_before is not None
+        due = one.not_before
+        if due is not None:
+            due += self._frontier.clock_ahead
         self._offers.append(
             Offer(
                 one.slot,
@@ -220,6 +226,7 @@ class SharedJob:
                 one.request.priority,
                 one.start and self._starts_apart,
                 known_as=None if again or in_any_case else key,
+                not_before=due,
             )
         )
         return True
@@ -268,6 +275,11 @@ class SharedJob:
     def commit(self) -> None:
         """Send the changes to Redis, and then the position of the import."""
         imports, note = self._frontier.imports, self.notes[IMPORT]
+        rules = self.notes.pop(BLOCKED, ())
+        if rules:
+            self._frontier.change_rules(
+                lambda there: changed_rules(there, rules, undo=False)
+            )
         if self._alone and not self._begun:
             imports.begin(note)
         self._begun = True
@@ -286,11 +298,6 @@ class SharedJob:
         """Correct the counts that were given before the import had ended."""
         imported.taken_in -= self.seen
         imported.seen += self.seen
-        if self._for_later:
-            imported.remarks.append(
-                f"{self._for_later:,} of the requests were scheduled for later, which a"
-                " shared crawl does not support: they are pending now"
-            )
 
 
 def _check_identity(header: dict[str, Any], project: Project) -> None:
@@ -304,22 +311,19 @@ def _check_cut(
     header: dict[str, Any], theirs: Parameters, settings: JobSettings
 ) -> None:
     """Refuse the seen URLs of a shared crawl with a different partition."""
-    ours = (
-        settings.redis_partitions,
-        settings.redis_partition_by,
-        settings.capacity,
-        settings.fpp,
-    )
+    rule = PartitionRule(settings.redis_partitions, settings.redis_slot_parts)
+    ours = rule.partitions, rule.digest, settings.capacity, settings.fpp
     for name in header.get("taken_over", ()):
         layer = parsed(name)
-        cut = layer and (layer.partitions, layer.by, theirs.capacity, theirs.fpp)
+        cut = layer and (layer.partitions, layer.rule, theirs.capacity, theirs.fpp)
         if cut and cut != ours:
+            same = "is the same" if cut[1] == ours[1] else "differs"
             raise StoreMismatchError(
                 "the source was seen in a crawl with BLOOMDUPE_REDIS_PARTITIONS ="
-                f" {cut[0]}, BLOOMDUPE_REDIS_PARTITION_BY = {cut[1]!r},"
-                f" BLOOMDUPE_EXPECTED_URLS = {cut[2]} and BLOOMDUPE_FPP = {cut[3]:g},"
-                f" and here it is {ours[0]}, {ours[1]!r}, {ours[2]} and {ours[3]:g}:"
-                f" set them as they were there; or {WITHOUT_MARKS}"
+                f" {cut[0]}, BLOOMDUPE_EXPECTED_URLS = {cut[2]} and BLOOMDUPE_FPP ="
+                f" {cut[3]:g}, and here it is {ours[0]}, {ours[2]} and {ours[3]:g};"
+                f" BLOOMDUPE_REDIS_SLOT_PARTS {same}: set them as they were there; or"
+                f" {WITHOUT_MARKS}"
             )
 
 

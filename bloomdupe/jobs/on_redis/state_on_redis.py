@@ -6,11 +6,12 @@ import heapq
 import time
 from collections import Counter
 from dataclasses import replace
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.crawl.engines.on_redis.shared_look import unpacked
+from bloomdupe.crawl.engines.on_redis.shared_totals import totals_of
 from bloomdupe.crawl.later.rests import rests_in
-from bloomdupe.crawl.progress.history import Point
+from bloomdupe.crawl.progress.history import Point, Ran
 from bloomdupe.crawl.progress.pace import RECENT, plural
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.crawl.state.slot_state import CIRCUIT, DELAY, HOLD
@@ -75,12 +76,14 @@ def overview(
     job = Overview(
         state=state_of(_signs(reader, alive, states, now), now),
         pending=sum(one.pending for one in states),
+        later=sum(one.later for one in states),
         taken_in=sum(one.pushed for one in states),
-        pages=sum(one.done for one in states),
+        totals=totals_of(one.totals for one in states),
         slots=slots,
         resting=resting,
         delays=delays,
         failed=dict(failed.reasons.most_common()),
+        blocked=reader.rules,
         workers=WorkerFigures(states, alive, memory, limit),
     )
     return job, failed
@@ -91,22 +94,24 @@ def _signs(
 ) -> Signs:
     """Return the signs of life: the leases of the workers.
 
-    From afar, a worker that was killed looks like one that hangs. A crawl has not begun
+    From afar, a killed worker looks like a worker that hangs. A crawl has not begun
     before a worker has begun a request.
     """
     owner, beat, ended = None, None, None
     if any(one.done or one.leased for one in states):
         ended = NO_WORKER
     ready = any(one.slots or one.leased for one in states)
+    due = min((one.due for one in states if one.later), default=None)
     stays = reader.stays
-    if ended and not (ready or stays) and _counts(states) == _counts(reader.states()):
+    pending = ready or stays or due is not None
+    if ended and not pending and _counts(states) == _counts(reader.states()):
         ended = FINISHED
     elif alive:
         owner, beat = plural(len(alive), "worker"), now
     elif lost := [one for one in states if one.lost_owner]:
         owner = ", ".join(sorted({one.lost_owner for one in lost}))
         beat = now - min(one.lost_for for one in lost)
-    return Signs(owner, beat, ended, ready, stays=stays, patience=0.0)
+    return Signs(owner, beat, ended, ready, due, stays=stays, patience=0.0)
 
 
 def _slots(
@@ -119,8 +124,9 @@ def _slots(
         if one.slots:
             for name, count in reader.slots(one.number).items():
                 slots[name] = slots.get(name, 0) + count
-        if one.slots or one.leased:
-            about |= reader.slot_states(one.number)
+        if one.slots or one.leased or one.later:
+            for slot, state in reader.slot_states(one.number).items():
+                about[slot] = _latest(about.get(slot, {}), state)
     record = {
         kind: {slot: state[name] for slot, state in about.items() if name in state}
         for kind, name in (("holds", HOLD), ("circuits", CIRCUIT))
@@ -132,6 +138,19 @@ def _slots(
     known = {slot: about[slot] for slot in largest if slot in about}
     delays = {slot: state[DELAY] for slot, state in known.items() if DELAY in state}
     return slots, resting, delays
+
+
+def _latest(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of a slot in two partitions: the longer rests and delays."""
+    if not one:
+        return other
+    return {
+        name: max(
+            (state[name] for state in (one, other) if name in state),
+            key=lambda value: value[2] if name == CIRCUIT else value,
+        )
+        for name in one.keys() | other.keys()
+    }
 
 
 def _counts(states: list[PartitionState]) -> list[tuple[int, int, int]]:
@@ -150,7 +169,7 @@ def _filter(reader: FrontierReader, job: Overview) -> PartitionedFilter:
         path=reader.shown,
         capacity=reader.parameters.capacity,
         fpp=reader.parameters.fpp,
-        partition_by=reader.partition_by,
+        slot_parts=reader.slot_parts,
         keys=keys,
         current_fpp=weighted / keys if keys else 0.0,
         expected_loss=sum(expected_loss(one.layers) for one in states),
@@ -164,12 +183,16 @@ def _workers(job: Overview) -> WorkerFigures:
 
 
 class CrawlReader:
-    """Reads a crawl on Redis as often as needed, and keeps its history."""
+    """Reads a crawl on Redis as often as needed, and its history."""
 
     def __init__(self, url: str) -> None:
         self._reader = FrontierReader.open(url)
         self._failures = FailuresOnRedis(self._reader)
         self._view: View | None = None
+        self._history: list[Point] = []
+        """Points of the workers."""
+        self._own: list[Point] = []
+        """Points of this reader, those of the last minutes."""
         self._done: dict[int, tuple[str, int]] = {}
         """The owner of each partition, and its number of finished requests."""
         self._by_worker: Counter[str] = Counter()
@@ -193,22 +216,45 @@ class CrawlReader:
                 raise
             self._view = replace(self._view, trouble=str(error))
             return self._view
-        now = monotonic()
-        points = [] if self._view is None else self._view.points
-        begun = points[0].time - points[0].seconds if points else now
-        kept = [point for point in points if now - point.time <= RECENT]
+        runs = self._look(job)
         self._view = View(
             place=self._reader.shown,
             identity=self._reader.identity,
             capacity=self._reader.parameters.capacity,
             read_at=time.time(),
             job=job,
-            points=[*kept, _point(job, now, now - begun)],
+            points=self._points(job),
             failed=failed,
-            history=None,
-            paces=self._paces(job, now),
+            runs=runs,
+            paces=self._paces(job, self._own[-1].time),
         )
         return self._view
+
+    def _look(self, job: Overview) -> list[Ran]:
+        """Read the history, and add a point of this reader; return the runs."""
+        last = self._history[-1].time if self._history else 0.0
+        now, looks, found = self._reader.history(last)
+        self._history += map(unpacked, looks)
+        runs = [Ran(*run) for run in found]
+        number = runs[-1].number if runs else 1
+        seconds = self._seconds_at(now, number)
+        self._own = [point for point in self._own if now - point.time <= RECENT]
+        self._own.append(_point(job, now, number, seconds))
+        return runs
+
+    def _seconds_at(self, now: float, run: int) -> float:
+        """Return for how many seconds the crawl was running, as far as it is known."""
+        known = sorted([*self._history[-1:], *self._own[-1:]], key=lambda one: one.time)
+        if not known:
+            return 0.0
+        last = known[-1]
+        return last.seconds + (max(0.0, now - last.time) if last.run == run else 0.0)
+
+    def _points(self, job: Overview) -> list[Point]:
+        """Return the history, to the present while workers are there."""
+        if self._history and not job.state.has_crawl:
+            return self._history
+        return sorted([*self._history, *self._own], key=lambda point: point.time)
 
     def _paces(self, job: Overview, now: float) -> dict[str, float]:
         """Count finished requests by worker, and return pages a second by worker.
@@ -234,21 +280,25 @@ class CrawlReader:
         return paces
 
 
-def _point(job: Overview, now: float, seconds: float) -> Point:
+def _point(job: Overview, now: float, run: int, seconds: float) -> Point:
     """Return a point of a history; values that Redis does not know are 0."""
     workers = _workers(job)
     nothing: dict[str, Any] = dict.fromkeys(Point._fields, 0)
     known = {
         "time": now,
-        "run": 1,
+        "run": run,
         "seconds": seconds,
         "pages": job.pages,
+        "bytes": job.totals.bytes,
+        "items": job.totals.items,
+        "duplicates": job.totals.duplicates,
         "seen": sum(one.keys for one in workers.partitions),
-        "pending": job.pending,
+        "pending": job.pending - job.later,
+        "later": job.later,
         "leased": workers.leased,
         "failed": sum(job.failed.values()),
         "slots": len(job.slots),
-        "statuses": [],
+        "statuses": job.totals.statuses_by_hundred,
         "memory": workers.memory,
     }
     return Point(**{**nothing, **known})

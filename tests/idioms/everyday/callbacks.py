@@ -1,4 +1,4 @@
-"""Callbacks: generators, lists, coroutines, and what they are given."""
+"""Callbacks: generators, lists, coroutines, and their arguments."""
 
 from __future__ import annotations
 
@@ -478,7 +478,7 @@ class MemoryFails(scrapy.Spider):
 
 
 class Remark:
-    """What msgpack cannot store: a class that nobody knows how to take apart."""
+    """An object that msgpack cannot store, and that bloomdupe cannot take apart."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -505,7 +505,7 @@ class ObjectPickle(ObjectMeta):
 
 @dataclass
 class Note:
-    """What bloomdupe takes apart, and puts together."""
+    """An object that bloomdupe can take apart and put together."""
 
     text: str
 

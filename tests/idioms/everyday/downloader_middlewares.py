@@ -22,7 +22,7 @@ HERE = "everyday.downloader_middlewares"
 
 
 class TwoParts(scrapy.Spider):
-    """A page whose callback is stopped between two items."""
+    """A page with a callback that is stopped between two items."""
 
     start_urls = [SITE + "/star"]
 
@@ -192,7 +192,7 @@ class RotatingSlots(Tree):
 
 CACHE = {
     "HTTPCACHE_ENABLED": True,
-    # As it stands in the settings.py of each new project.
+    # As in the settings.py of each new project.
     "HTTPCACHE_STORAGE": "scrapy.extensions.httpcache.FilesystemCacheStorage",
 }
 

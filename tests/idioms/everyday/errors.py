@@ -1,4 +1,4 @@
-"""Errbacks, and what goes wrong on the way."""
+"""Errbacks, and errors of pages."""
 
 from __future__ import annotations
 

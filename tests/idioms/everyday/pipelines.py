@@ -27,7 +27,7 @@ HERE = "everyday.pipelines"
 
 
 class Tree(scrapy.Spider):
-    """What most spiders here do."""
+    """Yields an item for each page and follows all links, like most spiders here."""
 
     start_urls = [SITE + "/0"]
 
@@ -74,7 +74,7 @@ class Wait:
 
 @idiom(settings={"ITEM_PIPELINES": {f"{HERE}.Wait": 100}}, repeats=8, variant_of="adds")
 class Waits(Tree):
-    """A pipeline that waits, for some items longer than for others."""
+    """A pipeline that waits, longer for some items."""
 
     name = "waits"
 
@@ -87,7 +87,7 @@ class Add:
 
 @idiom(settings={"ITEM_PIPELINES": {f"{HERE}.Add": 100, f"{HERE}.Wait": 200}})
 class Adds(Tree):
-    """A pipeline that adds to a field, before one that waits."""
+    """A pipeline that adds to a field, before a pipeline that waits."""
 
     name = "adds"
 
@@ -147,7 +147,7 @@ class Deferreds(Tree):
 
 
 class DropKnown:
-    """Drops what its own database knows, as deduplicating pipelines do."""
+    """Drops items that its own database has, as deduplicating pipelines do."""
 
     def open_spider(self, *_: Any) -> None:
         self.database = sqlite3.connect("known.log", isolation_level=None)
@@ -228,7 +228,7 @@ class Wait2:
 
 
 class Digest:
-    """Says in the item what was downloaded for it, and whether it is whole."""
+    """Adds checksums of the downloaded files to the item."""
 
     def process_item(self, item: Any, *_: Any) -> Any:
         parts = []

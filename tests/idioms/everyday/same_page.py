@@ -37,7 +37,7 @@ class DetailChild(scrapy.Spider):
 
 @idiom(moments=("children done",))
 class DetailChildren(scrapy.Spider):
-    """Some such children, one of them twice, and an ordinary one."""
+    """Some such children, one twice, and an ordinary child."""
 
     name = "detail_children"
     start_urls = [SITE + "/star"]

@@ -18,7 +18,7 @@ HERE = "everyday.spider_middlewares"
 
 
 class Both:
-    """A middleware whose outputs are the same, asynchronous or not."""
+    """A middleware with the same outputs, asynchronous or not."""
 
     def outputs(self, response: Response, output: Any) -> list[Any]:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""start(): requests, items, and what comes between."""
+"""start(): requests, items, and waits between them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class StartFamily(scrapy.Spider):
 
 @idiom()
 class StartLinked(scrapy.Spider):
-    """Start requests that are filtered as others are; pages link to them."""
+    """Start requests that are filtered like any request; pages link to them."""
 
     name = "start_filtered"
 
@@ -122,7 +122,7 @@ class StartInline(scrapy.Spider):
 
 
 class SlowForTheFirst:
-    """A pipeline in which the first item stays when others are through."""
+    """A pipeline in which the first item stays longer than the rest."""
 
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
@@ -157,7 +157,7 @@ class StartItems(scrapy.Spider):
 
 
 class SlowerAndSlower:
-    """A pipeline that takes its time, another one for each item."""
+    """A pipeline that takes a longer time for each item."""
 
     async def process_item(self, item: Any, *_: Any) -> Any:
         await pause((7 * hash(item["part"]) % 5) * 0.01)

@@ -11,14 +11,18 @@ from scrapy.utils.misc import load_object
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.engines.engine_contract import Feature, refused_settings
+from bloomdupe.crawl.engines.on_redis.shared_feeds import FEED_OPTIONS, identity_of
 from bloomdupe.errors import SettingError, StoreMismatchError
+from bloomdupe.redis.address import Address
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.settings import DEFAULTS, JobSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from scrapy.crawler import Crawler
+
+    from bloomdupe.feeds.shared_feed import SharedFeed
 
 __all__ = [
     "by_settings",
@@ -32,10 +36,11 @@ SETTING_OF = {
     "capacity": "BLOOMDUPE_EXPECTED_URLS",
     "fpp": "BLOOMDUPE_FPP",
     "partitions": "BLOOMDUPE_REDIS_PARTITIONS",
-    "partition_by": "BLOOMDUPE_REDIS_PARTITION_BY",
+    "slot_parts": "BLOOMDUPE_REDIS_SLOT_PARTS",
     "spider": "BLOOMDUPE_REDIS_URL",
     "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
     "feeds": "FEEDS",
+    FEED_OPTIONS: "FEEDS",
 }
 """The settings in which users give the parameters of a shared frontier."""
 FEATURES = frozenset(
@@ -68,7 +73,7 @@ def check_shared(crawler: Crawler) -> None:
             settings.capacity,
             settings.fpp,
             partitions=settings.redis_partitions,
-            partition_by=settings.redis_partition_by,
+            slot_parts=settings.redis_slot_parts,
             identity={"spider": job.spider, "fingerprinter": job.fingerprinter},
         )
 
@@ -91,28 +96,47 @@ def by_settings() -> Iterator[None]:
 def open_frontier(
     url: str,
     job: CrawlJob,
-    feeds: list[str],
+    feeds: Sequence[SharedFeed],
     **options: Any,  # noqa: ANN401 - of another function
 ) -> SharedFrontier:
     """Open or create the crawl at a URL as workers with these settings do.
 
-    ``feeds`` are the names of its feeds. The ``options`` are further arguments of
+    ``feeds`` are its feeds. The ``options`` are further arguments of
     :meth:`SharedFrontier.open`.
     """
+    identity = identity_of(feeds)
+    there = SharedFrontier.identity_at(url)
+    if there is not None and FEED_OPTIONS not in there:
+        # An earlier version has begun it, which had feeds of one kind.
+        with by_settings():
+            _check_plain_lines(url, identity.pop(FEED_OPTIONS))
     with by_settings():
         return SharedFrontier.open(
             url,
             job.settings.capacity,
             job.settings.fpp,
             partitions=job.settings.redis_partitions,
-            partition_by=job.settings.redis_partition_by,
+            slot_parts=job.settings.redis_slot_parts,
             identity={
                 "spider": job.spider,
                 "fingerprinter": job.fingerprinter,
-                "feeds": feeds,
+                **identity,
             },
             **options,
         )
+
+
+def _check_plain_lines(url: str, options: list[dict[str, Any]]) -> None:
+    """Refuse feeds that a crawl of an earlier version cannot have."""
+    for one in options:
+        others = one.keys() & {"batch_item_count", "items", "postprocessing"}
+        if others or one.get("format", "jsonl") not in ("jsonl", "jsonlines", "jl"):
+            raise StoreMismatchError(
+                f"{Address.of(url).shown} was begun by an earlier version of bloomdupe,"
+                " for feeds in JSON lines without batches and postprocessing; other"
+                " feeds need a new crawl",
+                "feeds",
+            )
 
 
 def check_settings(job: CrawlJob, crawler: Crawler) -> None:
@@ -130,12 +154,28 @@ def check_settings(job: CrawlJob, crawler: Crawler) -> None:
             " bloomdupe.BloomDupeFilter, for Redis decides what is a duplicate"
         )
     check_not_shared(crawler.settings)
-    for name in Feature.SLOT_LIMITS.value:
-        if settings.redis_partition_by != "slot" and crawler.settings[name] is not None:
+    for slot, parts in settings.redis_slot_parts.items():
+        _check_parts(slot, parts, crawler.settings)
+
+
+def _check_parts(slot: str, parts: int, settings: BaseSettings) -> None:
+    """Refuse more parts of a slot than its limits allow, one for each part."""
+    concurrency = "CONCURRENT_REQUESTS_PER_DOMAIN"
+    if settings.getint("CONCURRENT_REQUESTS_PER_IP"):
+        concurrency = "CONCURRENT_REQUESTS_PER_IP"
+    limits = {
+        name: settings[name] for name in (*Feature.SLOT_LIMITS.value, concurrency)
+    }
+    own = settings.getdict("DOWNLOAD_SLOTS").get(slot, {}).get("concurrency")
+    if own is not None:
+        del limits[concurrency]
+        limits[f"DOWNLOAD_SLOTS[{slot!r}]['concurrency']"] = own
+    for name, limit in limits.items():
+        if limit is not None and 0 < int(limit) < parts:
             raise SettingError(
-                f"{name} and BLOOMDUPE_REDIS_PARTITION_BY ="
-                f" {settings.redis_partition_by!r} are both set: no partition knows all"
-                " requests of a slot; leave one of them out"
+                f"BLOOMDUPE_REDIS_SLOT_PARTS: {slot!r} has {parts} parts, and {name} ="
+                f" {limit}, which is divided among them: let it be {parts} at least, or"
+                " take fewer parts"
             )
 
 

@@ -7,14 +7,18 @@ dead worker or after a lost answer, must have the same name again: see
 
 from __future__ import annotations
 
+import json
 from struct import Struct
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.requests.names import name_of
-from bloomdupe.redis.failed_requests import FailedRequest
+from bloomdupe.redis.settled.failed_requests import FailedRequest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+
+    from bloomdupe.redis.settled.tally import Numbers
 
 __all__ = [
     "FAILED",
@@ -24,13 +28,13 @@ __all__ = [
     "START_PAGE",
     "Message",
     "again_with",
+    "counted",
     "failed_in",
     "joined",
     "message_of",
     "packed_failed",
     "payload_of",
     "taken_apart",
-    "waiting",
 ]
 
 REQUEST, START_PAGE, ITEM, FAILED = b"R", b"S", b"I", b"F"
@@ -38,10 +42,10 @@ REQUESTS = frozenset({REQUEST, START_PAGE})
 _AGAIN = {REQUEST: b"A", START_PAGE: b"B"}
 """The kinds of requests that were left with lines of output that count."""
 _FIRST = {again: kind for kind, again in _AGAIN.items()}
-_WAITS = b"W"
-"""The kind of a message that has a time, and another message behind it."""
-_HEAD, _COUNT, _TIME, _FAILED = (
-    Struct("<cB"), Struct("<H"), Struct("<d"), Struct("<IB"),
+_COUNTED = b"C"
+"""The kind of a message that has counts, and another message behind them."""
+_HEAD, _COUNT, _FAILED, _LENGTH = (
+    Struct("<cB"), Struct("<H"), Struct("<IB"), Struct("<I"),
 )  # fmt: skip
 _NAME_BYTES = 16
 _LONGEST = 255
@@ -62,8 +66,8 @@ class Message(NamedTuple):
     """
     put_out: frozenset[bytes] = frozenset()
     """Names of its lines of output from before it was left."""
-    not_before: float | None = None
-    """Unix time by Redis' clock before which it is not begun."""
+    counts: Numbers = MappingProxyType({})
+    """Counts that come with lines of output."""
 
 
 def payload_of(kind: bytes, name: bytes, body: bytes) -> bytes:
@@ -78,9 +82,10 @@ def message_of(payload: bytes) -> Message:
     kind, length = _HEAD.unpack_from(payload)
     end = _HEAD.size + length
     name, body = payload[_HEAD.size : end], payload[end:]
-    if kind == _WAITS:
-        (not_before,) = _TIME.unpack_from(body)
-        return message_of(body[_TIME.size :])._replace(not_before=not_before)
+    if kind == _COUNTED:
+        (size,) = _LENGTH.unpack_from(body)
+        counts = json.loads(body[_LENGTH.size : _LENGTH.size + size])
+        return message_of(body[_LENGTH.size + size :])._replace(counts=counts)
     if kind not in _FIRST:
         return Message(kind, name, body)
     (count,) = _COUNT.unpack_from(body)
@@ -90,14 +95,12 @@ def message_of(payload: bytes) -> Message:
     return Message(_FIRST[kind], name, body[end:], put_out)
 
 
-def waiting(payload: bytes, not_before: float | None) -> bytes:
-    """Return the payload of a request that is not begun before a time, if it has one.
-
-    Its worker has it at hand until then.
-    """
-    if not_before is None:
+def counted(payload: bytes, counts: Numbers) -> bytes:
+    """Return the payload of lines of output that come with counts, if there are any."""
+    if not counts:
         return payload
-    return _HEAD.pack(_WAITS, 0) + _TIME.pack(not_before) + payload
+    packed = json.dumps(counts).encode()
+    return _HEAD.pack(_COUNTED, 0) + _LENGTH.pack(len(packed)) + packed + payload
 
 
 def again_with(payload: bytes, put_out: Collection[bytes]) -> bytes:

@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.crawl.engines.on_redis.joining import FEATURES, open_frontier
+from bloomdupe.crawl.engines.on_redis.later_on_redis import LaterOnRedis
 from bloomdupe.crawl.engines.on_redis.messages import (
     FAILED,
     ITEM,
     REQUEST,
     START_PAGE,
+    counted,
     joined,
     message_of,
     packed_failed,
     payload_of,
-    waiting,
 )
 from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
 from bloomdupe.crawl.engines.on_redis.requests_in_memory import RequestsInMemory
 from bloomdupe.crawl.engines.on_redis.shared_cookies import SharedCookies
 from bloomdupe.crawl.engines.on_redis.shared_failures import SharedFailures
 from bloomdupe.crawl.engines.on_redis.shared_feeds import SharedFeeds
-from bloomdupe.crawl.engines.on_redis.slot_states import SlotStates
-from bloomdupe.crawl.engines.on_redis.slots import forget_inherited_slot
+from bloomdupe.crawl.engines.on_redis.shared_look import SharedLook
+from bloomdupe.crawl.engines.on_redis.slots.inherited_slot import forget_inherited_slot
+from bloomdupe.crawl.engines.on_redis.slots.shared_rests import SharedRests
+from bloomdupe.crawl.engines.on_redis.slots.slot_states import SlotStates
 from bloomdupe.crawl.engines.on_redis.worker import Worker
 from bloomdupe.crawl.engines.on_redis.worker_counts import WorkerCounts
+from bloomdupe.crawl.engines.on_redis.worker_state import WorkerState
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.later.circuits import GrowingWait, Retries
 from bloomdupe.crawl.leases.in_memory import Position
@@ -37,9 +43,10 @@ from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.crawl.progress.slot_times import SlotTimes
-from bloomdupe.crawl.progress.watch import Watch
+from bloomdupe.crawl.progress.watch import Watch, glance_of
 from bloomdupe.crawl.requests.names import START, name_of
 from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, is_fresh_start
+from bloomdupe.crawl.state.blocked import Blocked
 from bloomdupe.crawl.state.cookies import PackedCookies
 from bloomdupe.crawl.state.delays import Delays, LastRequests
 from bloomdupe.crawl.state.failure_records import (
@@ -57,9 +64,11 @@ from bloomdupe.redis.partition import (
     LeftRequest,
     Offer,
     SeenMark,
+    Settled,
     SlotBounds,
     Taken,
 )
+from bloomdupe.redis.shared_frontier import LeftOver
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -72,9 +81,11 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.on_redis.shared_failures import Retried
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
+    from bloomdupe.crawl.progress.history import Point
     from bloomdupe.crawl.state.slot_state import SlotState
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.redis.partition import AboutSlot, RedisLease
+    from bloomdupe.redis.settled.tally import Numbers
 
 __all__ = ["EngineOnRedis"]
 
@@ -86,6 +97,11 @@ HUNGRY = 64
 """Further requests to fetch, when none of those at hand may go yet."""
 MOST_AT_HAND = 10_000
 REFUSALS: dict[int, str] = {Taken.PAGE_LIMIT: PAGE, Taken.PENDING_LIMIT: PENDING}
+OF_ALL = (
+    "pages", "bytes", "items", "duplicates", "statuses", "seen", "pending", "leased",
+    "slots", "failed", "later",
+)  # fmt: skip
+"""Figures of a point that are about all workers; the rest are those of a process."""
 FEW = 4
 """Number of requests at hand from Redis at which their slot has its next turn."""
 
@@ -100,14 +116,13 @@ class EngineOnRedis:
     Redis answers later, on another thread, which reports the answers (see
     :class:`bloomdupe.crawl.engines.on_redis.worker.WorkerReports`).
 
-    ``spider.state`` is a dictionary. Each worker has its own, and it ends with the
-    worker.
+    ``spider.state`` is a dictionary. Each worker has its own. It ends with the worker,
+    unless the user has given the worker a name.
     """
 
     durable = has_feeds = True
     features: Collection[Feature] = FEATURES
     hurries = False
-    later = 0
     held_back = ()
 
     def __init__(
@@ -128,7 +143,9 @@ class EngineOnRedis:
         self._left = self._aside = 0
         # Number of requests at hand from Redis, by slot.
         self._from_redis = Counter[str]()
-        self._feeds = SharedFeeds(crawler, session.take_item, session.stopping.fail)
+        self._feeds = SharedFeeds(
+            crawler, session.serializer, session.take_item, session.stopping.fail
+        )
         order = QueueOrder.of(crawler.settings, durable=True)
         self._starts_apart = order.starts_apart
         self.retries = None
@@ -153,29 +170,48 @@ class EngineOnRedis:
         if self.retries is not None:
             self.retries.attach(self._at_hand, session.leases)
             rests.append(self.retries.circuits.resting)
-        self._states = self._slot_states()
+        self._parts = settings.redis_slot_parts
+        self._states, self._rests = self._slot_states()
         self._limits = SlotLimits(settings, self._at_hand, session.stats)
         assert settings.redis_url is not None  # noqa: S101 - it was checked
         self._frontier = open_frontier(
             settings.redis_url,
             job,
-            self._feeds.names,
+            self._feeds.feeds,
             lease_seconds=settings.redis_lease,
             fifo=order.fifo,
             replicas=settings.redis_replicas,
             stays=settings.stay,
         )
+        self.blocked = Blocked(
+            self._frontier.rules,
+            session.fingerprint,
+            partial(session.stats.inc_value, "bloomdupe/dropped_blocked"),
+        )
         self.starting = StartOutputs(session.processing, START, session.fingerprint)
+        self._access.share_slots(self._parts, self._frontier.share_of)
         concurrent = crawler.settings.getint("CONCURRENT_REQUESTS")
         self._enough = AT_HAND * max(1, concurrent)
         self._cookies = self._shared_cookies() if settings.cookies else None
+        named = settings.redis_worker and self._frontier.named(settings.redis_worker)
+        self._look = SharedLook(
+            self._frontier, glance_of(settings), settings.max_failures
+        )
+        self._whole: Point | None = None
+        """The whole crawl, as it was looked at last."""
         self._worker = Worker(
             self._frontier,
             settings.redis_lease,
             self,
             cookies=self._cookies is not None,
+            named=named or None,
             first=self._retry_failed,
-            last=self._count_failed,
+            last=self._count_all,
+            look=self._look.look,
+            look_every=glance_of(settings),
+        )
+        self._state = (
+            WorkerState(session, named, self._worker.keep_state) if named else None
         )
         self._in_memory = RequestsInMemory(
             session,
@@ -184,6 +220,9 @@ class EngineOnRedis:
             self._at_hand,
             self._seen,
             starts_apart=self._starts_apart,
+        )
+        self._later = LaterOnRedis(
+            session, self._worker, self._frontier, starts_apart=self._starts_apart
         )
         self._failures = self._open_failures()
         self._failed: dict[str, int] = {}
@@ -202,24 +241,38 @@ class EngineOnRedis:
             ),
             self._frontier.shown,
             line=self._line_of_worker,
+            whole=self._of_all,
+            schedule=self._later,
         )
 
     def _line_of_worker(self, line: str) -> str:
         """Return the line on this worker for the log; Redis is not asked for it."""
         owned, all_of_them = len(self._frontier.owned), self._frontier.partitions
-        return f"This worker: {line}; {owned} of {plural(all_of_them, 'partition')}"
+        line = f"This worker: {line}; {owned} of {plural(all_of_them, 'partition')}"
+        if self._whole is not None:
+            line += f"; {plural(self._whole.pages, 'page')} by all workers"
+        return line
 
-    def _slot_states(self) -> SlotStates:
+    def _of_all(self, point: Point) -> Point:
+        """Return a point with the figures of all workers, as far as they are known."""
+        whole = self._whole
+        if whole is None:
+            return point
+        return point._replace(**{name: getattr(whole, name) for name in OF_ALL})
+
+    def _slot_states(self) -> tuple[SlotStates, SharedRests]:
         """Return the state of slots, in the order in which it is restored."""
         delays = Delays(self._access, None)
         if self._access.throttled:
             self._access.restore_delays(delays.of)
-        parts: dict[str, SlotState] = {DELAY: delays, HOLD: self._backoff}
+        rests: dict[str, SlotState] = {HOLD: self._backoff}
         if self.retries is not None:
-            parts[CIRCUIT] = self.retries.circuits
-        if self._session.settings.redis_partition_by == "slot":
-            parts[LAST_REQUEST] = self._last_requests
-        return SlotStates(parts, self._at_hand.pending_in)
+            rests[CIRCUIT] = self.retries.circuits
+        states = {DELAY: delays, **rests, LAST_REQUEST: self._last_requests}
+        return (
+            SlotStates(states, self._at_hand.pending_in),
+            SharedRests(rests, self._parts),
+        )
 
     def _open_failures(self) -> SharedFailures | None:
         session, limit = self._session, self._session.settings.max_failures
@@ -243,6 +296,8 @@ class EngineOnRedis:
                 self._backoff.response_downloaded, signals.response_downloaded
             )
         self._worker.start()
+        if self._state is not None:
+            self._state.begin()
         self._worker.want(self._enough)
         self._watch.begin_run()
         self._watch.begin()
@@ -252,10 +307,13 @@ class EngineOnRedis:
             {"worker": self._frontier.worker, "shown": self._frontier.shown},
             extra=extra,
         )
-        if settings.redis_partition_by == "url":
+        if self.blocked.rules:
+            self.blocked.say(self._spider)
+        for slot, parts in self._parts.items():
             logger.info(
-                "BLOOMDUPE_REDIS_PARTITION_BY is url: delays and concurrency of a host"
-                " hold for each worker by itself",
+                "Slot %(slot)r has %(parts)d parts: several workers crawl it, each at a"
+                " share of its pace",
+                {"slot": slot, "parts": parts},
                 extra=extra,
             )
 
@@ -288,9 +346,9 @@ class EngineOnRedis:
         """See :meth:`Engine.has_room`: Redis knows it."""
         return True
 
-    def concerns(self, request: Request, follows: Lease | None) -> bool:  # noqa: ARG002
-        """See :meth:`Engine.concerns`: no page comes again."""
-        return False
+    def concerns(self, request: Request, follows: Lease | None) -> bool:
+        """See :meth:`Engine.concerns`."""
+        return self._later.revisits.concerns(request, follows)
 
     def may_replace(self, lease: Lease, *, answers: bool) -> bool:  # noqa: ARG002
         """See :meth:`Engine.may_replace`.
@@ -366,26 +424,31 @@ class EngineOnRedis:
         also = known_as = None
         bounds = self._bounds_of(offer)
         if offer.keys:
-            known_as = offer.keys[-1][0]
+            mark = offer.keys[-1][0]
             if bounds is None:  # else it may be offered again, if it is refused
-                self._seen.add(known_as)
-            if request.dont_filter:
-                also = SeenMark(offer.slot, known_as)
+                self._seen.add(mark)
+            if offer.name is not None:  # else it passes though its page was seen
+                known_as = mark
+            if name != mark:
+                also = SeenMark(offer.slot, mark)
         self._stats.inc_value("scheduler/enqueued/redis")
-        assert offer.payload is not None  # noqa: S101 - it is stored
-        not_before = offer.not_before
-        if not_before is not None:
-            not_before += self._frontier.clock_ahead
+        payload = offer.payload
+        assert payload is not None  # noqa: S101 - it is stored
+        if offer.repeats and parent is not None:
+            visit = self._later.revisits.follow(parent)
+            if visit is not None:
+                payload = self._session.serializer.with_visit(payload, visit.values)
         return Offer(
             offer.slot,
             name,
-            waiting(payload_of(self._kind_of(offer), name, offer.payload), not_before),
+            payload_of(self._kind_of(offer), name, payload),
             request.priority,
             self._starts_apart and bool(request.meta.get("is_start_request")),
             None if parent is None else parent.top.own.lease,
             also,
             known_as,
             bounds,
+            self._later.time_of(offer.not_before),
         )
 
     def _bounds_of(self, offer: Accepted) -> SlotBounds | None:
@@ -398,7 +461,8 @@ class EngineOnRedis:
         if offer.answers:
             return SlotBounds()
         given = (self._limits.of[kind] for kind in (PAGE, PENDING))
-        return SlotBounds(*(NO_BOUND if one is None else one for one in given))
+        parts = self._parts.get(offer.slot, 1)
+        return SlotBounds(*(NO_BOUND if one is None else one // parts for one in given))
 
     def _kind_of(self, offer: Accepted) -> bytes:
         """Return the kind of a request: the workers must know the start pages."""
@@ -432,6 +496,8 @@ class EngineOnRedis:
             full = pending + self._at_hand.waiting >= MOST_AT_HAND
             worker.want(0 if full else wanted)
             if entry is None:
+                if self._sleeps:
+                    self._later.sleeping.look()
                 return None
             page: Any = leases.own_of(entry)
             if page.lease is None:
@@ -468,6 +534,8 @@ class EngineOnRedis:
         )
         if page.is_start:
             self.starting.add_page(self._session.fingerprint(request))
+        if lease.visit is not None:
+            self._later.revisits.begin_visit(lease, lease.visit)
 
     def owes(self, lease: Lease) -> bool:  # noqa: ARG002
         """See :meth:`Engine.owes`: names recognise the output."""
@@ -484,6 +552,26 @@ class EngineOnRedis:
         lease: RedisLease = page.lease
         self._worker.leave(LeftRequest(lease, lease.payload, reason=printable(why)))
         self._worker.ask_again(lease.slot)
+
+    def keeps_out(self, entry: Entry, request: Request) -> bool:
+        """See :meth:`Engine.keeps_out`.
+
+        Any worker that did not know the rule yet may have offered the request.
+        """
+        if not self.blocked.rules:
+            return False
+        page: Any = self._session.leases.own_of(entry)
+        lease: RedisLease | None = page.lease
+        if lease is None or not self.blocked.drops(request, lease.slot):
+            return False
+        self._session.leases.forget(entry)
+        self._at_hand.settle(entry)
+        failed = None
+        if self._failures is not None:
+            failed = self._failures.kept_out(request, lease)
+        self._worker.settle(Settled(lease, failed=failed))
+        self._worker.ask_again(lease.slot)
+        return True
 
     # The end of requests
 
@@ -518,18 +606,23 @@ class EngineOnRedis:
         of = root.top.own.lease
         for part in root.held:
             self._offer_each(part.own, _lines_of(part.outcome), of)
-            self._worker_counts.settle(part.outcome)
         lines = _lines_of(root.outcome)
-        self._worker_counts.settle(root.outcome)
+        counts = self._worker_counts.settle(
+            root.outcome, *(part.outcome for part in root.held)
+        )
         if page.lease is None:
             self._offer_each(page, lines, of)
+            if counts:
+                self._offer_lines(name_of(b"counts", page.name), [], of, counts)
             self._in_memory.settle(root)
             return
-        done, child = page.done(root, lines, self._in_memory.settling(root))
+        marks = self._in_memory.settling(root)
+        done, child = page.done(root, lines, marks, counts)
         if child is not None:
             self._finished = False
             self._worker.offer(child)
-        self._worker.settle(done._replace(about=self._state_of(page.lease)))
+        about = self._state_of(page.lease, done.instead)
+        self._worker.settle(done._replace(about=about))
 
     def leave(self, root: Lease) -> None:
         """See :meth:`Engine.leave`."""
@@ -546,9 +639,18 @@ class EngineOnRedis:
         elif root.of_page is None:
             self._offer_each(page, lines)
 
-    def _state_of(self, lease: RedisLease) -> AboutSlot | None:
-        """Return the state of a request's slot, if it is not stored yet."""
-        return self._states.changed(lease, self._frontier.clock_ahead)
+    def _state_of(
+        self, lease: RedisLease, instead: Sequence[Offer] = ()
+    ) -> AboutSlot | None:
+        """Return the state of a request's slot, if it is not stored yet.
+
+        The requests that take its place may be scheduled for later.
+        """
+        ahead = self._frontier.clock_ahead
+        if changes := self._rests.changes(lease.slot, ahead):
+            self._worker.keep_rests(changes)
+        due = max((one.not_before or 0.0 for one in instead), default=0.0)
+        return self._states.changed(lease, ahead, due)
 
     # Output
 
@@ -561,18 +663,18 @@ class EngineOnRedis:
         lines = _lines_of(outcome)
         if self._closed:
             return
-        self._worker_counts.settle(outcome)
-        if not lines:
-            return
-        if type(work) is Lease:  # its page was left
+        if type(work) is Lease:  # its page was left, and counts when it is done
             page: PageOnRedis = work.root.own
-            if page.lease is not None:
+            if page.lease is not None and lines:
                 self._worker.leave(page.left(lines))
-        elif type(work) is StartItem:
+            return
+        name = os.urandom(16)
+        if type(work) is StartItem:
             named = self._frontier.names_start_items
-            self._offer_lines(work.name if named else b"%d" % work.number, lines)
-        else:
-            self._offer_lines(os.urandom(16), lines)
+            name = work.name if named else b"%d" % work.number
+        counts = self._worker_counts.settle(outcome)
+        if lines or counts:
+            self._offer_lines(name, lines, counts=counts)
 
     def _offer_each(
         self, page: PageOnRedis, lines: list[bytes], of: RedisLease | None = None
@@ -586,15 +688,19 @@ class EngineOnRedis:
             self._offer_lines(name, [line], of)
 
     def _offer_lines(
-        self, name: bytes, lines: list[bytes], of: RedisLease | None = None
+        self,
+        name: bytes,
+        lines: list[bytes],
+        of: RedisLease | None = None,
+        counts: Numbers = MappingProxyType({}),
     ) -> None:
         """Offer lines that belong to no request of Redis: once for each name.
 
-        ``of`` is the page that yields them again.
+        ``of`` is the page that yields them again, and the ``counts`` come with them.
         """
         name = name_of(b"item", name)
         self._finished = False
-        payload = payload_of(ITEM, name, joined(lines))
+        payload = counted(payload_of(ITEM, name, joined(lines)), counts)
         self._worker.offer(Offer("", name, payload, of=of))
 
     # The end
@@ -607,8 +713,13 @@ class EngineOnRedis:
     def goes_on(self) -> bool:
         """See :meth:`Engine.goes_on`: any worker may have pending requests."""
         # Redis does not know the requests here that cannot be stored.
-        here = self._at_hand.pending + self._in_memory.asked
-        return here > 0 or not self._finished
+        here = self._at_hand.pending + self._at_hand.waiting + self._in_memory.asked
+        return here > 0 or not self._finished or self._later.sleeping.is_worth_it
+
+    @property
+    def _sleeps(self) -> bool:
+        """Whether all workers sleep until a request is due."""
+        return self._finished and not (self._at_hand.pending or self._session.leases)
 
     @property
     def finished_everywhere(self) -> bool:
@@ -618,10 +729,16 @@ class EngineOnRedis:
     @property
     def left(self) -> int:
         """See :meth:`Engine.left`."""
-        return self._left + self._aside
+        return self._left + self._aside + self.later
+
+    @property
+    def later(self) -> int:
+        """See :meth:`Engine.later`."""
+        return self._later.waiting if self._finished else 0
 
     def say_later(self) -> None:
-        """See :meth:`Engine.say_later`: no request is scheduled for later."""
+        """See :meth:`Engine.say_later`."""
+        self._later.sleeping.say_end()
 
     @property
     def remedy(self) -> str:
@@ -645,16 +762,24 @@ class EngineOnRedis:
         """See :meth:`Engine.close`."""
         self.give_back(None)
         self._closed = True
+        if self._state is not None:
+            self._state.end()
         self._watch.end()
-        error = self._worker.close()
+        error = self._worker.close(reason)
         if error is not None:
             self._session.stopping.fail(error)
+        if self._finished:
+            self._stats.set_value("bloomdupe/later", self.later)
         if self._failures is not None:
             self._stats.set_value("bloomdupe/failed", sum(self._failed.values()))
             log_failures(self._failed, self._frontier.shown)
         if self._session.stopping.failure is None:
             where = " by this worker"
-            if reason == FINISHED and self._feeds.names:
+            if self._whole is not None:
+                pages, items = self._whole.pages, self._whole.items
+                both = f"{plural(pages, 'page')}, {plural(items, 'item')}"
+                where += f"; {both} by all workers"
+            if reason == FINISHED and self._feeds.feeds:
                 where += (
                     f"; `bloomdupe collect {self._frontier.shown} DIRECTORY` writes"
                     " the items of all workers"
@@ -669,10 +794,16 @@ class EngineOnRedis:
         reasons = self._session.settings.retry_failed
         if self._failures is None or reasons is None:
             return None
-        return self._failures.retry(reasons)
+        rules = Blocked(self._frontier.rules, self._session.fingerprint)
 
-    def _count_failed(self) -> None:
-        """Count the failed requests of all workers, when this worker has ended."""
+        def blocks(slot: str, payload: bytes) -> bool:
+            return rules.blocks(slot, payload, self._session.request_of)
+
+        return self._failures.retry(reasons, blocks)
+
+    def _count_all(self) -> None:
+        """Count the requests of all workers, when this worker has ended."""
+        self._whole = self._look.look(now=True)
         if self._failures is not None:
             self._failed = self._failures.count()
 
@@ -683,10 +814,9 @@ class EngineOnRedis:
         if self._closed:
             return
         self._finished = False
-        ahead = self._frontier.clock_ahead
+        self._later.found(LeftOver())
         for lease in leases:
             message = message_of(lease.payload)
-            due = message.not_before
             page = PageOnRedis(
                 message.name,
                 lease,
@@ -698,7 +828,6 @@ class EngineOnRedis:
                 lease.priority,
                 message.body,
                 start=lease.again.start,
-                not_before=None if due is None else due - ahead,
             )
             self._session.leases.expect(entry, Position(page.name), own=page)
             self._from_redis[lease.slot] += 1
@@ -716,6 +845,11 @@ class EngineOnRedis:
         """Apply the cookies that other workers have changed."""
         if self._cookies is not None and not self._closed:
             self._cookies.take(news)
+
+    def rests(self, news: Sequence[bytes]) -> None:
+        """Begin the rests of slots that other workers have begun."""
+        if not self._closed:
+            self._rests.take(news, self._frontier.clock_ahead)
 
     def give_back(self, partitions: frozenset[int] | None) -> None:
         """Begin no more requests of partitions that other workers will get.
@@ -742,12 +876,21 @@ class EngineOnRedis:
         """Count and log the failed requests that are pending again."""
         self._stats.set_value("bloomdupe/retried_failures", retried.requests)
         if retried.failed:
-            log_retried(*retried)
+            log_retried(retried.requests, retried.failed, retried.other)
+        if retried.blocked:
+            self._stats.inc_value("bloomdupe/dropped_blocked", retried.blocked)
+
+    def ruled(self, rules: list[dict[str, Any]]) -> None:
+        """Obey the rules that a user has changed."""
+        if not self._closed:
+            self.blocked.obey(rules)
+            self.blocked.say(self._spider)
 
     def known(self, count: int) -> None:
         """Count duplicates of offers by this or another worker."""
         if not self._closed:
             self._stats.inc_value("dupefilter/filtered", count)
+            self._worker_counts.known += count
 
     def judged(self, answers: Sequence[tuple[Offer, int]]) -> None:
         """Remember accepted requests; count those that their slots have no room for.
@@ -790,16 +933,21 @@ class EngineOnRedis:
             extra={"spider": self._spider},
         )
 
-    def finished(self, offered: int, left: int, aside: int) -> None:
-        """Let the crawl end, because only ``left`` pages are pending.
+    def looked(self, point: Point) -> None:
+        """Remember the state of the whole crawl."""
+        if not self._closed:
+            self._whole = point
 
-        Besides these, ``aside`` requests cannot be restored.
+    def finished(self, offered: int, left: LeftOver) -> None:
+        """Let the crawl end, or sleep, because nothing but this is pending.
+
         Does nothing if this worker has offered requests since the look.
         """
         if self._closed or self._worker.offered != offered:
             return
         self._finished = True
-        self._left, self._aside = left, aside
+        self._left, self._aside = left.left, left.aside
+        self._later.found(left)
         self._access.wake()
 
     def asked_to_stop(self, over: bool) -> None:

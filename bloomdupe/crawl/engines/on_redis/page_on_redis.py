@@ -8,7 +8,6 @@ from bloomdupe.crawl.engines.on_redis.messages import (
     again_with,
     message_of,
     payload_of,
-    waiting,
 )
 from bloomdupe.crawl.requests.names import OutputNames
 from bloomdupe.redis.partition import LeftRequest, Settled
@@ -17,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from bloomdupe.crawl.leases.lease import Lease
-    from bloomdupe.redis.failed_requests import FailedRequest
     from bloomdupe.redis.partition import Offer, RedisLease, SeenMark
+    from bloomdupe.redis.settled.failed_requests import FailedRequest
+    from bloomdupe.redis.settled.tally import Numbers
 
 __all__ = ["PageOnRedis"]
 
@@ -38,6 +38,7 @@ class PageOnRedis:
         "lease",
         "may_hold",
         "name",
+        "next_visit",
         "relies",
     )
 
@@ -59,6 +60,8 @@ class PageOnRedis:
         """Whether the request that is held back has the name of a child."""
         self.failed: FailedRequest | None = None
         """Its change to the failed requests, if it makes one."""
+        self.next_visit: Offer | None = None
+        """The request for its next visit, if that is pending when this one is done."""
         self.may_hold = True
         """Whether a request may still be held back for this."""
         self._put_out = set(put_out)
@@ -66,18 +69,32 @@ class PageOnRedis:
         self._line_names: OutputNames | None = None
 
     def done(
-        self, root: Lease, lines: list[bytes], marks: list[SeenMark]
+        self,
+        root: Lease,
+        lines: list[bytes],
+        marks: list[SeenMark],
+        counts: Numbers,
     ) -> tuple[Settled, Offer | None]:
         """Return the settlement of a root, and a child that must be offered before.
 
-        ``marks`` are those of the requests in memory that count with it.
+        ``marks`` are those of the requests in memory that count with it, and ``counts``
+        are of all of them.
         """
         assert self.lease is not None  # noqa: S101 - Redis knows it
-        instead, child = self._successor(root, bool(lines))
+        successor, child = self._successor(root, bool(lines))
+        instead = [one for one in (successor, self.next_visit) if one is not None]
         new = self._new(lines) if self._put_out else lines
         relies = list(self.relies.values())
         return (
-            Settled(self.lease, new, instead, marks, relies, failed=self.failed),
+            Settled(
+                self.lease,
+                new,
+                instead,
+                marks,
+                relies,
+                failed=self.failed,
+                counts=counts,
+            ),
             child,
         )
 
@@ -99,7 +116,7 @@ class PageOnRedis:
             return (None, instead) if self.is_child else (instead, None)
         message = message_of(instead.payload)
         payload = payload_of(message.kind, self.name, message.body)
-        payload = waiting(again_with(payload, self._put_out), message.not_before)
+        payload = again_with(payload, self._put_out)
         return instead._replace(payload=payload), None
 
     def left(self, lines: list[bytes]) -> LeftRequest:

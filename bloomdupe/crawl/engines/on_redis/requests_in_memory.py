@@ -34,6 +34,7 @@ class _Kept(NamedTuple):
 
     request: Request
     slot: str
+    not_before: float | None
     position: Position
     marks: Sequence[SeenMark]
     """Set when the request counts: first its fingerprint, or its name with
@@ -91,7 +92,7 @@ class RequestsInMemory:
         if position.name is None:  # of a timer, or spider_idle: each is new
             position = position._replace(name=os.urandom(16))
         self._session.leases.begin_part(position)
-        kept = _Kept(offer.request, offer.slot, position, [])
+        kept = _Kept(offer.request, offer.slot, offer.not_before, position, [])
         if key is None:
             self._begin(kept)
             return True
@@ -159,7 +160,12 @@ class RequestsInMemory:
         assert position.name is not None  # noqa: S101 - every request has a name here
         start = self._starts_apart and bool(request.meta.get("is_start_request"))
         entry = self._at_hand.push(
-            kept.slot, request.priority, b"", start=start, attachment=request
+            kept.slot,
+            request.priority,
+            b"",
+            start=start,
+            attachment=request,
+            not_before=kept.not_before,
         )
         page = PageOnRedis(position.name, None)
         self._session.leases.expect(entry, position, keys=kept.marks, own=page)

@@ -13,17 +13,23 @@ from bloomdupe.crawl.engines.on_redis.messages import (
 )
 from bloomdupe.crawl.leases.failure import Failure, mark_of, to_retry
 from bloomdupe.crawl.requests.names import name_of
-from bloomdupe.redis.failed_requests import (
+from bloomdupe.redis.partition import Offer, SeenMark
+from bloomdupe.redis.settled.failed_requests import (
     MARK_BYTES,
+    NOT_PENDING,
     FailedRequest,
     StoredFailure,
 )
-from bloomdupe.redis.partition import Offer, SeenMark
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+
     from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.state.failure_records import FailureRecords
+    from bloomdupe.redis.partition import RedisLease
     from bloomdupe.redis.shared_frontier import SharedFrontier
 
 __all__ = [
@@ -75,6 +81,8 @@ class Retried(NamedTuple):
     requests: int
     failed: int
     """Failed requests of all workers."""
+    blocked: int
+    """Those that it has not made pending because of a rule of the user."""
     other: Counter[str]
     """Those that it has not made pending because of their reasons, by reason."""
 
@@ -82,8 +90,10 @@ class Retried(NamedTuple):
 class SharedFailures:
     """Finds the change to the failed requests on Redis when a request ends.
 
-    A partition keeps the failed requests of its slots, ``limit`` at most. The counts
-    are those of this worker.
+    A partition keeps the failed requests of its slots, ``limit`` at most, and after
+    each look of a worker all partitions together have so many: see
+    :mod:`bloomdupe.crawl.engines.on_redis.shared_look`. The counts are those of this
+    worker.
     """
 
     def __init__(
@@ -124,13 +134,34 @@ class SharedFailures:
             record = b""
         return FailedRequest(mark + self._records.key_of(request), record, self._limit)
 
-    def retry(self, reasons: tuple[str, ...]) -> Retried:
-        """Make requests pending again that failed for these reasons, on any worker."""
+    def kept_out(self, request: Request, lease: RedisLease) -> FailedRequest | None:
+        """Return the change for a request that a rule keeps out, if it makes one.
+
+        If it repeats a failed request, that request is not pending any more.
+        """
+        mark = mark_of(request.url)
+        if not self._frontier.may_have_failed(lease, mark):
+            return None
+        key = mark + self._records.key_of(request)
+        return FailedRequest(key, NOT_PENDING, self._limit)
+
+    def retry(
+        self, reasons: tuple[str, ...], blocks: Callable[[str, bytes], bool]
+    ) -> Retried:
+        """Make requests pending again that failed for these reasons, on any worker.
+
+        ``blocks`` says whether a rule keeps a stored request of a slot out.
+        """
         stored = [(one, failure_of(one)) for one in self._frontier.failures()]
         other = Counter[str]()
-        found = to_retry(stored, reasons, other)
-        wanted = [(one, repetition_of(failure)) for one, failure in found]
-        return Retried(self._frontier.requeue(wanted), len(stored), other)
+        found = list(to_retry(stored, reasons, other))
+        wanted = [
+            (one, offer)
+            for one, offer in ((one, repetition_of(failure)) for one, failure in found)
+            if not blocks(offer.slot, message_of(offer.payload).body)
+        ]
+        blocked = len(found) - len(wanted)
+        return Retried(self._frontier.requeue(wanted), len(stored), blocked, other)
 
     def count(self) -> dict[str, int]:
         """Count the failed requests of all workers by reason, the largest first."""

@@ -17,6 +17,7 @@ from bloomdupe.crawl.engines.on_redis.messages import (
     message_of,
     taken_apart,
 )
+from bloomdupe.crawl.engines.on_redis.shared_totals import with_duplicates
 from bloomdupe.errors import StoreAccessError, StoreFullError, StoreUnreachableError
 from bloomdupe.printable import logger_of
 from bloomdupe.redis.partition import Settled, Taken
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from bloomdupe.crawl.engines.on_redis.shared_failures import Retried
+    from bloomdupe.crawl.progress.history import Point
+    from bloomdupe.redis.named_worker import NamedWorker
     from bloomdupe.redis.partition import LeftRequest, Offer, RedisLease, SeenMark
-    from bloomdupe.redis.shared_frontier import SharedFrontier
+    from bloomdupe.redis.shared_frontier import LeftOver, SharedFrontier
 
     Asked = Any
     """A request that cannot be stored, as the crawl knows it."""
@@ -40,6 +43,10 @@ SHORTEST, LONGEST = 0.02, 1.0
 """Seconds between two requests to Redis, while it has no work for this worker."""
 LOOK = 0.5
 """Seconds between two looks for workers that have come or gone."""
+LONGEST_SLEEP = 5.0
+"""Seconds between two looks for the end while requests are scheduled for later; sooner
+if one of them is due.
+"""
 GATHERING = 0.1
 """Seconds for which offers and settlements are gathered while enough requests are at
 hand: the more of them are in a script, the less each costs Redis.
@@ -72,6 +79,12 @@ class WorkerReports(Protocol):
     def cookies(self, news: Sequence[bytes]) -> None:
         """Apply the cookies that other workers have changed."""
 
+    def rests(self, news: Sequence[bytes]) -> None:
+        """Begin the rests of slots that other workers have begun."""
+
+    def ruled(self, rules: list[dict[str, Any]]) -> None:
+        """Obey these rules of ``bloomdupe block`` from now on."""
+
     def answered(self, answers: Sequence[tuple[Asked, bool]]) -> None:
         """Begin requests, or drop them if they count as seen."""
 
@@ -84,8 +97,11 @@ class WorkerReports(Protocol):
     def refused(self, leases: Sequence[RedisLease]) -> None:
         """Give these pages up: other workers do them, and their output is refused."""
 
-    def finished(self, offered: int, left: int, aside: int) -> None:
-        """End the crawl, unless more was offered: only ``left`` pages are pending."""
+    def looked(self, point: Point) -> None:
+        """Remember the state of the whole crawl."""
+
+    def finished(self, offered: int, left: LeftOver) -> None:
+        """End the crawl, unless more was offered: nothing else is pending."""
 
     def asked_to_stop(self, over: bool) -> None:
         """Close the crawl; ``over`` says that nothing is pending."""
@@ -112,23 +128,35 @@ class Worker(Thread):
         crawl: WorkerReports,
         *,
         cookies: bool,
+        named: NamedWorker | None = None,
         first: Callable[[], Retried | None],
         last: Callable[[], None],
+        look: Callable[[], Point | None],
+        look_every: float,
     ) -> None:
-        """``first`` and ``last`` are called on this thread, when it has partitions."""
+        """``first`` and ``last`` are called on this thread, when it has partitions.
+
+        In between, ``look`` returns the state of the crawl, so many seconds after the
+        last time.
+        """
         super().__init__(name="bloomdupe-redis", daemon=True)
         self._frontier = frontier
         self._tend_every = lease_seconds / TENDING
         self._gathering = min(GATHERING, self._tend_every / TENDING)
-        self._tend_at = self._look_at = self._everywhere_at = 0.0
+        self._tend_at = self._look_at = self._everywhere_at = self._end_at = 0.0
         self._crawl = crawl
         self._with_cookies = cookies
+        self._named = named
         self._first, self._last = first, last
+        self._look, self._glance_every = look, look_every
+        self._glance_at = 0.0
         self._post = _poster()
         self._reactor = Heartbeat(self._post, self._tend_every, lease_seconds)
         self._changed = Condition()
         # Calls of the reactor that this thread has not carried out yet:
         self._cookies: list[tuple[bytes, bytes]] = []
+        self._rests: list[tuple[bytes, bytes]] = []
+        self._state: list[bytes | None] = []
         self._offers: list[Offer] = []
         self._done: list[Settled] = []
         self._left: list[LeftRequest] = []
@@ -140,6 +168,9 @@ class Worker(Thread):
         self._closing: float | None = None
         self._stops = self._over = False
         self._interruptions = frontier.interruptions
+        self._rules = frontier.rules
+        self._duplicates = 0
+        """Duplicates that Redis has found, for the counts of all workers."""
         self.offered = 0
         """Number of requests that were ever offered."""
 
@@ -149,6 +180,17 @@ class Worker(Thread):
         """Send cookies to the other workers, before any later offer."""
         with self._changed:
             self._cookies += changes
+
+    def keep_rests(self, changes: list[tuple[bytes, bytes]]) -> None:
+        """Send rests of slots to the other workers."""
+        with self._changed:
+            self._rests += changes
+
+    def keep_state(self, state: bytes | None) -> None:
+        """Keep the state of this worker, after all earlier settlements."""
+        with self._changed:
+            self._state = [state]
+            self._changed.notify()
 
     def offer(self, offer: Offer) -> None:
         """Offer a request."""
@@ -199,8 +241,9 @@ class Worker(Thread):
             self._wanted = count
             self._changed.notify()
 
-    def close(self) -> BaseException | None:
+    def close(self, reason: str) -> BaseException | None:
         """Carry out the remaining calls, give all partitions back, and end."""
+        self._reason = reason
         with self._changed:
             self._closing = time.monotonic() + PATIENCE
             self._changed.notify()
@@ -210,6 +253,7 @@ class Worker(Thread):
     # On its own thread
 
     _error: BaseException | None = None
+    _reason = ""
 
     def run(self) -> None:
         """Work until the crawl closes; called when the thread starts."""
@@ -231,6 +275,8 @@ class Worker(Thread):
                     self._changed.wait(pause)
                 self._changed.wait_for(self._hurries, self._gathering)
                 cookies, self._cookies = self._cookies, []
+                rests, self._rests = self._rests, []
+                state, self._state = self._state, []
                 offers, self._offers = self._offers, []
                 done, self._done = self._done, []
                 left, self._left = self._left, []
@@ -242,13 +288,15 @@ class Worker(Thread):
                 wanted, closing = self._wanted, self._closing
             wanted = 0 if self._reactor.is_lost else wanted
             self._patiently(self._keep_partitions)
+            self._glance()
             if cookies:
                 self._patiently(self._frontier.cookies.keep, cookies)
+            if rests:
+                self._patiently(self._frontier.rests.keep, rests)
             self._say(offers, done)
-            self._say_besides(left, marks, asked)
+            self._say_besides(left, marks, asked, state)
             if closing:
-                self._patiently(self._last)
-                self._patiently(self._frontier.close, not_begun)
+                self._end(not_begun)
                 return
             if not_begun:
                 self._patiently(self._frontier.not_begun, not_begun)
@@ -257,16 +305,26 @@ class Worker(Thread):
             self._stop_if_asked(offered)
             leased = bool(wanted) and self._lease(wanted)
             if offers or done or asked or leased:
-                pause = SHORTEST
+                pause, self._end_at = SHORTEST, 0.0
                 continue
-            if wanted and not self._over:
+            if wanted and not self._over and time.monotonic() >= self._end_at:
                 self._look_for_end(offered)
             pause = min(2 * pause, LOOK, self._tend_every)
+
+    def _end(self, not_begun: list[RedisLease]) -> None:
+        """Give everything back."""
+        try:
+            self._patiently(self._last)
+            if self._named is not None:
+                self._patiently(self._named.give_back)
+        finally:
+            self._patiently(self._frontier.close, not_begun, self._reason)
 
     def _has_calls(self) -> bool:
         """Whether there is a call of the reactor to carry out."""
         return bool(
             self._offers
+            or self._state
             or self._done
             or self._left
             or self._asked
@@ -289,11 +347,26 @@ class Worker(Thread):
         if not self._reactor.is_lost:
             share = self._frontier.tend if tends else self._frontier.look_around
             share()
+            if tends and self._named is not None:
+                self._named.renew()
             if self._frontier.leaving:
                 self._tell(self._crawl.give_back, self._frontier.leaving)
+            if self._frontier.rule.slot_parts and (news := self._frontier.rests.news()):
+                self._tell(self._crawl.rests, news)
+            if self._rules != self._frontier.rules:
+                self._rules = self._frontier.rules
+                self._tell(self._crawl.ruled, self._rules)
         self._look_at = begun + LOOK
         if tends:
             self._tend_at = begun + self._tend_every
+
+    def _glance(self) -> None:
+        """Look at the whole crawl when it is time."""
+        if time.monotonic() >= self._glance_at:
+            point = self._patiently(self._look)
+            if point is not None:
+                self._tell(self._crawl.looked, point)
+            self._glance_at = time.monotonic() + self._glance_every
 
     def _say(self, offers: list[Offer], done: list[Settled]) -> None:
         """Offer, and then settle, because all children must be offered before."""
@@ -303,10 +376,17 @@ class Worker(Thread):
             new = self._patiently(self._frontier.offer, offers)
             if known := new.count(Taken.SEEN):
                 self._tell(self._crawl.known, known)
+                pairs = zip(offers, new, strict=True)
+                self._duplicates += sum(
+                    answer == Taken.SEEN and _is_link(offer) for offer, answer in pairs
+                )
             judged = [both for both in zip(offers, new, strict=True) if both[0].bounds]
             if judged:
                 self._tell(self._crawl.judged, judged)
         if done:
+            if self._duplicates:
+                done[0] = with_duplicates(done[0], self._duplicates)
+                self._duplicates = 0
             interruptions = self._frontier.interruptions
             refused = self._patiently(self._frontier.settle, done)
             sure = interruptions == self._frontier.interruptions
@@ -322,8 +402,14 @@ class Worker(Thread):
         left: list[LeftRequest],
         marks: list[SeenMark],
         asked: list[tuple[SeenMark, Asked]],
+        state: list[bytes | None],
     ) -> None:
-        """Leave requests, mark requests, and look up which requests count as seen."""
+        """Leave requests, mark requests, and look up which requests count as seen.
+
+        And keep the ``state`` of this worker, if it brings one.
+        """
+        if state and self._named is not None:
+            self._patiently(self._named.keep, *state)
         if left:
             self._patiently(self._frontier.leave, left)
         if marks:
@@ -341,9 +427,11 @@ class Worker(Thread):
 
     def _look_for_end(self, offered: int) -> bool:
         left = self._patiently(self._frontier.left_over)
-        self._over = left is not None
+        self._over = left is not None and not left.later
         if left is not None:
-            self._tell(self._crawl.finished, offered, *left)
+            seconds = min(left.due - time.time(), LONGEST_SLEEP)
+            self._end_at = time.monotonic() + max(seconds, 0)
+            self._tell(self._crawl.finished, offered, left)
         return self._over
 
     def _lease(self, wanted: int) -> bool:
@@ -361,7 +449,8 @@ class Worker(Thread):
         for lease in leases:
             message = message_of(lease.payload)
             if message.kind == ITEM:
-                self._settle_here(Settled(lease, taken_apart(message.body)))
+                lines = taken_apart(message.body)
+                self._settle_here(Settled(lease, lines, counts=message.counts))
             elif message.kind == FAILED:
                 self._settle_here(Settled(lease, failed=failed_in(message.body)))
             else:
@@ -412,6 +501,11 @@ class Worker(Thread):
 
     def _tell(self, function: Callable[..., None], *arguments: object) -> None:
         self._post(function, *arguments)
+
+
+def _is_link(offer: Offer) -> bool:
+    """Whether a page has yielded this request, and it may be a duplicate."""
+    return offer.of is not None and offer.known_as is not None
 
 
 def _poster() -> Callable[..., Any]:

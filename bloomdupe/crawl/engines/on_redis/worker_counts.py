@@ -1,16 +1,18 @@
-"""WorkerCounts: the totals of one worker of a shared crawl."""
+"""WorkerCounts: the totals of one worker, and its part of those of all workers."""
 
 from __future__ import annotations
 
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from bloomdupe.crawl.engines.on_redis.shared_totals import counts_of
 from bloomdupe.crawl.totals import Totals
 
 if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
     from bloomdupe.crawl.leases.outcomes import Outcome
+    from bloomdupe.redis.settled.tally import Numbers
 
 __all__ = ["WorkerCounts"]
 
@@ -18,15 +20,22 @@ __all__ = ["WorkerCounts"]
 class WorkerCounts:
     """Counts the outcomes of the requests that this worker has settled."""
 
+    known = 0
+    """Requests that Redis has dropped as duplicates, of those that the stats count."""
+
     def __init__(self, stats: StatsCollector) -> None:
         self._stats = stats
         self._begun = monotonic()
         self._totals = Totals(runs=1)
         self._settled: list[Outcome] = []
+        self._told = 0
+        """Duplicates that were dropped here, and count for all workers."""
 
-    def settle(self, outcome: Outcome) -> None:
-        """Let an outcome count."""
-        self._settled.append(outcome)
+    def settle(self, *outcomes: Outcome) -> Numbers:
+        """Let outcomes count; return the counts to add to those of all workers."""
+        self._settled += outcomes
+        told, self._told = self._told, self.duplicates - self.known
+        return counts_of(Totals().plus(outcomes, 0.0, self._told - told))
 
     @property
     def totals(self) -> Totals:

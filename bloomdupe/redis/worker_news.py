@@ -1,4 +1,4 @@
-"""CookieStore: the cookies of a crawl, for all its workers."""
+"""News: texts of a worker for the other workers, such as cookies."""
 
 from __future__ import annotations
 
@@ -10,33 +10,36 @@ if TYPE_CHECKING:
 
     from bloomdupe.redis.server import Server
 
-__all__ = ["CookieStore"]
+__all__ = ["News"]
 
 AT_ONCE = 500
-"""Cookies per command."""
+"""Pieces of news per command."""
 
 
-class CookieStore:
-    """Keeps packed cookies under digests, and tells each worker which are new to it.
+class News:
+    """Keeps a text for each subject, and gives each worker the texts that it lacks.
 
-    The last change of a cookie wins. Raises the errors of
+    The last text of a subject wins. Raises the errors of
     :class:`~bloomdupe.redis.server.Server`; every call may be repeated after an error.
     """
 
-    def __init__(self, server: Server, worker: str) -> None:
+    def __init__(self, server: Server, worker: str, kind: str) -> None:
+        """``kind`` is a part of the names of the keys."""
         self._server = server
+        self._kind = kind
         self._worker = worker
         self._known: str | bytes = "0"
         self._interruptions = server.interruptions.count
 
     def keep(self, changes: Sequence[tuple[bytes, bytes]]) -> None:
-        """Store cookies that this worker has changed: digests, and packed cookies."""
+        """Store the news of this worker: subjects, and texts."""
         for first in range(0, len(changes), AT_ONCE):
             some = changes[first : first + AT_ONCE]
-            self._server.run("keep_cookies", self._worker, *chain.from_iterable(some))
+            words = chain.from_iterable(some)
+            self._server.run("keep_news", self._kind, self._worker, *words)
 
     def news(self) -> list[bytes]:
-        """Return the changes of other workers since the last call, oldest first."""
+        """Return the news of other workers since the last call, oldest first."""
         count = self._server.interruptions.count
         if count != self._interruptions:
             # Redis may have lost its last writes, and counts on from there.
@@ -44,7 +47,7 @@ class CookieStore:
         news: list[bytes] = []
         while True:
             known, *some = self._server.run(
-                "new_cookies", self._worker, self._known, AT_ONCE
+                "news", self._kind, self._worker, self._known, AT_ONCE
             )
             news += some
             if known == self._known:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MARK_BYTES",
+    "NOT_PENDING",
     "FailedKeys",
     "FailedRequest",
     "StoredFailure",
@@ -23,6 +24,8 @@ __all__ = [
 
 MARK_BYTES = 8
 """Bytes at the beginning of a key that requests with the same URL share."""
+NOT_PENDING = b"-"
+"""In the place of a record: the request failed before, and is not pending any more."""
 AT_ONCE = 500
 """Failed requests per script."""
 _HEAD = Struct("<I?")
@@ -34,7 +37,7 @@ class FailedRequest(NamedTuple):
     key: bytes
     """Identifies it. Begins with 8 bytes that depend on its URL alone."""
     record: bytes
-    """Its description; nothing: it has succeeded, and is removed."""
+    """Its description, or ``NOT_PENDING``; nothing: it has succeeded and is removed."""
     most: int
     """Highest number of failed requests in a partition; the oldest are removed."""
 
@@ -70,7 +73,8 @@ class FailedKeys:
     """The keys of a partition's failed requests, for the owner of the partition.
 
     It knows them from the moment when it took the partition, so it need not ask Redis
-    for each page. The keys of failures that Redis has lost since may be among them.
+    for each page. The keys of failures may be among them that Redis has lost since, or
+    that another worker has removed because there were too many.
     """
 
     def __init__(self) -> None:
@@ -89,8 +93,9 @@ class FailedKeys:
 
     def change(self, failed: FailedRequest) -> None:
         """Make a change that a settlement has made."""
-        self._remove(failed.key)
-        if failed.record:
+        if failed.record != NOT_PENDING:
+            self._remove(failed.key)
+        if failed.record not in (b"", NOT_PENDING):
             self._keys[failed.key] = None
             self._marks[failed.key[:MARK_BYTES]] += 1
         while len(self._keys) > failed.most:

@@ -1,4 +1,4 @@
-"""The ledger of failures in real crawls: who is in it, and who leaves it."""
+"""Failed requests of real crawls: they are recorded, retried and removed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy.settings import Settings
-from spiders.ledger import HalfWay, StoppedAtOnce, Unstorable, Wrong
+from spiders.giving_up import HalfWay, StoppedAtOnce, Unstorable, Wrong
 from support.engines import Disk, on_both_engines
 from support.site import Answer, links
 
@@ -41,7 +41,7 @@ def pages() -> dict[str, Page]:
 
 
 def failures(crawl: Crawl) -> dict[str, Failure]:
-    """Read the ledger of a job, by path."""
+    """Return the failed requests of a job, by path."""
     assert isinstance(crawl.engine, Disk)
     found = crawl.engine.failures(crawl.folder)
     return {failure.url.removeprefix(crawl.site.base): failure for failure in found}
@@ -61,9 +61,7 @@ WRONG = {
 
 @on_both_engines
 @pytest.mark.parametrize("direct", [True, False])
-def test_what_gives_up_is_in_the_ledger_and_nothing_else(
-    crawl: Crawl, direct: bool
-) -> None:
+def test_only_requests_that_gave_up_are_failed(crawl: Crawl, direct: bool) -> None:
     run = crawl.run(Wrong, BLOOMDUPE_DIRECT_OUTPUT=direct)
     found = failures(crawl)
     assert {path: failure.reason for path, failure in found.items()} == WRONG
@@ -87,7 +85,7 @@ def test_what_gives_up_is_in_the_ledger_and_nothing_else(
     assert found["/lost"].status is None
 
 
-def test_the_ledger_is_counted_in_the_store(crawl: Crawl) -> None:
+def test_failed_requests_are_counted_in_the_store(crawl: Crawl) -> None:
     crawl.run(Wrong)
     report = verify(crawl.store)
     assert report.problems == []
@@ -95,7 +93,7 @@ def test_the_ledger_is_counted_in_the_store(crawl: Crawl) -> None:
 
 
 @both
-def test_failed_requests_are_taken_up_again_and_leave_when_they_succeed(
+def test_failed_requests_are_retried_and_removed_on_success(
     crawl: Crawl, pages: dict[str, Page]
 ) -> None:
     crawl.run(Wrong)
@@ -130,7 +128,7 @@ def test_failed_requests_are_taken_up_again_and_leave_when_they_succeed(
 
 
 @on_both_engines
-def test_exhausted_retries_begin_anew_when_taken_up(crawl: Crawl) -> None:
+def test_exhausted_retries_begin_anew_in_a_later_run(crawl: Crawl) -> None:
     retried: dict[str, Any] = {"RETRY_ENABLED": True, "RETRY_TIMES": 1, **AGAIN}
     for run in (1, 2):
         asked = crawl.run(Wrong, RETRY_HTTP_CODES=[404], starts=("/x",), **retried)
@@ -138,10 +136,13 @@ def test_exhausted_retries_begin_anew_when_taken_up(crawl: Crawl) -> None:
         assert failures(crawl)["/x"].times == run
 
 
-def test_what_is_blocked_is_not_taken_up(crawl: Crawl) -> None:
+@both
+def test_blocked_failed_requests_are_not_retried(crawl: Crawl) -> None:
     crawl.run(Wrong, starts=("/x", "/y"), **AGAIN)
-    out = crawl.bloomdupe("block", "job", "--pattern", "/x$")
-    assert "blocked: pattern" in out
+    job = crawl.engine.job
+    crawl.bloomdupe("block", job, f"{crawl.site.base}/x")
+    out = crawl.bloomdupe("requeue", job, "--failed", "--pattern", "/x$", code=1)
+    assert out.startswith("0 pending now\n1 is blocked: ")
     run = crawl.run(Wrong, starts=(), **AGAIN)
     assert run.requested == ["/y"]
     assert run.stats["bloomdupe/retried_failures"] == 1
@@ -216,7 +217,7 @@ def test_a_failed_request_that_cannot_be_stored_is_listed_only(crawl: Crawl) -> 
 
 
 @both
-def test_what_was_taken_up_is_not_taken_up_again_after_a_kill(crawl: Crawl) -> None:
+def test_failed_requests_are_not_retried_twice_after_a_kill(crawl: Crawl) -> None:
     crawl.run(Wrong, starts=("/x",), **AGAIN)
     stop = {"disk": "here start", "redis": "after requeue"}[crawl.engine.name]
     crawl.killed(StoppedAtOnce, stop=stop, starts=("/x",), **AGAIN)
@@ -274,14 +275,16 @@ def test_the_oldest_failures_leave_when_there_are_too_many(crawl: Crawl) -> None
 @pytest.mark.parametrize(
     ("start", "settings"), [("/fine", {}), ("/x", {"BLOOMDUPE_MAX_FAILURES": 0})]
 )
-def test_there_is_no_ledger_without_need(
+def test_without_failed_requests_no_database_is_made(
     crawl: Crawl, start: str, settings: dict[str, Any]
 ) -> None:
     crawl.run(Wrong, starts=(start,), **settings)
     assert "failures" not in verify(crawl.store).counts
 
 
-def test_a_lost_ledger_is_named_and_a_repaired_store_has_it(crawl: Crawl) -> None:
+def test_lost_failed_requests_are_named_and_a_repaired_store_has_them(
+    crawl: Crawl,
+) -> None:
     crawl.run(Wrong)
     new = crawl.folder / "new"
     repaired = repair(crawl.store, new)

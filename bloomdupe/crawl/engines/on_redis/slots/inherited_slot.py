@@ -1,4 +1,4 @@
-"""Slots: removes the slot that a request has inherited from its parent."""
+"""Inherited slot: removes the slot that a request has inherited from its parent."""
 
 from __future__ import annotations
 

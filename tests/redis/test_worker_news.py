@@ -1,4 +1,4 @@
-"""Cookies that workers share: each is told what the others have changed."""
+"""Cookies that workers share: each worker learns of the changes by the rest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def frontier(url: str) -> SharedFrontier:
     return SharedFrontier.open(url, 100, partitions=1)
 
 
-def test_each_is_told_what_is_new_to_it(url: str) -> None:
+def test_each_worker_gets_the_cookies_that_are_new_to_it(url: str) -> None:
     with frontier(url) as one, frontier(url) as two, frontier(url) as three:
         one.cookies.keep([(b"a", b"a of one"), (b"b", b"b of one")])
         assert one.cookies.news() == []
@@ -38,7 +38,7 @@ def test_many_of_any_bytes(url: str) -> None:
 
 
 def test_a_server_that_goes_back_is_asked_anew(tmp_path: Path) -> None:
-    """It counts from an earlier number, and what comes then must not be missed."""
+    """It counts from an earlier number, and no later change must be missed."""
     options = "--appendonly", "yes", "--appendfsync", "always"
     with (
         RedisServer(tmp_path, *options) as server,

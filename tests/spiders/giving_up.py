@@ -13,8 +13,8 @@ class Wrong(Spider):
     name = "wrong"
     handle_httpstatus_list = [410]
     custom_settings = {
-        "ITEM_PIPELINES": {"spiders.ledger.Pipeline": 1},
-        "DOWNLOADER_MIDDLEWARES": {"spiders.ledger.Refuses": 1},
+        "ITEM_PIPELINES": {"spiders.giving_up.Pipeline": 1},
+        "DOWNLOADER_MIDDLEWARES": {"spiders.giving_up.Refuses": 1},
     }
 
     def parse(self, response: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Parts of others: each of their calls can be made to fail, wait, or change things.
+"""Third-party components: each of their calls can be made to fail, wait, or change.
 
 A plugin, exporters, a filter and a storage of feeds, a pipeline, receivers of signals,
-middlewares. F19 of ``tests/crash`` meddles with their calls; undisturbed they do what
-they should. A call is named by its part and, where it has one, by its page or item.
+middlewares. F19 of ``tests/crash`` changes their calls; undisturbed they work as they
+should. A call is named by its component and, where it has one, by its page or item.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-HERE = "everyday.others"
+HERE = "everyday.other_components"
 WHILE = 0.1
 """Seconds to wait: some checkpoints long."""
 
 
 def meddle(name: str, given: Any = None) -> str | None:
-    """Pass a call; ``given`` is what it is about."""
+    """Pass a call; ``given`` is its argument."""
     what = call(f"{name} {label(given)}".strip())
     if what == "wait":
         time.sleep(WHILE)
@@ -202,7 +202,7 @@ class Receivers:
         self, name: str, make: Callable[[str], Any], signal: object = None
     ) -> None:
         receiver = make(f"receiver {name}")
-        self.receivers.append(receiver)  # or nobody holds it
+        self.receivers.append(receiver)  # the signal holds no reference to it
         self.connect(receiver, signal or getattr(signals, name))
 
     async def item_scraped(self, item: Any) -> None:
@@ -282,7 +282,7 @@ class DownloaderMiddleware:
 @idiom(
     settings={
         "DOWNLOADER_MIDDLEWARES": {f"{HERE}.DownloaderMiddleware": 300},
-        # Before the feed exporter, so that it sees what they change.
+        # Before the feed exporter, so that it sees their changes.
         "EXTENSIONS": {f"{HERE}.Receivers": -5},
         "FEEDS": {
             "items.jsonl.gz": {
@@ -302,10 +302,10 @@ class DownloaderMiddleware:
         "SPIDER_MIDDLEWARES": {f"{HERE}.SpiderMiddleware": 300},
     },
 )
-class PartsOfOthers(scrapy.Spider):
-    """Plugins, exporters, a storage, a pipeline, receivers, middlewares of others."""
+class OtherComponents(scrapy.Spider):
+    """Plugins, exporters, a storage, a pipeline, receivers, third-party middlewares."""
 
-    name = "parts_of_others"
+    name = "other_components"
     start_urls = [SITE + "/0"]
 
     def parse(self, response: Response) -> Iterator[Any]:

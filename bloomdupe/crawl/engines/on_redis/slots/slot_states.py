@@ -34,13 +34,16 @@ class SlotStates:
         """``pending_in`` counts the requests of a slot that this worker has at hand."""
         self._parts = parts
         self._pending_in = pending_in
-        self._known: dict[str, tuple[str, bytes]] = {}
-        """By slot: the owner's fencing token, and the stored state."""
+        self._known: dict[tuple[int, str], tuple[str, bytes]] = {}
+        """By partition and slot: the owner's fencing token, and the stored state."""
 
-    def changed(self, lease: RedisLease, ahead: float) -> AboutSlot | None:
+    def changed(
+        self, lease: RedisLease, ahead: float, due: float = 0.0
+    ) -> AboutSlot | None:
         """Return the new state of a request's slot; None if it is stored already.
 
-        Redis' clock is ``ahead`` of this machine's by some seconds.
+        Redis' clock is ``ahead`` of this machine's by some seconds. A further request
+        of the slot may be ``due`` at a Unix time by Redis' clock.
         """
         slot, clock = lease.slot, Clock(None, ahead)
         values = {name: one.stored_of(slot, clock) for name, one in self._parts.items()}
@@ -48,18 +51,19 @@ class SlotStates:
         if any(value is not None for value in values.values()):
             given = {name: v for name, v in values.items() if v is not None}
             state = json.dumps(given, separators=(",", ":")).encode()
-        _, stored = self._known.get(slot, ("", b""))
+        _, stored = self._known.get((lease.partition, slot), ("", b""))
         if state == stored:
             return None
         self._know(lease, state)
         if self._pending_in(slot):
             return AboutSlot(slot, state, math.inf)
         until = max(one.until(slot) for one in self._parts.values())
-        return AboutSlot(slot, state, max(0.0, until - time.monotonic()))
+        seconds = max(0.0, until - time.monotonic(), due - ahead - time.time())
+        return AboutSlot(slot, state, seconds)
 
     def restore(self, lease: RedisLease, ahead: float) -> None:
         """Go on with the state that came with a request, unless it was stored here."""
-        fence, _ = self._known.get(lease.slot, ("", b""))
+        fence, _ = self._known.get((lease.partition, lease.slot), ("", b""))
         if not lease.about or fence == lease.fence:
             return
         clock = Clock(None, ahead)
@@ -71,4 +75,4 @@ class SlotStates:
     def _know(self, lease: RedisLease, state: bytes) -> None:
         if len(self._known) > MOST:
             self._known.clear()
-        self._known[lease.slot] = lease.fence, state
+        self._known[lease.partition, lease.slot] = lease.fence, state

@@ -1,0 +1,93 @@
+"""LaterOnRedis: requests scheduled for later, and pages that are visited again."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from bloomdupe.crawl.engines.on_redis.messages import REQUEST, payload_of
+from bloomdupe.crawl.later.revisits import Revisits
+from bloomdupe.crawl.later.sleeping import Sleeping
+from bloomdupe.crawl.requests.names import name_of
+from bloomdupe.redis.partition import Offer, SeenMark
+
+if TYPE_CHECKING:
+    from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
+    from bloomdupe.crawl.engines.on_redis.worker import Worker
+    from bloomdupe.crawl.engines.session import Session
+    from bloomdupe.crawl.later.revisits import NextVisit
+    from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.redis.shared_frontier import LeftOver, SharedFrontier
+
+__all__ = ["LaterOnRedis"]
+
+
+class LaterOnRedis:
+    """A worker's part in requests for later, which Redis keeps and hands out.
+
+    The worker knows how many there are only when nothing else is pending.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        worker: Worker,
+        frontier: SharedFrontier,
+        *,
+        starts_apart: bool,
+    ) -> None:
+        self._session = session
+        self._stats = session.stats
+        self._worker = worker
+        self._frontier = frontier
+        self.waiting = 0
+        """Requests scheduled for later, on any worker, at the last look."""
+        self.next_due = math.inf
+        """Unix time at which the first of them is due."""
+        self.sleeping = Sleeping(
+            session.crawler, self, session.settings.wait, durable=True
+        )
+        self.revisits = Revisits(
+            session, self._schedule_visit, starts_apart=starts_apart
+        )
+        self.revisits.attach(session.leases)
+
+    def found(self, left: LeftOver) -> None:
+        """Take the result of a look."""
+        self.waiting, self.next_due = left.later, left.due
+
+    def time_of(self, not_before: float | None) -> float | None:
+        """Return a Unix time by Redis' clock."""
+        return None if not_before is None else not_before + self._frontier.clock_ahead
+
+    def _schedule_visit(self, lease: Lease, visit: NextVisit) -> None:
+        """Schedule a page for its next visit, in the step that settles this visit.
+
+        The first of these is offered under the mark of its page, so that Redis accepts
+        it once. It is offered before the page is settled, like a child.
+        """
+        page: PageOnRedis = lease.own
+        key = name = name_of(b"visit", visit.mark or page.name)
+        also = None
+        if visit.mark is not None and visit.renewed:
+            key = name = name_of(b"visit", page.name)
+            also = SeenMark(visit.slot, visit.mark)
+        elif visit.mark is not None:
+            key = visit.mark
+        offer = Offer(
+            visit.slot,
+            key,
+            payload_of(REQUEST, name, visit.payload),
+            visit.priority,
+            visit.start,
+            page.lease,
+            also,
+            known_as=None if visit.renewed else visit.mark,
+            not_before=self.time_of(visit.not_before),
+        )
+        self._stats.inc_value("scheduler/enqueued/redis")
+        self._stats.inc_value("scheduler/enqueued")
+        if visit.mark is None:
+            page.next_visit = offer
+        else:
+            self._worker.offer(offer)

@@ -1,0 +1,1 @@
+"""The slots of a worker, and their state, which goes to their next owner."""

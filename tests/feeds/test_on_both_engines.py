@@ -1,0 +1,250 @@
+"""The feeds of Scrapy's documentation, on disk and on Redis, beside Scrapy's bytes."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+import re
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy.settings import Settings
+from scrapy.utils.misc import load_object
+from spiders.feeds import Articles, Empty, Shop, Unstorable
+from spiders.shared_feeds import Uneven
+from support.shop import FOUND, ITEMS, READERS, items_in, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from support.crawl import Crawl
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("engine")]
+
+PLUGINS = "scrapy.extensions.postprocessing."
+ALL = {"all.jsonl": {"format": "jsonlines", "encoding": "utf-8"}}
+"""The feed that says which items there are, in which order."""
+OPENED: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.decompress,
+    "bz2": bz2.decompress,
+    "xz": lzma.decompress,
+}
+FEEDS: dict[str, dict[str, Any]] = {
+    **ALL,
+    "ascii.jsonl": {"format": "jsonl"},
+    "items.json": {"format": "json", "indent": 4},
+    "lines.json": {"format": "json", "encoding": "utf-8", "indent": None},
+    "items.csv": {"format": "csv"},
+    "mapped.csv": {"format": "csv", "fields": {"number": "No", "path": "Where"}},
+    "listed.csv": {"format": "csv", "fields": ["text", "path", "missing"]},
+    "arguments.csv": {
+        "format": "csv",
+        "item_export_kwargs": {"delimiter": ";", "include_headers_line": False},
+    },
+    "latin.csv": {"format": "csv", "encoding": "latin-1", "fields": ["text"]},
+    "items.xml": {
+        "format": "xml",
+        "indent": 2,
+        "item_export_kwargs": {"root_element": "shop", "item_element": "thing"},
+    },
+    "items.pickle": {"format": "pickle"},
+    "items.marshal": {"format": "marshal", "fields": ["path", "number"]},
+    "items.json.gz": {
+        "format": "json",
+        "postprocessing": [f"{PLUGINS}GzipPlugin"],
+        "gzip_compresslevel": 1,
+    },
+    "items.csv.bz2": {"format": "csv", "postprocessing": [f"{PLUGINS}Bz2Plugin"]},
+    "items.xml.xz": {"format": "xml", "postprocessing": [f"{PLUGINS}LZMAPlugin"]},
+}
+
+
+@pytest.fixture
+def crawl(crawl: Crawl) -> Crawl:
+    if crawl.engine.collects:
+        del crawl.settings["BLOOMDUPE_CHECKPOINT_INTERVAL"]
+    return crawl
+
+
+def scrapys(items: list[Any], options: dict[str, Any]) -> bytes:
+    """Return the bytes that Scrapy's own exporter writes for these items."""
+    classes = Settings().getwithbase("FEED_EXPORTERS")
+    file = BytesIO()
+    exporter = load_object(classes[options["format"]])(
+        file,
+        fields_to_export=options.get("fields"),
+        encoding=options.get("encoding"),
+        indent=options.get("indent", 0),
+        **options.get("item_export_kwargs", {}),
+    )
+    exporter.start_exporting()
+    for item in items:
+        exporter.export_item(item)
+    exporter.finish_exporting()
+    data: bytes = file.getvalue()
+    return data
+
+
+def items_of(crawl: Crawl) -> list[Any]:
+    """Return all items in the order in which they were put out."""
+    lines = (crawl.folder / "all.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def content_of(place: Path) -> bytes:
+    data = place.read_bytes()
+    return OPENED.get(place.suffix[1:], bytes)(data)
+
+
+def finish(crawl: Crawl, spider: Any, **options: Any) -> None:
+    """Let the crawl finish, on Redis with two workers and `collect`."""
+    crawl.finish(spider, 1 + crawl.engine.collects, **options)
+    crawl.collect()
+
+
+def test_the_bytes_are_those_of_scrapys_exporters(crawl: Crawl) -> None:
+    crawl.settings["FEEDS"] = FEEDS
+    finish(crawl, Uneven)
+    items = items_of(crawl)
+    assert len(items) == len(ITEMS) + 2 * len(FOUND)
+    for name, options in FEEDS.items():
+        found, expected = content_of(crawl.folder / name), scrapys(items, options)
+        if name.endswith("marshal"):  # its bytes depend on who else has a text
+            assert READERS["marshal"](found) == READERS["marshal"](expected)
+        else:
+            assert found == expected, name
+
+
+def test_the_settings_of_all_feeds_hold(crawl: Crawl) -> None:
+    crawl.settings |= {
+        "FEEDS": {**ALL, "items.csv": {"format": "csv"}, "i.json": {"format": "json"}},
+        "FEED_EXPORT_FIELDS": ["number", "path"],
+        "FEED_EXPORT_ENCODING": "latin-1",
+        "FEED_EXPORT_INDENT": 3,
+    }
+    crawl.settings["FEEDS"]["all.jsonl"]["fields"] = None
+    finish(crawl, Shop)
+    fields = {"fields": ["number", "path"], "encoding": "latin-1", "indent": 3}
+    for name, kind in (("items.csv", "csv"), ("i.json", "json")):
+        expected = scrapys(items_of(crawl), {"format": kind, **fields})
+        assert (crawl.folder / name).read_bytes() == expected
+
+
+def test_each_feed_gets_the_items_of_its_classes(crawl: Crawl) -> None:
+    special = {"item_classes": ["spiders.feeds.Special"], "fields": ["path"]}
+    crawl.settings["FEEDS"] = {
+        **ALL,
+        "special.csv": {"format": "csv", **special},
+        "special.sums": {"format": "jsonl", **special},
+        "plain.xml": {"format": "xml", "item_classes": ["builtins.dict"]},
+    }
+    finish(crawl, Uneven)
+    items = items_of(crawl)
+    some = [item for item in items if "number" not in item]
+    assert sorted(item["path"] for item in some) == [path[1:] for path in FOUND]
+    for name, kind in (("special.csv", "csv"), ("special.sums", "jsonl")):
+        expected = scrapys(some, {"format": kind, "fields": ["path"]})
+        assert (crawl.folder / name).read_bytes() == expected
+    plain = [item for item in items if "number" in item]
+    assert (crawl.folder / "plain.xml").read_bytes() == scrapys(
+        plain, {"format": "xml"}
+    )
+
+
+def test_batches_are_full_and_valid(crawl: Crawl) -> None:
+    crawl.settings["FEEDS"] = {
+        **ALL,
+        "%(name)s-%(batch_id)03d.json": {"format": "json", "batch_item_count": 10},
+        "%(batch_id)d.csv": {"format": "csv", "batch_item_count": 21},
+        "%(batch_time)s.xml.gz": {
+            "format": "xml",
+            "batch_item_count": 40,
+            "postprocessing": [f"{PLUGINS}GzipPlugin"],
+        },
+    }
+    finish(crawl, Shop)
+    items = items_of(crawl)
+    for names, kind, size in (
+        ([f"shop-{number:03}.json" for number in range(1, 8)], "json", 10),
+        (["1.csv", "2.csv", "3.csv"], "csv", 21),
+        (sorted(p.name for p in crawl.folder.glob("*.xml.gz")), "xml", 40),
+    ):
+        for number, name in enumerate(names):
+            part = items[number * size : (number + 1) * size]
+            expected = scrapys(part, {"format": kind})
+            assert content_of(crawl.folder / name) == expected
+        assert len(names) == -(-len(items) // size)
+
+
+def test_a_uri_with_a_time_names_one_file(crawl: Crawl) -> None:
+    crawl.settings["FEEDS"] = {"%(time)s.json": {"format": "json"}}
+    crawl.run(Shop, CLOSESPIDER_PAGECOUNT=3)
+    crawl.collect()
+    finish(crawl, Shop)
+    (place,) = crawl.folder.glob("*T*.json")
+    assert re.fullmatch(r"[0-9T+-]+\.json", place.name)
+    assert read(place) == ITEMS
+
+
+def test_overwriting_begins_anew_with_the_crawl(crawl: Crawl) -> None:
+    crawl.settings["FEEDS"] = {
+        "items.json": {"format": "json", "overwrite": True},
+        "items.sums": {"format": "sums", "overwrite": True},
+    }
+    crawl.settings["FEED_EXPORTERS"] = {"sums": "spiders.feeds.Sums"}
+    for name in crawl.settings["FEEDS"]:
+        (crawl.folder / name).write_text("of an earlier crawl\n")
+    crawl.run(Articles, CLOSESPIDER_PAGECOUNT=3)
+    crawl.collect()
+    finish(crawl, Articles)
+    assert read(crawl.folder / "items.json") == ITEMS
+    assert read(crawl.folder / "items.sums") == ITEMS
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_an_empty_feed_is_stored_if_it_is_wanted(crawl: Crawl, wanted: bool) -> None:
+    crawl.settings |= {
+        "FEEDS": {"none.json": {"format": "json"}, "none.csv": {"format": "csv"}},
+        "FEED_STORE_EMPTY": wanted,
+    }
+    finish(crawl, Empty)
+    found = {place.name for place in crawl.folder.glob("none.*")}
+    assert found == ({"none.json", "none.csv"} if wanted else set())
+    if wanted:
+        assert (crawl.folder / "none.json").read_bytes() == scrapys(
+            [], {"format": "json"}
+        )
+
+
+def test_an_item_for_which_an_exporter_fails_is_missing_in_one_feed(
+    crawl: Crawl,
+) -> None:
+    crawl.settings["FEEDS"] = {
+        "items.csv": {"format": "csv"},
+        "items.jsonl": {"format": "jsonl"},
+        "items.sums": {"format": "sums"},
+    }
+    crawl.settings["FEED_EXPORTERS"] = {
+        "sums": "spiders.feeds.Quotients",
+        "csv": "scrapy.exporters.CsvItemExporter",
+    }
+    crawl.run(Articles)
+    said = crawl.collect()
+    if said:
+        assert said.count("The exporter failed for an item") == len(FOUND)
+    assert read(crawl.folder / "items.csv") == ITEMS
+    exported = [item for item in ITEMS if item[1]]
+    assert items_in((crawl.folder / "items.sums").read_bytes(), "sums") == exported
+
+
+def test_an_item_that_cannot_be_stored_stops_the_crawl(crawl: Crawl) -> None:
+    crawl.settings |= {
+        "FEEDS": {"items.sums": {"format": "sums"}},
+        "FEED_EXPORTERS": {"sums": "spiders.feeds.Sums"},
+    }
+    run = crawl.run(Unstorable, status=1)
+    assert "BLOOMDUPE_SERIALIZER" in run.log

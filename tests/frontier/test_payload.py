@@ -1,0 +1,56 @@
+"""The head of a stored request: its URL, shortened."""
+
+from __future__ import annotations
+
+import msgpack  # type: ignore[import-untyped]
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bloomdupe.frontier.payload import long_url, short_url, url_of
+
+URL = "http://www.site.example/a"
+HEADS = [
+    "",
+    "\0",
+    "\1",
+    "\4",
+    "\5",
+    "http://",
+    "https://",
+    "http://www.",
+    "https://www",
+]
+
+
+@given(st.sampled_from(HEADS), st.text())
+def test_a_url_can_be_shortened_and_restored(head: str, rest: str) -> None:
+    url = head + rest
+    if url:
+        assert long_url(short_url(url)) == url
+
+
+@pytest.mark.parametrize(
+    ("url", "short"),
+    [
+        ("https://www.a/b", "\1a/b"),
+        ("https://a/b", "\2a/b"),
+        ("http://www.a/b", "\3a/b"),
+        ("http://a/b", "\4a/b"),
+        ("ftp://a/b", "ftp://a/b"),
+        ("\4a", "\0\4a"),
+        ("\5a", "\5a"),
+    ],
+)
+def test_the_first_character_stands_for_the_beginning(url: str, short: str) -> None:
+    assert short_url(url) == short
+
+
+def test_the_url_of_a_payload_can_be_printed() -> None:
+    payload = msgpack.packb([short_url(f"{URL}\n"), "whatever follows"])
+    assert url_of(payload) == f"{URL}\\n"
+
+
+@pytest.mark.parametrize("payload", [b"", b"\xc1", b"x" * 1_234, msgpack.packb([""])])
+def test_a_damaged_payload_has_a_size(payload: bytes) -> None:
+    assert url_of(payload) == f"{len(payload):,} bytes"

@@ -1,0 +1,125 @@
+"""Changes a module in many ways, and prints each change that the tests do not notice.
+
+    python tests/mutants.py bloomdupe/frontier/rank.py 60 tests/frontier/test_rank.py
+
+Of all changes that cosmic-ray can make to the module, it tries so many, by chance. They
+are made in a copy of the repository. Each is tested in a process of its own, forked
+from a process that has imported all packages that the tests need, but bloomdupe. A test
+that does not end counts as a test that has failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cosmic_ray.ast import ast_nodes, get_ast
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.plugins import get_operator, operator_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[1]
+PATIENCE = 600
+"""Seconds after which a process that tests a change is ended."""
+IMPORTED = (
+    "bitarray", "hypothesis.stateful", "lmdb", "mmh3", "msgpack", "psutil", "pytest",
+    "redis", "scrapy.crawler", "scrapy.linkextractors", "xdist.plugin",
+)  # fmt: skip
+
+EARLY = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+"""Plugins of pytest are imported too early for their own asserts, which are few."""
+
+
+def changes_of(source: str) -> Iterator[str]:
+    """Yield the text of a module with each change that has an effect when it runs."""
+    tree = get_ast(source)
+    before = running(source)
+    for name in operator_names():
+        if get_operator(name).arguments():
+            continue
+        operator = get_operator(name)()
+        count = sum(
+            1 for node in ast_nodes(tree) for _ in operator.mutation_positions(node)
+        )
+        for occurrence in range(count):
+            changed = mutate_code(source, operator, occurrence)
+            if changed is not None and running(changed) != before:
+                yield changed
+
+
+def running(source: str) -> str:
+    """Return the syntax tree of a text without annotations, which do not run."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        for field in ("annotation", "returns"):
+            if hasattr(node, field):
+                setattr(node, field, None)
+    return ast.dump(tree)
+
+
+def tests_pass(copy: Path, tests: list[str]) -> bool:
+    """Run the tests in a fork; whether all pass."""
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            signal.alarm(PATIENCE)
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(nothing, stream)
+            os.chdir(copy)
+            os.environ |= {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+            sys.dont_write_bytecode = True
+            sys.path[0] = str(copy)
+            options = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", *EARLY]
+            status = import_module("pytest").main([*options, *tests])
+        finally:
+            os._exit(status)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def main() -> int:
+    """Try the changes; the exit status is 1 if any change is not noticed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("module", help="path of the module, from the repository's top")
+    parser.add_argument("number", type=int, help="how many changes to try")
+    parser.add_argument("tests", nargs="+", help="arguments of pytest")
+    arguments = parser.parse_args()
+    for name in IMPORTED:
+        import_module(name)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        copy = Path(folder, "copy")
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".?*"))
+        if not tests_pass(copy, arguments.tests):
+            sys.exit("the tests fail without any change")
+        place = copy / arguments.module
+        source = place.read_text(encoding="utf-8")
+        changes = list(changes_of(source))
+        tried = random.sample(changes, min(arguments.number, len(changes)))
+        survivors = 0
+        for changed in tried:
+            place.write_text(changed, encoding="utf-8")
+            if tests_pass(copy, arguments.tests):
+                survivors += 1
+                lines = source.splitlines(), changed.splitlines()
+                print(*difflib.unified_diff(*lines, n=1, lineterm=""), "", sep="\n")
+    print(f"{len(tried)} of {len(changes)} changes, {survivors} of them not noticed")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""A sentinel promotes a replica while workers crawl."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from spiders.workers import All
+from support.crawl import FEEDS, Crawl
+from support.engines import Redis
+from support.judge import lines
+from support.redis_sentinel import RedisSentinel
+
+from bloomdupe.errors import SettingError, StoreUnreachableError
+from bloomdupe.redis.address import Address
+from bloomdupe.redis.partition import Offer
+from bloomdupe.redis.shared_frontier import SharedFrontier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from support.site import Site
+
+
+@pytest.fixture
+def sentinel(tmp_path: Path) -> Iterator[RedisSentinel]:
+    with RedisSentinel(tmp_path / "redis") as sentinel:
+        yield sentinel
+
+
+@pytest.mark.slow
+def test_each_item_is_there_once_after_a_failover(
+    tmp_path: Path, site: Site, sentinel: RedisSentinel
+) -> None:
+    engine = Redis(sentinel, "crawl")
+    settings = {"BLOOMDUPE_REDIS_REPLICAS": 1, "BLOOMDUPE_REDIS_LEASE": 12}
+    with Crawl(tmp_path, site, engine, FEEDS=FEEDS, **settings) as crawl:
+        crawl.starts = ("/0",)
+        expected, _ = crawl.stock(All)
+        done = len(site.log)
+        site.hold_after(40)
+        crew = [crawl.start(All) for _ in range(2)]
+        crew[0].until(lambda: len(site.log) > done + 40)
+        sentinel.kill_master()
+        site.release()
+        for worker in crew:
+            worker.finish()
+        assert lines(crawl.items()) == expected
+
+
+@pytest.mark.slow
+def test_a_failover_is_never_silent(sentinel: RedisSentinel) -> None:
+    """The promoted replica may lack the last writes, so offers are repeated."""
+    request = Offer("host", b"page", b"request")
+    url = sentinel.url("job")
+    # Both replicas have it.
+    with SharedFrontier.open(url, 100, partitions=2, replicas=2) as frontier:
+        assert frontier.offer([request]) == [True]
+    with SharedFrontier.open(url) as frontier:
+        assert sum(one.pushed for one in frontier.counts()) == 1
+        sentinel.kill_master()
+        with pytest.raises(StoreUnreachableError):
+            frontier.counts()
+        assert sum(one.pushed for one in frontier.counts()) == 1
+        assert frontier.offer([request]) == [False]
+        assert frontier.interruptions
+
+
+def test_the_url_of_a_service() -> None:
+    address = Address.of("redis+sentinel://me:pw@one:1,[::2]:2,three/crawls/4?a=5#job")
+    assert address.sentinels == (("one", 1), ("::2", 2), ("three", 26_379))
+    assert address.service == "crawls"
+    assert address.server == "redis://me:pw@sentinel/4?a=5"
+    assert address.shown == "redis+sentinel://me@one:1,[::2]:2,three/crawls/4#job"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["host:1#job", "host:1/#job", "host/a/b#job", "host,/a#job", "/a/0#job"],
+)
+def test_a_url_without_a_service_is_refused(url: str) -> None:
+    with pytest.raises(SettingError, match=r"such as redis.sentinel://host:26379"):
+        Address.of(f"redis+sentinel://me:open-sesame@{url}")

@@ -1,0 +1,234 @@
+"""Feeds of workers: `collect` writes and delivers them, and refuses changes."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from spiders.feeds import (
+    Articles,
+    Shop,
+    close_mailbox,
+    stop_around_storing,
+)
+from support.shop import ITEMS, NEW, PAGES, items_in, read
+
+from bloomdupe.moving.collection import RECORD
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.crawl import Crawl
+    from support.site import Pages
+
+pytestmark = pytest.mark.slow
+
+JSON = {"format": "json"}
+SUMS = {"format": "sums"}
+KILLED = -signal.SIGKILL
+
+
+@pytest.fixture
+def pages() -> Pages:
+    return PAGES
+
+
+@pytest.fixture
+def crawl(crawl: Crawl) -> Crawl:
+    crawl.starts = ("/",)
+    crawl.settings |= {
+        "FEED_EXPORTERS": {"sums": "spiders.feeds.Sums"},
+        "FEED_STORAGES": {"mail": "spiders.feeds.Mailbox"},
+    }
+    return crawl
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A mailbox."""
+    place = tmp_path / "served"
+    place.mkdir()
+    return place
+
+
+def mails(place: Path, kind: str = "json") -> list[object]:
+    return [items_in(mail.read_bytes(), kind) for mail in place.iterdir()]
+
+
+# Deliveries
+
+
+def test_a_storage_gets_the_whole_feed_when_the_crawl_has_ended(
+    crawl: Crawl, place: Path
+) -> None:
+    crawl.settings["FEEDS"] = {f"mail://{place}": JSON}
+    crawl.run(Articles, CLOSESPIDER_PAGECOUNT=3)
+    assert "delivered when the batch, or the crawl, is complete" in crawl.collect()
+    assert not mails(place)
+    crawl.finish(Articles)
+    assert "delivered\n" in crawl.collect("--delete")
+    assert mails(place) == [ITEMS]
+    crawl.collect()
+    assert mails(place) == [ITEMS]
+
+
+def test_a_delivery_that_fails_is_tried_again(crawl: Crawl, place: Path) -> None:
+    crawl.settings["FEEDS"] = {f"mail://{place}": JSON, "items.csv": {"format": "csv"}}
+    crawl.finish(Articles)
+    said = crawl.collect(before=close_mailbox, code=1)
+    assert "Error storing the feed (63 items) in: mail://" in said
+    assert "the same command tries again" in said
+    assert read(crawl.folder / "items.csv") == ITEMS
+    assert not mails(place)
+    # It was stored, and nothing says so: the storage gets it twice.
+    crawl.collect(stop="here delivered", code=KILLED)
+    for _ in range(2):
+        crawl.collect("--delete")
+    assert mails(place) == [ITEMS, ITEMS]
+
+
+@pytest.mark.parametrize("instant", ["before", "after"])
+def test_a_local_file_gets_a_delivery_once_though_the_process_dies(
+    crawl: Crawl, instant: str
+) -> None:
+    crawl.settings["FEEDS"] = {"out/items.sums": SUMS}
+    crawl.finish(Articles)
+    crawl.collect(
+        stop=f"here {instant} storing", before=stop_around_storing, code=KILLED
+    )
+    for _ in range(2):
+        crawl.collect()
+    assert read(crawl.folder / "items.sums") == ITEMS
+
+
+def test_batches_are_delivered_while_the_crawl_goes_on(
+    crawl: Crawl, place: Path
+) -> None:
+    batches = {f"mail://{place}#%(batch_id)d": {**JSON, "batch_item_count": 10}}
+    crawl.settings |= {"FEEDS": batches, "CONCURRENT_REQUESTS": 1}
+    crawl.site.hold_after(9)
+    worker = crawl.start(Articles)
+    crawl.make_project()
+    worker.until_requested(10)
+    following = crawl.start_bloomdupe("collect", crawl.engine.job, ".", "--follow")
+    following.until(lambda: len([*place.iterdir()]) == 2)
+    crawl.site.release()
+    worker.finish()
+    assert following.wait().status == 0
+    found = mails(place)
+    assert sorted(map(len, found)) == [3, *[10] * 6]  # type: ignore[arg-type]
+    assert sorted(item for mail in found for item in mail) == ITEMS  # type: ignore[attr-defined]
+
+
+def test_ctrl_c_ends_it_although_a_feed_is_to_be_delivered(
+    crawl: Crawl, place: Path
+) -> None:
+    crawl.settings["FEEDS"] = {f"mail://{place}": JSON}
+    crawl.run(Articles, CLOSESPIDER_PAGECOUNT=3)
+    crawl.make_project()
+    following = crawl.start_bloomdupe("collect", crawl.engine.job, ".", "--follow")
+    following.until((crawl.folder / RECORD).exists)
+    run = following.interrupt()
+    assert run.status == 130
+    assert "Traceback" not in run.log
+    crawl.finish(Articles)
+    crawl.collect()
+    assert mails(place) == [ITEMS]
+
+
+def test_new_items_of_a_crawl_that_had_ended_are_added(
+    crawl: Crawl, place: Path
+) -> None:
+    crawl.settings["FEEDS"] = {f"mail://{place}": JSON, "items.json": JSON}
+    for starts in (("/",), ("/", "/new")):
+        crawl.finish(Articles, starts=starts)
+        crawl.collect()
+    assert read(crawl.folder / "items.json") == NEW
+    assert sorted(map(len, mails(place))) == [3, 63]  # type: ignore[arg-type]
+
+
+# The origin of the settings
+
+
+def test_a_feed_of_the_command_line_needs_no_settings(crawl: Crawl) -> None:
+    crawl.settings["FEEDS"] = {
+        "items.csv": {"format": "csv", "fields": {"number": "No"}},
+        "items.json": {"format": "json", "indent": 3},
+        "%(name)s-%(batch_id)d.xml": {"format": "xml", "batch_item_count": 40},
+    }
+    crawl.finish(Shop)
+    crawl.bloomdupe("collect", crawl.engine.job, "out")
+    out = crawl.folder / "out"
+    rows = (out / "items.csv").read_text().splitlines()
+    assert (rows[0], len(rows)) == ("No", 64)
+    assert (out / "items.json").read_text().startswith("[\n{\n   ")
+    assert read(out / "items.json") == ITEMS
+    assert read(out / "shop-1.xml", out / "shop-2.xml") == ITEMS
+
+
+def test_objects_and_classes_need_the_project(crawl: Crawl) -> None:
+    crawl.settings["FEEDS"] = {"items.json": {**JSON, "of_a_plugin": 1}}
+    crawl.finish(Articles)
+    refused = crawl.bloomdupe("collect", crawl.engine.job, ".", code=1)
+    assert "has options that only the settings of its project can hold" in refused
+    crawl.collect()
+    assert read(crawl.folder / "items.json") == ITEMS
+    # The items are of a class that is only known in the project.
+    url = f"{crawl.engine.job}-csv"
+    crawl.finish(Articles, BLOOMDUPE_REDIS_URL=url, FEEDS={"a.csv": {"format": "csv"}})
+    (crawl.folder / "scrapy.cfg").unlink()
+    refused = crawl.bloomdupe("collect", url, "csv", code=1)
+    assert "cannot be read here" in refused
+    assert "in the folder of the project" in refused
+
+
+def test_other_options_are_refused_and_change_nothing(crawl: Crawl) -> None:
+    crawl.settings["FEEDS"] = {"items.json": {**JSON, "indent": 1}}
+    crawl.run(Shop, CLOSESPIDER_PAGECOUNT=3)
+    other = {"items.json": {**JSON, "indent": 2}}
+    refused = crawl.refused(Shop, FEEDS=other).log
+    assert "FEEDS: " in refused
+    assert "was made with feed_options = [{'format': 'json', 'indent': 1}]" in refused
+    crawl.settings["FEEDS"] = other
+    said = crawl.collect(code=1)
+    assert "the workers have the feed items.json with indent = 1, here it has" in said
+    assert not (crawl.folder / "items.json").exists()
+
+
+def test_passwords_come_from_the_settings_here(crawl: Crawl, place: Path) -> None:
+    crawl.settings["FEEDS"] = {f"mail://user:hidden7@{place}": SUMS}
+    crawl.finish(Articles)
+    with crawl.engine.frontier() as frontier:  # type: ignore[attr-defined]
+        assert "hidden7" not in json.dumps(frontier.identity)
+    said = crawl.collect(code=1)  # this storage knows no users
+    assert f"No such file or directory: 'user:hidden7@{place}'" in said
+    assert "hidden7" not in (crawl.folder / RECORD).read_text()
+
+
+def test_a_crawl_of_an_earlier_version_goes_on(crawl: Crawl) -> None:
+    """It says of its feeds nothing but the names."""
+    engine: Any = crawl.engine
+    engine.make(
+        {
+            "spider": "shop",
+            "fingerprinter": "scrapy.utils.request.RequestFingerprinter",
+            "feeds": ["items.jsonl"],
+        }
+    )
+    settings = {"BLOOMDUPE_EXPECTED_URLS": 1_000, "BLOOMDUPE_REDIS_PARTITIONS": 4}
+    crawl.settings |= settings
+    batches = {"items.jsonl": {"format": "csv"}}
+    run = crawl.refused(Shop, FEEDS=batches)
+    assert "was begun by an earlier version of bloomdupe" in run.log
+    crawl.finish(Shop)
+    crawl.bloomdupe("collect", crawl.engine.job, ".")
+    assert read(crawl.folder / "items.jsonl") == ITEMS
+
+
+def test_a_directory_of_an_earlier_version_is_refused(crawl: Crawl) -> None:
+    crawl.finish(Shop)
+    (crawl.folder / ".collected.json").write_text("{}")
+    said = crawl.collect(code=1)
+    assert "was collected by an earlier version of bloomdupe" in said
