@@ -252,7 +252,8 @@ def test_a_response_that_changes_is_noticed(
     assert not values.are_unchanged(other)
 
 
-@pytest.mark.usefixtures("engine", "feed")
+@on_both_engines
+@pytest.mark.usefixtures("feed")
 def test_a_tree_ends_although_it_is_killed_again_and_again(crawl: Crawl) -> None:
     """Pages that are done count, and do not come again."""
     crawl.starts = ("/0",)
@@ -293,7 +294,8 @@ def killed_when_all_counts(crawl: Crawl, before: set[int]) -> set[int]:
     return done() or before
 
 
-@pytest.mark.usefixtures("engine", "feed")
+@on_both_engines
+@pytest.mark.usefixtures("feed")
 def test_a_page_has_one_name_whichever_request_leads_to_it(crawl: Crawl) -> None:
     """A request in memory has yielded its child; after a kill, a stored one does."""
     crawl.starts = ("/closure", "/method")
@@ -310,7 +312,8 @@ def test_a_page_has_one_name_whichever_request_leads_to_it(crawl: Crawl) -> None
     assert crawl.site.count["/child"] == 1
 
 
-@pytest.mark.usefixtures("engine", "feed")
+@on_both_engines
+@pytest.mark.usefixtures("feed")
 def test_a_request_in_memory_that_counts_later_is_not_replaced(crawl: Crawl) -> None:
     """Its page comes again after a kill, and it yields the same again."""
     crawl.site.hold("/memory")
