@@ -202,10 +202,26 @@ def _later(block: ast.AST, inside: list[ast.AST], nodes: list[ast.AST]) -> bool:
     )
 
 
+def limits_the_time(function: Function) -> bool:
+    """Whether a call may take no longer than a number of seconds that it names.
+
+    A busy machine takes longer; ``DEADLINE`` is for what hangs.
+    """
+    return any(
+        keyword.arg == "timeout"
+        and isinstance(keyword.value, ast.Constant)
+        and isinstance(keyword.value.value, (int, float))
+        for node in _own(function)
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+    )
+
+
 PATTERNS: dict[str, Callable[[Function], bool]] = {
     "sleeps without a condition": sleeps,
     "kills after a time": kills_after_a_time,
     "polls the size or the time of a file": polls_files,
     "compares the time at which a file was read": compares_all_times,
     "uses a port after it has closed its socket": gives_a_port_away,
+    "gives a call so many seconds": limits_the_time,
 }

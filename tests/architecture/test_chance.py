@@ -14,7 +14,7 @@ TESTS = Path(__file__).parents[1]
 CONTROLS = Path(__file__)
 LEFT_OUT = {"benchmarks"}
 
-SLEEP, KILL, SIZE, READ, PORT = PATTERNS
+SLEEP, KILL, SIZE, READ, PORT, TIME = PATTERNS
 
 STRIKES = "A fault strikes at a random time, and the judge is right whenever it does."
 SLOW = "It is slow on purpose; nothing is assumed about how far the rest is meanwhile."
@@ -36,6 +36,13 @@ JUSTIFIED = {
     ),
     f"{KILL} in crash/test_out_of_memory.py:test_out_of_memory_nothing_is_lost": (
         STRIKES
+    ),
+    f"{TIME} in crash/test_out_of_memory.py:test_out_of_memory_nothing_is_lost": (
+        STRIKES
+    ),
+    f"{TIME} in crash/soak.py:_collect": "It looks again, as often as it takes.",
+    f"{TIME} in crawl/test_objects.py:test_a_method_for_playwright_comes_back": (
+        "It is stored, and nothing waits for it."
     ),
     f"{KILL} in crash/test_filter.py:test_killed_while_creating": STRIKES,
     f"{SLEEP} in spiders/workers.py:parse": "It is the fault: it never ends.",
@@ -112,6 +119,8 @@ def test_no_test_fails_by_chance() -> None:
             PORT,
             "s = socket()\ns.bind(('', 0))\nport = s.getsockname()[1]\ns.close()",
         ),
+        (TIME, "with urlopen(url, timeout=30) as answer:\n    answer.read()"),
+        (TIME, "def f():\n    return run(command, check=True, timeout=0.5)"),
     ],
 )
 def test_a_pattern_is_found(pattern: str, snippet: str) -> None:
@@ -130,6 +139,8 @@ def test_a_pattern_is_found(pattern: str, snippet: str) -> None:
         "try:\n    p.wait(60)\nfinally:\n    p.kill()",
         "with create_server(('', 0)) as s:\n    crawl(s.getsockname()[1])",
         "s = socket()\ns.bind(('', 0))\nport = s.getsockname()[1]\ns.detach()",
+        "urlopen(url, timeout=DEADLINE)",
+        "process.wait(timeout=None)",
     ],
 )
 def test_waiting_for_an_event_passes(snippet: str) -> None:

@@ -1,7 +1,8 @@
-"""Runs the scenarios of test_scheduler_contract.py: ``contract_child.py FOLDER``.
+"""Runs the scenarios of test_scheduler_contract.py: ``contract_child.py FOLDER WHERE``.
 
-Each runs under Scrapy's scheduler and under ours, in memory and in a job, in a single
-process. Prints, as JSON, the behaviour that a scheduler's user can see.
+Each runs under Scrapy's scheduler and under ours, in a single process: in ``memory``,
+in a ``job``, or in one that is ``resumed``. Prints, as JSON, the behaviour that a
+scheduler's user can see.
 """
 
 from __future__ import annotations
@@ -132,36 +133,34 @@ STATS = ("scheduler/", "dupefilter/", "finish_reason")
 
 
 @inlineCallbacks
-def main(_: Any, folder: str) -> Any:
+def main(_: Any, folder: str, where: str) -> Any:
     results: dict[str, Any] = {}
     for name, (steps, settings) in SCENARIOS.items():
-        for where in ("memory", "job", "resumed"):
-            for which in ("scrapy", "bloomdupe"):
-                result: dict[str, Any] = {}
-                ours = {"ADDONS": {"bloomdupe.Addon": 500}} if which != "scrapy" else {}
-                job = (
-                    {} if where == "memory" else {"JOBDIR": f"{folder}/{len(results)}"}
-                )
-                options = {
-                    "CONCURRENT_REQUESTS": 1,
-                    "TELNETCONSOLE_ENABLED": False,
-                    "REMOTE_CONTROL_ENABLED": False,
-                    "LOG_LEVEL": "CRITICAL",
-                    "SCHEDULER_PRIORITY_QUEUE": AWARE,
-                    "STOP": where == "resumed",
-                    **settings, **ours, **job,
-                }  # fmt: skip
-                runner = CrawlerRunner(options)
-                for spider in (Contract, Resumed)[: 1 + (where == "resumed")]:
-                    crawler = runner.create_crawler(spider)
-                    yield runner.crawl(crawler, steps, result)
-                    stats = crawler.stats.get_stats()
-                    result[f"stats of {spider.__name__}"] = {
-                        key: value
-                        for key, value in sorted(stats.items())
-                        if key.startswith(STATS)
-                    }
-                results[f"{name}/{where}/{which}"] = result
+        for which in ("scrapy", "bloomdupe"):
+            result: dict[str, Any] = {}
+            ours = {"ADDONS": {"bloomdupe.Addon": 500}} if which != "scrapy" else {}
+            place = f"{folder}/{where}{len(results)}"
+            job = {} if where == "memory" else {"JOBDIR": place}
+            options = {
+                "CONCURRENT_REQUESTS": 1,
+                "TELNETCONSOLE_ENABLED": False,
+                "REMOTE_CONTROL_ENABLED": False,
+                "LOG_LEVEL": "CRITICAL",
+                "SCHEDULER_PRIORITY_QUEUE": AWARE,
+                "STOP": where == "resumed",
+                **settings, **ours, **job,
+            }  # fmt: skip
+            runner = CrawlerRunner(options)
+            for spider in (Contract, Resumed)[: 1 + (where == "resumed")]:
+                crawler = runner.create_crawler(spider)
+                yield runner.crawl(crawler, steps, result)
+                stats = crawler.stats.get_stats()
+                result[f"stats of {spider.__name__}"] = {
+                    key: value
+                    for key, value in sorted(stats.items())
+                    if key.startswith(STATS)
+                }
+            results[f"{name}/{where}/{which}"] = result
     print(json.dumps(results))
 
 

@@ -6,6 +6,7 @@ import copy
 import json
 import logging
 import pickle
+import shutil
 import subprocess
 import sys
 import time
@@ -479,9 +480,10 @@ def blob(number: int) -> Part:
     return Part(write=lambda batch: batch.put_blob(f"x{number}", value))
 
 
-@pytest.fixture
-def churned(crawl: Crawl) -> Crawl:
-    """Return a crawl with a store that had many cookies, in many transactions."""
+@pytest.fixture(scope="module")
+def churned_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store that had many cookies, in many transactions."""
+    crawl = Crawl(tmp_path_factory.mktemp("churned") / "store")
     crawl.store.make_room_for(b"blobs")
     for n in range(120):
         for host in range(n % 7, 60, 7):
@@ -495,7 +497,17 @@ def churned(crawl: Crawl) -> Crawl:
         # Ends of pages that nothing is written to.
         crawl.store.commit(blob(n))
     assert crawl.stored > 100
-    return crawl
+    crawl.close()
+    return crawl.path
+
+
+@pytest.fixture
+def churned(churned_store: Path, tmp_path: Path) -> Iterator[Crawl]:
+    """Yield a crawl with a copy of it."""
+    shutil.copytree(churned_store, tmp_path / "store")
+    crawl = Crawl(tmp_path / "store")
+    yield crawl
+    crawl.close()
 
 
 def secrets_in(store: Path) -> int:

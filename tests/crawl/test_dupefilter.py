@@ -14,6 +14,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.request import RequestFingerprinter
 from spiders.dupefilter import Other
 from spiders.follow import Follow
+from support.repetition import repeated
 
 from bloomdupe import BloomDupeFilter, BloomFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
@@ -126,7 +127,7 @@ def test_exact_urls_survive_a_filter_that_calls_everything_seen(crawl: Crawl) ->
     def fill_and_go_on(job: str, **settings: Any) -> Run:
         crawl.run(Follow, JOBDIR=job, CLOSESPIDER_PAGECOUNT=1, **settings)
         with BloomFilter.open(crawl.folder / job / "bloomdupe", growth="warn") as seen:
-            seen.update(str(number) for number in range(200_000))
+            seen.update(str(number) for number in range(100_000))
         return crawl.run(Follow, JOBDIR=job, **settings)
 
     fill_and_go_on("job")
@@ -140,7 +141,7 @@ def test_exact_urls_survive_a_filter_that_calls_everything_seen(crawl: Crawl) ->
 # What is told
 
 
-@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("debug", repeated([False, True]))
 def test_stats_and_log_are_those_of_scrapys_own_filter(
     crawl: Crawl, debug: bool
 ) -> None:
@@ -207,37 +208,21 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize(
-    ("settings", "spider", "message"),
-    [
-        (
-            {},
-            Other,
-            "made with spider = 'follow', now it is 'other': set JOBDIR back",
-        ),
-        (
-            {"REQUEST_FINGERPRINTER_CLASS": "spiders.dupefilter.PathOnly"},
-            Follow,
-            "set REQUEST_FINGERPRINTER_CLASS back",
-        ),
-        ({"BLOOMDUPE_EXPECTED_URLS": 5}, Follow, "set BLOOMDUPE_EXPECTED_URLS back"),
-        (
-            {"BLOOMDUPE_FPP": 0.01},
-            Follow,
-            "= 1e-06, now it is 0.01: set BLOOMDUPE_FPP",
-        ),
-        ({"BLOOMDUPE_CONFIRM": 1}, Follow, "set BLOOMDUPE_CONFIRM back"),
-        ({"BLOOMDUPE_EXACT_URLS": "x"}, Follow, "set BLOOMDUPE_EXACT_URLS back"),
-    ],
-)
-def test_another_crawls_store_is_refused_and_left_alone(
-    crawl: Crawl, settings: dict[str, Any], spider: type[Spider], message: str
-) -> None:
+def test_another_crawls_store_is_refused_and_left_alone(crawl: Crawl) -> None:
     crawl.run(Follow, CLOSESPIDER_PAGECOUNT=2)
     before = files(crawl.folder / "job")
-    run = crawl.refused(spider, **settings)
-    assert message in run.log
-    assert "another JOBDIR" in run.log
+    others: list[tuple[str, Any, str]] = [
+        ("REQUEST_FINGERPRINTER_CLASS", "spiders.dupefilter.PathOnly", ""),
+        ("BLOOMDUPE_EXPECTED_URLS", 5, ""),
+        ("BLOOMDUPE_FPP", 0.01, "= 1e-06, now it is 0.01: "),
+        ("BLOOMDUPE_CONFIRM", 1, ""),
+        ("BLOOMDUPE_EXACT_URLS", "x", ""),
+    ]
+    runs = [(crawl.refused(Follow, **{n: v}), f"{w}set {n} back") for n, v, w in others]
+    said = "made with spider = 'follow', now it is 'other': set JOBDIR back"
+    for run, message in [*runs, (crawl.refused(Other), said)]:
+        assert message in run.log
+        assert "another JOBDIR" in run.log
     assert files(crawl.folder / "job") == before
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from support.crawl import Before, Crawl, Run
     from support.site import Pages, Site
 
-SIZE = 120
-EVERY = 50
+SIZE = 60
+EVERY = 25
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_a_tree_ends_although_it_is_killed_again_and_again(
 @on_both_engines
 def test_a_job_of_an_earlier_version_goes_on(crawl: Crawl, site: Site) -> None:
     """Its lambdas were in memory, so the pages that yielded them come again."""
-    run = killed_after(crawl, Lambdas, 30, 0, before=store_methods_only)
+    run = killed_after(crawl, Lambdas, 15, 0, before=store_methods_only)
     assert "cannot be stored" in run.log
     assert not crawl.items()
     killed_after(crawl, Lambdas, EVERY, EVERY)

@@ -17,6 +17,7 @@ from scrapy import Spider
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.pqueues import DownloaderAwarePriorityQueue
 from support.jobs import idle_crawler, run_script
+from support.repetition import repeated
 
 from bloomdupe import FrontierScheduler
 
@@ -24,23 +25,31 @@ CHILD = Path(__file__).parent / "contract_child.py"
 SAME = [name for name in SCENARIOS if name != "unstorable"]
 TAKES_TURNS = hasattr(DownloaderAwarePriorityQueue, "_next_slot")
 """Whether slots take turns in Scrapy's own queue; before 2.15 they do not."""
-WHERE = pytest.mark.parametrize("where", ["memory", "job", "resumed"])
+
+
+class Results(dict[str, dict[str, Any]]):
+    """Maps ``scenario/where/which`` to the recorded behaviour."""
+
+    def __init__(self, jobs: Path) -> None:
+        super().__init__()
+        self._jobs = jobs
+
+    def __missing__(self, name: str) -> dict[str, Any]:
+        done = run_script([CHILD, self._jobs, name.split("/")[1]], self._jobs)
+        assert done.returncode == 0, done.stderr
+        self.update(json.loads(done.stdout))
+        return self[name]
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """Map ``scenario/where/which`` to the recorded behaviour."""
-    jobs = tmp_path_factory.mktemp("jobs")
-    done = run_script([CHILD, jobs], jobs)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, dict[str, Any]] = json.loads(done.stdout)
-    return found
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return Results(tmp_path_factory.mktemp("jobs"))
 
 
-@WHERE
+@pytest.mark.parametrize("where", repeated(["resumed", "job", "memory"]))
 @pytest.mark.parametrize("scenario", SAME)
 def test_it_behaves_like_scrapys_scheduler(
-    results: dict[str, dict[str, Any]], scenario: str, where: str
+    results: Results, scenario: str, where: str
 ) -> None:
     ours, scrapys = (
         results[f"{scenario}/{where}/{which}"] for which in ("bloomdupe", "scrapy")
@@ -59,9 +68,10 @@ def test_it_behaves_like_scrapys_scheduler(
         assert ours["stats of Contract"]["finish_reason"] == "stopped"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["memory", "job"])
 def test_unstorable_requests_are_done_and_counted_like_scrapys(
-    results: dict[str, dict[str, Any]], where: str
+    results: Results, where: str
 ) -> None:
     ours, scrapys = (
         results[f"unstorable/{where}/{which}"] for which in ("bloomdupe", "scrapy")
@@ -75,7 +85,7 @@ def test_unstorable_requests_are_done_and_counted_like_scrapys(
 
 
 def test_an_unstorable_request_is_found_again(
-    results: dict[str, dict[str, Any]],
+    results: Results,
 ) -> None:
     """Where Scrapy loses it: the request that yielded it is pending again, too."""
     assert results["unstorable/resumed/scrapy"]["left"] == 2

@@ -167,7 +167,7 @@ def test_the_job_goes_on_when_the_clock_is_changed(crawl: Crawl) -> None:
     assert (run.requested, run.finish_reason) == ([], "waiting")
     assert len(re.findall(r"The clock was set back by (2[34]\.\d) h", run.log)) == 1
     # It waits for the last seconds, if any are left.
-    run = crawl.run(Later, BLOOMDUPE_WAIT=60, before=partial(set_clock, DAY - 4))
+    run = crawl.run(Later, BLOOMDUPE_WAIT=60, before=partial(set_clock, DAY - 2))
     assert sorted(run.requested) == LATER
     assert "the last run ended: waiting" in run.log
     assert run.finish_reason == "finished"

@@ -137,7 +137,7 @@ def test_batches_of_one_item_need_no_open_files(crawl: Crawl) -> None:
 def test_batches_of_a_page_that_has_died_are_taken_back(crawl: Crawl) -> None:
     batches = {"out/%(batch_time)s.jsonl": {"format": "jsonl", "batch_item_count": 1}}
     crawl.settings |= {"FEEDS": batches, "LOG_LEVEL": "INFO"}
-    for number in (70, 300):
+    for number in (70, 150):
         crawl.killed(Many, before=partial(die_at_piece, number, "written"))
     crawl.run(Many, before=small)
     assert read(*(crawl.folder / "out").iterdir()) == MANY

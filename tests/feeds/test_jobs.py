@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from spiders.feeds import Articles, ByCategory, NotForJson, without_csv_headers
+from support.repetition import repeated
 from support.shop import ITEMS, NEW, feeds, items_of, read
 
 if TYPE_CHECKING:
@@ -54,19 +55,22 @@ def test_a_job_can_go_on_without_a_feed_and_with_it_again(crawl: Crawl) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "changed", "said"),
-    [
-        ("csv", {"encoding": "utf-16"}, "encoding = 'utf-8', now it has"),
-        ("csv", {"item_export_kwargs": {"delimiter": ";"}}, "{'delimiter': ';'}"),
-        ("xml", {"item_export_kwargs": {"root_element": "x"}}, "item_export_kwargs"),
-        ("json", {"indent": 2}, "indent = 0, now it has indent = 2"),
-        ("csv", {"fields": ["number"]}, "fields = None, now it has fields ="),
-    ],
+    "option",
+    repeated(
+        [
+            ("csv", {"encoding": "utf-16"}, "encoding = 'utf-8', now it has"),
+            ("csv", {"item_export_kwargs": {"delimiter": ";"}}, "{'delimiter': ';'}"),
+            ("xml", {"item_export_kwargs": {"root_element": "x"}}, "export_kwargs"),
+            ("json", {"indent": 2}, "indent = 0, now it has indent = 2"),
+            ("csv", {"fields": ["number"]}, "fields = None, now it has fields ="),
+        ]
+    ),
     ids=["encoding", "delimiter", "root", "indent", "columns"],
 )
 def test_options_that_shape_a_file_must_not_change(
-    crawl: Crawl, kind: str, changed: dict[str, Any], said: str
+    crawl: Crawl, option: tuple[str, dict[str, Any], str]
 ) -> None:
+    kind, changed, said = option
     (name,) = feeds([kind])
     crawl.killed(Articles, stop=THIRD, FEEDS=feeds([kind]))
     before = (crawl.folder / name).read_bytes()
@@ -79,6 +83,7 @@ def test_options_that_shape_a_file_must_not_change(
     assert content.startswith(before.rstrip(b"\n]</items>"))
 
 
+@pytest.mark.slow
 def test_the_encoding_is_the_one_that_counts_in_the_end(crawl: Crawl) -> None:
     crawl.settings["FEEDS"] = feeds(["csv"])
     crawl.killed(Articles, stop=THIRD)
@@ -116,7 +121,7 @@ def test_new_work_of_a_finished_job_is_added(crawl: Crawl) -> None:
     assert read(csv) == sorted([("mine", 1), *NEW])
 
 
-@pytest.mark.parametrize("overwrite", [True, False])
+@pytest.mark.parametrize("overwrite", repeated([True, False]))
 def test_a_new_round_begins_anew_or_is_added(crawl: Crawl, overwrite: bool) -> None:
     crawl.settings["FEEDS"] = feeds(["jsonl", "json"], overwrite=overwrite)
     crawl.run(Articles)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import multiprocessing
 import os
 import resource
 import signal
@@ -14,6 +13,7 @@ import pytest
 from scrapy.pipelines.files import FSFilesStore
 from spiders.media import First, limit
 from support.crawl import FEEDS
+from support.forks import forks
 
 from bloomdupe.feeds.media import WholeFilesStore
 
@@ -162,28 +162,34 @@ def test_a_link_in_the_place_of_the_leftover_is_not_followed(tmp_path: Path) -> 
     assert (tmp_path / "precious").read_text() == "mine"
 
 
-def write_often(folder: str, content: bytes) -> None:
-    store = WholeFilesStore(folder, never)
-    info: Any = None
-    for _ in range(12):
-        store.persist_file("file", BytesIO(content), info)
+WRITE_OFTEN = """
+import sys
+from io import BytesIO
+from bloomdupe.feeds.media import WholeFilesStore
+store = WholeFilesStore("files", sys.exit)
+content = bytes([int(sys.argv[1])]) * (1 << 20)
+for _ in range(12):
+    store.persist_file("file", BytesIO(content), None)
+"""
 
 
 def test_two_processes_that_write_the_same_file_leave_a_whole_one(
     tmp_path: Path,
 ) -> None:
-    contents = [bytes([number]) * (1 << 20) for number in range(2)]
-    context = multiprocessing.get_context("spawn")
+    script, files = tmp_path / "script.py", tmp_path / "files"
+    script.write_text(WRITE_OFTEN)
     writers = [
-        context.Process(target=write_often, args=(str(tmp_path), content))
-        for content in contents
-    ]
-    for writer in writers:
-        writer.start()
+        forks().start({
+            "folder": str(tmp_path),
+            "command": [str(script), str(number)],
+            "log": str(tmp_path / f"log{number}"),
+        })
+        for number in range(2)
+    ]  # fmt: skip
     found = set()
-    while any(writer.is_alive() for writer in writers):
-        if (tmp_path / "file").exists():
-            found.add((tmp_path / "file").read_bytes())
-    assert [writer.exitcode for writer in writers] == [0, 0]
-    assert found <= {*contents}
-    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+    while not all(writer.has_ended() for writer in writers):
+        if (files / "file").exists():
+            found.add((files / "file").read_bytes())
+    assert [writer.wait() for writer in writers] == [0, 0]
+    assert found <= {bytes([number]) * (1 << 20) for number in range(2)}
+    assert [file.name for file in files.iterdir()] == ["file"]

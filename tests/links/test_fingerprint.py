@@ -46,7 +46,7 @@ def compare(urls: Iterable[str]) -> tuple[int, int, int]:
     return compared, quick, changed
 
 
-PART = repeated([5, 1])
+PART = repeated([20, 4])
 """Of the URLs, one in so many."""
 
 

@@ -241,8 +241,8 @@ def test_known_urls_stay_within_their_bytes() -> None:
     finally:
         tracemalloc.stop()
     assert 2_500 < len(known) < 15_000
-    assert held <= 0.2 * MAX_BYTES
-    assert peak <= 0.225 * MAX_BYTES  # while a table grows
+    assert held <= 0.11 * MAX_BYTES
+    assert peak <= 0.16 * MAX_BYTES  # while a table grows
 
 
 def test_known_urls_keep_those_that_are_asked_for() -> None:

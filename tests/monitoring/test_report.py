@@ -14,6 +14,7 @@ import pytest
 from support.monitored_jobs import monitored_job, point
 from support.report_page import Page, value_of
 from support.shared_data import needs_package, needs_program
+from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.history import History
@@ -251,7 +252,7 @@ def browse(page: Path, *options: str) -> subprocess.CompletedProcess[str]:
             "--enable-logging=stderr", "--window-size=1250,2400", *options,
             page.as_uri(),
         ],
-        capture_output=True, text=True, check=True, timeout=120, cwd=page.parent,
+        capture_output=True, text=True, check=True, timeout=DEADLINE, cwd=page.parent,
     )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ class Many(Shop):
     """One page brings a great many items."""
 
     name = "many"
-    many = 500
+    many = 200
 
     def item(self, path: str, number: int) -> Any:
         return {"path": path, "number": number, "text": "x" * 100}
@@ -101,15 +101,6 @@ class Starts(Shop):
             yield request
         for number in (1, 2):
             yield self.item("start", number)
-
-
-class Kinds(Shop):
-    name = "kinds"
-
-    async def parse(self, response: Any) -> Any:
-        yield Special(urlsplit(response.url).path[1:])
-        async for output in super().parse(response):
-            yield output
 
 
 class Articles(Shop):
@@ -324,9 +315,9 @@ def few_files() -> None:
 def small() -> None:
     """Make many blocks, and many parts of a large page."""
     bloomdupe.feeds.feed.BLOCK_BYTES = 400
-    bloomdupe.feeds.exporter.MOST_BATCHES = 50
-    bloomdupe.feeds.exporter.MOST_BYTES = 5_000
-    bloomdupe.crawl.leases.outcomes.MOST_BYTES = 5_000
+    bloomdupe.feeds.exporter.MOST_BATCHES = 20
+    bloomdupe.feeds.exporter.MOST_BYTES = 2_000
+    bloomdupe.crawl.leases.outcomes.MOST_BYTES = 2_000
 
 
 def die_at_piece(number: int, instant: str) -> None:

@@ -297,13 +297,13 @@ class Quota(Follow):
 
 
 class Hosts(Follow):
-    """2,000 hosts, as far as the downloader and the scheduler know."""
+    """600 hosts, as far as the downloader and the scheduler know."""
 
     name = "hosts"
 
     def parse(self, response: Any) -> Any:
         if response.meta["depth"] == 0:
-            for number in range(2000):
+            for number in range(600):
                 yield response.follow(
                     f"/{number}", meta={"download_slot": f"host-{number}"}
                 )

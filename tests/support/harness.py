@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 STOCK = ("-s", "ADDONS={}", "-s", "DUPEFILTER_CLASS=scrapy.dupefilters.RFPDupeFilter")
-SLOWLY = ("-s", "DOWNLOAD_DELAY=0.03")
-"""Options of a crawl that is to be stopped before its end, also by a slow machine."""
 DEADLINE = 300.0  # seconds; only a broken test gets there
 
 
