@@ -87,16 +87,19 @@ class RedisSentinel:
         return {}
 
     @property
-    def master(self) -> RedisServer:
-        """The server that is the master, as the sentinel says."""
-        (master,) = [one for one in self._nodes if one.port == self._facts["port"]]
-        return master
+    def master(self) -> RedisServer | None:
+        """The server that is the master, as the sentinel says; None if it is silent."""
+        # One look at the facts: they change during a failover.
+        port = self._facts.get("port")
+        return next((one for one in self._nodes if one.port == port), None)
 
     def kill_master(self) -> None:
         """Kill the master, and wait until another server is the master."""
+        until(lambda: self.master)
         old = self.master
+        assert old is not None
         old.kill()
-        until(lambda: self.master is not old)
+        until(lambda: self.master not in {None, old})
 
     def url(self, name: str) -> str:
         """Return the URL of a filter or a frontier; no server has the first port."""
