@@ -14,7 +14,6 @@ from bloomdupe.crawl.changes.open_job import OpenJob
 from bloomdupe.crawl.changes.taking_up import TakingUp
 from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
-from bloomdupe.crawl.engines.engine_contract import Feature
 from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.later.circuits import GrowingWait, Retries
@@ -47,7 +46,7 @@ from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.timer import Timer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from scrapy import Request
 
@@ -71,7 +70,6 @@ class EngineOnDisk(Settling):
     frontier or a feed.
     """
 
-    features: Collection[Feature] = frozenset(Feature)
     finished_everywhere = True
 
     def __init__(

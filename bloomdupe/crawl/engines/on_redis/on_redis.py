@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
-from bloomdupe.crawl.engines.on_redis.joining import FEATURES, open_frontier
+from bloomdupe.crawl.engines.on_redis.joining import open_frontier
 from bloomdupe.crawl.engines.on_redis.later_on_redis import LaterOnRedis
 from bloomdupe.crawl.engines.on_redis.messages import (
     FAILED,
@@ -71,13 +71,13 @@ from bloomdupe.redis.partition import (
 from bloomdupe.redis.shared_frontier import LeftOver
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from scrapy import Request
 
     from bloomdupe.crawl.dupefilter import BloomDupeFilter
     from bloomdupe.crawl.engines.crawl_job import CrawlJob
-    from bloomdupe.crawl.engines.engine_contract import Accepted, Feature
+    from bloomdupe.crawl.engines.engine_contract import Accepted
     from bloomdupe.crawl.engines.on_redis.shared_failures import Retried
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
@@ -121,7 +121,6 @@ class EngineOnRedis:
     """
 
     durable = has_feeds = True
-    features: Collection[Feature] = FEATURES
     hurries = False
     held_back = ()
 
