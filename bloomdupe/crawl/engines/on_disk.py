@@ -384,8 +384,8 @@ class EngineOnDisk(Settling):
             return
         attachment = None if payload else request
         changes = offer.repeats or instead or self.children.families
-        if payload and parent is not None and changes:
-            payload = self._with_visit(payload, parent, offer, instead=instead)
+        if payload and changes:
+            payload = self._with_visit(payload, offer, instead=instead)
         entry = self.frontier.push(
             offer.slot,
             request.priority,
@@ -430,20 +430,20 @@ class EngineOnDisk(Settling):
         self._session.leases.begin_part(place)
         return place
 
-    def _with_visit(
-        self, payload: bytes, parent: Lease, offer: Accepted, *, instead: bool
-    ) -> bytes:
+    def _with_visit(self, payload: bytes, offer: Accepted, *, instead: bool) -> bytes:
         """Return the payload of a request with its visit, and the name that it takes.
 
-        A retry or redirect inherits the visits of its ``parent``. An earlier run may
-        have had a request for this page in memory, whose outputs are known by the
-        fingerprint. Otherwise a request that takes the place of its parent also takes
-        its name, while outputs of an earlier run are still to come.
+        A retry or redirect inherits the visits of its parent. An earlier run may have
+        had a request for this page in memory, whose outputs are known by the
+        fingerprint, and now ``start()`` may lead to it. Otherwise a request that takes
+        the place of its parent also takes its name, while outputs of an earlier run are
+        still to come.
         """
-        visit = self.revisits.follow(parent) if offer.repeats else None
+        parent = offer.parent
+        visit = self.revisits.follow(parent) if parent and offer.repeats else None
         if offer.name in self.children.families:
             visit = replace(visit or Visit(), name=offer.name)
-        elif instead and self.owes(parent):
+        elif parent and instead and self.owes(parent):
             visit = replace(visit or Visit(), name=parent.pass_on())
         if visit is None:
             return payload
