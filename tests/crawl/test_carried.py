@@ -254,7 +254,8 @@ def test_a_response_that_changes_is_noticed(
     assert not values.are_unchanged(other)
 
 
-@pytest.mark.usefixtures("engine", "feed")
+@on_both_engines
+@pytest.mark.usefixtures("feed")
 def test_a_tree_ends_although_it_is_killed_again_and_again(crawl: Crawl) -> None:
     """Pages that are done count, and do not come again."""
     crawl.starts = ("/0",)
@@ -295,8 +296,9 @@ def killed_when_all_counts(crawl: Crawl, before: set[int]) -> set[int]:
     return done() or before
 
 
+@on_both_engines
 @pytest.mark.parametrize("spider", [TwoWays, MeetsAtStart, MeetsByHand])
-@pytest.mark.usefixtures("engine", "feed")
+@pytest.mark.usefixtures("feed")
 def test_a_page_has_one_name_whichever_request_leads_to_it(
     crawl: Crawl, spider: type[Spider]
 ) -> None:
@@ -315,7 +317,8 @@ def test_a_page_has_one_name_whichever_request_leads_to_it(
     assert crawl.site.count["/child"] == 1
 
 
-@pytest.mark.usefixtures("engine", "feed")
+@on_both_engines
+@pytest.mark.usefixtures("feed")
 def test_a_request_in_memory_that_counts_later_is_not_replaced(crawl: Crawl) -> None:
     """Its page comes again after a kill, and it yields the same again."""
     crawl.site.hold("/memory")

@@ -194,7 +194,7 @@ class Remembers(Follow):
         yield from super().parse(response)
 
 
-class Closes(Follow):
+class Closes(AtOnce):
     """Yields an item and half of its links, closes the crawl, and yields the rest."""
 
     name = "closes"
