@@ -40,8 +40,6 @@ JUSTIFIED = {
     f"{KILL} in crash/test_filter.py:test_killed_while_creating": STRIKES,
     f"{SLEEP} in spiders/workers.py:parse": "It is the fault: it never ends.",
     f"{SLEEP} in spiders/everyday.py:process_item": SLOW,
-    f"{SLEEP} in spiders/taken_out.py:settle_first": SLOW,
-    f"{SLEEP} in spiders/taken_out.py:slowly": SLOW,
     f"{SLEEP} in support/delays.py:dawdle": SLOW,
     f"{SLEEP} in support/site.py:enter": SLOW,
     f"{SLEEP} in idioms/everyday/other_components.py:meddle": SLOW,

@@ -47,7 +47,7 @@ class HostileSites(Fault):
     def run(self, folder: Path, seed: int) -> list[Outcome]:  # noqa: ARG002
         return [_played(script, folder) for script in SCRIPTS]
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:  # noqa: ARG002
+    def control(self, folder: Path) -> list[Outcome]:
         """Known keys, and pickles allowed: both must be seen to do harm."""
         harmed = [
             _played(crafted_keys, folder / "keys", secret=bytes(16)),

@@ -22,7 +22,7 @@ from support.forks import forks
 from support.judge import SHOWN, differences
 from support.redis_server import RedisServer
 from table import Idiom, load
-from trial import OK, Fault, Outcome, crashed, lost, silently_wrong, until_caught
+from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, lost, silently_wrong
 
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -52,12 +52,11 @@ class SharedIdioms(Fault):
         idioms = [idiom for idiom in every_idiom() if can_be_shared(idiom)]
         return crawled(folder, idioms[seed % len(idioms)], seed)
 
-    def control(self, folder: Folder, seed: int) -> list[Outcome]:
+    def control(self, folder: Folder) -> list[Outcome]:
         """Only the worker that has logged in is logged in."""
-        login, out = load()["login"], {"BLOOMDUPE_COOKIES": False}
-        return until_caught(
-            folder, lambda place, number: crawled(place, login, seed + number, **out)
-        )
+        stop = Stop(point="here logged in")
+        login = load()["login"]
+        return crawled(folder, login, CONTROL_SEED, stop=stop, BLOOMDUPE_COOKIES=False)
 
 
 def can_be_shared(idiom: Idiom) -> bool:
@@ -103,9 +102,17 @@ class SharedCrawl(Crawl):
 
 
 def crawled(
-    folder: Folder, idiom: Idiom, seed: int, kills: int = KILLS, **settings: object
+    folder: Folder,
+    idiom: Idiom,
+    seed: int,
+    kills: int = KILLS,
+    stop: Stop | None = None,
+    **settings: object,
 ) -> list[Outcome]:
-    """Kill so many workers, and judge the crawl when the last one has finished."""
+    """Kill so many workers, and judge the crawl when the last one has finished.
+
+    They are killed at random requests, or each at a certain ``stop``.
+    """
     rng = random.Random(seed)
     items = expected_items(idiom)
     with Crawl(idiom, stock=True) as stock:
@@ -118,7 +125,8 @@ def crawled(
             killed = 0
             # Without requests, the site cannot kill a worker.
             for _ in range(kills if visits else 0):
-                run = crawl.run(Stop(request=rng.randint(1, visits.total())))
+                at_random = Stop(request=rng.randint(1, visits.total()))
+                run = crawl.run(stop or at_random)
                 killed += run.stopped is not None
             while not (run := crawl.run()).finished:
                 if run.status or run.late:
