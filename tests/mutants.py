@@ -59,13 +59,19 @@ def changes_of(source: str) -> Iterator[str]:
     random.shuffle(places)
     for operator, occurrence in places:
         changed = mutate_code(source, operator, occurrence)
-        if changed is not None and running(changed) != before:
+        if changed is not None and running(changed) not in (before, None):
             yield changed
 
 
-def running(source: str) -> str:
-    """Return the syntax tree of a text without annotations, which do not run."""
-    tree = ast.parse(source)
+def running(source: str) -> str | None:
+    """Return the syntax tree of a text without annotations, which do not run.
+
+    None if it is no Python: cosmic-ray takes the ``/`` in a signature for a division.
+    """
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return None
     for node in ast.walk(tree):
         for field in ("annotation", "returns"):
             if hasattr(node, field):
