@@ -589,14 +589,20 @@ def test_the_journal_is_swept_into_pages(
 ) -> None:
     monkeypatch.setattr(layer, "MIN_BACKLOG", 500)
     monkeypatch.setattr(layer, "MIN_SWEEP", 1)
+    monkeypatch.setattr(layer, "MAX_SWEEP", 2)
     with BloomFilter.open(tmp_path / "seen", 20_000, 1e-6, key=KEY) as seen:
         for number in range(200):
             seen.update(f"{number}/{key}" for key in range(50))
             seen.checkpoint()
-            # One round per 2,000 keys (a tenth of the capacity).
-            assert seen.info().journal_keys <= 2_100
+            # One round per 2,000 keys (a tenth of the capacity), and no faster.
+            expected = min(2_000, (number + 1) * 50)
+            assert expected - 200 <= seen.info().journal_keys <= expected + 100
+        seen.update(f"late/{key}" for key in range(5_000))
+        seen.checkpoint()  # of which two pages are folded
+        assert seen.info().journal_keys >= 6_400
     with BloomFilter.open(tmp_path / "seen") as again:
         assert again.update(f"{n}/{key}" for n in range(200) for key in range(50)) == 0
+        assert again.update(f"late/{key}" for key in range(5_000)) == 0
 
 
 @pytest.mark.parametrize("count", repeated([199_993, 200_000]))
