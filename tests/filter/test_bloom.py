@@ -337,6 +337,7 @@ def test_counts_and_estimates_agree(seen: BloomFilter) -> None:
     info = seen.info()
     assert info.keys == len(seen)
     assert info.estimated_keys == pytest.approx(5000, rel=0.02)
+    assert seen.estimated_keys() == info.estimated_keys
     assert sum(part.keys for part in info.layers) == info.keys
     for part in info.layers:
         shape = sizing.Geometry(part.capacity, part.fpp, part.hashes, part.pages)
@@ -617,6 +618,7 @@ def test_compact_empties_the_journal_and_shrinks_the_file(
         seen.compact()
         after = seen.info()
         assert after.journal_keys == 0
+        assert not seen._contents.newest.prepare(0, 0, everything=True).writes
         theory = 200_000 * sizing.optimal_bits_per_key(1e-6) / 8
         assert after.disk_bytes <= 1.15 * theory < before.disk_bytes
         assert seen.update(keys(count)) == 0
