@@ -183,7 +183,7 @@ def test_a_look_around_costs_one_script(server: RedisServer, url: str) -> None:
             two.tend()
             assert scripts(server, one.look_around) > 1
             assert scripts(server, one.look_around) == 1
-            assert one.leaving <= {lease.partition}
+            assert one.returning <= {lease.partition}
             # The other one looks for its share less and less often.
             looks = [scripts(server, two.look_around) for _ in range(50)]
             assert sum(found > 1 for found in looks) <= 5

@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.engines.on_redis.worker import Worker
+from bloomdupe.redis import open_frontier
 from bloomdupe.redis import server as scripts
-from bloomdupe.redis import shared_frontier
 from bloomdupe.redis.kept_offers import KeptOffers
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def offers() -> None:
         def keep(self, offers: object) -> None:
             """Forget them."""
 
-    shared_frontier.KeptOffers = Forgetful  # type: ignore[attr-defined]
+    open_frontier.KeptOffers = Forgetful  # type: ignore[attr-defined]
 
 
 def memory() -> None:

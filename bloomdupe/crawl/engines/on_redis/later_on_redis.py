@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.later.revisits import NextVisit
     from bloomdupe.crawl.leases.lease import Lease
-    from bloomdupe.redis.shared_frontier import LeftOver, SharedFrontier
+    from bloomdupe.redis.frontier_reader import LeftOver
+    from bloomdupe.redis.shared_frontier import SharedFrontier
 
 __all__ = ["LaterOnRedis"]
 

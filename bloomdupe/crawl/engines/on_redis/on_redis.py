@@ -59,6 +59,7 @@ from bloomdupe.crawl.state.slot_state import CIRCUIT, DELAY, HOLD, LAST_REQUEST
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.printable import logger_of, printable
+from bloomdupe.redis.frontier_reader import LeftOver
 from bloomdupe.redis.partition import (
     NO_BOUND,
     LeftRequest,
@@ -68,7 +69,7 @@ from bloomdupe.redis.partition import (
     SlotBounds,
     Taken,
 )
-from bloomdupe.redis.shared_frontier import LeftOver
+from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -175,6 +176,7 @@ class EngineOnRedis:
         self._limits = SlotLimits(settings, self._at_hand, session.stats)
         assert settings.redis_url is not None  # noqa: S101 - it was checked
         self._frontier = open_frontier(
+            SharedFrontier,
             settings.redis_url,
             job,
             self._feeds.feeds,

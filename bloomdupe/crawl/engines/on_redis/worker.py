@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.engines.on_redis.shared_failures import Retried
     from bloomdupe.crawl.progress.history import Point
-    from bloomdupe.redis.named_worker import NamedWorker
+    from bloomdupe.redis.frontier_reader import LeftOver
+    from bloomdupe.redis.owner.named_worker import NamedWorker
     from bloomdupe.redis.partition import LeftRequest, Offer, RedisLease, SeenMark
-    from bloomdupe.redis.shared_frontier import LeftOver, SharedFrontier
+    from bloomdupe.redis.shared_frontier import SharedFrontier
 
     Asked = Any
     """A request that cannot be stored, as the crawl knows it."""
@@ -349,8 +350,8 @@ class Worker(Thread):
             share()
             if tends and self._named is not None:
                 self._named.renew()
-            if self._frontier.leaving:
-                self._tell(self._crawl.give_back, self._frontier.leaving)
+            if self._frontier.returning:
+                self._tell(self._crawl.give_back, self._frontier.returning)
             if self._frontier.rule.slot_parts and (news := self._frontier.rests.news()):
                 self._tell(self._crawl.rests, news)
             if self._rules != self._frontier.rules:
