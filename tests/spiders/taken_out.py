@@ -76,7 +76,7 @@ def offers() -> None:
 def memory() -> None:
     """Offer nothing again, where pages are settled long after their links."""
     offers()
-    say = Worker._say
+    say = Worker._offer_and_settle
 
     def slowly(worker: Worker, offers: list[Any], done: list[Any]) -> None:
         say(worker, offers, [])
@@ -84,12 +84,12 @@ def memory() -> None:
             time.sleep(2 * SOON)
         say(worker, [], done)
 
-    Worker._say = slowly  # type: ignore[assignment,method-assign]
+    Worker._offer_and_settle = slowly  # type: ignore[assignment,method-assign]
 
 
 def order() -> None:
     """Settle pages before their requests are offered."""
-    say = Worker._say
+    say = Worker._offer_and_settle
 
     def settle_first(worker: Worker, offers: list[Any], done: list[Any]) -> None:
         if offers:
@@ -101,4 +101,4 @@ def order() -> None:
             time.sleep(LATE)
             say(worker, offers, [])
 
-    Worker._say = settle_first  # type: ignore[assignment,method-assign]
+    Worker._offer_and_settle = settle_first  # type: ignore[assignment,method-assign]

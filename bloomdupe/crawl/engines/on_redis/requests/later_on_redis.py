@@ -12,7 +12,7 @@ from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.redis.partition import Offer, SeenMark
 
 if TYPE_CHECKING:
-    from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
+    from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
     from bloomdupe.crawl.engines.on_redis.worker import Worker
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.later.revisits import NextVisit
