@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
@@ -13,7 +13,7 @@ from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.engines.on_redis.shared_feeds import FEED_OPTIONS, identity_of
 from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.redis.address import Address
-from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from bloomdupe.feeds.shared_feed import SharedFeed
+
+    Opened = TypeVar("Opened", bound=OpenFrontier)
 
 __all__ = [
     "by_settings",
@@ -63,7 +65,7 @@ def check_shared(crawler: Crawler) -> None:
     """Refuse a crawl that could not be opened; nothing is changed.
 
     Raises :class:`~bloomdupe.errors.SettingError` for settings that a shared crawl
-    cannot have, and the errors of :meth:`SharedFrontier.check`.
+    cannot have, and the errors of :meth:`OpenFrontier.check`.
     """
     assert crawler.spider is not None  # noqa: S101 - it was made
     job = CrawlJob.of(crawler.spider, crawler.settings)
@@ -71,7 +73,7 @@ def check_shared(crawler: Crawler) -> None:
     settings = job.settings
     assert settings.redis_url is not None  # noqa: S101 - it was checked
     with by_settings():
-        SharedFrontier.check(
+        OpenFrontier.check(
             settings.redis_url,
             settings.capacity,
             settings.fpp,
@@ -97,24 +99,25 @@ def by_settings() -> Iterator[None]:
 
 
 def open_frontier(
+    kind: type[Opened],
     url: str,
     job: CrawlJob,
     feeds: Sequence[SharedFeed],
     **options: Any,  # noqa: ANN401 - of another function
-) -> SharedFrontier:
+) -> Opened:
     """Open or create the crawl at a URL as workers with these settings do.
 
-    ``feeds`` are its feeds. The ``options`` are further arguments of
-    :meth:`SharedFrontier.open`.
+    ``kind`` is the class of the frontier, and ``feeds`` are its feeds. The ``options``
+    are further arguments of :meth:`OpenFrontier.open`.
     """
     identity = identity_of(feeds)
-    there = SharedFrontier.identity_at(url)
+    there = OpenFrontier.identity_at(url)
     if there is not None and FEED_OPTIONS not in there:
         # An earlier version has begun it, which had feeds of one kind.
         with by_settings():
             _check_plain_lines(url, identity.pop(FEED_OPTIONS))
     with by_settings():
-        return SharedFrontier.open(
+        return kind.open(
             url,
             job.settings.capacity,
             job.settings.fpp,
