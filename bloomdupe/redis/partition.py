@@ -55,6 +55,8 @@ FORGOTTEN_AT_ONCE = 10_000
 NUMBER_BYTES = 9
 """Bytes of a request's number, which precedes its payload."""
 NO_BOUND = 2**53
+PRIORITY_LIMIT = (1 << 63) - 1
+"""A priority beyond it counts as this: a score of Redis is a double."""
 MOST_GROUPS = 64
 """Groups of counts of a partition, such as slots: the owner gets them all."""
 READ_AT_ONCE = 500
@@ -397,7 +399,8 @@ class Partition:
             kind += ",{},{}".format(*offer.bounds)
         if offer.not_before is not None:
             kind += f"@{max(0, math.ceil(offer.not_before * 1000))}"
-        return stored_slot(offer.slot), -offer.priority, kind, offer.payload
+        priority = max(-PRIORITY_LIMIT, min(offer.priority, PRIORITY_LIMIT))
+        return stored_slot(offer.slot), -priority, kind, offer.payload
 
     # Steps of the owner
 
