@@ -16,8 +16,6 @@ bloom.MAX_PENDING = 10**9 if too_early else 700
 
 print("begun", flush=True)
 seen = BloomFilter.open(path, 20_000, 1e-6)
-if "--create" in sys.argv:
-    sys.exit()
 number = first
 while True:
     for _ in range(batch):

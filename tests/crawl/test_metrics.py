@@ -69,7 +69,7 @@ def metrics() -> Iterator[str]:
 
 def read(url: str, accept: str = "*/*") -> str:
     request = Request(url, headers={"Accept": accept})  # noqa: S310 - on loopback
-    with urlopen(request, timeout=30) as answer:  # noqa: S310
+    with urlopen(request, timeout=300) as answer:  # noqa: S310
         text: str = answer.read().decode()
     return text
 

@@ -151,7 +151,7 @@ def test_the_metrics_have_them(crawl: Crawl) -> None:
     (url,) = re.findall(r"http://127\.0\.0\.1:\d+/metrics", process.log)
 
     def metric(name: str) -> float:
-        with urlopen(url, timeout=30) as answer:  # noqa: S310 - on loopback
+        with urlopen(url, timeout=300) as answer:  # noqa: S310 - on loopback
             found = re.search(rf"bloomdupe_{name}{{.*}} (.*)", answer.read().decode())
         return float(found[1]) if found else 0
 
