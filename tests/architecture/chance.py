@@ -233,18 +233,6 @@ PATTERNS: dict[str, Callable[[Function], bool]] = {
     "gives up after less than a minute": gives_up_early,
 }
 
-WORDS = dict(
-    zip(
-        PATTERNS,
-        (
-            ("sleep",),
-            (*TIMERS, "Timeout"),
-            SIZES,
-            STATS,
-            ("getsockname",),
-            ("timeout",),
-        ),
-        strict=True,
-    )
-)
+TELLING = [{"sleep"}, TIMERS | {"Timeout"}, SIZES, STATS, {"getsockname"}, {"timeout"}]
+WORDS = dict(zip(PATTERNS, TELLING, strict=True))
 """Of each pattern, words of which a source has one that matches."""

@@ -34,14 +34,8 @@ JUSTIFIED = {
     f"{SLEEP} in shared/test_workers.py:test_every_item_is_written_once_after_faults": (
         STRIKES
     ),
-    f"{KILL} in crash/test_out_of_memory.py:test_out_of_memory_nothing_is_lost": (
-        STRIKES
-    ),
-    f"{EARLY} in crash/test_out_of_memory.py:test_out_of_memory_nothing_is_lost": (
-        STRIKES
-    ),
-    f"{EARLY} in crash/soak.py:_collect": "It only looks after the cases that are late.",
-    f"{EARLY} in crawl/test_objects.py:test_a_page_method_is_put_together_again": (
+    f"{EARLY} in crash/soak.py:_collect": "It only looks for late cases.",
+    f"{EARLY} in crawl/test_objects.py:test_a_method_for_playwright_comes_back": (
         "It is an argument, and nothing waits."
     ),
     f"{SLEEP} in spiders/workers.py:parse": "It is the fault: it never ends.",
