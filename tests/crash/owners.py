@@ -53,7 +53,9 @@ class Owners(Fault):
             )
             return second_process(path, world)
 
-        return [_played(unlocked, folder / "unlocked", World(CONTROL_SEED, SIZE))]
+        # An output that both write is refused for another reason.
+        world = World(CONTROL_SEED, SIZE, feeds=False)
+        return [_played(unlocked, folder / "unlocked", world)]
 
 
 def _played(

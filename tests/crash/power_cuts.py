@@ -50,7 +50,7 @@ class PowerCuts(Fault):
         """LMDB syncs nothing; feeds sync nothing."""
 
         def cuts(before: Callable[[object], None]) -> Callable[[Path], list[Outcome]]:
-            return lambda place: _cuts(place, CONTROL_SEED, 40, before=before)
+            return lambda place: _cuts(place, CONTROL_SEED, 12, before=before)
 
         return each_caught(folder, cuts(without_sync), cuts(without_sync_of_feeds))
 

@@ -417,18 +417,13 @@ def test_every_error_is_documented() -> None:
 
 def test_every_stat_is_documented(clone: Path) -> None:
     # One page at a time, so that the pages are the same in each crawl.
-    crawl = [
-        "crawl",
-        "site",
-        "-s",
-        "BLOOMDUPE_CONFIRM=1",
-        "-s",
-        "CONCURRENT_REQUESTS=1",
-        "-s",
-    ]
-    call(*crawl, "CLOSESPIDER_PAGECOUNT=2", cwd=clone, script="scrapy")
-    log = call(*crawl, "CLOSESPIDER_PAGECOUNT=100", cwd=clone, script="scrapy").stderr
-    found = re.findall(r"'(bloomdupe/\w+)':", log)
+    crawl = ("crawl", "site", "-s", "BLOOMDUPE_CONFIRM=1", "-s")
+    one_by_one = (*crawl, "CONCURRENT_REQUESTS=1", "-s")
+    for pages in (2, 100):
+        limit = f"CLOSESPIDER_PAGECOUNT={pages}"
+        done = call(*one_by_one, limit, cwd=clone, script="scrapy")
+        assert done.returncode == 0, done.stderr
+    found = re.findall(r"'(bloomdupe/\w+)':", done.stderr)
     table, _, of_workers = TEXTS[DOCS / "stats.md"].partition("| stat of a worker |")
     rows = re.findall(r"^\| `(bloomdupe/\w+)` \|", table, re.MULTILINE)
     assert of_workers

@@ -56,7 +56,10 @@ def read(seen: BloomFilter, expression: str) -> Any:
     return ast.literal_eval(done.stdout)
 
 
-@pytest.fixture(params=["memory", "store", "redis"])
+REDIS = pytest.param("redis", marks=pytest.mark.slow)
+
+
+@pytest.fixture(params=["memory", "store", REDIS])
 def seen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BloomFilter]:
     """Yield an empty filter of each kind; both kinds behave alike."""
     if request.param == "memory":
