@@ -29,6 +29,7 @@ def test_every_page_of_a_real_site_once(
     with nginx("fpdocs") as (url, log):
         crawl.settings |= {
             "BLOOMDUPE_EXPECTED_URLS": 100_000,
+            "BLOOMDUPE_REDIS_LEASE": 120,
             "METAREFRESH_ENABLED": False,
             "START": url.replace("index.html", "fpctoc.html"),
         }
