@@ -15,6 +15,8 @@ from scrapy.http import HtmlResponse, TextResponse
 from spiders.functions import (
     AgainBeside,
     Closures,
+    MeetsAtStart,
+    MeetsByHand,
     OnceMore,
     Retries,
     Stops,
@@ -296,8 +298,11 @@ def killed_when_all_counts(crawl: Crawl, before: set[int]) -> set[int]:
 
 
 @on_both_engines
+@pytest.mark.parametrize("spider", [TwoWays, MeetsAtStart, MeetsByHand])
 @pytest.mark.usefixtures("feed")
-def test_a_page_has_one_name_whichever_request_leads_to_it(crawl: Crawl) -> None:
+def test_a_page_has_one_name_whichever_request_leads_to_it(
+    crawl: Crawl, spider: type[Spider]
+) -> None:
     """A request in memory has yielded its child; after a kill, a stored one does."""
     crawl.starts = ("/closure", "/method")
     crawl.site.hold("/method", "/memory")
@@ -305,7 +310,7 @@ def test_a_page_has_one_name_whichever_request_leads_to_it(crawl: Crawl) -> None
     process.until(lambda: crawl.site.was_requested("/child") and crawl.items())
     process.kill()
     crawl.site.hold("/closure", "/memory")
-    process = crawl.start(TwoWays)
+    process = crawl.start(spider)
     process.until(lambda: crawl.site.count["/memory"] == 2)
     crawl.site.release()
     process.finish()

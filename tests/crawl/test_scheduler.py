@@ -22,6 +22,7 @@ from spiders.scheduler import (
     Leaves,
     OneParent,
     Pickled,
+    Priorities,
     Quota,
     Remembers,
     Renamed,
@@ -432,3 +433,11 @@ def test_closed_earlier_the_second_time_no_item_comes_again(crawl: Crawl) -> Non
     for quota in (4, 2, 99):
         crawl.run(Quota, QUOTA=quota, FEEDS=FEEDS)
     assert [item["n"] for item in crawl.items()] == list(range(6))
+
+
+@on_both_engines
+def test_a_priority_may_be_of_any_size(crawl: Crawl) -> None:
+    crawl.site.pages = dict.fromkeys(["/", *Priorities.of], "a page")
+    run = crawl.run(Priorities, CONCURRENT_REQUESTS=1)
+    assert run.finish_reason == "finished"
+    assert run.requested == ["/", *Priorities.of]

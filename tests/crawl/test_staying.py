@@ -319,7 +319,7 @@ def test_an_add_that_is_killed_may_be_repeated_and_may_begin_the_crawl(
     said = crawl.bloomdupe("add", job, f"{site.base}/c", "--spider", "stays")
     assert said == "1 pending now\n"
     assert state_of(call) == "not begun"
-    step = "bloomdupe.redis.shared_frontier:SharedFrontier.offer"
+    step = "bloomdupe.redis.open_frontier:OpenFrontier.offer"
     killed_after(step, 1, "add", job, url, cwd=crawl.folder)
     said = crawl.bloomdupe("add", job, url)
     assert said == "0 pending now\n1 was seen before: skipped\n"
