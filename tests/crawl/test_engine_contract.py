@@ -231,7 +231,6 @@ def check(crew: Crew, program: Program, interrupted: list[Run]) -> None:
 @given(short_programs, st.lists(runs, max_size=3))
 @settings(
     max_examples=settings().max_examples // 4,
-    derandomize=True,
     # Each example makes a crawl of its own.
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -1,4 +1,4 @@
-"""Crawls with lambdas and partials as callbacks, killed and changed on the way."""
+"""Crawls with lambdas as callbacks, killed and changed on the way."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 from spiders.functions import (
     Lambdas,
-    Partials,
     change_lambda,
     store_methods_only,
 )
@@ -17,7 +16,6 @@ from support.engines import on_both_engines
 from support.site import graph
 
 if TYPE_CHECKING:
-    from scrapy import Spider
     from support.crawl import Before, Crawl, Run
     from support.site import Pages, Site
 
@@ -38,15 +36,11 @@ def crawl(crawl: Crawl) -> Crawl:
 
 
 def killed_after(
-    crawl: Crawl,
-    spider: type[Spider],
-    answers: int,
-    items: int,
-    before: Before | None = None,
+    crawl: Crawl, answers: int, items: int, before: Before | None = None
 ) -> Run:
     """Kill a run that has so many answers, once all runs have put out these items."""
     crawl.site.hold_after(answers)
-    process = crawl.start(spider, before=before)
+    process = crawl.start(Lambdas, before=before)
     process.until(lambda: crawl.site.shut and len(crawl.items()) >= items)
     run = process.kill()
     crawl.site.release()
@@ -58,16 +52,11 @@ def once_each(crawl: Crawl) -> bool:
 
 
 @on_both_engines
-@pytest.mark.parametrize(
-    "spider", [Lambdas, pytest.param(Partials, marks=pytest.mark.slow)]
-)
-def test_a_tree_ends_although_it_is_killed_again_and_again(
-    crawl: Crawl, spider: type[Spider]
-) -> None:
+def test_a_tree_ends_although_it_is_killed_again_and_again(crawl: Crawl) -> None:
     """A page's requests are stored, so it is done without the pages below it."""
     for number in range(SIZE // EVERY):
-        killed_after(crawl, spider, EVERY, EVERY * (number + 1))
-    run = crawl.run(spider)
+        killed_after(crawl, EVERY, EVERY * (number + 1))
+    run = crawl.run(Lambdas)
     assert run.finish_reason == "finished"
     assert "scheduler/unserializable" not in run.stats
     assert once_each(crawl)
@@ -76,10 +65,10 @@ def test_a_tree_ends_although_it_is_killed_again_and_again(
 @on_both_engines
 def test_a_job_of_an_earlier_version_goes_on(crawl: Crawl, site: Site) -> None:
     """Its lambdas were in memory, so the pages that yielded them come again."""
-    run = killed_after(crawl, Lambdas, 15, 0, before=store_methods_only)
+    run = killed_after(crawl, 15, 0, before=store_methods_only)
     assert "cannot be stored" in run.log
     assert not crawl.items()
-    killed_after(crawl, Lambdas, EVERY, EVERY)
+    killed_after(crawl, EVERY, EVERY)
     assert crawl.run(Lambdas).finish_reason == "finished"
     assert once_each(crawl)
     assert site.count["/0"] == 2
@@ -87,7 +76,7 @@ def test_a_job_of_an_earlier_version_goes_on(crawl: Crawl, site: Site) -> None:
 
 @on_both_engines
 def test_a_lambda_that_has_changed_is_kept_and_named(crawl: Crawl) -> None:
-    killed_after(crawl, Lambdas, EVERY, EVERY)
+    killed_after(crawl, EVERY, EVERY)
     run = crawl.run(Lambdas, before=change_lambda, status=1)
     assert run.stats["bloomdupe/unrestorable"] > 0
     assert not run.requested

@@ -27,7 +27,6 @@ from spiders.scheduler import (
     Remembers,
     Renamed,
     RenamedLater,
-    Rules,
     StartCurrencies,
     Status,
     Twice,
@@ -209,14 +208,6 @@ def test_pickles_are_refused_unless_asked_for(crawl: Crawl) -> None:
     assert "it is a pickle" in run.log
     run = crawl.run(Pickled, RETRY_ENABLED=True, **pickles)
     assert run.stats["intact"] == 5, run.log
-    assert "scheduler/unserializable" not in run.stats
-
-
-@on_both_engines
-def test_a_crawl_spider_works(crawl: Crawl, site: Site) -> None:
-    crawl.run(Rules, CLOSESPIDER_PAGECOUNT=3, **ONE)
-    run = crawl.run(Rules)
-    assert sorted(site.requested) == sorted(PAGES)
     assert "scheduler/unserializable" not in run.stats
 
 

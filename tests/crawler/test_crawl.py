@@ -40,24 +40,16 @@ def keep_port(folder: Path) -> int:
     return port
 
 
-def test_a_crawl_fetches_every_page_once(
-    project: Project, sample: SampleProcess
-) -> None:
-    code, log = project.crawl("-a", f"url={sample.url}")
-    assert code == 0, log
-    assert sample.requests() == sample.site.expected_requests()
-    items = read_items(project.folder / sample.folder / "items.jsonl")
-    assert statuses(items) == sample.site.expected_pages(sample.url)
-    assert f"Job {sample.folder}: finished; 100 pages so far, items in " in log
-
-
-def test_a_finished_crawl_run_again_asks_for_nothing(
+def test_a_crawl_fetches_every_page_once_also_if_it_is_run_again(
     project: Project, sample: SampleProcess
 ) -> None:
     for _ in range(2):
         code, log = project.crawl("-a", f"url={sample.url}")
         assert code == 0, log
-    assert sample.requests() == sample.site.expected_requests()
+        assert f"Job {sample.folder}: finished; 100 pages so far, items in " in log
+        assert sample.requests() == sample.site.expected_requests()
+        items = read_items(project.folder / sample.folder / "items.jsonl")
+        assert statuses(items) == sample.site.expected_pages(sample.url)
 
 
 def test_a_crawl_works_with_scrapys_own_dupefilter(
@@ -69,12 +61,11 @@ def test_a_crawl_works_with_scrapys_own_dupefilter(
     assert sample.requests() == sample.site.expected_requests() + again
 
 
-@pytest.mark.parametrize("settings", [(), STOCK], ids=["bloomdupe", "stock"])
-def test_a_crawl_that_is_interrupted_goes_on(
-    project: Project, tmp_path: Path, settings: tuple[str, ...]
+def test_a_crawl_with_scrapys_own_dupefilter_is_interrupted_and_goes_on(
+    project: Project, tmp_path: Path
 ) -> None:
     with sample_process(tmp_path, pages=200) as server:
-        args = ("-a", f"url={server.url}", *settings)
+        args = ("-a", f"url={server.url}", *STOCK)
         code, log = project.crawl(*args, *interrupted_at(20))
         assert code == 0, log
         assert "not finished (shutdown)" in log
@@ -84,14 +75,10 @@ def test_a_crawl_that_is_interrupted_goes_on(
         assert code == 0, log
         surplus = server.requests()
         surplus.subtract(server.site.expected_requests())
-        expected = {ROBOTS: 1}  # once in each run
-        if settings:
-            # Scrapy's dupefilter: at each start, and for the links to it.
-            surplus.pop(START)
-        assert {request: n for request, n in surplus.items() if n} == expected
-        if not settings:
-            items = read_items(project.folder / server.folder / "items.jsonl")
-            assert statuses(items) == server.site.expected_pages(server.url)
+        # At each start, and for the links to it.
+        surplus.pop(START)
+        # Once in each run.
+        assert {request: n for request, n in surplus.items() if n} == {ROBOTS: 1}
 
 
 def test_the_embedded_site_is_crawled_interrupted_and_crawled_to_its_end(

@@ -15,7 +15,6 @@ from spiders.feeds import (
     Shop,
     Starts,
     die_at_piece,
-    few_files,
     small,
 )
 from support.crawl import FEEDS
@@ -84,19 +83,6 @@ def test_earlier_contents_of_the_file_stay(crawl: Crawl) -> None:
         assert read(crawl.folder / name) == sorted([*ITEMS, ("old", 0)])
 
 
-def test_batches_are_full_and_their_numbers_go_on(crawl: Crawl) -> None:
-    crawl.settings["FEEDS"] = {"out/%(batch_id)03d.csv": {"format": "csv"}}
-    crawl.settings["FEED_EXPORT_BATCH_ITEM_COUNT"] = 10
-    for number in (2, 5):
-        crawl.killed(Shop, before=partial(die_at_piece, number, "written"))
-    run = crawl.run(Shop)
-    files = sorted((crawl.folder / "out").iterdir())
-    assert [file.name for file in files] == [f"{n:03}.csv" for n in range(1, 8)]
-    assert [len(read(file)) for file in files] == [10] * 6 + [3]
-    assert read(*files) == ITEMS
-    assert "Stored csv feed (3 items) in: out/007.csv" in run.log
-
-
 def test_items_of_start_come_once(crawl: Crawl) -> None:
     crawl.settings["FEEDS"] = FEEDS
     for number in (1, 4):
@@ -123,15 +109,6 @@ def test_a_page_with_very_many_items_is_all_there_or_not_at_all(crawl: Crawl) ->
     crawl.run(Many)
     for name in feeds():
         assert read(crawl.folder / name) == MANY
-
-
-def test_batches_of_one_item_need_no_open_files(crawl: Crawl) -> None:
-    batches = {"out/%(batch_id)d.jsonl": {"format": "jsonl", "batch_item_count": 1}}
-    run = crawl.run(Many, FEEDS=batches, LOG_LEVEL="INFO", before=few_files)
-    files = [*(crawl.folder / "out").iterdir()]
-    assert len(files) == len(MANY)
-    assert read(*files) == MANY
-    assert run.stats["feedexport/success_count/FileFeedStorage"] == len(MANY)
 
 
 def test_batches_of_a_page_that_has_died_are_taken_back(crawl: Crawl) -> None:

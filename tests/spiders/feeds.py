@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import signal
 from dataclasses import dataclass
 from itertools import count
@@ -306,10 +305,6 @@ INSTANTS: dict[str, Callable[[FeedFile, Callable[[FeedFile], None]], None]] = {
     "zeros after a power cut": _zeros,
 }
 """How far a piece is written when the process dies."""
-
-
-def few_files() -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 
 
 def small() -> None:

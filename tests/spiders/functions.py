@@ -42,17 +42,6 @@ class Lambdas(Tree):
             yield response.follow(link, lambda r: self.parse(r, steps + 1))
 
 
-class Partials(Tree):
-    """Each page leads on with a partial."""
-
-    name = "partials"
-
-    def parse(self, response: Response, steps: int = 0) -> Iterator[Any]:
-        yield self.item(response, steps)
-        for link in response.css("a"):
-            yield response.follow(link, partial(self.parse, steps=steps + 1))
-
-
 class Closures(Tree):
     """Each page leads on with a lambda that has its response: it is not stored."""
 

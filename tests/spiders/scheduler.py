@@ -13,8 +13,6 @@ from typing import Any
 import scrapy
 from scrapy import Request, signals
 from scrapy.exceptions import CloseSpider, NotConfigured
-from scrapy.linkextractors import LinkExtractor
-from scrapy.spiders import CrawlSpider, Rule
 from scrapy.utils.engine import format_engine_status
 from support.stops import moment
 
@@ -351,14 +349,6 @@ class Renamed(Follow):
 
 class RenamedLater(scrapy.Spider):
     name = "renamed"
-
-
-class Rules(CrawlSpider):
-    name = "rules"
-    rules = [Rule(LinkExtractor(), callback="parse_it", follow=True)]
-
-    def parse_it(self, response: Any) -> Any:
-        yield {"url": response.url}
 
 
 class Again(Follow):
