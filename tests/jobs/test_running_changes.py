@@ -125,7 +125,7 @@ def test_workers_obey_a_rule_of_a_verb_that_was_killed(
     process.until(lambda: failures(crawl.folder))
     assert crawl.bloomdupe("requeue", job, "--failed") == "1 pending now\n"
     rule = ["block", job, "--pattern", "/[a-e]1?$"]
-    point = "bloomdupe.redis.shared_frontier:SharedFrontier.change_rules"
+    point = "bloomdupe.redis.open_frontier:OpenFrontier.change_rules"
     killed_after(point, 1, *rule, cwd=crawl.folder)
     process.until_logged("keeps requests out by 1 rule")
     other = crawl.start(Follow, **SLOW)

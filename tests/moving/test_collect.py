@@ -35,6 +35,7 @@ from support.waiting import DEADLINE, until
 from bloomdupe.cli.move import collect as cli_collect
 from bloomdupe.moving import collecting
 from bloomdupe.moving.collection import LOCK, RECORD
+from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
@@ -154,13 +155,13 @@ def test_pages_are_as_large_as_lines_allow(
     crawl = Crawl(url)
     crawl.put_out(200, random.Random(4))
     asked = []
-    entries = SharedFrontier.entries
+    entries = OpenFrontier.entries
 
-    def watched(frontier: SharedFrontier, number: int, *more: Any) -> Any:
+    def watched(frontier: OpenFrontier, number: int, *more: Any) -> Any:
         asked.append(more[1])
         return entries(frontier, number, *more)
 
-    monkeypatch.setattr(SharedFrontier, "entries", watched)
+    monkeypatch.setattr(OpenFrontier, "entries", watched)
     for page, batch, most in ((1, 1, 1), (500, 2_000, 8), (10**6, 10**6, 128)):
         monkeypatch.setattr(collecting, "PAGE_BYTES", page)
         monkeypatch.setattr(collecting, "BATCH_BYTES", batch)
@@ -350,8 +351,8 @@ def test_a_crawl_that_begins_during_collect_has_not_ended(
 ) -> None:
     begins = iter([lambda: crawl.offer(1)])
 
-    def watched(look: Callable[[SharedFrontier], Any]) -> Callable[..., Any]:
-        def looked(frontier: SharedFrontier) -> Any:
+    def watched(look: Callable[[OpenFrontier], Any]) -> Callable[..., Any]:
+        def looked(frontier: OpenFrontier) -> Any:
             found = look(frontier)
             next(begins, int)()
             return found
@@ -359,8 +360,8 @@ def test_a_crawl_that_begins_during_collect_has_not_ended(
         return looked
 
     for name in ("counts", "left_over"):
-        look = getattr(SharedFrontier, name)
-        monkeypatch.setattr(SharedFrontier, name, watched(look))
+        look = getattr(OpenFrontier, name)
+        monkeypatch.setattr(OpenFrontier, name, watched(look))
     out = tmp_path / "out"
 
     def ended() -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bloomdupe.errors import StoreFullError
-from bloomdupe.redis import shared_frontier
+from bloomdupe.redis.owner import owning_frontier
 from bloomdupe.redis.partition import Offer, SeenMark
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -181,7 +181,7 @@ def test_a_look_around_costs_one_script(
 ) -> None:
     now = 1_000.0
     clock = SimpleNamespace(monotonic=lambda: now, time=time.time)
-    monkeypatch.setattr(shared_frontier, "time", clock)
+    monkeypatch.setattr(owning_frontier, "time", clock)
     with SharedFrontier.open(
         url, 1_000, partitions=PARTITIONS, lease_seconds=LONG
     ) as one:
@@ -193,13 +193,13 @@ def test_a_look_around_costs_one_script(
             two.tend()
             assert scripts(server, one.look_around) > 1
             assert scripts(server, one.look_around) == 1
-            assert one.leaving <= {lease.partition}
+            assert one.returning <= {lease.partition}
             # Without the first, the other one looks less and less often for partitions
             # that are given back; those of which a lease runs out are for later.
             server.end_leases(name, one.worker)
             looks = []
             for _ in range(64):
-                now += shared_frontier.PAUSE
+                now += owning_frontier.PAUSE
                 looks.append(scripts(server, two.look_around) > 1)
             looked = [place for place, found in enumerate(looks) if found]
             assert looked == [0, 1, 2, 4, 8, 16, 32]

@@ -345,14 +345,14 @@ def test_a_partition_is_given_back_when_its_owner_leases_no_more(
         leases = one.lease(70)
         with worker(url) as two:
             one.tend()
-            assert len(one.leaving) == 2
-            theirs = [lease for lease in leases if lease.partition in one.leaving]
-            mine = [lease for lease in leases if lease.partition not in one.leaving]
+            assert len(one.returning) == 2
+            theirs = [lease for lease in leases if lease.partition in one.returning]
+            mine = [lease for lease in leases if lease.partition not in one.returning]
             in_progress = theirs.pop()
             one.not_begun(theirs + mine)
-            assert one.leaving == {in_progress.partition}
+            assert one.returning == {in_progress.partition}
             assert one.settle([(in_progress, [])]) == []
-            assert not one.leaving
+            assert not one.returning
             # Requests of a partition that stays are this worker's to settle.
             assert one.settle([(lease, []) for lease in mine]) == []
             two.tend()
@@ -371,7 +371,7 @@ def test_a_leaving_worker_gives_back_partitions_that_it_owes(
         leases = one.lease(70)
         with worker(url):
             one.tend()
-            leaving = one.leaving
+            leaving = one.returning
         one.tend()  # the other worker is gone again
         one.not_begun([lease for lease in leases if lease.partition in leaving])
         one.tend()
@@ -552,7 +552,7 @@ def test_impossible_parameters_are_refused(url: str) -> None:
     for options in wrong:
         with pytest.raises(SettingError, match=next(iter(options))):
             SharedFrontier.open(url, 100, **options)
-    with pytest.raises(SettingError, match="give a capacity"):
+    with pytest.raises(StoreError, match="no crawl of this name"):
         SharedFrontier.open(url)
     with BloomFilter.open(url, 100), pytest.raises(StoreMismatchError, match="else"):
         SharedFrontier.open(url, 100)
@@ -597,7 +597,7 @@ def test_a_deleted_partition_is_not_taken_for_an_empty_partition(
     for call in calls:
         with pytest.raises(StoreError, match="gone"):
             call()
-    with pytest.raises(SettingError, match="no frontier of this name"):
+    with pytest.raises(StoreError, match="no crawl of this name"):
         SharedFrontier.open(server.url(name), partitions=PARTITIONS)
 
 

@@ -146,9 +146,9 @@ def test_workers_finish_a_crawl_of_scrapy_redis(
 
 KILLS = [
     ("bloomdupe.redis.shared_import:Imports.begin", 1),
-    ("bloomdupe.redis.shared_frontier:SharedFrontier.offer", 3),
+    ("bloomdupe.redis.open_frontier:OpenFrontier.offer", 3),
     ("bloomdupe.redis.shared_import:Imports.keep", 4),
-    ("bloomdupe.redis.shared_frontier:SharedFrontier.offer", 5),
+    ("bloomdupe.redis.open_frontier:OpenFrontier.offer", 5),
     ("bloomdupe.redis.shared_import:Imports.mark", 1),
     ("bloomdupe.redis.shared_import:Imports.mark", 3),
 ]

@@ -73,7 +73,7 @@ def test_a_rest_is_in_the_log_in_info_and_in_the_metrics(
     one.until_logged("1 pending on 1 host (1 resting)")
     one.until(lambda: states(redis))
     (url,) = re.findall(r"http://127\.0\.0\.1:\d+/metrics", one.log)
-    with urlopen(url, timeout=30) as answer:  # noqa: S310 - on loopback
+    with urlopen(url, timeout=300) as answer:  # noqa: S310 - on loopback
         text = answer.read().decode()
     assert 'bloomdupe_resting_slots{spider="plain"} 1.0' in text
     assert "bloomdupe_disk_free_bytes" not in text  # an alert asks for it

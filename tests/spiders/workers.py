@@ -418,12 +418,13 @@ class Late(Spider):
 
     async def start(self) -> Any:
         engine: Any = self.crawler.engine._slot.scheduler._session.engine  # type: ignore[union-attr]
-        finished, told = engine.finished, asyncio.Event()
+        reports = engine._reports
+        finished, told = reports.finished, asyncio.Event()
 
         def tell(*counts: int) -> None:
             finished(*counts)
             told.set()
 
-        engine.finished = tell
+        reports.finished = tell
         await told.wait()
         yield Request(self.start_urls[0], partial(print, sep=""))
