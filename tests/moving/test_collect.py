@@ -273,7 +273,6 @@ def test_the_judge_finds_errors(
         if disk is not None:
             disk.cut(rng)
         if collect(crawl.url, out, without=without) or crawl.complaints(out):
-            print("FOUND", without, power, stop)
             return
     pytest.fail("nothing was found")
 
