@@ -224,6 +224,12 @@ def _later(block: ast.AST, inside: list[ast.AST], nodes: list[ast.AST]) -> bool:
     )
 
 
+def logs_late(function: Function) -> bool:
+    """Whether a Redis keeps a log, and answers before it has written it."""
+    texts = {node.value for node in _own(function) if isinstance(node, ast.Constant)}
+    return "--appendonly" in texts and "always" not in texts
+
+
 PATTERNS: dict[str, Callable[[Function], bool]] = {
     "sleeps without a condition": sleeps,
     "kills after a time": kills_after_a_time,
@@ -231,8 +237,12 @@ PATTERNS: dict[str, Callable[[Function], bool]] = {
     "compares the time at which a file was read": compares_all_times,
     "uses a port after it has closed its socket": gives_a_port_away,
     "gives up after less than a minute": gives_up_early,
+    "lets a Redis answer before it has written its log": logs_late,
 }
 
-TELLING = [{"sleep"}, TIMERS | {"Timeout"}, SIZES, STATS, {"getsockname"}, {"timeout"}]
+TELLING = [
+    {"sleep"}, TIMERS | {"Timeout"}, SIZES, STATS, {"getsockname"}, {"timeout"},
+    {"appendonly"},
+]  # fmt: skip
 WORDS = dict(zip(PATTERNS, TELLING, strict=True))
 """Of each pattern, words of which a source has one that matches."""

@@ -14,7 +14,7 @@ TESTS = Path(__file__).parents[1]
 CONTROLS = Path(__file__)
 LEFT_OUT = {"benchmarks"}
 
-SLEEP, KILL, SIZE, READ, PORT, EARLY = PATTERNS
+SLEEP, KILL, SIZE, READ, PORT, EARLY, LATE = PATTERNS
 
 STRIKES = "A fault strikes at a random time, and the judge is right whenever it does."
 SLOW = "It is slow on purpose; nothing is assumed about how far the rest is meanwhile."
@@ -106,6 +106,7 @@ def test_no_test_fails_by_chance() -> None:
             "with socket.create_server(('', 0)) as s:\n    port = s.getsockname()[1]\n"
             "start(port)",
         ),
+        (LATE, "with RedisServer(folder, '--appendonly', 'yes') as server:\n    pass"),
         (
             PORT,
             "s = socket()\ns.bind(('', 0))\nport = s.getsockname()[1]\ns.close()",
@@ -130,6 +131,7 @@ def test_a_pattern_is_found(pattern: str, snippet: str) -> None:
         "try:\n    p.wait(60)\nfinally:\n    p.kill()",
         "with create_server(('', 0)) as s:\n    crawl(s.getsockname()[1])",
         "s = socket()\ns.bind(('', 0))\nport = s.getsockname()[1]\ns.detach()",
+        "LOGGED = ('--appendonly', 'yes', '--appendfsync', 'always')",
         "urlopen(url, timeout=300)\nurlopen(url, timeout=None)",
     ],
 )

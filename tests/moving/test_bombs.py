@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.jobs import make_job, run_script
 from support.waiting import DEADLINE
@@ -232,14 +232,12 @@ plain = st.recursive(
 
 
 @given(plain, st.integers(2, 4))
-@settings(max_examples=3 * settings().max_examples, deadline=None)
 def test_marshal_is_read_as_it_was_written(value: object, version: int) -> None:
     same = [value, value, {"a": value}]
     assert unmarshal(marshal.dumps(same, version)) == same
 
 
 @given(plain, st.integers(4, 5))
-@settings(max_examples=3 * settings().max_examples, deadline=None)
 def test_pickles_are_read_as_they_were_written(value: object, protocol: int) -> None:
     same = [
         value, value, bytearray(b"ab"), collections.OrderedDict(a=value),
@@ -250,7 +248,6 @@ def test_pickles_are_read_as_they_were_written(value: object, protocol: int) -> 
 
 
 @given(plain)
-@settings(max_examples=3 * settings().max_examples, deadline=None)
 def test_packed_values_pass(value: object) -> None:
     try:
         data = values.pack(value)

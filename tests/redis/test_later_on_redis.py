@@ -208,7 +208,9 @@ def test_the_scripts_do_as_a_model(redis_server: RedisServer) -> None:
     class Machine(LaterMachine):
         server = redis_server
 
-    run_state_machine_as_test(Machine, settings=settings(stateful_step_count=30))
+    examples = max(10, settings().max_examples // 2)
+    each = settings(stateful_step_count=30, max_examples=examples)
+    run_state_machine_as_test(Machine, settings=each)
 
 
 def test_many_that_are_due_at_once_join_their_slots_in_portions(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy import Request
 from support.jobs import SPIDER, run
+from support.repetition import repeated
 from support.standing_crawl import StandingCrawl, lines_of_start, offer_of
 
 from bloomdupe.crawl.engines.on_redis.messages import message_of
@@ -39,7 +40,7 @@ def listed(url: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., Listin
     return ask
 
 
-@pytest.fixture(params=[(1_000, 1 << 20), (1, 1 << 20), (7, 1 << 20), (1_000, 1)])
+@pytest.fixture(params=repeated([(7, 1 << 20), (1_000, 1), (1, 1 << 20)], 2))
 def portions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let one script read so many requests, and about so many bytes of them."""
     requests, size = request.param
@@ -82,7 +83,7 @@ def test_each_slot_is_listed_in_the_order_in_which_it_is_handed_out(
 
 
 @pytest.mark.usefixtures("portions")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", repeated(range(3)))
 def test_requests_that_stay_pending_are_listed_once(url: str, seed: int) -> None:
     """Between two portions, workers lease, settle and offer requests."""
     rng = random.Random(seed)

@@ -363,13 +363,3 @@ def test_seen_keys_cause_no_write(server: RedisServer, url: str) -> None:
         assert changes() == before
         seen.add("new")
         assert changes() > before
-
-
-def test_scripts_that_redis_forgot_are_loaded_again(
-    server: RedisServer, url: str
-) -> None:
-    with opened(url, 100) as seen, server.client() as judge:
-        seen.add("a")
-        judge.script_flush()
-        assert not seen.add("a")
-        assert seen.add("b")

@@ -688,7 +688,7 @@ def test_replicas_confirm_offers(tmp_path: Path) -> None:
             assert sum(waiting) == 10
 
 
-@pytest.mark.parametrize("seed", repeated(range(4)))
+@pytest.mark.parametrize("seed", repeated(range(2)))
 def test_work_is_shared_and_stays_where_it_is(url: str, seed: int) -> None:
     """The pending requests are shared, and not the partitions."""
     rng = random.Random(seed)
@@ -716,7 +716,7 @@ def test_work_is_shared_and_stays_where_it_is(url: str, seed: int) -> None:
         assert max(loads) <= max(1.5 * fair, *pending)
 
 
-@pytest.mark.parametrize("host", ["host", *repeated(f"host{n}" for n in range(15))])
+@pytest.mark.parametrize("host", repeated(["host", "host0", "host1", "host2"]))
 def test_each_worker_that_joins_owns_a_partition(url: str, host: str) -> None:
     """Also if no worker has a whole partition more than its share of the work."""
     size = 8

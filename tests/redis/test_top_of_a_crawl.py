@@ -6,6 +6,7 @@ import io
 import json
 import re
 from contextlib import closing
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -101,15 +102,13 @@ def shown(view: View, width: int, height: int, sort: str) -> list[str]:
     return captured.get().splitlines()
 
 
-@pytest.mark.parametrize("width", [20, 40, 80, 200])
-@pytest.mark.parametrize("height", [14, 16, 24, 50])
 def test_nothing_is_wider_or_higher_than_the_terminal(
-    crawl: StandingCrawl, reader: CrawlReader, width: int, height: int
+    crawl: StandingCrawl, reader: CrawlReader
 ) -> None:
     crawl.offer(offer_of(Request("https://a.example/"), "x" * 300))
     for _ in range(3):
         view = reader.read()
-    for sort in SORTS:
+    for width, height, sort in product((20, 40, 80, 200), (14, 16, 24, 50), SORTS):
         lines = shown(view, width, height, sort)
         assert max(len(line.rstrip()) for line in lines) <= width
         assert len(lines) <= height

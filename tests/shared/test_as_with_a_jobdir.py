@@ -40,19 +40,16 @@ def test_a_spider_has_a_state(crawl: Crawl) -> None:
     assert lines(crawl.items()) == items(1)
 
 
-def test_start_requests_in_memory_are_done_once(crawl: Crawl) -> None:
-    crawl.finish(StartsInMemory)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_start_requests_in_memory_are_done_once(crawl: Crawl, workers: int) -> None:
+    """Two workers may both do them: each item is there once."""
+    crawl.finish(StartsInMemory, workers)
     expected = items(0, 1, 2, 4, 4, 4)
     assert lines(crawl.items()) == expected
     crawl.site.take()
     crawl.finish(StartsInMemory)
     assert lines(crawl.items()) == expected
     assert not crawl.site.take()
-
-
-def test_start_requests_that_two_workers_do_have_their_items_once(crawl: Crawl) -> None:
-    crawl.finish(StartsInMemory, workers=2)
-    assert lines(crawl.items()) == items(0, 1, 2, 4, 4, 4)
 
 
 def begin(crawl: Crawl) -> None:

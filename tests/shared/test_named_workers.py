@@ -74,13 +74,13 @@ def test_two_workers_have_two_names_and_two_states(
 def test_without_a_name_the_state_ends_with_the_worker(
     crawl: Crawl, redis: RedisServer
 ) -> None:
-    crawl.finish(Counts)
+    crawl.run(Counts, CLOSESPIDER_PAGECOUNT=3)
     with redis.client() as client:
         assert not client.exists(HEAD)
 
 
 def test_a_state_that_cannot_be_stored_is_named_once(crawl: Crawl) -> None:
-    run = crawl.run(Unstorable, **ONE)
+    run = crawl.run(Unstorable, CLOSESPIDER_PAGECOUNT=9, **ONE)
     words = "spider.state cannot be stored on Redis, so it ends with this worker"
     assert run.log.count(words) == 1
 

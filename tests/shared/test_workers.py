@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy import Spider
-    from support.crawl import Crawl, Run
+    from support.crawl import Crawl
     from support.site import Page, Pages
 
 pytestmark = pytest.mark.slow
 
 SIZE = 150
+WORKERS = 4
 
 
 @pytest.fixture
@@ -46,48 +47,35 @@ def pages() -> Pages:
     return {**pages, "/moved": "-> /there", "/there": "more"}
 
 
-def finish_together(crawl: Crawl, spider: type[Spider], workers: int) -> list[Run]:
-    """Let so many workers finish the crawl; no page comes before each has a part."""
+def test_all_workers_together_do_the_work_of_one_scrapy(crawl: Crawl) -> None:
+    expected, asked = crawl.stock(Everyday)
     engine: Any = crawl.engine
-    crawl.site.hold()
-    crew = [crawl.start(spider) for _ in range(workers)]
+    crawl.site.hold()  # no page comes before each has a part
+    crew = [crawl.start(Everyday) for _ in range(WORKERS)]
     for worker in crew:
         worker.until_logged("This is worker")
-    crew[0].until(lambda: len(engine.owners) == workers)
+    crew[0].until(lambda: len(engine.owners) == WORKERS)
     crawl.site.release()
-    return [worker.finish() for worker in crew]
-
-
-@pytest.mark.parametrize("workers", [1, 4])
-def test_all_workers_together_do_the_work_of_one_scrapy(
-    crawl: Crawl, workers: int
-) -> None:
-    expected, asked = crawl.stock(Everyday)
-    runs = finish_together(crawl, Everyday, workers)
+    runs = [worker.finish() for worker in crew]
     assert lines(crawl.items()) == expected
     # A request that cannot be stored belongs to its worker, so each may make it, too.
     assert _without_memory(crawl.site.take()) == _without_memory(asked.elements())
     pages = [run.stats.get("downloader/response_count", 0) for run in runs]
     assert sum(pages) >= len(asked)
+    # It stays finished.
+    crawl.finish(Everyday)
+    assert crawl.site.take() == []
+    assert lines(crawl.items()) == expected
 
 
 def _without_memory(visits: Iterable[str]) -> Counter[str]:
     return Counter(path for path in visits if "memory" not in path)
 
 
-def test_a_crawl_that_has_finished_stays_finished(crawl: Crawl) -> None:
-    crawl.finish(Everyday)
-    items = crawl.items()
-    crawl.site.take()
-    crawl.finish(Everyday)
-    assert crawl.site.take() == []
-    assert crawl.items() == items
-
-
 KINDS = ["kill", "stop", "redis", "back"]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_every_item_is_written_once_after_faults(
     crawl: Crawl, redis: RedisServer, seed: int
 ) -> None:
