@@ -268,16 +268,21 @@ def _wait(value: object, name: str) -> float | None:
     return None if value is None else _seconds(value, name, allow_zero=True)
 
 
+def _parsed(value: object) -> object:
+    """Return a value, or what a text says in JSON; None if it is no JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return None
+
+
 def _revisit(
     value: object, name: str
 ) -> tuple[tuple[re.Pattern[str], float | str], ...]:
     """Read a list of pairs; a text is parsed as JSON."""
-    pairs = value
-    if isinstance(value, str):
-        try:
-            pairs = json.loads(value)
-        except ValueError:
-            pairs = None
+    pairs = _parsed(value)
     if not isinstance(pairs, (list, tuple)):
         raise SettingError(
             f"{name} = {value!r}: expected a list of pairs, such as"
@@ -357,12 +362,7 @@ def _count(value: object, name: str) -> int:
 
 def _slot_parts(value: object, name: str, partitions: object) -> dict[str, int]:
     """Read a dictionary of slots and numbers of parts; a text is parsed as JSON."""
-    found = value
-    if isinstance(value, str):
-        try:
-            found = json.loads(value)
-        except ValueError:
-            found = None
+    found = _parsed(value)
     if not isinstance(found, Mapping):
         raise SettingError(
             f"{name} = {value!r}: expected a dictionary of slots (hosts) and numbers of"

@@ -19,7 +19,7 @@ from support.repetition import LEAVE_OUT_SLOW, slow_tests_run
 from support.shared_data import REPOSITORY, SHARED, how_to_run
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
 __all__ = ["crawl", "engine", "feed", "pages", "redis_server", "site", "verb"]
@@ -27,6 +27,10 @@ __all__ = ["crawl", "engine", "feed", "pages", "redis_server", "site", "verb"]
 # Last, so that an installed bloomdupe is tested rather than the checkout's;
 # crawler is never installed.
 sys.path += [str(REPOSITORY / "tests" / "idioms"), str(REPOSITORY)]
+
+PROJECT = "SCRAPY_SETTINGS_MODULE"
+"""In the environment: the project to which a process belongs."""
+os.environ.pop(PROJECT, None)
 
 ALL_SLOW = "\npytestmark = pytest.mark.slow\n"
 """A module of slow tests only has this line."""
@@ -129,6 +133,16 @@ def pytest_collection_modifyitems(
         left_out |= {item for item in items if item.path.name == "test_faults.py"}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(autouse=True)
+def _no_project() -> Iterator[None]:
+    """Forget the project that Scrapy has found in this process, such as our own.
+
+    A process that a later test starts would belong to it.
+    """
+    yield
+    os.environ.pop(PROJECT, None)
 
 
 @pytest.fixture(scope="session")

@@ -195,12 +195,22 @@ def options_of(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def changed_options(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Return the names of options that differ from the store's record.
+def changed_options(
+    before: dict[str, Any], now: dict[str, Any]
+) -> tuple[str, str] | None:
+    """Return the options that differ from those of the record, as two texts.
 
-    Options that an earlier version has not stored are not compared.
+    They are as they were, and as they are now; None if none differs. Options that an
+    earlier version has not stored are not compared.
     """
-    return [name for name in before if before[name] != now.get(name)]
+    names = [name for name in before if before[name] != now.get(name)]
+    if not names:
+        return None
+    was, has = (
+        ", ".join(f"{name} = {options.get(name)!r}" for name in names)
+        for options in (before, now)
+    )
+    return was, has
 
 
 def _encoding(name: str | None) -> str:

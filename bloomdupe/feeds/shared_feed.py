@@ -128,11 +128,9 @@ def given_options(
                 " hold: run this in the folder of the project, with the feed in FEEDS"
             )
         return {**options, "uri_params": None}
-    theirs, ours = options_of(options), options_of(given)
-    changed = changed_options(theirs, ours)
+    changed = changed_options(options_of(options), options_of(given))
     if changed:
-        was = ", ".join(f"{key} = {theirs[key]!r}" for key in changed)
-        has = ", ".join(f"{key} = {ours[key]!r}" for key in changed)
+        was, has = changed
         raise FeedError(
             f"FEEDS: the workers have the feed {name} with {was}, here it has {has}:"
             " set it as it is there"

@@ -112,11 +112,9 @@ class StoredFeeds:
             record = self._feeds.get(name)
             if record is None or _is_done(record):
                 continue
-            before, now = record["options"], options_of(options)
-            changed = changed_options(before, now)
+            changed = changed_options(record["options"], options_of(options))
             if changed:
-                was = ", ".join(f"{option} = {before[option]!r}" for option in changed)
-                has = ", ".join(f"{option} = {now.get(option)!r}" for option in changed)
+                was, has = changed
                 raise FeedChangedError(
                     f"FEEDS: {record['uri']} was begun with {was}, now it has {has}:"
                     f" set it back, name another file, or {self._anew}"

@@ -18,8 +18,8 @@ from bloomdupe.feeds.spooled_feed import SpooledFeed
 from bloomdupe.moving.collected_feeds import CollectedFeeds
 from bloomdupe.moving.collection import Collection, Origin
 from bloomdupe.moving.reactor import run_in_reactor, run_without_reactor
+from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.redis.partition import NO_ENTRY
-from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -122,7 +122,7 @@ class Collecting:
 
     def __init__(
         self,
-        frontier: SharedFrontier,
+        frontier: OpenFrontier,
         collection: Collection,
         feeds: CollectedFeeds,
         *,
@@ -160,7 +160,7 @@ class Collecting:
         is left, and the caller must ask for it.
         """
         calling = patience or _at_once
-        frontier = calling(lambda: SharedFrontier.open(url))
+        frontier = calling(lambda: OpenFrontier.open(url))
         with ExitStack() as undo:
             undo.callback(frontier.close)
             origin = calling(lambda: _origin_of(frontier, rest=rest))
@@ -250,7 +250,7 @@ class Collecting:
         frontier.check_still_there()
         # In this order: a crawl that begins between the two looks has not ended.
         self._begun = self._begun or any(c.pushed for c in frontier.counts())
-        finished = self._begun and frontier.finished and not frontier.stays_open
+        finished = self._begun and frontier.finished and not frontier.stays
         batch = _Batch(self._collection.positions)
         for number in range(frontier.partitions):
             for entry in self._entries(number, batch.positions[number]):
@@ -353,7 +353,7 @@ def _short(line: bytes) -> str:
     return repr(line) if len(line) <= 60 else f"{line[:60]!r}..."
 
 
-def _origin_of(frontier: SharedFrontier, *, rest: bool) -> Origin:
+def _origin_of(frontier: OpenFrontier, *, rest: bool) -> Origin:
     """Return the place at which a new collection of a frontier begins."""
     feeds = frontier.identity.get("feeds")
     if not isinstance(feeds, list) or not all(isinstance(f, str) for f in feeds):

@@ -26,7 +26,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmh3 import mmh3_32_uintdigest
 
-from bloomdupe.errors import SettingError, StoreDamagedError, StoreMismatchError
+from bloomdupe.errors import (
+    SettingError,
+    StoreDamagedError,
+    StoreError,
+    StoreMismatchError,
+)
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.redis.redis_filter import RedisFilter
 
@@ -43,6 +48,7 @@ __all__ = [
     "PartitionRule",
     "change_rules",
     "check_partitions",
+    "head_of",
     "header_in",
     "header_of",
     "mark_of",
@@ -145,6 +151,21 @@ def part_of(server: Server, number: int) -> Server:
     return server.at(address)
 
 
+def head_of(server: Server) -> Mapping[bytes, bytes]:
+    """Return the fields of a frontier's head."""
+    fields, shown = server.fields(), server.address.shown
+    if not fields:
+        raise StoreError(
+            f"{shown}: there is no crawl of this name. If there was one, it was"
+            " deleted, or Redis was started without its data"
+        )
+    if b"format" in fields and b"frontier" not in fields:
+        raise StoreMismatchError(
+            f"{shown} is a filter, and no crawl: `bloomdupe info` says what is in it"
+        )
+    return fields
+
+
 def header_in(fields: Mapping[bytes, bytes], address: Address) -> dict[str, Any]:
     """Return the header in the fields of a head; refuse fields without a header."""
     shown = address.shown
@@ -200,15 +221,14 @@ def header_of(
     identity: dict[str, Any] | None,
     key: bytes | None = None,
 ) -> dict[str, Any]:
-    """Return the header of a frontier; create the frontier if it does not exist."""
+    """Return the header of a frontier.
+
+    Creates the frontier if it does not exist and a capacity is given.
+    """
     shown = server.address.shown
-    fields = server.fields()
+    fields = head_of(server) if capacity is None else server.fields()
     if not fields:
-        if capacity is None:
-            raise SettingError(
-                f"{shown}: there is no frontier of this name; the first worker makes"
-                " it, which must give a capacity"
-            )
+        assert capacity is not None  # noqa: S101 - or there is a head
         new = Parameters.checked(capacity, fpp, key=key).header(identity or {})
         rule = PartitionRule(partitions or DEFAULT_PARTITIONS, slot_parts or {})
         new["partitions"], new["partition_by"] = rule.partitions, rule.stored

@@ -3,49 +3,61 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.errors import StoreError, StoreMismatchError
+from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_header import (
     PartitionRule,
+    head_of,
     header_in,
     mark_of,
     part_of,
     read_rules,
 )
+from bloomdupe.redis.partition import (
+    NO_ENTRY,
+    Counts,
+    OutputEntry,
+    OutputLine,
+    is_start,
+)
 from bloomdupe.redis.record import Record
-from bloomdupe.redis.server import Server
+from bloomdupe.redis.server import AT_ONCE, Call, Server
 from bloomdupe.redis.settled.failed_requests import read_failures
 from bloomdupe.redis.settled.tally import unpacked_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from typing_extensions import Self
 
     from bloomdupe.filter.sizing import Geometry
+    from bloomdupe.redis.server import Talk
     from bloomdupe.redis.settled.failed_requests import StoredFailure
     from bloomdupe.redis.settled.tally import Numbers
 
 __all__ = [
     "FrontierReader",
+    "LeftOver",
     "OnRedis",
     "PartitionState",
     "RunOfWorkers",
     "RunningWorkers",
     "kind_at",
-    "read_history_of",
 ]
 
 SLOTS_AT_ONCE = 1_000
-REQUESTS_AT_ONCE = 500
 BYTES_AT_ONCE = 1 << 20
 """Requests per script, which blocks Redis for some milliseconds."""
+ENTRIES_AT_ONCE = 100
+"""Entries of the output per script."""
 
 
 class RunOfWorkers(NamedTuple):
@@ -61,61 +73,65 @@ class RunOfWorkers(NamedTuple):
     """The reason that the last of them gave; ``open``: it gave none."""
 
 
-def read_history_of(
-    server: Server, after: float
-) -> tuple[float, list[bytes], list[RunOfWorkers]]:
-    """Return Redis' Unix time, the looks after a time, and the runs by number."""
-    now, looks, runs = server.run("history", int(after * 1000))
-    found = [RunOfWorkers(*json.loads(run)) for run in runs[1::2]]
-    return now / 1000, looks, sorted(found)
-
-
-class PartitionState(NamedTuple):
+@dataclass(frozen=True)
+class PartitionState(Counts):
     """The state of a partition at one moment."""
 
     number: int
-    pushed: int
-    """Requests that were ever accepted, and not removed by hand."""
-    slots: int
-    """Slots with pending requests."""
-    leased: int
-    """Requests in progress: handed out and not done."""
-    done: int
-    """Requests that are done."""
-    owner: str
-    """The worker that owns it; empty if it was given back, or the lease has run out."""
+    seconds_left: float
+    """Seconds that are left of the owner's lease; negative if it has run out."""
     entries: int
     """Entries of the output that are not collected and deleted yet."""
     layers: list[tuple[Geometry, int]]
     """Layers of the filter, oldest first, each with the number of its keys."""
-    aside: int
-    """Requests that a worker could not restore."""
     reasons: list[str]
-    """Some of these requests, each with the reason."""
-    lost_owner: str
-    """The worker whose lease ran out before it gave the partition back; or empty."""
-    lost_for: float
-    """Seconds since its lease ran out."""
+    """Why some requests cannot be restored."""
+    failed: int
+    """Failed requests, also those that are pending again."""
     failing: int
     """Number of changes to the failed requests."""
     forgotten: int
     """Failed requests that were removed, because there were too many."""
     totals: Numbers
     """Counts of settled requests, as the program has given them."""
-    later: int
-    """Requests scheduled for later."""
     due: float
-    """Unix time at which the first of these is due."""
+    """Unix time at which the first request scheduled for later is due."""
 
     @property
-    def pending(self) -> int:
-        """Pending requests, those that are scheduled for later included."""
-        return self.pushed - self.leased - self.done
+    def owner(self) -> str:
+        """The worker that owns it; empty if it has none, or the lease has run out."""
+        return self.worker if self.seconds_left > 0 else ""
+
+    @property
+    def lost_owner(self) -> str:
+        """The worker whose lease ran out before it gave the partition back; or empty.
+
+        That is :attr:`lost_for` seconds ago.
+        """
+        return "" if self.seconds_left > 0 else self.worker
+
+    @property
+    def lost_for(self) -> float:
+        """Seconds since the lease of the last owner ran out."""
+        return max(0.0, -self.seconds_left)
 
     @property
     def keys(self) -> int:
         """Keys in the filter."""
         return sum(keys for _, keys in self.layers)
+
+
+class LeftOver(NamedTuple):
+    """The requests of a frontier that no worker can do now."""
+
+    left: int = 0
+    """Requests that were left, and may be done when their worker has ended."""
+    aside: int = 0
+    """Requests that cannot be restored."""
+    later: int = 0
+    """Requests scheduled for later."""
+    due: float = math.inf
+    """Unix time at which the first of these is due; infinite if there are none."""
 
 
 class OnRedis(NamedTuple):
@@ -138,7 +154,12 @@ class OnRedis(NamedTuple):
     @property
     def start(self) -> bool:
         """Whether it has its turn after other requests of the same priority."""
-        return self.number[:1] in b"cd"
+        return is_start(self.number)
+
+    @property
+    def newest_first(self) -> bool:
+        """Whether the newest request of the same priority has its turn first."""
+        return self.number[:1] in b"ac"
 
 
 class RunningWorkers(NamedTuple):
@@ -177,28 +198,25 @@ class FrontierReader:
 
     Partitions are read one after another while workers go on, so a request that moves
     meanwhile may be missing or be read twice. Raises the errors of
-    :class:`~bloomdupe.redis.shared_frontier.SharedFrontier`, also for a URL without a
+    :class:`~bloomdupe.redis.open_frontier.OpenFrontier`, also for a URL without a
     frontier.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, header: dict[str, Any]) -> None:
         self._server = server
-        fields = self._head()
-        header = header_in(fields, server.address)
-        if b"whole" not in fields:
-            raise StoreError(
-                f"{self.shown} is just being made, or the worker that began it was"
-                " killed: start a worker, and look again"
-            )
         self.parameters = Parameters.from_header(header, self.shown)
-        """Parameters of all partitions together."""
+        """Parameters of the crawl, with the capacity of all partitions together."""
         self.identity: dict[str, Any] = header["identity"]
-        self.partitions: int = header["partitions"]
+        """The identity that the creator of the frontier has given to it."""
+        self.mark = mark_of(header)
+        """A digest that identifies it; a later frontier of the same name differs."""
+        self.rule = PartitionRule.of(header, self.shown)
+        """The rule that assigns requests to partitions."""
+        self.partitions = self.rule.partitions
         """Number of partitions, which are numbered from 0."""
-        self.slot_parts = PartitionRule.of(header, self.shown).slot_parts
-        """The number of parts of each slot that has several."""
-        self._mark = mark_of(header)
         self._parts = [part_of(server, number) for number in range(self.partitions)]
+        self._busy = 0
+        """The partition that was not empty at the last look for the end."""
 
     @classmethod
     def open(cls, url: str) -> Self:
@@ -206,7 +224,14 @@ class FrontierReader:
         server = Server(Address.of(url))
         with ExitStack() as undo:
             undo.callback(server.close)
-            reader = cls(server)
+            fields = head_of(server)
+            header = header_in(fields, server.address)
+            if b"whole" not in fields:
+                raise StoreError(
+                    f"{server.address.shown} is just being made, or the worker that"
+                    " began it was killed: start a worker, and look again"
+                )
+            reader = cls(server, header)
             undo.pop_all()
         return reader
 
@@ -225,23 +250,9 @@ class FrontierReader:
         """The URL, without password: for messages."""
         return self._server.address.shown
 
-    def _head(self) -> Mapping[bytes, bytes]:
-        fields = self._server.fields()
-        if not fields:
-            raise StoreError(
-                f"{self.shown}: there is no crawl of this name. If there was one,"
-                " it was deleted, or Redis was started without its data"
-            )
-        if b"format" in fields and b"frontier" not in fields:
-            raise StoreMismatchError(
-                f"{self.shown} is a filter, and no crawl: `bloomdupe info` says what is"
-                " in it"
-            )
-        return fields
-
     def check_still_there(self) -> None:
         """Raise an error if the frontier was removed, or replaced by a new one."""
-        if mark_of(header_in(self._head(), self._server.address)) != self._mark:
+        if mark_of(header_in(head_of(self._server), self._server.address)) != self.mark:
             raise StoreMismatchError(
                 f"{self.shown}: another crawl has been made under this name meanwhile"
             )
@@ -257,45 +268,66 @@ class FrontierReader:
         """Whether a worker is alive that stays open when nothing is pending."""
         return RunningWorkers.read(self._server).stays
 
-    @property
-    def rules(self) -> list[dict[str, Any]]:
-        """The rules that keep requests out."""
+    def read_rules(self) -> list[dict[str, Any]]:
+        """Return the rules that keep requests out."""
         return read_rules(self._server)
 
-    def states(self) -> list[PartitionState]:
-        """Yield the state of each partition, one after another."""
-        return [self._state(number) for number in range(self.partitions)]
+    def counts(self) -> list[Counts]:
+        """Count the requests in each partition, not all at the same moment."""
+        return self._counts(range(self.partitions))
 
-    def _state(self, number: int) -> PartitionState:
-        part = self._parts[number]
-        state = part.run("state")
-        pushed, slots, leased, done, owner, left, entries, head, aside = state[:9]
-        reasons, failing, forgotten, totals, later, milliseconds = state[9:]
-        fields = dict(zip(head[::2], head[1::2], strict=True))
-        record = Record.read(fields, part.address)
-        return PartitionState(
-            number,
-            pushed,
-            slots,
-            leased,
-            done,
-            owner.decode() if left > 0 else "",
-            entries,
-            list(zip(record.layers, record.keys, strict=True)),
-            aside,
-            [reason.decode(errors="replace") for reason in reasons],
-            "" if left > 0 else owner.decode(),
-            max(0.0, -left / 1000),
-            failing,
-            forgotten,
-            unpacked_groups(totals),
-            later,
-            time.time() + milliseconds / 1000,
-        )
+    def _counts(self, numbers: Iterable[int]) -> list[Counts]:
+        return self._server.at_once(_counts_of(self._parts[n]) for n in numbers)
+
+    def states(self) -> list[PartitionState]:
+        """Return the state of each partition, not all at the same moment."""
+        return self._server.at_once(map(_state_of, range(self.partitions), self._parts))
+
+    @property
+    def finished(self) -> bool:
+        """Whether no request is pending or in progress in any partition."""
+        return self.left_over() == LeftOver()
+
+    def left_over(self) -> LeftOver | None:
+        """Count the requests that no worker can do now.
+
+        None if any other request is pending.
+
+        With no other request pending, new requests can come only as offers that have no
+        parent. The partitions are looked at twice, because they are looked at one after
+        another: if each of them was empty at the first look, and has accepted nothing
+        until the second look, all of them were empty at one moment in between.
+
+        The first look begins at a partition that was not empty last time, and goes on
+        to more and more partitions as long as all are empty. So repeated calls cost
+        Redis one script each, not one script for each partition.
+        """
+        looked = time.time()
+        first: dict[int, Counts] = {}
+        numbers = [
+            (self._busy + place) % self.partitions for place in range(self.partitions)
+        ]
+        for some in _doubling(numbers):
+            for number, counts in zip(some, self._counts(some), strict=True):
+                if counts.slots or counts.leased > counts.left:
+                    self._busy = number
+                    return None
+                first[number] = counts
+        for found, counts in zip(first.values(), self._counts(first), strict=True):
+            if counts.state != found.state:
+                return None
+        aside = sum(found.aside for found in first.values())
+        left = sum(found.left for found in first.values()) - aside
+        later = sum(found.later for found in first.values())
+        until = (found.milliseconds for found in first.values() if found.later)
+        due = looked + min(until, default=math.inf) / 1000
+        return LeftOver(left, aside, later, due)
 
     def history(self, after: float) -> tuple[float, list[bytes], list[RunOfWorkers]]:
         """Return Redis' Unix time, the looks after a time, and the runs by number."""
-        return read_history_of(self._server, after)
+        now, looks, runs = self._server.run("history", int(after * 1000))
+        found = [RunOfWorkers(*json.loads(run)) for run in runs[1::2]]
+        return now / 1000, looks, sorted(found)
 
     def memory_used(self) -> tuple[int, int]:
         """Return the bytes that all data of this Redis takes, and the limit, or 0."""
@@ -305,25 +337,24 @@ class FrontierReader:
 
     def slots(self, partition: int) -> dict[str, int]:
         """Count the pending requests of each slot; takes 200 bytes of memory a slot."""
-        found = {}
-        cursor: bytes | int = 0
-        while True:
-            cursor, *some = self._parts[partition].run("hosts", cursor, SLOTS_AT_ONCE)
-            for name, count in zip(some[::2], some[1::2], strict=True):
-                found[name.decode(errors="replace")] = count
-            if not int(cursor):
-                return found
+        found = self._rows(partition, "hosts", 2, SLOTS_AT_ONCE)
+        return {name.decode(errors="replace"): count for name, count in found}
 
     def slot_states(self, partition: int) -> dict[str, dict[str, Any]]:
         """Return the states of the slots that have one, as the workers store them."""
-        found = {}
+        found = self._rows(partition, "states", 2, SLOTS_AT_ONCE)
+        return {name.decode(errors="replace"): json.loads(text) for name, text in found}
+
+    def _rows(
+        self, partition: int, script: str, width: int, at_once: int
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows that a script reads by a cursor, some perhaps twice."""
         cursor: bytes | int = 0
         while True:
-            cursor, *some = self._parts[partition].run("states", cursor, SLOTS_AT_ONCE)
-            for name, state in zip(some[::2], some[1::2], strict=True):
-                found[name.decode(errors="replace")] = json.loads(state)
+            cursor, *some = self._parts[partition].run(script, cursor, at_once)
+            yield from zip(*[iter(some)] * width, strict=True)
             if not int(cursor):
-                return found
+                return
 
     def pending_of(self, partition: int, slots: Sequence[str]) -> Iterator[OnRedis]:
         """Yield the pending requests of slots, slot by slot, the next request first."""
@@ -332,9 +363,7 @@ class FrontierReader:
         after, begin = nowhere, 0
         while begin < len(slots):
             asked = slots[begin : begin + SLOTS_AT_ONCE]
-            read, *some = part.run(
-                "pending_of", *after, REQUESTS_AT_ONCE, BYTES_AT_ONCE, *asked
-            )
+            read, *some = part.run("pending_of", *after, AT_ONCE, BYTES_AT_ONCE, *asked)
             after = nowhere
             for place, number, score, payload in zip(*[iter(some)] * 4, strict=True):
                 if place == read:  # the slot goes on behind this one
@@ -347,40 +376,133 @@ class FrontierReader:
     def later(self, partition: int) -> Iterator[OnRedis]:
         """Yield the requests of a partition scheduled for later, in no order."""
         ahead = RunningWorkers.read(self._server).clock_ahead
-        met = set()
-        cursor: bytes | int = 0
-        while True:
-            cursor, *some = self._parts[partition].run(
-                "later", cursor, REQUESTS_AT_ONCE
-            )
-            for number, slot, score, payload, member, due in zip(
-                *[iter(some)] * 6, strict=True
-            ):
-                if number not in met:
-                    met.add(number)
-                    name, priority = slot.decode(errors="replace"), -int(float(score))
-                    at = float(due) / 1000 - ahead
-                    yield OnRedis(name, priority, number, payload, None, member, at)
-            if not int(cursor):
-                return
-
-    def failures(self, partition: int) -> list[StoredFailure]:
-        """Return the failed requests of a partition, in no order."""
-        return self._server.carry_out(read_failures(self._parts[partition], partition))
+        rows = self._rows(partition, "later", 6, AT_ONCE)
+        for number, slot, score, payload, member, due in _once(rows):
+            name, priority = slot.decode(errors="replace"), -int(float(score))
+            at = float(due) / 1000 - ahead
+            yield OnRedis(name, priority, number, payload, None, member, at)
 
     def handed_out(self, partition: int) -> Iterator[OnRedis]:
         """Yield the requests in progress of a partition, in no order."""
-        met = set()
-        cursor: bytes | int = 0
-        while True:
-            cursor, owner, *some = self._parts[partition].run(
-                "handed_out", cursor, REQUESTS_AT_ONCE
+        rows = self._rows(partition, "handed_out", 5, AT_ONCE)
+        for number, slot, score, payload, owner in _once(rows):
+            name, priority = slot.decode(errors="replace"), -int(float(score))
+            yield OnRedis(name, priority, number, payload, owner.decode(), b"")
+
+    def failures(self, *partitions: int) -> list[StoredFailure]:
+        """Return the failed requests of these partitions, or of all, in no order."""
+        numbers = partitions or range(self.partitions)
+        found = self._server.at_once(read_failures(self._parts[n], n) for n in numbers)
+        return [one for some in found for one in some]
+
+    # Its output
+
+    def outputs(self) -> Iterator[OutputLine]:
+        """Yield the lines of output of all requests that are done."""
+        for partition in range(self.partitions):
+            after = NO_ENTRY
+            while entries := self.entries(partition, after, ENTRIES_AT_ONCE):
+                for number, worker, lines in entries:
+                    for line in lines:
+                        yield OutputLine(partition, number, worker, line)
+                after = entries[-1].number
+
+    def entries(self, partition: int, after: bytes, count: int) -> list[OutputEntry]:
+        """Return the first entries of a partition's output after the entry ``after``.
+
+        ``NO_ENTRY`` precedes all entries. An entry holds the lines of one step. Raises
+        :class:`StoreError` if some of these entries were deleted, or if Redis has lost
+        the entry ``after``.
+        """
+        part = self._parts[partition]
+        shown = part.address.shown
+        deleted, there, found = part.run("output", after, count)
+        if deleted and _place(after) < _place(deleted):
+            raise StoreError(
+                f"{shown}: lines of output are not there any more:"
+                f" they were collected, and deleted before entry {deleted.decode()}."
+                " They are where they were collected; go on there, or collect the rest"
+                " into a new directory (--rest)"
             )
-            worker = owner.decode()
-            for number, slot, score, payload in zip(*[iter(some)] * 4, strict=True):
-                if number not in met:
-                    met.add(number)
-                    name, priority = slot.decode(errors="replace"), -int(float(score))
-                    yield OnRedis(name, priority, number, payload, worker, b"")
-            if not int(cursor):
-                return
+        if after != NO_ENTRY and not there:
+            raise StoreError(
+                f"{shown}: entry {after.decode()} of the output,"
+                " which was collected, is not there any more: Redis has gone back to"
+                " older data, or it was deleted. Requests that Redis has lost are done"
+                " again, and its lines would be collected twice. If nothing was deleted"
+                " after collecting, Redis has each line once: collect into a new"
+                " directory. Else --rest collects there what Redis has, and some of it"
+                " is in both"
+            )
+        return [_entry(shown, number, fields) for number, fields in found]
+
+    def forgotten(self, partition: int) -> bytes:
+        """Return the entry before which output was deleted, or ``NO_ENTRY``.
+
+        That entry and the entries before it were collected.
+        """
+        deleted, *_ = self._parts[partition].run("output", NO_ENTRY, 1)
+        return deleted or NO_ENTRY
+
+
+def _counts_of(part: Server) -> Talk[Counts]:
+    answer = yield Call(part, "state", (1,))
+    return Counts(**_counted(answer))
+
+
+def _counted(answer: Sequence[Any]) -> dict[str, Any]:
+    names = Counts.__dataclass_fields__
+    counted = dict(zip(names, answer, strict=True))
+    return {**counted, "worker": counted["worker"].decode()}
+
+
+def _state_of(number: int, part: Server) -> Talk[PartitionState]:
+    answer = yield Call(part, "state")
+    size = len(Counts.__dataclass_fields__)
+    left, entries, head, reasons, failed, failing, forgotten, totals = answer[size:]
+    counted = _counted(answer[:size])
+    record = Record.read(dict(zip(head[::2], head[1::2], strict=True)), part.address)
+    return PartitionState(
+        **counted,
+        number=number,
+        seconds_left=left / 1000,
+        entries=entries,
+        layers=list(zip(record.layers, record.keys, strict=True)),
+        reasons=[reason.decode(errors="replace") for reason in reasons],
+        failed=failed,
+        failing=failing,
+        forgotten=forgotten,
+        totals=unpacked_groups(totals),
+        due=time.time() + counted["milliseconds"] / 1000,
+    )
+
+
+def _entry(shown: str, number: bytes, fields: list[bytes]) -> OutputEntry:
+    if fields[0] != b"worker":
+        raise StoreDamagedError(
+            f"{shown}: entry {number.decode()} of the output is not as a worker writes"
+            " it; another program writes to this key"
+        )
+    return OutputEntry(number, fields[1].decode(errors="replace"), fields[3::2])
+
+
+def _place(number: bytes) -> tuple[int, ...]:
+    """Return the number of an entry in a form that can be compared."""
+    return tuple(map(int, number.split(b"-")))
+
+
+def _once(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of requests, each number once."""
+    met = set()
+    for row in rows:
+        if row[0] not in met:
+            met.add(row[0])
+            yield row
+
+
+def _doubling(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Cut numbers into portions, each twice as long as the portion before it."""
+    first = 1
+    while numbers:
+        yield numbers[:first]
+        numbers, first = numbers[first:], 2 * first

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.redis.address import Address
 
-__all__ = ["FIELDS", "Call", "Server", "Talk"]
+__all__ = ["AT_ONCE", "FIELDS", "Call", "Server", "Talk"]
 
 REPLICATION_MILLISECONDS = 1_000
 """Seconds that replicas may take to confirm a write."""
@@ -42,15 +42,12 @@ SCRIPTS = {
     "lease": ("queue", "owner", "lease"),
     "settle": ("queue", "owner", "put_out", "about", "failed", "settle"),
     "leave": ("queue", "owner", "put_out", "about", "leave"),
-    "counts": ("queue", "counts"),
-    "pending": ("queue", "pending"),
     "output": ("queue", "output"),
     "forget": ("queue", "forget"),
     "workers": ("workers",),
     "state": ("queue", "state"),
     "hosts": ("queue", "hosts"),
     "states": ("queue", "states"),
-    "totals": ("queue", "totals"),
     "pending_of": ("queue", "pending_of"),
     "handed_out": ("queue", "handed_out"),
     "later": ("queue", "later"),
@@ -63,6 +60,8 @@ SCRIPTS = {
 """The files that each script consists of."""
 
 
+AT_ONCE = 500
+"""Requests, or the like, per script, which blocks Redis for some milliseconds."""
 FIELDS = ""
 """In the place of a script's name: the fields of the head are asked for."""
 

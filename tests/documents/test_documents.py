@@ -28,7 +28,7 @@ from support.redis_server import RedisServer
 
 import bloomdupe
 from bloomdupe import errors
-from bloomdupe.crawl.engines.on_redis.joining import SHARED
+from bloomdupe.crawl.engines.on_redis.joining import NOT_SHARED
 from bloomdupe.settings import DEFAULTS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -405,13 +405,9 @@ def test_settings_that_are_named_exist(document: Path) -> None:
     assert named <= DEFAULTS.keys() | OF_THE_TESTS
 
 
-def test_the_settings_of_a_shared_crawl_are_listed() -> None:
+def test_settings_that_redis_does_not_support_are_listed() -> None:
     (limits,) = re.findall(r"^## Limits\n(.*?)^## ", TEXTS[DOCS / "redis.md"], FLAGS)
-    (group,) = re.findall(
-        r"^## Several workers\n(.*?)^## ", TEXTS[DOCS / "settings.md"], FLAGS
-    )
-    named = {*re.findall(SETTING, limits), *re.findall(SETTING, group)}
-    assert named == SHARED
+    assert sorted(set(re.findall(SETTING, limits))) == sorted(NOT_SHARED)
 
 
 def test_every_error_is_documented() -> None:

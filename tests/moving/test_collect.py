@@ -28,12 +28,13 @@ from support.collecting_child import (
     ended,
     started,
 )
-from support.redis_server import RedisServer
+from support.redis_server import LOGGED, RedisServer
 from support.waiting import DEADLINE, until
 
 from bloomdupe.cli.move import collect as cli_collect
 from bloomdupe.moving import collecting
 from bloomdupe.moving.collection import LOCK, RECORD
+from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
@@ -153,13 +154,13 @@ def test_pages_are_as_large_as_lines_allow(
     crawl = Crawl(url)
     crawl.put_out(200, random.Random(4))
     asked = []
-    entries = SharedFrontier.entries
+    entries = OpenFrontier.entries
 
-    def watched(frontier: SharedFrontier, number: int, *more: Any) -> Any:
+    def watched(frontier: OpenFrontier, number: int, *more: Any) -> Any:
         asked.append(more[1])
         return entries(frontier, number, *more)
 
-    monkeypatch.setattr(SharedFrontier, "entries", watched)
+    monkeypatch.setattr(OpenFrontier, "entries", watched)
     for page, batch, most in ((1, 1, 1), (500, 2_000, 8), (10**6, 10**6, 128)):
         monkeypatch.setattr(collecting, "PAGE_BYTES", page)
         monkeypatch.setattr(collecting, "BATCH_BYTES", batch)
@@ -347,8 +348,8 @@ def test_a_crawl_that_begins_during_collect_has_not_ended(
 ) -> None:
     begins = iter([lambda: crawl.offer(1)])
 
-    def watched(look: Callable[[SharedFrontier], Any]) -> Callable[..., Any]:
-        def looked(frontier: SharedFrontier) -> Any:
+    def watched(look: Callable[[OpenFrontier], Any]) -> Callable[..., Any]:
+        def looked(frontier: OpenFrontier) -> Any:
             found = look(frontier)
             next(begins, int)()
             return found
@@ -356,8 +357,8 @@ def test_a_crawl_that_begins_during_collect_has_not_ended(
         return looked
 
     for name in ("counts", "left_over"):
-        look = getattr(SharedFrontier, name)
-        monkeypatch.setattr(SharedFrontier, name, watched(look))
+        look = getattr(OpenFrontier, name)
+        monkeypatch.setattr(OpenFrontier, name, watched(look))
     out = tmp_path / "out"
 
     def ended() -> bool:
@@ -408,10 +409,7 @@ def test_following_waits_for_redis_and_reports_it_once(
         before = len(looks.read_text())
         until(lambda: len(looks.read_text()) > before + len("look\n") * 3)
 
-    server = RedisServer(
-        tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always"
-    )
-    with server:
+    with RedisServer(tmp_path / "redis", *LOGGED) as server:
         crawl = Crawl(server.url("a"))
         crawl.put_out(9, rng)
         crawl.offer(1)
@@ -444,9 +442,8 @@ def test_a_redis_that_does_not_answer_is_an_error(verb: Verb, tmp_path: Path) ->
 def test_a_redis_that_has_gone_back_is_noticed(tmp_path: Path) -> None:
     """The pages that it has lost are fetched again, so their lines would come twice."""
     folder = tmp_path / "redis"
-    server = RedisServer(folder, "--appendonly", "yes", "--appendfsync", "always")
     out, rng = tmp_path / "out", random.Random(10)
-    with server:
+    with RedisServer(folder, *LOGGED) as server:
         crawl = Crawl(server.url("a"))
         crawl.put_out(20, rng)
         shutil.copytree(folder / "appendonlydir", tmp_path / "older")

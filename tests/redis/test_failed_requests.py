@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bloomdupe.errors import StoreUnreachableError
+from bloomdupe.redis.open_frontier import _level
 from bloomdupe.redis.partition import Offer, RedisLease, Settled
 from bloomdupe.redis.settled.failed_requests import (
     NOT_PENDING,
     FailedRequest,
     StoredFailure,
 )
-from bloomdupe.redis.shared_frontier import SharedFrontier, _level
+from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -149,9 +150,9 @@ def test_a_refused_settlement_stores_no_failure(url: str) -> None:
     with opened(url) as one:
         (lease,) = leased(one, 1)
         with SharedFrontier.open(url, lease_seconds=LONG) as two:
-            assert two._partition(0).server.run(
-                "take", one.worker, 1_000_000, "another fence", 1
-            )[0]
+            assert two._parts[0].run("take", one.worker, 1_000_000, "another fence", 1)[
+                0
+            ]
         assert one.settle([Settled(lease, failed=failed(1))]) == [lease]
         assert stored(one) == {}
 
@@ -164,7 +165,7 @@ def test_all_partitions_together_keep_so_many_failures(url: str) -> None:
         def fail(numbers: range) -> list[int]:
             done = zip(leased(one, *numbers), numbers, strict=True)
             one.settle([Settled(lease, failed=failed(n, most)) for lease, n in done])
-            return [counts.failed for counts in one.totals()]
+            return [counts.failed for counts in one.states()]
 
         counts = fail(range(most))
         one.trim_failures(counts, most)  # exactly the limit

@@ -121,7 +121,9 @@ def test_pending_requests_are_read_in_their_order_and_stay(url: str) -> None:
         one.tend()
         one.lease(500, 500)
         one.hold()
-        found = [each for number in range(3) for each in one.pending_in(number)]
+        found = [
+            each for number in range(3) for each in one.pending_of(number, ["host"])
+        ]
         expected = sorted(offers, key=lambda o: (o.priority, int(o.payload)))[::-1]
         assert [each.payload for each in found] == [o.payload for o in expected]
         assert {each.newest_first for each in found} == {True}

@@ -16,9 +16,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from bloomdupe.redis.frontier_reader import FrontierReader
+from bloomdupe.redis.frontier_reader import FrontierReader, LeftOver
 from bloomdupe.redis.partition import LeftRequest, Offer, RedisLease, Settled
-from bloomdupe.redis.shared_frontier import LeftOver, SharedFrontier
+from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
     from support.redis_server import RedisServer

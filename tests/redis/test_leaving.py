@@ -7,12 +7,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
-from support.redis_server import RedisServer
+from support.redis_server import LOGGED, RedisServer
 
 from bloomdupe.errors import StoreUnreachableError
-from bloomdupe.redis import shared_frontier
+from bloomdupe.redis.frontier_reader import LeftOver
+from bloomdupe.redis.owner import owning_frontier
 from bloomdupe.redis.partition import LeftRequest, Offer, RedisLease, SeenMark, Settled
-from bloomdupe.redis.shared_frontier import LeftOver, SharedFrontier
+from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,8 +135,8 @@ def test_no_worker_loses_its_lease_after_redis_was_away(
     """Leases end by Redis' clock, while no worker can renew them."""
     later = 0.0
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + later)
-    monkeypatch.setattr(shared_frontier, "time", clock)
-    with RedisServer(tmp_path, "--appendonly", "yes") as server:
+    monkeypatch.setattr(owning_frontier, "time", clock)
+    with RedisServer(tmp_path, *LOGGED) as server:
         one, two = pair(server.url("crawl"))
         with one, two:
             one.offer(offers(40))

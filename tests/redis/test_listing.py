@@ -43,7 +43,7 @@ def listed(url: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., Listin
 def portions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let one script read so many requests, and about so many bytes of them."""
     requests, size = request.param
-    monkeypatch.setattr(frontier_reader, "REQUESTS_AT_ONCE", requests)
+    monkeypatch.setattr(frontier_reader, "AT_ONCE", requests)
     monkeypatch.setattr(frontier_reader, "BYTES_AT_ONCE", size)
     monkeypatch.setattr(frontier_reader, "SLOTS_AT_ONCE", requests)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack  # type: ignore[import-untyped]
 from support.redis_server import RedisServer  # noqa: TC002 - a fixture's type
+from support.waiting import until
 
 from bloomdupe.crawl.engines.on_redis.shared_look import SharedLook, unpacked
 from bloomdupe.crawl.progress.history import Point, surplus
@@ -36,11 +37,12 @@ def test_one_worker_has_the_turn_and_all_know_its_look(url: str) -> None:
         first = looks[0].look()
         assert first is not None
         assert [look.look() for look in looks] == [first] * 2
+        until(lambda: one.look(LONG).now > first.time)  # in milliseconds
         last = looks[1].look(now=True)  # such as at its end
         assert last is not None
         assert last.time > first.time
         assert [look.look() for look in looks] == [last] * 2
-        assert [*map(unpacked, one.history())] == [first, last]
+        assert [*map(unpacked, one.history(0)[1])] == [first, last]
 
 
 def test_nothing_is_kept_of_a_crawl_that_was_removed(
@@ -64,12 +66,12 @@ def test_the_history_thins_out(url: str) -> None:
             values = {"time": now - seconds, "run": 1, "statuses": []}
             point = Point(**{**nothing, **values})
             one.look(LONG, msgpack.packb(list(point)), point.moment[0])
-        before = [unpacked(look).moment for look in one.history()]
+        before = [unpacked(look).moment for look in one.history(0)[1]]
         last = SharedLook(one, LONG, 0).look(now=True)
         assert last is not None
         gone = set(surplus(before, last.time))
         assert len(gone) > 1_000
-        left = [unpacked(look).moment for look in one.history()]
+        left = [unpacked(look).moment for look in one.history(0)[1]]
         assert left == [*(one for one in before if one not in gone), last.moment]
 
 

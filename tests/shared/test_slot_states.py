@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FOREVER = 600
 """Seconds; no test waits for so long."""
-HOLD = 6
+HOLD = 3
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_retry_after_is_obeyed_by_the_next_owner(
 def test_a_delay_holds_over_a_stop_and_a_kill(
     crawl: Crawl, redis: RedisServer, killed: bool
 ) -> None:
-    delay = 4.0
+    delay = 2.0
     crawl.settings |= {"DOWNLOAD_DELAY": delay, "RANDOMIZE_DOWNLOAD_DELAY": False}
     # Both are on one host, and the first page is not.
     crawl.site.pages = {"/0": links("/1"), "/1": links("/8"), "/8": "a page"}

@@ -330,7 +330,7 @@ def identities() -> None:
 
 def successions() -> None:
     """Let a retry keep a name of its own, for a control."""
-    from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
+    from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
     from bloomdupe.crawl.engines.settling import Settling
 
     def replaced(self: PageOnRedis, root: Any, has_lines: bool) -> tuple[Any, None]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.engines.on_redis.worker import Worker
+from bloomdupe.redis import open_frontier
 from bloomdupe.redis import server as scripts
-from bloomdupe.redis import shared_frontier
 from bloomdupe.redis.kept_offers import KeptOffers
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def offers() -> None:
         def keep(self, offers: object) -> None:
             """Forget them."""
 
-    shared_frontier.KeptOffers = Forgetful  # type: ignore[attr-defined]
+    open_frontier.KeptOffers = Forgetful  # type: ignore[attr-defined]
 
 
 def memory(*places: str) -> None:
@@ -80,7 +80,7 @@ def memory(*places: str) -> None:
     """
     offers()
     armed, offered, gone = map(Path, places)
-    say = Worker._say
+    say = Worker._offer_and_settle
 
     def slowly(worker: Worker, offers: list[Any], done: list[Any]) -> None:
         say(worker, offers, [])
@@ -90,7 +90,7 @@ def memory(*places: str) -> None:
                 time.sleep(0.01)
         say(worker, [], done)
 
-    Worker._say = slowly  # type: ignore[assignment,method-assign]
+    Worker._offer_and_settle = slowly  # type: ignore[assignment,method-assign]
 
 
 def order(place: str) -> None:
@@ -98,7 +98,7 @@ def order(place: str) -> None:
 
     A file at that place tells the next worker that it is not the first.
     """
-    say, killed = Worker._say, Path(place)
+    say, killed = Worker._offer_and_settle, Path(place)
 
     def settle_first(worker: Worker, offers: list[Any], done: list[Any]) -> None:
         children = [offer for offer in offers if offer.of is not None]
@@ -118,4 +118,4 @@ def order(place: str) -> None:
         killed.touch()
         os.kill(os.getpid(), signal.SIGKILL)
 
-    Worker._say = settle_first  # type: ignore[assignment,method-assign]
+    Worker._offer_and_settle = settle_first  # type: ignore[assignment,method-assign]

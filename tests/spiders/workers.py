@@ -82,13 +82,14 @@ class Timed(All):
             yield output | asked if isinstance(output, dict) else output
 
 
-class OneHost(All):
+class OneHost(Timed):
     """Each page by any worker, in its own time."""
 
     name = "one_host"
+    custom_settings = {}
 
     def parse(self, response: Response) -> Any:
-        yield {"page": self.number(response)}
+        yield {"page": self.number(response), "asked": response.meta["asked"]}
         yield from response.follow_all(response.css("a"))
 
 
@@ -417,12 +418,13 @@ class Late(Spider):
 
     async def start(self) -> Any:
         engine: Any = self.crawler.engine._slot.scheduler._session.engine  # type: ignore[union-attr]
-        finished, told = engine.finished, asyncio.Event()
+        reports = engine._reports
+        finished, told = reports.finished, asyncio.Event()
 
         def tell(*counts: int) -> None:
             finished(*counts)
             told.set()
 
-        engine.finished = tell
+        reports.finished = tell
         await told.wait()
         yield Request(self.start_urls[0], partial(print, sep=""))

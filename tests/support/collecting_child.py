@@ -29,6 +29,7 @@ from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.spool import Items
 from bloomdupe.moving import collecting
 from bloomdupe.moving.collection import Collection
+from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -251,7 +252,7 @@ class Points:
         for owner, name in (
             (os, "ftruncate"),
             (os, "replace"),
-            (SharedFrontier, "forget"),
+            (OpenFrontier, "forget"),
         ):
             setattr(owner, name, self._around(getattr(owner, name)))
 

@@ -32,9 +32,9 @@ from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.crawl.state.blocked import Blocked, changed_rules
 from bloomdupe.jobs.job_contract import Made
 from bloomdupe.jobs.on_redis.shared_job import project_of_shared_job
-from bloomdupe.redis.frontier_reader import FrontierReader
+from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.redis.partition import Offer, SeenMark
-from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.redis.server import AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -49,25 +49,16 @@ if TYPE_CHECKING:
     Answer = dict[str, Any]
 
 
-AT_ONCE = 500
-"""Requests per script."""
-
-
 class ChangingOnRedis:
     """Makes the changes in the partitions themselves: no worker is asked.
 
-    Close it at the end. Raises the errors of :meth:`SharedFrontier.open`.
+    Close it at the end. Raises the errors of :meth:`OpenFrontier.open`.
     """
 
     def __init__(self, url: str, settings: Settings | None) -> None:
         self._url = url
         self._settings = settings
-        self._reader = FrontierReader.open(url)  # it must be there
-        try:
-            self._frontier = SharedFrontier.open(url)
-        except BaseException:
-            self._reader.close()
-            raise
+        self._frontier = OpenFrontier.open(url)
         self._kinds = {
             "requeue": self._requeue,
             "requeue failed": self._requeue_failed,
@@ -76,8 +67,7 @@ class ChangingOnRedis:
         }
 
     def close(self) -> None:
-        """Close the connections."""
-        self._reader.close()
+        """Close the connection."""
         self._frontier.close()
 
     @cached_property
@@ -153,28 +143,28 @@ class ChangingOnRedis:
         answer |= {"dropped": 0, "in_progress": 0}
         selection, pages = selection_of(change), pages_of(change)
         search = Search(pages, self.project) if pages else None
-        reader = self._reader
+        frontier = self._frontier
 
         def chosen(found: Iterable[OnRedis]) -> Iterator[tuple[OnRedis, bytes]]:
             for one, payload in _requests(found):
                 if is_chosen(one.slot, payload, selection, search):
                     yield one, payload
 
-        for number in range(reader.partitions):
-            failures = map(as_in_a_store, reader.failures(number))
+        for number in range(frontier.partitions):
+            failures = map(as_in_a_store, frontier.failures(number))
             requeued = RequeuedFailures(failures)
-            slots = reader.slots(number).keys()
+            slots = frontier.slots(number).keys()
             wanted = sorted(slots & {selection.slot or slot for slot in slots})
-            pending = (reader.pending_of(number, [slot]) for slot in wanted)
-            for found in map(chosen, (*pending, reader.later(number))):
+            pending = (frontier.pending_of(number, [slot]) for slot in wanted)
+            for found in map(chosen, (*pending, frontier.later(number))):
                 while portion := list(islice(found, AT_ONCE)):
                     removed = [
                         (one, _key_of(requeued.taken(payload)))
                         for one, payload in portion
                     ]
-                    answer["dropped"] += self._frontier.drop(number, removed)
-            answer["in_progress"] += sum(1 for _ in chosen(reader.handed_out(number)))
-        answer["left"] = sum(one.pending for one in reader.states())
+                    answer["dropped"] += frontier.drop(number, removed)
+            answer["in_progress"] += sum(1 for _ in chosen(frontier.handed_out(number)))
+        answer["left"] = sum(one.pending for one in frontier.states())
 
     def _pending_among(self, wanted: Iterable[Asked]) -> set[bytes]:
         """Return the fingerprints of requests that are pending or in progress."""
@@ -185,13 +175,13 @@ class ChangingOnRedis:
 
     def _stored(self) -> Iterator[tuple[OnRedis, bytes]]:
         """Yield the requests that are pending or in progress, as a store has them."""
-        reader = self._reader
-        for number in range(reader.partitions):
+        frontier = self._frontier
+        for number in range(frontier.partitions):
             yield from _requests(
-                reader.pending_of(number, sorted(reader.slots(number)))
+                frontier.pending_of(number, sorted(frontier.slots(number)))
             )
-            yield from _requests(reader.later(number))
-            yield from _requests(reader.handed_out(number))
+            yield from _requests(frontier.later(number))
+            yield from _requests(frontier.handed_out(number))
 
 
 def _key_of(failed: tuple[bytes, Failure] | None) -> bytes:

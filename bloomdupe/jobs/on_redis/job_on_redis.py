@@ -165,11 +165,11 @@ class JobOnRedis(Job):
     ) -> int:
         """Ask all workers to end that are running now."""
         from bloomdupe.redis.frontier_reader import FrontierReader
-        from bloomdupe.redis.shared_frontier import SharedFrontier
+        from bloomdupe.redis.open_frontier import OpenFrontier
 
         with FrontierReader.open(self.url) as reader:
             names = set(reader.workers())
-            workers = SharedFrontier.stop_workers(self.url)
+            workers = OpenFrontier.stop_workers(self.url)
             if not workers:
                 raise StoreError(
                     f"{reader.shown}: no worker runs, so there is nothing to stop"

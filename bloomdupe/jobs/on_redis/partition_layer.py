@@ -16,7 +16,7 @@ class PartitionLayer(NamedTuple):
     """A layer of a partition of a crawl."""
 
     crawl: str
-    """:attr:`SharedFrontier.mark <bloomdupe.redis.shared_frontier.SharedFrontier>`."""
+    """:attr:`FrontierReader.mark <bloomdupe.redis.frontier_reader.FrontierReader>`."""
     partitions: int
     """Number of partitions."""
     rule: str

@@ -12,7 +12,6 @@ from bloomdupe.errors import StoreError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.jobs.on_redis.partition_layer import PartitionLayer
-from bloomdupe.redis.frontier_reader import FrontierReader
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.redis.shared_import import WITHOUT_MARKS
 from bloomdupe.store.format import FAILURES
@@ -48,10 +47,7 @@ def copied(
     Raises :class:`~bloomdupe.errors.StoreError` while workers are there, and for data
     that a store cannot hold.
     """
-    with (
-        SharedFrontier.open(url, lease_seconds=LEASE_SECONDS) as frontier,
-        FrontierReader.open(url) as reader,
-    ):
+    with SharedFrontier.open(url, lease_seconds=LEASE_SECONDS) as frontier:
         frontier.imports.check_ended()
         frontier.hold()
         before = frontier.counts()
@@ -61,7 +57,7 @@ def copied(
         try:
             queue = Frontier(seen)
             total = sum(counts.pending for counts in before)
-            copying = _requests(frontier, reader, queue, total)
+            copying = _requests(frontier, queue, total)
             for _ in watched(copying, total, "requests"):
                 if queue.due:
                     queue.checkpoint()
@@ -98,13 +94,11 @@ def _changing(counts: list[Any]) -> list[tuple[int, int]]:
     return [(one.pushed, one.done) for one in counts]
 
 
-def _requests(
-    frontier: SharedFrontier, reader: FrontierReader, queue: Frontier, total: int
-) -> Iterator[None]:
+def _requests(frontier: SharedFrontier, queue: Frontier, total: int) -> Iterator[None]:
     """Put the pending requests into a store; the order of each slot stays."""
     place = 0
     for number in range(frontier.partitions):
-        for one in frontier.pending_in(number):
+        for one in frontier.pending_of(number, sorted(frontier.slots(number))):
             message = message_of(one.payload)
             if message.kind not in REQUESTS:
                 raise StoreError(
@@ -122,7 +116,7 @@ def _requests(
             )
             place += 1
             yield
-        for later in reader.later(number):
+        for later in frontier.later(number):
             queue.push(
                 later.slot,
                 later.priority,

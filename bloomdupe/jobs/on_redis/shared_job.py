@@ -21,8 +21,8 @@ from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.jobs.on_redis.partition_layer import parsed
 from bloomdupe.jobs.project import Project
 from bloomdupe.redis.frontier_header import PartitionRule
+from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.redis.partition import Offer, SeenMark
-from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.redis.shared_import import WITHOUT_MARKS
 from bloomdupe.settings import JobSettings
 
@@ -55,7 +55,7 @@ class SharedJob:
     """
 
     def __init__(
-        self, project: Project, frontier: SharedFrontier, *, alone: bool
+        self, project: Project, frontier: OpenFrontier, *, alone: bool
     ) -> None:
         self.project = project
         known = frontier.imports.note
@@ -94,7 +94,7 @@ class SharedJob:
 
         Raises :class:`SettingError` if there is no crawl and no spider is given, and
         for settings that a shared crawl cannot have. Raises the errors of
-        :meth:`SharedFrontier.open` if the crawl was made with different settings.
+        :meth:`OpenFrontier.open` if the crawl was made with different settings.
         """
         key = None
         if header is not None:
@@ -112,7 +112,7 @@ class SharedJob:
         workers = CrawlJob.of(crawler.spider, crawler.settings)
         # Among requests of the same priority, the oldest request has its turn first.
         feeds = shared_feeds_of(crawler, project.serializer)
-        frontier = open_frontier(url, workers, feeds, fifo=True, key=key)
+        frontier = open_frontier(OpenFrontier, url, workers, feeds, fifo=True, key=key)
         job = cls(project, frontier, alone=alone)
         with ExitStack() as undo:
             undo.callback(job.close)
@@ -131,12 +131,12 @@ class SharedJob:
 
         A crawl that exists keeps its own parameters, not those of the settings.
         """
-        if SharedFrontier.identity_at(url) is None:
+        if OpenFrontier.identity_at(url) is None:
             return cls.open_or_begin(
                 url, settings, spider, None, alone=False, marks=False
             )
         project = project_of_shared_job(url, settings, spider)
-        frontier = SharedFrontier.open(url, fifo=True)
+        frontier = OpenFrontier.open(url, fifo=True)
         with ExitStack() as undo:
             undo.callback(frontier.close)
             frontier.imports.check_ended()
@@ -334,7 +334,7 @@ def project_of_shared_job(
 
     Raises :class:`SettingError` if it is another spider's, or no spider is given.
     """
-    identity = SharedFrontier.identity_at(url)
+    identity = OpenFrontier.identity_at(url)
     if identity is None:
         if spider is None:
             raise SettingError(

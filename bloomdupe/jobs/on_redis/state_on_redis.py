@@ -83,7 +83,7 @@ def overview(
         resting=resting,
         delays=delays,
         failed=dict(failed.reasons.most_common()),
-        blocked=reader.rules,
+        blocked=reader.read_rules(),
         workers=WorkerFigures(states, alive, memory, limit),
     )
     return job, failed
@@ -104,7 +104,7 @@ def _signs(
     due = min((one.due for one in states if one.later), default=None)
     stays = reader.stays
     pending = ready or stays or due is not None
-    if ended and not pending and _counts(states) == _counts(reader.states()):
+    if ended and not pending and reader.finished:
         ended = FINISHED
     elif alive:
         owner, beat = plural(len(alive), "worker"), now
@@ -153,10 +153,6 @@ def _latest(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _counts(states: list[PartitionState]) -> list[tuple[int, int, int]]:
-    return [(one.pushed, one.slots, one.leased) for one in states]
-
-
 def _filter(reader: FrontierReader, job: Overview) -> PartitionedFilter:
     """Calculate the figures of the filters; takes 2 ms for each partition."""
     states = _workers(job).partitions
@@ -169,7 +165,7 @@ def _filter(reader: FrontierReader, job: Overview) -> PartitionedFilter:
         path=reader.shown,
         capacity=reader.parameters.capacity,
         fpp=reader.parameters.fpp,
-        slot_parts=reader.slot_parts,
+        slot_parts=reader.rule.slot_parts,
         keys=keys,
         current_fpp=weighted / keys if keys else 0.0,
         expected_loss=sum(expected_loss(one.layers) for one in states),

@@ -6,7 +6,7 @@ from collections import Counter
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.redis.server import Call
+from bloomdupe.redis.server import AT_ONCE, Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,8 +26,6 @@ MARK_BYTES = 8
 """Bytes at the beginning of a key that requests with the same URL share."""
 NOT_PENDING = b"-"
 """In the place of a record: the request failed before, and is not pending any more."""
-AT_ONCE = 500
-"""Failed requests per script."""
 _HEAD = Struct("<I?")
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
-from bloomdupe.crawl.engines.engine_contract import Feature, refused_settings
 from bloomdupe.crawl.engines.on_redis.shared_feeds import FEED_OPTIONS, identity_of
 from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.redis.address import Address
-from bloomdupe.redis.shared_frontier import SharedFrontier
-from bloomdupe.settings import DEFAULTS, JobSettings
+from bloomdupe.redis.open_frontier import OpenFrontier
+from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from bloomdupe.feeds.shared_feed import SharedFeed
+
+    Opened = TypeVar("Opened", bound=OpenFrontier)
 
 __all__ = [
     "by_settings",
@@ -43,24 +44,28 @@ SETTING_OF = {
     FEED_OPTIONS: "FEEDS",
 }
 """The settings in which users give the parameters of a shared frontier."""
-FEATURES = frozenset(
-    {
-        Feature.FAILED_REQUESTS,
-        Feature.METRICS,
-        Feature.RETRY_BACKOFF,
-        Feature.SLOT_LIMITS,
-    }
+NOT_SHARED = (
+    # Redis has the bits of the filter, and no fingerprints.
+    "BLOOMDUPE_CONFIRM",
+    "BLOOMDUPE_EXACT_URLS",
+    "BLOOMDUPE_GROWTH",
+    # Files of a JOBDIR.
+    "BLOOMDUPE_ALLOW_NETWORK_FS",
+    "BLOOMDUPE_CHECKPOINT_INTERVAL",
+    "BLOOMDUPE_FEED_CHANGED",
+    "BLOOMDUPE_FILTER_MEMORY",
+    # A new round would have to begin for all workers at one moment.
+    "BLOOMDUPE_START_REQUESTS",
 )
-"""Features of a crawl on Redis, of those that not every engine has."""
-SHARED = DEFAULTS.keys() - refused_settings(FEATURES)
-"""The settings that a crawl on Redis supports. All other settings are refused."""
+"""Settings that only a crawl with a JOBDIR supports; they are refused."""
+SLOT_LIMITS = ("BLOOMDUPE_MAX_PAGES_PER_SLOT", "BLOOMDUPE_MAX_PENDING_PER_SLOT")
 
 
 def check_shared(crawler: Crawler) -> None:
     """Refuse a crawl that could not be opened; nothing is changed.
 
     Raises :class:`~bloomdupe.errors.SettingError` for settings that a shared crawl
-    cannot have, and the errors of :meth:`SharedFrontier.check`.
+    cannot have, and the errors of :meth:`OpenFrontier.check`.
     """
     assert crawler.spider is not None  # noqa: S101 - it was made
     job = CrawlJob.of(crawler.spider, crawler.settings)
@@ -68,7 +73,7 @@ def check_shared(crawler: Crawler) -> None:
     settings = job.settings
     assert settings.redis_url is not None  # noqa: S101 - it was checked
     with by_settings():
-        SharedFrontier.check(
+        OpenFrontier.check(
             settings.redis_url,
             settings.capacity,
             settings.fpp,
@@ -94,24 +99,25 @@ def by_settings() -> Iterator[None]:
 
 
 def open_frontier(
+    kind: type[Opened],
     url: str,
     job: CrawlJob,
     feeds: Sequence[SharedFeed],
     **options: Any,  # noqa: ANN401 - of another function
-) -> SharedFrontier:
+) -> Opened:
     """Open or create the crawl at a URL as workers with these settings do.
 
-    ``feeds`` are its feeds. The ``options`` are further arguments of
-    :meth:`SharedFrontier.open`.
+    ``kind`` is the class of the frontier, and ``feeds`` are its feeds. The ``options``
+    are further arguments of :meth:`OpenFrontier.open`.
     """
     identity = identity_of(feeds)
-    there = SharedFrontier.identity_at(url)
+    there = OpenFrontier.identity_at(url)
     if there is not None and FEED_OPTIONS not in there:
         # An earlier version has begun it, which had feeds of one kind.
         with by_settings():
             _check_plain_lines(url, identity.pop(FEED_OPTIONS))
     with by_settings():
-        return SharedFrontier.open(
+        return kind.open(
             url,
             job.settings.capacity,
             job.settings.fpp,
@@ -163,9 +169,7 @@ def _check_parts(slot: str, parts: int, settings: BaseSettings) -> None:
     concurrency = "CONCURRENT_REQUESTS_PER_DOMAIN"
     if settings.getint("CONCURRENT_REQUESTS_PER_IP"):
         concurrency = "CONCURRENT_REQUESTS_PER_IP"
-    limits = {
-        name: settings[name] for name in (*Feature.SLOT_LIMITS.value, concurrency)
-    }
+    limits = {name: settings[name] for name in (*SLOT_LIMITS, concurrency)}
     own = settings.getdict("DOWNLOAD_SLOTS").get(slot, {}).get("concurrency")
     if own is not None:
         del limits[concurrency]
@@ -185,7 +189,7 @@ def check_not_shared(given: BaseSettings) -> None:
     Each may have its default, also as a text of the command line.
     """
     default = JobSettings.read(BaseSettings())
-    for name in sorted(refused_settings(FEATURES)):
+    for name in NOT_SHARED:
         if JobSettings.read(BaseSettings({name: given.get(name)})) != default:
             raise SettingError(
                 f"{name} = {given.get(name)!r} does not work with BLOOMDUPE_REDIS_URL;"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
+    from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.state.failure_records import FailureRecords
     from bloomdupe.redis.partition import RedisLease

@@ -12,7 +12,7 @@ from bloomdupe.crawl.progress.history import TIERS, Point, surplus
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bloomdupe.redis.partition import PartitionTotals
+    from bloomdupe.redis.frontier_reader import PartitionState
     from bloomdupe.redis.shared_frontier import SharedFrontier, Turn
 
 __all__ = ["SharedLook", "unpacked"]
@@ -47,8 +47,9 @@ class SharedLook:
         last = unpacked(turn.last) if turn.last else None
         if not (turn.mine or now):
             return last
-        partitions = frontier.totals()
-        point = _point(turn, partitions, last)._replace(memory=frontier.memory_used())
+        partitions = frontier.states()
+        used, _ = frontier.memory_used()
+        point = _point(turn, partitions, last)._replace(memory=used)
         if self._max_failures and point.failed > self._max_failures:
             counts = [one.failed for one in partitions]
             frontier.trim_failures(counts, self._max_failures)
@@ -61,7 +62,8 @@ class SharedLook:
         """Return the times of the points that are superfluous, once a minute."""
         if last is None or int(point.time / EVERY) == int(last.time / EVERY):
             return []
-        moments = [unpacked(look).moment for look in self._frontier.history()]
+        _, looks, _ = self._frontier.history(0)
+        moments = [unpacked(look).moment for look in looks]
         return [milliseconds for milliseconds, _ in surplus(moments, point.time)]
 
 
@@ -72,13 +74,13 @@ def unpacked(look: bytes) -> Point:
 
 
 def _point(
-    turn: Turn, partitions: Sequence[PartitionTotals], last: Point | None
+    turn: Turn, partitions: Sequence[PartitionState], last: Point | None
 ) -> Point:
     """Return a point of the history; figures of one process are 0.
 
     The time between the ``last`` point and the beginning of the run does not count.
     """
-    totals = totals_of(one.settled for one in partitions)
+    totals = totals_of(one.totals for one in partitions)
     nothing: dict[str, Any] = dict.fromkeys(Point._fields, 0)
     seconds = 0.0 if last is None else last.seconds
     if last is not None and last.run == turn.run:

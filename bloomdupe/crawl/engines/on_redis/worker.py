@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.engines.on_redis.shared_failures import Retried
     from bloomdupe.crawl.progress.history import Point
-    from bloomdupe.redis.named_worker import NamedWorker
+    from bloomdupe.redis.frontier_reader import LeftOver
+    from bloomdupe.redis.owner.named_worker import NamedWorker
     from bloomdupe.redis.partition import LeftRequest, Offer, RedisLease, SeenMark
-    from bloomdupe.redis.shared_frontier import LeftOver, SharedFrontier
+    from bloomdupe.redis.shared_frontier import SharedFrontier
 
-    Asked = Any
+    InMemory = Any
     """A request that cannot be stored, as the crawl knows it."""
     Result = TypeVar("Result")
 
@@ -85,7 +86,7 @@ class WorkerReports(Protocol):
     def ruled(self, rules: list[dict[str, Any]]) -> None:
         """Obey these rules of ``bloomdupe block`` from now on."""
 
-    def answered(self, answers: Sequence[tuple[Asked, bool]]) -> None:
+    def answered(self, answers: Sequence[tuple[InMemory, bool]]) -> None:
         """Begin requests, or drop them if they count as seen."""
 
     def accepted(self, leases: Sequence[RedisLease], sure: bool) -> None:
@@ -121,11 +122,13 @@ class Worker(Thread):
     everything waits.
     """
 
+    crawl: WorkerReports
+    """Receives the reports; given before the thread starts."""
+
     def __init__(
         self,
         frontier: SharedFrontier,
         lease_seconds: float,
-        crawl: WorkerReports,
         *,
         cookies: bool,
         named: NamedWorker | None = None,
@@ -144,7 +147,6 @@ class Worker(Thread):
         self._tend_every = lease_seconds / TENDING
         self._gathering = min(GATHERING, self._tend_every / TENDING)
         self._tend_at = self._look_at = self._everywhere_at = self._end_at = 0.0
-        self._crawl = crawl
         self._with_cookies = cookies
         self._named = named
         self._first, self._last = first, last
@@ -161,7 +163,7 @@ class Worker(Thread):
         self._done: list[Settled] = []
         self._left: list[LeftRequest] = []
         self._marks: list[SeenMark] = []
-        self._asked: list[tuple[SeenMark, Asked]] = []
+        self._asked: list[tuple[SeenMark, InMemory]] = []
         self._not_begun: list[RedisLease] = []
         self._again: set[str] = set()
         self._wanted = 0
@@ -216,7 +218,7 @@ class Worker(Thread):
         with self._changed:
             self._marks += marks
 
-    def ask(self, mark: SeenMark, local: Asked) -> None:
+    def ask(self, mark: SeenMark, local: InMemory) -> None:
         """Ask whether a request counts as seen."""
         with self._changed:
             self._asked.append((mark, local))
@@ -261,11 +263,11 @@ class Worker(Thread):
             self._patiently(self._keep_partitions)
             retried = self._patiently(self._first)
             if retried is not None:
-                self._tell(self._crawl.retried, retried)
+                self._tell(self.crawl.retried, retried)
             self._work()
         except BaseException as error:  # noqa: BLE001 - the reactor is told
             self._error = error
-            self._tell(self._crawl.failed, error)
+            self._tell(self.crawl.failed, error)
 
     def _work(self) -> None:
         pause = SHORTEST
@@ -293,8 +295,8 @@ class Worker(Thread):
                 self._patiently(self._frontier.cookies.keep, cookies)
             if rests:
                 self._patiently(self._frontier.rests.keep, rests)
-            self._say(offers, done)
-            self._say_besides(left, marks, asked, state)
+            self._offer_and_settle(offers, done)
+            self._leave_mark_and_ask(left, marks, asked, state)
             if closing:
                 self._end(not_begun)
                 return
@@ -349,13 +351,13 @@ class Worker(Thread):
             share()
             if tends and self._named is not None:
                 self._named.renew()
-            if self._frontier.leaving:
-                self._tell(self._crawl.give_back, self._frontier.leaving)
+            if self._frontier.returning:
+                self._tell(self.crawl.give_back, self._frontier.returning)
             if self._frontier.rule.slot_parts and (news := self._frontier.rests.news()):
-                self._tell(self._crawl.rests, news)
+                self._tell(self.crawl.rests, news)
             if self._rules != self._frontier.rules:
                 self._rules = self._frontier.rules
-                self._tell(self._crawl.ruled, self._rules)
+                self._tell(self.crawl.ruled, self._rules)
         self._look_at = begun + LOOK
         if tends:
             self._tend_at = begun + self._tend_every
@@ -365,24 +367,24 @@ class Worker(Thread):
         if time.monotonic() >= self._glance_at:
             point = self._patiently(self._look)
             if point is not None:
-                self._tell(self._crawl.looked, point)
+                self._tell(self.crawl.looked, point)
             self._glance_at = time.monotonic() + self._glance_every
 
-    def _say(self, offers: list[Offer], done: list[Settled]) -> None:
+    def _offer_and_settle(self, offers: list[Offer], done: list[Settled]) -> None:
         """Offer, and then settle, because all children must be offered before."""
         if offers or done:
             self._over = False
         if offers:
             new = self._patiently(self._frontier.offer, offers)
             if known := new.count(Taken.SEEN):
-                self._tell(self._crawl.known, known)
+                self._tell(self.crawl.known, known)
                 pairs = zip(offers, new, strict=True)
                 self._duplicates += sum(
                     answer == Taken.SEEN and _is_link(offer) for offer, answer in pairs
                 )
             judged = [both for both in zip(offers, new, strict=True) if both[0].bounds]
             if judged:
-                self._tell(self._crawl.judged, judged)
+                self._tell(self.crawl.judged, judged)
         if done:
             if self._duplicates:
                 done[0] = with_duplicates(done[0], self._duplicates)
@@ -391,17 +393,17 @@ class Worker(Thread):
             refused = self._patiently(self._frontier.settle, done)
             sure = interruptions == self._frontier.interruptions
             if refused:
-                self._tell(self._crawl.refused, refused)
+                self._tell(self.crawl.refused, refused)
             tokens = {lease.token for lease in refused}
             marked = [one.lease for one in done if one.marks]
             if accepted := [one for one in marked if one.token not in tokens]:
-                self._tell(self._crawl.accepted, accepted, sure)
+                self._tell(self.crawl.accepted, accepted, sure)
 
-    def _say_besides(
+    def _leave_mark_and_ask(
         self,
         left: list[LeftRequest],
         marks: list[SeenMark],
-        asked: list[tuple[SeenMark, Asked]],
+        asked: list[tuple[SeenMark, InMemory]],
         state: list[bytes | None],
     ) -> None:
         """Leave requests, mark requests, and look up which requests count as seen.
@@ -417,13 +419,13 @@ class Worker(Thread):
         if asked:
             known = self._patiently(self._frontier.knows, [mark for mark, _ in asked])
             who = (local for _, local in asked)
-            self._tell(self._crawl.answered, list(zip(who, known, strict=True)))
+            self._tell(self.crawl.answered, list(zip(who, known, strict=True)))
 
     def _stop_if_asked(self, offered: int) -> None:
         if self._frontier.asked_to_stop and not self._stops:
             self._stops = True
             over = self._look_for_end(offered)
-            self._tell(self._crawl.asked_to_stop, over)
+            self._tell(self.crawl.asked_to_stop, over)
 
     def _look_for_end(self, offered: int) -> bool:
         left = self._patiently(self._frontier.left_over)
@@ -431,7 +433,7 @@ class Worker(Thread):
         if left is not None:
             seconds = min(left.due - time.time(), LONGEST_SLEEP)
             self._end_at = time.monotonic() + max(seconds, 0)
-            self._tell(self._crawl.finished, offered, left)
+            self._tell(self.crawl.finished, offered, left)
         return self._over
 
     def _lease(self, wanted: int) -> bool:
@@ -462,14 +464,14 @@ class Worker(Thread):
             # their cookies before.
             news = self._patiently(self._frontier.cookies.news)
             if news:
-                self._tell(self._crawl.cookies, news)
+                self._tell(self.crawl.cookies, news)
         if requests:
-            self._tell(self._crawl.handed_out, requests)
+            self._tell(self.crawl.handed_out, requests)
         return True
 
     def _settle_here(self, done: Settled) -> None:
         """Settle a message that the reactor need not see."""
-        self._say([], [done])
+        self._offer_and_settle([], [done])
         self._frontier.ask_again(done.lease.slot)
 
     def _patiently(self, call: Callable[..., Result], *arguments: object) -> Result:
@@ -493,7 +495,7 @@ class Worker(Thread):
                 if self._interruptions != self._frontier.interruptions:
                     self._interruptions = self._frontier.interruptions
                     # Before the answer is used, which may hold a page to do again.
-                    self._tell(self._crawl.interrupted)
+                    self._tell(self.crawl.interrupted)
                 return result
             time.sleep(wait)
             # All workers are back within a lease, before any partition is taken.

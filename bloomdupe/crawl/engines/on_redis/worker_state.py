@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.redis.named_worker import NamedWorker
+    from bloomdupe.redis.owner.named_worker import NamedWorker
 
 __all__ = ["WorkerState"]
 

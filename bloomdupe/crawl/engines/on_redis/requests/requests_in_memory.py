@@ -6,7 +6,7 @@ import os
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
+from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
 from bloomdupe.crawl.leases.carried import CarriedValues
 from bloomdupe.crawl.leases.in_memory import position_of
 from bloomdupe.redis.partition import SeenMark

@@ -12,12 +12,13 @@ from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.redis.partition import Offer, SeenMark
 
 if TYPE_CHECKING:
-    from bloomdupe.crawl.engines.on_redis.page_on_redis import PageOnRedis
+    from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
     from bloomdupe.crawl.engines.on_redis.worker import Worker
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.later.revisits import NextVisit
     from bloomdupe.crawl.leases.lease import Lease
-    from bloomdupe.redis.shared_frontier import LeftOver, SharedFrontier
+    from bloomdupe.redis.frontier_reader import LeftOver
+    from bloomdupe.redis.shared_frontier import SharedFrontier
 
 __all__ = ["LaterOnRedis"]
 

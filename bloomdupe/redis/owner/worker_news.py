@@ -5,15 +5,14 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from bloomdupe.redis.server import AT_ONCE
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bloomdupe.redis.server import Server
 
 __all__ = ["News"]
-
-AT_ONCE = 500
-"""Pieces of news per command."""
 
 
 class News:
