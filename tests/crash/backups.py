@@ -38,7 +38,7 @@ class Backups(Fault):
 
     number = "F14"
     name = "backup under load, restored"
-    trials = 12
+    trials = 5
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
         return _backed_up(folder, seed, 1, 3_000, hot)

@@ -32,7 +32,7 @@ SECTOR = 512
 SIZE = 3_000
 CHECKPOINTS = 12
 BATCH = 60
-TRIALS = 60
+TRIALS = 20
 """Of each kind in CI's share."""
 
 
@@ -143,7 +143,7 @@ class Damage(Fault):
     number = "F9"
     name = "damaged store, nine kinds"
     trials = len(KINDS) * TRIALS
-    cases = 6
+    cases = 2
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
         return _damaged(folder, seed, 1, 3, 500)

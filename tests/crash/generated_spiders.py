@@ -267,8 +267,9 @@ class OnRedis(GeneratedSpiders):
 
     def opened(self, idiom: Idiom, model: Model, folder: Path) -> Crawl:
         del model
-        SharedCrawl.url = self._server.url(f"crawl{next(self._crawls)}")
-        return SharedCrawl(idiom, without=self.without, place=folder)
+        job = f"crawl{next(self._crawls)}"
+        options: Any = {"without": self.without, "place": folder}
+        return SharedCrawl(self._server, job, idiom, **options)
 
     def judged(self, model: Model, crawl: Any, complaints: list[str]) -> Outcome:
         if complaints:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-SIZE, FEW = 30_000, 30
+SIZE, FEW = 12_000, 30
 MOST_REQUESTS = 500
 """Until the kill."""
 BATCHES = (1, 10, 100, 1000)
@@ -26,7 +26,7 @@ class Kills(Fault):
 
     number = "F1"
     name = "`kill -9` of a frontier with a feed"
-    trials = 120
+    trials = 60
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
         return _crawl(folder, seed, kills=3, size=10_000)

@@ -32,7 +32,7 @@ class MapFull(Fault):
 
     number = "F11"
     name = "map full in a put, a delete or a commit"
-    trials = 100
+    trials = 50
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
         return [_crawl(folder, seed)]

@@ -26,7 +26,7 @@ class Models(Fault):
 
     number = "F13"
     name = "model against store: crash, reopen, map full"
-    trials = 600
+    trials = 300
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
         return _examples(folder, seed, 5)

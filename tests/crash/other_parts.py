@@ -55,8 +55,8 @@ class OtherParts(Fault):
 
     number = "F19"
     name = "parts of others raise, wait, or change what they are given"
-    trials = 60
-    cases = 5
+    trials = 36
+    cases = 3
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
         return _Meddled(folder).tried(seed, 4)

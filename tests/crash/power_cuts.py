@@ -34,8 +34,8 @@ class PowerCuts(Fault):
 
     number = "F4"
     name = "power cut, replayed from a log of system calls"
-    trials = 2000
-    cases = 2 * PARTS
+    trials = 1500
+    cases = PARTS
 
     def missing(self) -> str | None:
         return strace.missing()

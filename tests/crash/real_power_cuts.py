@@ -53,8 +53,8 @@ class RealPowerCuts(Fault):
 
     number = "F5"
     name = "power cut of a real ext4 or XFS"
-    trials = 120
-    cases = 8
+    trials = 60
+    cases = 4
     excusable = True
 
     def missing(self) -> str | None:

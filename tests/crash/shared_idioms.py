@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from collections import Counter
     from pathlib import Path as Folder
 
+    from crawls import Run
+
 KILLS = 2
-LEASE = 0.5
-"""Seconds."""
+LEASE = 600
+"""Seconds; the leases of a worker end when the next one begins."""
 NOT_SHARED = {"idle_state", "own_database"}
 """Idioms that differ on Redis; ``tests/idioms/README.md`` says why."""
 
@@ -51,8 +53,7 @@ class SharedIdioms(Fault):
     def run(self, folder: Folder, seed: int) -> list[Outcome]:
         idioms = [idiom for idiom in every_idiom() if can_be_shared(idiom)]
         with RedisServer(folder / "redis") as server:
-            url = server.url("crawl")
-            return crawled(folder, idioms[seed % len(idioms)], seed, url)
+            return crawled(folder, idioms[seed % len(idioms)], seed, server)
 
     def control(self, folder: Folder) -> list[Outcome]:
         """Only the worker that has logged in is logged in."""
@@ -63,7 +64,7 @@ class SharedIdioms(Fault):
                 folder,
                 login,
                 CONTROL_SEED,
-                server.url("crawl"),
+                server,
                 stop=stop,
                 BLOOMDUPE_COOKIES=False,
             )
@@ -75,9 +76,20 @@ def can_be_shared(idiom: Idiom) -> bool:
 
 
 class SharedCrawl(Crawl):
-    """Runs of an idiom's command on a Redis."""
+    """Runs of an idiom's command on a Redis; see :class:`Crawl` for the options."""
 
-    url = ""
+    def __init__(
+        self, server: RedisServer, job: str, idiom: Idiom, **options: Any
+    ) -> None:
+        self._server = server
+        self._job = job
+        self.url = server.url(job)
+        super().__init__(idiom, **options)
+
+    def run(self, stop: Stop | None = None, *, trace: bool = False) -> Run:
+        """Run it once, as the worker that takes over all that there is."""
+        self._server.end_leases(self._job)
+        return super().run(stop, trace=trace)
 
     def _project(self, *, stock: bool) -> dict[str, Any]:  # noqa: ARG002 - never
         settings = super()._project(stock=True)
@@ -115,7 +127,7 @@ def crawled(
     folder: Folder,
     idiom: Idiom,
     seed: int,
-    url: str,
+    server: RedisServer,
     kills: int = KILLS,
     stop: Stop | None = None,
     **settings: object,
@@ -126,8 +138,7 @@ def crawled(
     """
     rng = random.Random(seed)
     items, visits = expected_items(idiom), visits_of_scrapy(idiom)
-    SharedCrawl.url = url
-    with SharedCrawl(idiom, place=folder) as crawl:
+    with SharedCrawl(server, idiom.name, idiom, place=folder) as crawl:
         crawl.configure(**settings)
         killed = 0
         # Without requests, the site cannot kill a worker.

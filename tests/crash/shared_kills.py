@@ -57,7 +57,7 @@ class SharedKills(Fault):
         "workers on Redis killed, or stopped longer than their leases; Redis killed, or"
         " back at older data"
     )
-    trials = 20
+    trials = 15
 
     def missing(self) -> str | None:
         return None if shutil.which("redis-server") else "needs redis-server"

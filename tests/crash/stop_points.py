@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-STRIDE = 24
+STRIDE = 48
 """A case tries every so many-th point of an idiom."""
 RAISED = (
     *("EIO", "ENOSPC", "EDQUOT", "EROFS"),
@@ -69,7 +69,7 @@ class EveryPoint(Fault):
     """One crawl a point. Case 0 is the first idiom, case 1 the next one, and so on."""
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return self._tried(folder, seed, STRIDE * 4)
+        return self._tried(folder, seed, STRIDE * 2)
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return self._tried(folder, seed, STRIDE)
@@ -118,7 +118,7 @@ class RaisingPoints(EveryPoint):
 
     number = "F18"
     name = "an exception at every commit, write and sync, for each idiom"
-    trials = 80
+    trials = 60
     cases = 4
 
     def stops(

@@ -27,8 +27,7 @@ def test_a_crawl_killed_on_redis_has_the_result_of_scrapy(
     tmp_path: Path, redis_server: RedisServer, idiom: Idiom
 ) -> None:
     seed = list(SHARED).index(idiom.name)
-    url = redis_server.url(f"idiom {idiom.name}")
-    assert {*crawled(tmp_path, idiom, seed, url, kills=1)} <= {OK}
+    assert {*crawled(tmp_path, idiom, seed, redis_server, kills=1)} <= {OK}
 
 
 def test_the_idioms_that_differ_are_in_the_table() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -16,10 +17,12 @@ from bloomdupe import BloomFilter
 from bloomdupe.errors import (
     StoreDamagedError,
     StoreError,
+    StoreIOError,
     StoreLockedError,
     StoreMismatchError,
 )
 from bloomdupe.filter import layer
+from bloomdupe.filter.parameters import Parameters
 from bloomdupe.rescue.repair import repair
 from bloomdupe.rescue.restore import restore
 from bloomdupe.store import environment
@@ -69,6 +72,24 @@ def test_a_place_that_cannot_be_created_is_named(tmp_path: Path) -> None:
         BloomFilter.open(tmp_path / "file" / "seen", 1000)
     with pytest.raises(StoreError, match=r"cannot look for a store at .*/xxx"):
         BloomFilter.open(tmp_path / ("x" * 300), 1000)
+
+
+@pytest.mark.parametrize("name", ["os.stat", "shutil.disk_usage"])
+def test_a_disk_that_cannot_be_looked_at_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Found by F7: a traceback."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    place = tmp_path / "seen"
+    with monkeypatch.context() as patch:
+        patch.setattr(name, fail)
+        with pytest.raises(
+            StoreIOError, match=r"cannot look at .*: Input/output error"
+        ):
+            Parameters(1_000, 1e-6, 0, bytes(16)).check_disk(place)
 
 
 def test_an_unfinished_creation_is_no_obstacle(tmp_path: Path) -> None:
