@@ -51,6 +51,7 @@ def lowest(session: nox.Session) -> None:
         f"{bin_}/python",
         "-c",
         "from tests.support.fork_server import preload; preload()",
+        env={"PYTHONPATH": "tests:tests/idioms"},
     )
     session.run(f"{bin_}/pytest", "-q", *(session.posargs or ["tests/store"]))
 
