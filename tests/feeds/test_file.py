@@ -231,6 +231,21 @@ def test_a_changed_file_is_continued_if_the_user_says_so(
     assert place.read_bytes() == content + PIECE + b"three\n"
 
 
+def test_an_accepted_file_is_continued_before_its_closing(place: Path) -> None:
+    file = FeedFile(Content.begin(str(place), overwrite=False))
+    write(file, b"[1", b"]")
+    for number in (2, 3):
+        file.sync()
+        file.take(file.content.with_more(b",%d" % number, b"]"))
+        state = file.content.record
+        file.append()
+        file.close()
+        if number == 2:
+            place.write_bytes(b"[9, 1]")
+        file = resumed(state, b",%d]" % number, accept=number == 2)
+    assert place.read_bytes() == b"[9, 1,2,3]"
+
+
 def test_accepted_lines_are_not_written_again(place: Path) -> None:
     state = left(place, len(PIECE))
     with place.open("ab") as other:
