@@ -35,7 +35,9 @@ def tests(session: nox.Session, name: str) -> None:
     """Run the tests on one of the combinations."""
     python, scrapy = SCRAPY[name]
     bin_ = _venv(session, name, python)
-    session.run(f"{bin_}/pip", "install", "-q", f"scrapy=={scrapy}.*", ".[test]")
+    # Without a reactor, Scrapy 2.15 to 2.17 needs httpx.
+    wanted = (f"scrapy=={scrapy}.*", ".[test]", "httpx")
+    session.run(f"{bin_}/pip", "install", "-q", *wanted)
     session.run(f"{bin_}/pytest", "-q", *session.posargs)
 
 
@@ -51,6 +53,7 @@ def lowest(session: nox.Session) -> None:
         f"{bin_}/python",
         "-c",
         "from tests.support.fork_server import preload; preload()",
+        env={"PYTHONPATH": "tests:tests/idioms"},
     )
     session.run(f"{bin_}/pytest", "-q", *(session.posargs or ["tests/store"]))
 

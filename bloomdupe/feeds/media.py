@@ -104,9 +104,10 @@ class WholeFilesStore(FSFilesStore):
         aside = place.with_name(f".{sha1(place.name.encode()).hexdigest()}.unfinished")  # noqa: S324
         with _locked(aside) as file:
             os.ftruncate(file.fileno(), 0)
-            view = buf.getbuffer()
-            while view:
-                view = view[os.write(file.fileno(), view) :]
+            with buf.getbuffer() as view:
+                written = 0
+                while written < len(view):
+                    written += os.write(file.fileno(), view[written:])
             sync(file.fileno())
             aside.replace(place)
         sync_directory(place.parent)

@@ -21,6 +21,7 @@ from bloomdupe.filter.hashing import (
 from bloomdupe.filter.sizing import PAGE_BITS, POSITIONS, Geometry
 from bloomdupe.store.format import (
     CHECKSUM_BYTES,
+    MODULUS,
     PAGE_BYTES,
     JournalEntry,
     page_value,
@@ -39,7 +40,6 @@ __all__ = ["Layer", "LayerPart", "LayerState", "as_number", "backlog_limit"]
 BEYOND = b"\xff" * (POSITIONS // 8 - PAGE_BYTES)
 """The positions past a page's end: always set, so they decide nothing."""
 
-SUM_MODULUS = 1 << 64
 
 _each_digest = Struct(f"{DIGEST_BYTES}s").iter_unpack
 
@@ -302,7 +302,7 @@ class Layer:
                 continue
             before = self._checksums[number]
             stored += before == 0
-            stored_sum = (stored_sum + as_number(value) - before) % SUM_MODULUS
+            stored_sum = (stored_sum + as_number(value) - before) % MODULUS
             writes.append((number, value))
             if len(writes) >= MAX_SWEEP:
                 break

@@ -15,6 +15,7 @@ from bloomdupe.store.format import (
     FRONTIER_DATABASES,
     FRONTIER_FORMAT,
     LATER,
+    MODULUS,
     request_key,
     request_record,
 )
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["Frontier"]
 
 RECORD = "frontier"
-DIGEST_MODULUS = 1 << 64
 
 MAX_FRESH = 3 << 20
 """Bytes of unwritten requests after which a checkpoint is due at once: some 2,400
@@ -481,7 +481,7 @@ class Frontier:
         state: dict[str, Any] = {
             "format": FRONTIER_FORMAT,
             "requests": self._stored + len(written) - len(deletes),
-            "digest": digest % DIGEST_MODULUS,
+            "digest": digest % MODULUS,
             "slots": slots,
             "sequence": self._sequence,
             "numbered": self._numbered,

@@ -31,6 +31,7 @@ from bloomdupe.store.format import (
     FRONTIER_FORMAT,
     HISTORY,
     LEDGER,
+    MODULUS,
     OPTIONAL_DATABASES,
     database_of,
     describe,
@@ -53,7 +54,6 @@ HOME_ONLY = (COOKIES, FAILURES, HISTORY)
 been deleted."""
 BATCH_RECORDS = 2_000
 """Records that one transaction holds."""
-SUM_MODULUS = 1 << 64
 KNOWN = (*DATABASES, *OPTIONAL_DATABASES)
 
 _FORGOTTEN = "URLs in them are forgotten, and fetched again when a link leads to them"
@@ -262,7 +262,7 @@ def _filter(
             )
         swept = max([state.swept, *(entry.swept for entry in entries)])
         layers.append(
-            state._replace(swept=swept, stored=pages, stored_sum=sums % SUM_MODULUS)
+            state._replace(swept=swept, stored=pages, stored_sum=sums % MODULUS)
         )
     end = max([record["journal_end"], *(entry.sequence + 1 for entry in journal)])
     return record | {
@@ -303,13 +303,13 @@ def _frontier(
     frontier = {
         "format": FRONTIER_FORMAT,
         "requests": requests,
-        "digest": digest % SUM_MODULUS,
+        "digest": digest % MODULUS,
         "slots": sum(count > 0 for count in counts.values()),
         "sequence": max(record["sequence"], sequence),
         "numbered": max([record["numbered"], *(number + 1 for number in names)]),
     }
     if waiting:
-        frontier["later"] = {"requests": waiting, "digest": later_sums % SUM_MODULUS}
+        frontier["later"] = {"requests": waiting, "digest": later_sums % MODULUS}
     return frontier, sorted(slots)
 
 

@@ -231,6 +231,32 @@ def test_a_changed_file_is_continued_if_the_user_says_so(
     assert place.read_bytes() == content + PIECE + b"three\n"
 
 
+def test_an_accepted_file_is_continued_before_its_closing(place: Path) -> None:
+    file = FeedFile(Content.begin(str(place), overwrite=False))
+    write(file, b"[1", b"]")
+    for number in (2, 3, 4):
+        file.sync()
+        file.take(file.content.with_more(b",%d" % number, b"]"))
+        state = file.content.record
+        file.append()
+        file.close()
+        if number == 2:
+            place.write_bytes(b"[9, 1]")
+        file = resumed(state, b",%d]" % number, accept=number == 2)
+    assert place.read_bytes() == b"[9, 1,2,3,4]"
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_only_the_folder_of_a_private_file_is_private(
+    tmp_path: Path, private: bool
+) -> None:
+    place = tmp_path / "folder" / "items"
+    file = FeedFile(Content.begin(str(place), overwrite=False), private=private)
+    write(file, b"a line\n")
+    file.close()
+    assert (place.parent.stat().st_mode & 0o077 == 0) is private
+
+
 def test_accepted_lines_are_not_written_again(place: Path) -> None:
     state = left(place, len(PIECE))
     with place.open("ab") as other:
