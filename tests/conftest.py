@@ -15,10 +15,11 @@ from support.engines import engine, redis_server
 from support.forks import forks
 from support.jobs import verb
 from support.made_urls import everyday
+from support.repetition import LEAVE_OUT_SLOW, slow_tests_run
 from support.shared_data import REPOSITORY, SHARED, how_to_run
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
 __all__ = ["crawl", "engine", "feed", "pages", "redis_server", "site", "verb"]
@@ -27,7 +28,10 @@ __all__ = ["crawl", "engine", "feed", "pages", "redis_server", "site", "verb"]
 # crawler is never installed.
 sys.path += [str(REPOSITORY / "tests" / "idioms"), str(REPOSITORY)]
 
-LEAVE_OUT_SLOW = "BLOOMDUPE_LEAVE_OUT_SLOW"
+PROJECT = "SCRAPY_SETTINGS_MODULE"
+"""In the environment: the project to which a process belongs."""
+os.environ.pop(PROJECT, None)
+
 ALL_SLOW = "\npytestmark = pytest.mark.slow\n"
 """A module of slow tests only has this line."""
 FEW_EXAMPLES, MANY_EXAMPLES = 10, 100
@@ -62,7 +66,7 @@ def pytest_sessionstart() -> None:
 
     Try a few examples of each, where slow tests are left out.
     """
-    examples = FEW_EXAMPLES if LEAVE_OUT_SLOW in os.environ else MANY_EXAMPLES
+    examples = MANY_EXAMPLES if slow_tests_run() else FEW_EXAMPLES
     settings.register_profile(
         "patient",
         deadline=None,
@@ -85,7 +89,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Import no module of slow tests only, if they are left out."""
-    if LEAVE_OUT_SLOW not in os.environ or not collection_path.match("test_*.py"):
+    if slow_tests_run() or not collection_path.match("test_*.py"):
         return None
     return ALL_SLOW in collection_path.read_text("utf-8") or None
 
@@ -123,12 +127,22 @@ def pytest_collection_modifyitems(
     if len(rooms) > 1:
         items.sort(key=lambda item: rooms.index("/".join(item.nodeid.split("/")[:2])))
     left_out = set()
-    if LEAVE_OUT_SLOW in os.environ:
+    if not slow_tests_run():
         left_out |= {item for item in items if item.get_closest_marker("slow")}
     if os.environ.get("BLOOMDUPE_TRIALS_FOLLOW"):
         left_out |= {item for item in items if item.path.name == "test_faults.py"}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(autouse=True)
+def _no_project() -> Iterator[None]:
+    """Forget the project that Scrapy has found in this process, such as our own.
+
+    A process that a later test starts would belong to it.
+    """
+    yield
+    os.environ.pop(PROJECT, None)
 
 
 @pytest.fixture(scope="session")

@@ -57,7 +57,11 @@ class Acceptance:
         """The request that the link filter has just asked about, if it is new."""
 
     def takes(self, request: Request) -> bool:
-        """Accept a request; False if it was dropped."""
+        """Accept a request; False if it was dropped.
+
+        Raises :class:`UnserializableError` if its priority is not an integer.
+        """
+        _check_priority(request)
         session, engine, ours = self._session, self._engine, self._ours
         parent = session.parent()
         answers = session.processing.answering is not None
@@ -289,6 +293,13 @@ class Acceptance:
             },
             extra={"spider": self._spider},
         )
+
+
+def _check_priority(request: Request) -> None:
+    """Notice a priority that Scrapy's constructor refuses, and that was set later."""
+    priority = request.priority
+    if not isinstance(priority, int):
+        raise UnserializableError(f"its priority, {priority!r}, is not an integer")
 
 
 def _was_visited(lease: Lease | None) -> bool:

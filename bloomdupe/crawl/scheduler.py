@@ -231,7 +231,7 @@ class FrontierScheduler(BaseScheduler):
                 time_of(request, time.time())
                 checked_rule(request)
             return self._acceptance.takes(request)
-        except RequestTimeError as error:
+        except (RequestTimeError, UnserializableError) as error:
             self._refuse(session, request, error)
             return False
         except (StoreError, MemoryError) as error:
@@ -243,9 +243,7 @@ class FrontierScheduler(BaseScheduler):
             self._stop_full(error)
             return True
 
-    def _refuse(
-        self, session: Session, request: Request, error: RequestTimeError
-    ) -> None:
+    def _refuse(self, session: Session, request: Request, error: ValueError) -> None:
         """Drop an invalid request, and let its parent run again in the next run."""
         parent = session.parent()
         if parent is not None:

@@ -370,8 +370,7 @@ class Layer:
 
     def memory_bytes(self) -> int:
         """Bytes that the loaded pages take."""
-        loaded = sum(page is not None for page in self.pages)
-        return loaded * (POSITIONS // 8)
+        return sum(page.nbytes for page in self.pages if page is not None)
 
 
 def as_number(value: bytes) -> int:

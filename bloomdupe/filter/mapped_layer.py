@@ -94,8 +94,7 @@ class MappedLayer(Layer):
             return NEW
         if not self._checksums[number]:
             self._read(number)  # once: it compares the page with its checksum
-        if len(where) > self.geometry.hashes:
-            where = where[: self.geometry.hashes]
+        where = where[: self.geometry.hashes]
         for position in where[:2]:
             if position < PAGE_BITS and not (
                 value[CHECKSUM_BYTES + (position >> 3)] >> (position & 7) & 1

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
-from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
+from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.filter import hashing
 from bloomdupe.filter.allowance import machine_memory
 from bloomdupe.filter.sizing import PAGE_BITS, check_capacity, check_fpp, layer_geometry
@@ -109,12 +109,9 @@ class Parameters:
     def check_disk(self, directory: Path) -> None:
         """Refuse a capacity that the disk cannot hold."""
         place = directory
-        try:
-            while not place.exists() and place != place.parent:
-                place = place.parent
-            free = shutil.disk_usage(place).free
-        except OSError as error:
-            raise StoreError(f"cannot look at the disk of {place}: {error}") from error
+        while not place.exists() and place != place.parent:
+            place = place.parent
+        free = shutil.disk_usage(place).free
         self.check_room(free, f"disk free at {place}")
 
     def check_room(self, available: int, where: str) -> None:

@@ -240,10 +240,10 @@ class Geometry:
         """Number of keys estimated from the share of bits that are set.
 
         ``-m/k ln(1 - fill)`` (Swamidass and Baldi, 2007), with m the number of
-        positions that a key may pick, the always-set ones included.
+        positions that a key may pick, the always-set ones included. A layer in which
+        every bit is set counts as one in which a single bit is left.
         """
-        if fill >= 1:
-            return math.inf
+        fill = min(fill, 1 - 1 / self.bits)
         return -self.pages * POSITIONS / self.hashes * math.log1p(-fill)
 
 

@@ -38,6 +38,8 @@ MAX_SLOT_BYTES = 1_000
 SHOWN_OF_SLOT = 100
 """Characters."""
 NO_BOUND = 2**53
+PRIORITY_LIMIT = (1 << 63) - 1
+"""A priority beyond it counts as this: a score of Redis is a double."""
 
 NO_ENTRY = b"0-0"
 """A number before the numbers of all entries."""
@@ -118,7 +120,8 @@ class Offer(NamedTuple):
             kind += ",{},{}".format(*self.bounds)
         if self.not_before is not None:
             kind += f"@{max(0, math.ceil(self.not_before * 1000))}"
-        return stored_slot(self.slot), -self.priority, kind, self.payload
+        priority = max(-PRIORITY_LIMIT, min(self.priority, PRIORITY_LIMIT))
+        return stored_slot(self.slot), -priority, kind, self.payload
 
 
 class RedisLease(NamedTuple):

@@ -18,7 +18,10 @@ __all__ = ["PATTERNS", "Finding", "found_in"]
 KILLS = {"kill", "terminate", "send_signal"}
 SIZES = {"st_size", "st_mtime", "st_mtime_ns", "getsize", "getmtime"}
 STATS = {"stat", "lstat", "fstat"}
+TIMERS = {"Timer", "call_later", "callLater"}
 WAITS = ("wait", "until", "patiently")
+MINUTE = 60
+"""Seconds, of which a busy machine may need some for nothing."""
 
 Function: TypeAlias = "ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -34,11 +37,16 @@ class Finding(NamedTuple):
 
 def found_in(module: str, source: str) -> list[Finding]:
     """Return what is found in a module."""
+    possible = {
+        pattern: matches
+        for pattern, matches in PATTERNS.items()
+        if any(word in source for word in WORDS[pattern])
+    }
     found = []
-    for name, function in _functions(ast.parse(source)):
+    for name, function in _functions(ast.parse(source)) if possible else ():
         place = f"{module}:{name}" if name else module
         _own.cache_clear()
-        for pattern, matches in PATTERNS.items():
+        for pattern, matches in possible.items():
             if matches(function):
                 found.append(Finding(place, pattern))
     return found
@@ -110,7 +118,7 @@ def _yields(call: ast.AST) -> bool:
 def kills_after_a_time(function: Function) -> bool:
     """Whether it kills by a timer, or when a wait has taken too long."""
     for node in _own(function):
-        if _called(node) in {"Timer", "call_later", "callLater"} and _kills(node):
+        if _called(node) in TIMERS and _kills(node):
             return True
         if isinstance(node, ast.ExceptHandler) and node.type is not None:
             late = "Timeout" in ast.unparse(node.type)
@@ -119,6 +127,20 @@ def kills_after_a_time(function: Function) -> bool:
         if _called(node) == "suppress" and "Timeout" in ast.unparse(node):
             return any(_called(other) in KILLS for other in _own(function))
     return False
+
+
+def gives_up_early(function: Function) -> bool:
+    """Whether a call may fail because an answer takes a while."""
+    return any(
+        keyword.arg is not None
+        and keyword.arg.endswith("timeout")
+        and isinstance(keyword.value, ast.Constant)
+        and isinstance(keyword.value.value, (int, float))
+        and keyword.value.value < MINUTE
+        for node in _own(function)
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+    )
 
 
 def _kills(call: ast.AST) -> bool:
@@ -208,4 +230,9 @@ PATTERNS: dict[str, Callable[[Function], bool]] = {
     "polls the size or the time of a file": polls_files,
     "compares the time at which a file was read": compares_all_times,
     "uses a port after it has closed its socket": gives_a_port_away,
+    "gives up after less than a minute": gives_up_early,
 }
+
+TELLING = [{"sleep"}, TIMERS | {"Timeout"}, SIZES, STATS, {"getsockname"}, {"timeout"}]
+WORDS = dict(zip(PATTERNS, TELLING, strict=True))
+"""Of each pattern, words of which a source has one that matches."""

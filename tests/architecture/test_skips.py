@@ -13,7 +13,8 @@ from support.shared_data import how_to_run, needs_package
 REPOSITORY = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("processes", ["0", pytest.param("2", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", ["0", "2"])
 def test_the_last_lines_say_how_to_run_those_that_need_redis(processes: str) -> None:
     environment = {**os.environ, "PATH": "", "BLOOMDUPE_TEST_ALL": ""}
     environment.pop("PYTEST_XDIST_WORKER", None)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from child import in_child
 from crawl_kills import last_transaction
 from support.harness import DEADLINE
-from trial import Fault, Outcome, lost
+from trial import CONTROL_SEED, Fault, Outcome, lost
 from worker import fork_worker, run_to_end
 from world import Report, World, judge
 
@@ -46,9 +46,9 @@ class Backups(Fault):
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _backed_up(folder, seed, 5, SIZE, hot)
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """With a plain copy of the file."""
-        return _backed_up(folder, seed, 1, SIZE, plain)
+        return _backed_up(folder, CONTROL_SEED, 1, SIZE, plain)
 
 
 def hot(source: Path, target: Path) -> None:

@@ -7,7 +7,6 @@ output of an undisturbed crawl.
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import time
@@ -19,7 +18,7 @@ import outputs
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 from support.harness import DEADLINE, Project, sample_process
-from trial import OK, Fault, Outcome, lost, silently_wrong, until_caught
+from trial import CONTROL_SEED, OK, Fault, Outcome, each_caught, lost, silently_wrong
 
 from bloomdupe import BloomFilter
 from bloomdupe.frontier.payload import url_of
@@ -29,9 +28,9 @@ from bloomdupe.store.check import check
 from crawler.sample_site import canonical_path
 
 if TYPE_CHECKING:
-    import subprocess
     from pathlib import Path
 
+    from support.forks import Child
     from support.harness import SampleProcess
 
 INTERVAL = 0.1
@@ -39,38 +38,47 @@ INTERVAL = 0.1
 META_PAGE = 4096
 TRANSACTION = 144
 """The offset of ``mm_txnid`` in a meta page (LMDB 0.9, ``struct MDB_meta``)."""
+PAGES, FEW_PAGES = 300, 50
+"""Of the site, and of that of the control."""
+KILLED_AT = 20
+"""Marks or items until the control kills itself: see ``spiders/unsafe.py``."""
 IN_FLIGHT = 16
 """Requests that Scrapy has in progress at most."""
 ROBOTS = "/robots.txt"
 FAILURE = 500
 
 
-Stop = Callable[["subprocess.Popen[str]", "SampleProcess"], None]
+Stop = Callable[["Child", "SampleProcess"], None]
 """Stops a crawl of that server."""
 
 
-def kill(crawl: subprocess.Popen[str], _: SampleProcess) -> None:
-    crawl.kill()
+def kill(crawl: Child, _: SampleProcess) -> None:
+    crawl.send(signal.SIGKILL)
 
 
-def interrupt_twice(crawl: subprocess.Popen[str], server: SampleProcess) -> None:
+def interrupt_twice(crawl: Child, server: SampleProcess) -> None:
     """Let it begin to stop, and stop it before it has."""
     with server.paused():  # a crawl that waits for an answer does not end by itself
         time.sleep(0.05)  # let it read the answers, and ask for more
-        crawl.send_signal(signal.SIGINT)
+        crawl.send(signal.SIGINT)
         time.sleep(0.05)
-        crawl.send_signal(signal.SIGINT)
+        crawl.send(signal.SIGINT)
 
 
-def terminate(crawl: subprocess.Popen[str], _: SampleProcess) -> None:
-    crawl.send_signal(signal.SIGTERM)
+def terminate(crawl: Child, _: SampleProcess) -> None:
+    crawl.send(signal.SIGTERM)
+
+
+def wait(crawl: Child, _: SampleProcess) -> None:
+    """Wait until it kills itself."""
+    crawl.wait()
 
 
 def took_place(stop: Stop, status: int, log: str) -> bool:
     """Whether a process was ended by a signal of this trial, before it had finished."""
     if "(finished)" in log:
         return False
-    if stop is kill:
+    if stop in {kill, wait}:
         return status == -signal.SIGKILL
     # Scrapy says so when it gets the signal. A slow machine may see two as one.
     words = "SIGTERM" if stop is terminate else "SIGINT"
@@ -100,34 +108,34 @@ class StoppedCrawl:
         self.done: dict[str, int] = {}
         """Pages done for good after some stop, and how often requested by then."""
 
-    def run(self, stop: Stop | None) -> None:
+    def run(self, stop: Stop | None, *options: str) -> None:
         """Run to the end, or until a random number of requests later."""
-        process = self.project.start(*self.options)
-        sent = False
+        process = self.project.begin(*self.options, *options)
         arrivals: list[tuple[int, int]] = []
         goal = self.paths().total() + self.rng.randint(1, 80)
         deadline = time.monotonic() + DEADLINE
         try:
-            while stop is not None and process.poll() is None:
+            while stop is not None and not process.has_ended():
                 assert time.monotonic() < deadline
+                # The count first: later, requests could count that came after the
+                # transaction.
                 count = self.paths().total()
                 arrivals.append((last_transaction(self.store), count))
                 if count >= goal:
                     time.sleep(self.rng.uniform(0, INTERVAL))
-                    sent = process.poll() is None
                     stop(process, self.server)
                     break
                 time.sleep(0.005)
-            _, log = process.communicate(timeout=DEADLINE)
+            status, log = self.project.end(process)
         finally:
             process.kill()
-            process.wait()
-        if process.returncode >= 0:
+        if status >= 0:
             assert "Traceback" not in log, log
         if stop is None:
             assert "(finished)" in log, log
             return
-        self.stops += sent and took_place(stop, process.returncode, log)
+        self.stops += took_place(stop, status, log)
+        self.server.until_quiet()
         # While the last commit but one was not durable, the last had not begun.
         since = last_transaction(self.store) - 1
         before = max((n for number, n in arrivals if number < since), default=0)
@@ -229,12 +237,13 @@ def crawl_with_stops(
     stop: Stop,
     stops: int,
     *options: str,
+    pages: int = PAGES,
 ) -> StoppedCrawl:
-    with sample_process(folder, pages=300, delay=0.005) as server:
+    with sample_process(folder, pages, delay=0.005) as server:
         crawl = StoppedCrawl(folder, server, seed, *options)
         for _ in range(stops):
             if not crawl.finished:  # or the next run would be another crawl
-                crawl.run(stop)
+                crawl.run(stop, "-s", f"KILLED_AT={KILLED_AT}")
         if not crawl.finished:
             crawl.run(None)
         return crawl
@@ -255,20 +264,19 @@ class CrawlKills(Fault):
         stop = {6: interrupt_twice, 7: terminate}.get(seed % 8, kill)
         return _judged(folder, seed, stop, 6)
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """Marks reach the disk before their requests; items before they are done."""
-        os.environ["PYTHONPATH"] = os.path.dirname(__file__)  # noqa: PTH120
         theirs = "scrapy.extensions.feedexport.FeedExporter"
-        at_once = json.dumps({theirs: None, "lines_at_once.LinesAtOnce": 0})
+        at_once = json.dumps({theirs: None, "spiders.unsafe.LinesAtOnce": 0})
 
-        def using(setting: str) -> Callable[[Path, int], list[Outcome]]:
-            return lambda place, number: _judged(
-                place, seed + number, kill, 3, "-s", setting
+        def using(setting: str) -> Callable[[Path], list[Outcome]]:
+            return lambda place: _judged(
+                place, CONTROL_SEED, wait, 1, "-s", setting, pages=FEW_PAGES
             )
 
-        return until_caught(
+        return each_caught(
             folder,
-            using("SCHEDULER=marks_first.MarksFirst"),
+            using("SCHEDULER=spiders.unsafe.MarksFirst"),
             using(f"EXTENSIONS={at_once}"),
         )
 
@@ -279,11 +287,14 @@ def _judged(
     stop: Stop,
     stops: int,
     *options: str,
+    pages: int = PAGES,
 ) -> list[Outcome]:
     undisturbed = folder / "undisturbed"
     undisturbed.mkdir()
-    expected = crawl_with_stops(undisturbed, 0, kill, 0, *outputs.OPTIONS).outputs()
-    crawl = crawl_with_stops(folder, seed, stop, stops, *outputs.OPTIONS, *options)
+    peaceful = crawl_with_stops(undisturbed, 0, kill, 0, *outputs.OPTIONS, pages=pages)
+    expected = peaceful.outputs()
+    options = (*outputs.OPTIONS, *options)
+    crawl = crawl_with_stops(folder, seed, stop, stops, *options, pages=pages)
     outcome = OK
     if crawl.lost():
         outcome = lost(f"never asked for {crawl.lost()}")

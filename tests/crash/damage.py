@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from child import in_child
 from support.waiting import until_later
-from trial import OK, Fault, Outcome, lost, silently_wrong, until_caught
+from trial import CONTROL_SEED, OK, Fault, Outcome, each_caught, lost, silently_wrong
 from worker import Work, run_to_end, small_limits
 from world import Report, World, judge, look
 
@@ -151,23 +151,23 @@ class Damage(Fault):
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _damaged(folder, seed, TRIALS // self.cases)
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """Without the check; or only without it once a commit was interrupted."""
 
         def damaged(name: str, value: object) -> Callable[..., list[Outcome]]:
-            def control(place: Path, number: int) -> list[Outcome]:
+            def control(place: Path) -> list[Outcome]:
                 careful = getattr(files, name)
                 setattr(files, name, value)
                 try:
                     kinds = (zeroed_page, random_page, stale_page)
-                    return _damaged(place, seed + number, 5, 3, 500, kinds)
+                    return _damaged(place, CONTROL_SEED, 5, 3, 500, kinds)
                 finally:
                     setattr(files, name, careful)
 
             return control
 
         marked = files.Marked(clean=True, interrupted=False, transaction=0)
-        return until_caught(
+        return each_caught(
             folder,
             damaged("read_mark", lambda _: marked),
             damaged("COMMIT_NANOSECONDS", 2**63),

@@ -11,7 +11,6 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from redis_places import JOB
-from spiders import taken_out
 from spiders.everyday import SETTINGS, Everyday
 from support.site import Answer, links
 from support.waiting import until
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from redis_places import Place
-    from support.crawl import Crawl, Process, Run
+    from support.crawl import Before, Crawl, Process, Run
     from support.site import Visit
     from trial import Outcome
 
@@ -37,7 +36,7 @@ PAUSE = 0.3
 """Seconds, in which a crawl that waits for a lease gets no further."""
 FLUSH = 0.05
 """Seconds between two times Ctrl-C."""
-DEADLINE = 120
+DEADLINE = 900
 """Seconds; only a process that hangs gets there."""
 BADLY = "ValueError: as everyday spiders do"
 """The error that the spider itself raises."""
@@ -76,6 +75,8 @@ class Worker:
         self.name = name
         self.stopped_by = ""
         """The fault that ended it, if it is not to end by itself."""
+        self.ended = 0.0
+        """Unix time from which on no request of its is sent; 0 while it lives."""
 
     @property
     def joined(self) -> bool:
@@ -117,8 +118,7 @@ class CaughtError(Exception):
 class DisturbedCrawl:
     """A crawl of workers that come and go, until all is done.
 
-    ``without`` names what is taken out of them (``spiders/taken_out.py``). Then
-    ``look`` says what is wrong already: such a crawl may never end.
+    ``look`` says what is wrong already: a crawl without a guard may never end.
     """
 
     def __init__(
@@ -126,15 +126,14 @@ class DisturbedCrawl:
         crawl: Crawl,
         place: Place,
         rng: Random,
-        without: str = "",
         look: Callable[[DisturbedCrawl], Outcome | None] | None = None,
     ) -> None:
         self.crawl = crawl
         self.site = crawl.site
         self._place = place
         self._rng = rng
-        self._before = getattr(taken_out, without) if without else None
-        self._look = look if without else None
+        self._before: Before | None = None
+        self._look = look
         crawl.starts = ("",)
         crawl.settings |= {
             **SETTINGS,
@@ -163,9 +162,8 @@ class DisturbedCrawl:
 
     def run(self, faults: int, kinds: tuple[str, ...]) -> None:
         """Let stock Scrapy do it, and then disturb the workers until all is done."""
-        site, rng = self.site, self._rng
-        self.stock: Run = self.crawl.run(Everyday, ADDONS=None)
-        self._allow(0)
+        rng = self._rng
+        self._begin()
         for _ in range(faults):
             if not self._hire(rng.randint(2, WORKERS)):
                 break
@@ -173,12 +171,22 @@ class DisturbedCrawl:
             what = rng.choice(kinds)
             if self.at_work:
                 self._disturb(what)
-        site.release()
+        self._finish()
+
+    def _begin(self, before: Before | None = None) -> None:
+        """Let stock Scrapy do it; ``before`` is what all workers call first."""
+        self._before = before
+        self.stock: Run = self.crawl.run(Everyday, ADDONS=None)
+        self._allow(0)
+
+    def _finish(self) -> None:
+        """Let the crawl come to its end, and look whether it is one."""
+        self.site.release()
         self._hire(1)
         self._until(lambda: not self.alive)
         self._collect()
         self.collectors[-1].process.wait()
-        self.asked = len(site.log)
+        self.asked = len(self.site.log)
         self._hire_one()
         self._until(lambda: not self.alive)
         self._count_ends()
@@ -202,7 +210,7 @@ class DisturbedCrawl:
             self._hire_one()
         return True
 
-    def _hire_one(self) -> None:
+    def _hire_one(self) -> Worker:
         self._place.wait_until_ready()
         name = f"worker{len(self.workers)}"
         process = self.crawl.start(
@@ -212,6 +220,7 @@ class DisturbedCrawl:
             USER_AGENT=name,
         )
         self.workers.append(Worker(process, name))
+        return self.workers[-1]
 
     def _go_on(self) -> None:
         """Let the crawl go on for a while."""
@@ -257,9 +266,10 @@ class DisturbedCrawl:
 
         def holds() -> object:
             dead = {worker for worker in self.workers if not worker.process.alive}
-            self._without_leases |= {
-                w for w in dead - self._without_leases if not self._end_leases({w})
-            }
+            for worker in dead - self._without_leases:
+                worker.ended = worker.ended or time.time()
+                if not self._end_leases({worker}):
+                    self._without_leases.add(worker)
             self._look_now()
             return condition()
 

@@ -15,7 +15,7 @@ from judging import RUNS, Model, Verdict, again, judge, run_to_end, undisturbed
 from stop_points import every_idiom, outcome_of
 from support.judge import SHOWN
 from table import Idiom, load
-from trial import Fault, Outcome
+from trial import CONTROL_SEED, Fault, Outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,9 +40,9 @@ class Ends(Fault):
         idioms = every_idiom()
         return _Job(folder, idioms[seed % len(idioms)], seed).tried()
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """Start requests are asked for again, as Scrapy does."""
-        return _Job(folder, load()["plain"], seed, "remembering_starts").tried()
+        return _Job(folder, load()["plain"], CONTROL_SEED, "remembering_starts").tried()
 
 
 class _Job:

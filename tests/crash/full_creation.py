@@ -45,9 +45,8 @@ class FullCreation(Fault):
         created = [_created(folder / str(size), size, seed) for size in sizes]
         return [*created, *_opened_without_room(folder)]
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """Without space for LMDB's lock file before LMDB maps it."""
-        del seed  # no chance in it
         making, parent = files.make_lock_file, os.getpid()
 
         def careless(path: Path) -> None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from support.harness import Project, sample_process
-from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
+from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, lost, silently_wrong
 from worker import REFUSED, fork_worker, run_to_end
 from world import Report, World, judge
 
@@ -45,8 +45,8 @@ class FullDisk(Fault):
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return [*self.quick(folder, seed), _real_crawl(folder, seed)]
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
-        return [_with_limit(folder, seed, deaf=True)]
+    def control(self, folder: Path) -> list[Outcome]:
+        return [_with_limit(folder, CONTROL_SEED, deaf=True)]
 
 
 @contextmanager

@@ -161,9 +161,8 @@ class GeneratedSpiders(Fault):
         shutil.rmtree(place)
         return program
 
-    def control_of(self, without: str, folder: Path, seed: int) -> list[Outcome]:
+    def control_of(self, without: str, folder: Path) -> list[Outcome]:
         """Try a page that yields its children again, without a protection."""
-        del seed
         idiom = idiom_of(WITH_CHILDREN)
         self.without = without
         tried = self.crawl(idiom, ask_scrapy(idiom), [Stop(point="here p0 2")], folder)
@@ -244,9 +243,9 @@ class OnDisk(GeneratedSpiders):
         reached = [run.stopped for run in crawl.runs if run.stopped]
         return outcome_of(Verdict(complaints + judge(model, crawl), reached))
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """The marks of children are forgotten at a restart."""
-        return self.control_of("recognising_children", folder, seed)
+        return self.control_of("recognising_children", folder)
 
 
 class OnRedis(GeneratedSpiders):
@@ -276,7 +275,7 @@ class OnRedis(GeneratedSpiders):
             return lost("; ".join(complaints))
         return judged(crawl, model.items, model.visits)
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """Children have other names in each worker."""
         with self.engine(folder):
-            return self.control_of("naming_children", folder, seed)
+            return self.control_of("naming_children", folder)

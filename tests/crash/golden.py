@@ -45,9 +45,8 @@ class Golden(Fault):
         ]
         return outcomes + [_refused(folder / "later", name) for name in STORES]
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """Without a look at the format: what is later is misread."""
-        del seed
         check = trust._check_formats
 
         def careless(

@@ -47,16 +47,11 @@ class HostileSites(Fault):
     def run(self, folder: Path, seed: int) -> list[Outcome]:  # noqa: ARG002
         return [_played(script, folder) for script in SCRIPTS]
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:  # noqa: ARG002
+    def control(self, folder: Path) -> list[Outcome]:
         """Known keys, and pickles allowed: both must be seen to do harm."""
         harmed = [
             _played(crafted_keys, folder / "keys", secret=bytes(16)),
-            _played(
-                planted_request,
-                folder / "pickles",
-                serializer="pickle",
-                ends="finished",
-            ),
+            _played(planted_request, folder / "pickles", serializer="pickle"),
         ]
         return [OK] if OK in harmed else harmed
 
@@ -257,9 +252,7 @@ def _begun(folder: Path, project: Project, base: str) -> tuple[Path, Path, bytes
     return store, mark, b"P" + pickle.dumps(_Evil(mark))
 
 
-def planted_request(
-    folder: Path, serializer: str = "msgpack", ends: str = "incomplete"
-) -> Outcome:
+def planted_request(folder: Path, serializer: str = "msgpack") -> Outcome:
     """A pickle in the place of a request."""
     project = Project(folder / "project")
     with Site({"/": AFTER * 2, "/after": ""}) as site:
@@ -269,7 +262,7 @@ def planted_request(
             frontier.push("127.0.0.1", 0, evil)
             frontier.checkpoint()
         setting = f"BLOOMDUPE_SERIALIZER={serializer}"
-        log = _crawl(project, site.base, setting, ends=ends)
+        log = _crawl(project, site.base, setting, ends="incomplete")
     if mark.exists():
         return crashed("the planted code has run")
     if "it is a pickle" not in log or _stat(log, "bloomdupe/unrestorable") != 1:

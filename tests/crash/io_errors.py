@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import strace
 from syscalls import BATCH, PARTS, SIZE, judge_both, prepare, start_from
-from trial import Fault, Outcome, crashed, silently_wrong
+from trial import CONTROL_SEED, Fault, Outcome, crashed, silently_wrong
 from worker import REFUSED
 from world import Report, World
 
@@ -36,8 +36,8 @@ class IOErrors(Fault):
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _crawls(folder, seed)
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
-        return _crawls(folder, 2 * seed, few=6, deaf=True)
+    def control(self, folder: Path) -> list[Outcome]:
+        return _crawls(folder, 2 * CONTROL_SEED, few=6, deaf=True)
 
 
 def _crawls(

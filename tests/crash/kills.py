@@ -7,7 +7,7 @@ import random
 import signal
 from typing import TYPE_CHECKING, Any
 
-from trial import Fault, Outcome, crashed, until_caught
+from trial import CONTROL_SEED, Fault, Outcome, crashed, each_caught
 from worker import fork_worker, run_to_end
 from world import Report, World, judge
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-SIZE = 30_000
+SIZE, FEW = 30_000, 30
 MOST_REQUESTS = 500
 """Until the kill."""
 BATCHES = (1, 10, 100, 1000)
@@ -34,16 +34,13 @@ class Kills(Fault):
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _crawl(folder, seed, kills=20)
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """Marks before their requests; items before their requests are done."""
 
-        def without(name: str) -> Callable[[Path, int], list[Outcome]]:
-            wrong = {name: True}
-            return lambda place, number: _crawl(
-                place, seed + number, kills=6, size=10_000, **wrong
-            )
+        def without(name: str) -> Callable[[Path], list[Outcome]]:
+            return lambda place: [_killed_by_itself(place, CONTROL_SEED, name)]
 
-        return until_caught(folder, without("marks_first"), without("lines_first"))
+        return each_caught(folder, without("marks_first"), without("lines_first"))
 
 
 def _crawl(
@@ -71,6 +68,15 @@ def _crawl(
     elif outcomes[-1].verdict == "ok":
         outcomes[-1] = judge(path, world, report, ended=True)
     return outcomes
+
+
+def _killed_by_itself(folder: Path, seed: int, wrong: str) -> Outcome:
+    """Crawl in a wrong way; it kills itself when that does most harm."""
+    world, path, report = World(seed, FEW), folder / "job" / "store", Report()
+    options: dict[str, Any] = {wrong: True, "dies_at": FEW}
+    pid, reading = fork_worker(path, world, BATCHES[1], **options)
+    listen(pid, reading, world.size, report)
+    return judge(path, world, report)
 
 
 def listen(

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kills import listen
-from trial import Fault, Outcome, crashed
+from trial import CONTROL_SEED, Fault, Outcome, crashed
 from worker import fork_worker, run_to_end
 from world import Report, World, judge
 
@@ -41,8 +41,8 @@ class MapFull(Fault):
         numbers = range(STORES)
         return [_crawl(folder / str(n), STORES * seed + n) for n in numbers]
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
-        return [_crawl(folder, seed, grows=False, deaf=True)]
+    def control(self, folder: Path) -> list[Outcome]:
+        return [_crawl(folder, CONTROL_SEED, grows=False, deaf=True)]
 
 
 def _crawl(place: Path, seed: int, *, grows: bool = True, **options: Any) -> Outcome:

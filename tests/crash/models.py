@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import hypothesis
 from hypothesis.stateful import run_state_machine_as_test
 from support import frontier_model as model
-from trial import OK, Fault, Outcome, silently_wrong
+from trial import CONTROL_SEED, OK, Fault, Outcome, silently_wrong
 
 from bloomdupe.store import store as store_module
 
@@ -34,7 +34,7 @@ class Models(Fault):
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _examples(folder, seed, EXAMPLES)
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """Commits that write nothing."""
         commit = store_module.Store.commit
 
@@ -44,7 +44,9 @@ class Models(Fault):
 
         store_module.Store.commit = lies  # type: ignore[method-assign,assignment]
         try:
-            return _examples(folder, seed, EXAMPLES, (hypothesis.Phase.generate,))
+            return _examples(
+                folder, CONTROL_SEED, EXAMPLES, (hypothesis.Phase.generate,)
+            )
         finally:
             store_module.Store.commit = commit  # type: ignore[method-assign]
 

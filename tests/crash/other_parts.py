@@ -64,9 +64,8 @@ class OtherParts(Fault):
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _Meddled(folder).tried(seed, CALLS)
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """A feed does not get an item at which the exporter of another feed fails."""
-        del seed
         stop = Stop(call="lines export_item /7 one", action="ValueError")
         return _Meddled(folder, "sparing_other_feeds").each([stop])
 

@@ -10,7 +10,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from child import in_child
-from trial import OK, Fault, Outcome, crashed, silently_wrong
+from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, silently_wrong
 from worker import REFUSED, Work, fork_worker, run_to_end, small_limits
 from world import FEED, Report, World, judge
 
@@ -42,7 +42,7 @@ class Owners(Fault):
         world = World(seed, SIZE)
         return [_played(script, folder / script.__name__, world) for script in SCRIPTS]
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """Without the owner's lock."""
 
         def unlocked(path: Path, world: World) -> Outcome:
@@ -53,7 +53,9 @@ class Owners(Fault):
             )
             return second_process(path, world)
 
-        return [_played(unlocked, folder / "unlocked", World(seed, SIZE))]
+        # An output that both write is refused for another reason.
+        world = World(CONTROL_SEED, SIZE, feeds=False)
+        return [_played(unlocked, folder / "unlocked", world)]
 
 
 def _played(

@@ -15,7 +15,7 @@ import strace
 from child import in_child
 from disk import STRACE_OPTIONS, TRACE, Disk
 from syscalls import judge_both
-from trial import Fault, Outcome, crashed, until_caught
+from trial import CONTROL_SEED, Fault, Outcome, crashed, each_caught
 from worker import without_sync, without_sync_of_feeds
 from world import Report, World, judge
 
@@ -46,13 +46,13 @@ class PowerCuts(Fault):
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _cuts(folder, seed)
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """LMDB syncs nothing; feeds sync nothing."""
 
-        def cuts(before: Callable[[object], None]) -> Callable[..., list[Outcome]]:
-            return lambda place, n: _cuts(place, seed + n, 60, before=before)
+        def cuts(before: Callable[[object], None]) -> Callable[[Path], list[Outcome]]:
+            return lambda place: _cuts(place, CONTROL_SEED, 12, before=before)
 
-        return until_caught(folder, cuts(without_sync), cuts(without_sync_of_feeds))
+        return each_caught(folder, cuts(without_sync), cuts(without_sync_of_feeds))
 
 
 class CreationCuts(PowerCuts):
@@ -69,13 +69,8 @@ class CreationCuts(PowerCuts):
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _cuts(folder, seed, 150, creation=True)
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
-        return until_caught(
-            folder,
-            lambda place, number: _cuts(
-                place, seed + number, 15, before=without_sync, creation=True
-            ),
-        )
+    def control(self, folder: Path) -> list[Outcome]:
+        return _cuts(folder, CONTROL_SEED, 15, before=without_sync, creation=True)
 
 
 def _cuts(

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kills import BATCHES, MOST_REQUESTS, SIZE, listen
-from trial import Fault, Outcome, crashed, scratch, until_caught
+from trial import CONTROL_SEED, Fault, Outcome, crashed, scratch
 from worker import REFUSED, fork_worker, run_to_end, without_sync
 from world import Report, World, judge
 
@@ -69,13 +69,8 @@ class RealPowerCuts(Fault):
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _crawl(folder, seed, cuts=15)
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
-        return until_caught(
-            folder,
-            lambda place, number: _crawl(
-                place, seed + number, cuts=2, before=_without_sync
-            ),
-        )
+    def control(self, folder: Path) -> list[Outcome]:
+        return _crawl(folder, CONTROL_SEED, cuts=2, before=_without_sync)
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from support.ports import kept_port
 from support.redis_cluster import RedisCluster
-from support.redis_server import RedisServer
+from support.redis_server import LOGGED, RedisServer
 from support.waiting import until
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ JOB = "crawl"
 """The job of the disturbed crawl."""
 PAUSE = 60_000
 """Milliseconds; the server is killed before."""
-LOG = ("--appendonly", "yes", "--appendfsync", "always")
 REFUSALS = {
     "full": ("maxmemory", 1, 0),
     "without replicas": ("min-replicas-to-write", 1, 0),
@@ -66,7 +65,7 @@ class OneRedis:
         self._count += 1
         folder = self._folder / f"redis{self._count}"
         at_once = ("--repl-diskless-sync-delay", "0")
-        return RedisServer(folder, *LOG, *at_once, *options, port=kept_port())
+        return RedisServer(folder, *LOGGED, *at_once, *options, port=kept_port())
 
     def __enter__(self) -> Self:
         self.server.start()
@@ -137,7 +136,7 @@ class OneCluster:
     """A Cluster of three nodes; the faults happen to each node in turn."""
 
     def __init__(self, folder: Path, *, replicas: bool = False) -> None:
-        self._cluster = RedisCluster(folder, *LOG, replicas=replicas)
+        self._cluster = RedisCluster(folder, *LOGGED, replicas=replicas)
         self._turn = 0
 
     def __enter__(self) -> Self:

@@ -290,9 +290,8 @@ class Refusals(Fault):
         del seed  # no chance in it
         return [_tried(folder, change) for change in (*REFUSED, *HARMLESS)]
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """Without a look at the marker and the mark."""
-        del seed
 
         def careless(path: Path) -> Outcome:
             files.read_mark = lambda path: files.Marked(  # noqa: ARG005

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import shutil
 import sys
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 
 from disturbed_crawl import CaughtError, DisturbedCrawl, EverydayPages
 from redis_places import JOB, OneCluster, OneRedis
+from shared_controls import ControlledCrawl
 from shared_judge import doubled, judge
 from support.crawl import Crawl
 from support.engines import Redis
 from support.site import Site
-from trial import OK, Fault, Outcome, crashed, until_caught
+from trial import OK, Fault, Outcome, crashed, each_caught
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from redis_places import Place
 
-SIZE = 180
-"""Pages with a number; some lead to pages without a number."""
+SIZE, FEW = 180, 27
+"""Pages with a number, and those of a control; some lead to pages without a number."""
 FAR = 3
 """Links of a page besides its two children."""
 DELAY = 0.004
@@ -59,43 +62,53 @@ class SharedCrawls(Fault):
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return self._crawl(folder, seed, faults=self.faults)
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """Without fencing; and settled before the links are offered."""
-        return until_caught(
+        return each_caught(
             folder,
-            self._without("fence", seed, "stop", "part"),
-            self._without("order", seed, "kill"),
+            self._without(lambda crawl, _: crawl.fence()),
+            self._without(lambda crawl, _: crawl.order()),
         )
 
     def _without(
-        self, name: str, seed: int, *kinds: str
-    ) -> Callable[[Path, int], list[Outcome]]:
+        self, script: Callable[[ControlledCrawl, Any], None]
+    ) -> Callable[[Path], list[Outcome]]:
         """Return a control in which something is taken out."""
-        return lambda place, number: self._crawl(place, seed + number, 6, kinds, name)
 
-    def _crawl(
-        self,
-        folder: Path,
-        seed: int,
-        faults: int,
-        kinds: tuple[str, ...] | None = None,
-        without: str = "",
-    ) -> list[Outcome]:
-        # In a control, one link leads to each page: if it is lost, so is the page.
-        pages = EverydayPages(seed, SIZE, far=0 if without else FAR)
+        def control(folder: Path) -> list[Outcome]:
+            # One link leads to each page: if it is lost, so is the page.
+            with self._opened(folder, EverydayPages(0, FEW, far=0)) as (crawl, place):
+                controlled = ControlledCrawl(crawl, place, Random(0), doubled)
+                return [self._judged(controlled, lambda: script(controlled, place))]
+
+        return control
+
+    @contextmanager
+    def _opened(
+        self, folder: Path, pages: EverydayPages
+    ) -> Iterator[tuple[Crawl, Place]]:
         with (
             Site(pages, delay=DELAY) as site,
             self.place(folder) as place,
             Crawl(folder, site, Redis(place, JOB), **self.settings) as crawl,
         ):
-            disturbed = DisturbedCrawl(crawl, place, Random(seed), without, doubled)
-            try:
-                disturbed.run(faults, kinds or self.kinds)
-                outcome = judge(disturbed)
-            except CaughtError as error:
-                outcome = error.outcome
-            except AssertionError as error:
-                outcome = crashed(f"hangs: {error}")
+            yield crawl, place
+
+    def _judged(self, crawl: DisturbedCrawl, run: Callable[[], None]) -> Outcome:
+        try:
+            run()
+            return judge(crawl)
+        except CaughtError as error:
+            return error.outcome
+        except AssertionError as error:
+            return crashed(f"hangs: {error}")
+
+    def _crawl(self, folder: Path, seed: int, faults: int) -> list[Outcome]:
+        pages = EverydayPages(seed, SIZE, FAR)
+        with self._opened(folder, pages) as (crawl, place):
+            disturbed = DisturbedCrawl(crawl, place, Random(seed))
+            run = partial(disturbed.run, faults, self.kinds)
+            outcome = self._judged(disturbed, run)
         (folder / "faults").write_text(f"{dict(disturbed.happened)}\n")
         # One verdict for all, and all that went before were faults of the same crawl.
         return [OK] * (disturbed.happened.total() - 1) + [outcome]
@@ -110,9 +123,9 @@ class ReturnedCrawls(SharedCrawls):
     faults = 8
     kinds = ("back", "back", "back", "kill", "stop")
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """Nothing is offered again."""
-        return until_caught(folder, self._without("memory", seed, "back"))
+        return self._without(ControlledCrawl.memory)(folder)
 
 
 class ClusterCrawls(SharedCrawls):
@@ -126,9 +139,9 @@ class ClusterCrawls(SharedCrawls):
     def place(self, folder: Path) -> Place:
         return OneCluster(folder)
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """Without fencing; the faults of :class:`SharedCrawls` need no Cluster."""
-        return until_caught(folder, self._without("fence", seed, "stop"))
+        return self._without(lambda crawl, _: crawl.fence())(folder)
 
 
 class ReplicatedCrawls(ClusterCrawls):

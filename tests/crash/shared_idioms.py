@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 
 from crawls import Crawl, Stop
-from judging import expected_items, traceback_in
+from judging import expected_items, of_scrapy, traceback_in
 from stop_points import every_idiom
 from support.forks import forks
 from support.judge import SHOWN, differences
 from support.redis_server import RedisServer
 from table import Idiom, load
-from trial import OK, Fault, Outcome, crashed, lost, silently_wrong, until_caught
+from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, lost, silently_wrong
 
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -50,14 +50,23 @@ class SharedIdioms(Fault):
 
     def run(self, folder: Folder, seed: int) -> list[Outcome]:
         idioms = [idiom for idiom in every_idiom() if can_be_shared(idiom)]
-        return crawled(folder, idioms[seed % len(idioms)], seed)
+        with RedisServer(folder / "redis") as server:
+            url = server.url("crawl")
+            return crawled(folder, idioms[seed % len(idioms)], seed, url)
 
-    def control(self, folder: Folder, seed: int) -> list[Outcome]:
+    def control(self, folder: Folder) -> list[Outcome]:
         """Only the worker that has logged in is logged in."""
-        login, out = load()["login"], {"BLOOMDUPE_COOKIES": False}
-        return until_caught(
-            folder, lambda place, number: crawled(place, login, seed + number, **out)
-        )
+        stop = Stop(point="here logged in")
+        login = load()["login"]
+        with RedisServer(folder / "redis") as server:
+            return crawled(
+                folder,
+                login,
+                CONTROL_SEED,
+                server.url("crawl"),
+                stop=stop,
+                BLOOMDUPE_COOKIES=False,
+            )
 
 
 def can_be_shared(idiom: Idiom) -> bool:
@@ -103,30 +112,45 @@ class SharedCrawl(Crawl):
 
 
 def crawled(
-    folder: Folder, idiom: Idiom, seed: int, kills: int = KILLS, **settings: object
+    folder: Folder,
+    idiom: Idiom,
+    seed: int,
+    url: str,
+    kills: int = KILLS,
+    stop: Stop | None = None,
+    **settings: object,
 ) -> list[Outcome]:
-    """Kill so many workers, and judge the crawl when the last one has finished."""
+    """Kill so many workers, and judge the crawl when the last one has finished.
+
+    They are killed at random requests, or each at a certain ``stop``.
+    """
     rng = random.Random(seed)
-    items = expected_items(idiom)
+    items, visits = expected_items(idiom), visits_of_scrapy(idiom)
+    SharedCrawl.url = url
+    with SharedCrawl(idiom, place=folder) as crawl:
+        crawl.configure(**settings)
+        killed = 0
+        # Without requests, the site cannot kill a worker.
+        for _ in range(kills if visits else 0):
+            at_random = Stop(request=rng.randint(1, visits.total()))
+            run = crawl.run(stop or at_random)
+            killed += run.stopped is not None
+        while not (run := crawl.run()).finished:
+            if run.status or run.late:
+                words = f"run {run.number} ended with {run.status}"
+                return [crashed(f"{idiom.name}: {words}")]
+        outcome = judged(crawl, items, visits)
+        crawl.keep = outcome != OK
+    return [OK] * (killed - 1) + [outcome] if killed else []
+
+
+def visits_of_scrapy(idiom: Idiom) -> Counter[str]:
+    """Return the requests of stock Scrapy, which need not finish such an idiom."""
+    if idiom.items is None:
+        return of_scrapy(idiom).visits
     with Crawl(idiom, stock=True) as stock:
         stock.run()
-        visits = stock.visits
-    with RedisServer(folder / "redis") as server:
-        SharedCrawl.url = server.url("crawl")
-        with SharedCrawl(idiom, place=folder) as crawl:
-            crawl.configure(**settings)
-            killed = 0
-            # Without requests, the site cannot kill a worker.
-            for _ in range(kills if visits else 0):
-                run = crawl.run(Stop(request=rng.randint(1, visits.total())))
-                killed += run.stopped is not None
-            while not (run := crawl.run()).finished:
-                if run.status or run.late:
-                    words = f"run {run.number} ended with {run.status}"
-                    return [crashed(f"{idiom.name}: {words}")]
-            outcome = judged(crawl, items, visits)
-            crawl.keep = outcome != OK
-    return [OK] * (killed - 1) + [outcome] if killed else []
+        return stock.visits
 
 
 def judged(crawl: SharedCrawl, items: Counter[str], visits: Counter[str]) -> Outcome:

@@ -144,12 +144,18 @@ def _done_again(
     # Of a page with one item, that names it.
     items = Counter(_page_of(line) for line, _ in outputs)
     done = {_page_of(line): when for line, when in outputs}
+    ended = {worker.name: worker.ended for worker in crawl.workers if worker.ended}
+
+    def sent(visit: Visit) -> float:
+        """Return the time by which it was sent; the site may have read it later."""
+        return min(visit.time, ended.get(visit.headers["User-Agent"], visit.time))
+
     late = [
         visit
         for visit in visits
         if stock[visit.what]
         and items[visit.what] == 1
-        and visit.time > done[visit.what] + CLOCK
+        and sent(visit) > done[visit.what] + CLOCK
     ]
     if len(late) > _may_go_on(crawl) * AT_HAND:
         return silently_wrong(f"done again, {len(late)} pages: {late[:5]}")

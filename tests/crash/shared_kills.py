@@ -9,15 +9,26 @@ import signal
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 
-from redis_places import OneRedis
-from shared_worker import PARTITIONS, fork_shared_worker
+from child import in_child
+from redis_places import JOB, OneRedis
+from shared_worker import PARTITIONS, SharedWorker, fork_shared_worker
 from spiders import taken_out
-from trial import OK, Fault, Outcome, crashed, lost, silently_wrong, until_caught
+from trial import (
+    CONTROL_SEED,
+    OK,
+    Fault,
+    Outcome,
+    crashed,
+    each_caught,
+    lost,
+    silently_wrong,
+)
 from world import World
 
 from bloomdupe.redis.shared_frontier import SharedFrontier
@@ -25,13 +36,15 @@ from bloomdupe.redis.shared_frontier import SharedFrontier
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SIZE = 8_000
+SIZE, FEW = 8_000, 200
 WORKERS = 4
 LEASE = 0.5
 """Seconds."""
+LONG = 3_600.0
+"""Seconds; no lease of this length runs out in a control."""
 LONGEST = 0.2
 """Seconds until the next fault, at most."""
-DEADLINE = 300
+DEADLINE = 900
 """Seconds; only a process that hangs gets there."""
 KINDS = ("kill", "kill", "stop", "stop", "restart", "promote", "back")
 
@@ -55,22 +68,75 @@ class SharedKills(Fault):
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _crawl(folder, seed, faults=15)
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """Settled before its links are offered; nothing offered again; no fencing."""
 
-        def settled_first(place: Path, number: int) -> list[Outcome]:
-            kinds = ("kill",)
-            return _crawl(place, seed + number, 15, kinds=kinds, settles_first=True)
+        def played(
+            script: Callable[[Pair], None], take_out: Callable[[], None] | None = None
+        ) -> Callable[[Path], list[Outcome]]:
+            return lambda place: [in_child(partial(_played, script, place, take_out))]
 
-        def offered_once(place: Path, number: int) -> list[Outcome]:
-            taken_out.offers()
-            return _crawl(place, seed + number, 20, kinds=("back",))
+        return each_caught(
+            folder,
+            played(settled_first),
+            played(gone_back, taken_out.offers),
+            played(robbed, taken_out.settling),
+        )
 
-        def unfenced(place: Path, number: int) -> list[Outcome]:
-            taken_out.settling()
-            return _crawl(place, seed + number, 15, kinds=("stop",))
 
-        return until_caught(folder, settled_first, offered_once, unfenced)
+class Pair:
+    """A worker and the worker that goes on, in this process."""
+
+    def __init__(self, redis: OneRedis, world: World, folder: Path) -> None:
+        self.redis = redis
+        self.first, self.second = (
+            SharedWorker(redis.url(JOB), world, log.open("a", 1).write, LONG)
+            for log in (folder / "worker1.log", folder / "worker2.log")
+        )
+        self.first.open()
+        self.first.work()
+
+    def rob(self) -> None:
+        """Let the second worker take over what the first one has."""
+        self.redis.server.end_leases(JOB)
+        self.second.run()
+
+
+def settled_first(pair: Pair) -> None:
+    """A worker dies when it has settled requests, and not yet offered their links."""
+    pair.first.settle(pair.first.lease())
+    pair.rob()
+
+
+def gone_back(pair: Pair) -> None:
+    """Redis goes back to the moment before some links were offered."""
+    leases, server = pair.first.lease(), pair.redis.server
+    written = server.written
+    pair.first.offer_links(leases)
+    server.kill()
+    server.cut_back(*written)
+    server.start()
+    pair.first.settle(leases)
+    pair.rob()
+
+
+def robbed(pair: Pair) -> None:
+    """A worker settles what another worker has done since."""
+    leases = pair.first.lease()
+    pair.rob()
+    pair.first.offer_links(leases)
+    pair.first.settle(leases)
+
+
+def _played(
+    script: Callable[[Pair], None], folder: Path, take_out: Callable[[], None] | None
+) -> Outcome:
+    world = World(CONTROL_SEED, FEW)
+    if take_out is not None:
+        take_out()
+    with OneRedis(folder) as redis:
+        script(Pair(redis, world, folder))
+        return judge(world, redis.url(JOB), Crew(lambda _: 0, folder))
 
 
 class Crew:
@@ -105,15 +171,10 @@ class Crew:
         for pid in [*self.pids]:
             self.kill(pid)
 
-    def begun(self) -> Counter[int]:
-        """Count how often each request was begun."""
-        begun = Counter[int]()
-        for log in self._folder.glob("worker*.log"):
-            for line in log.read_text().splitlines():
-                what, _, number = line.partition(" ")
-                if what == "s":
-                    begun[int(number)] += 1
-        return begun
+    def begun(self) -> set[int]:
+        """Return the requests that were begun."""
+        logs = self._folder.glob("worker*.log")
+        return {int(line) for log in logs for line in log.read_text().splitlines()}
 
 
 def _crawl(
@@ -123,18 +184,12 @@ def _crawl(
     *,
     size: int = SIZE,
     kinds: tuple[str, ...] = KINDS,
-    settles_first: bool = False,
 ) -> list[Outcome]:
     rng = random.Random(seed)
     world = World(seed, size)
     with OneRedis(folder) as redis:
-        url = redis.url("crawl")
-        crew = Crew(
-            lambda log: fork_shared_worker(
-                url, world, log, LEASE, settles_first=settles_first
-            ),
-            folder,
-        )
+        url = redis.url(JOB)
+        crew = Crew(lambda log: fork_shared_worker(url, world, log, LEASE), folder)
         try:
             for _ in range(WORKERS):
                 crew.hire()
@@ -179,7 +234,7 @@ def judge(world: World, url: str, crew: Crew) -> Outcome:
             return lost("something waits, though all workers have ended")
         found = Counter(output.line.decode() for output in frontier.outputs())
     begun = crew.begun()
-    if missing := set(range(world.size)) - set(begun):
+    if missing := set(range(world.size)) - begun:
         return lost(f"never begun: {sorted(missing)[:9]}")
     expected = Counter(
         world.line(item) for number in range(world.size) for item in world.items(number)

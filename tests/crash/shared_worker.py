@@ -1,8 +1,7 @@
 """The process under test: a worker on a frontier that workers share on Redis.
 
 It crawls a :class:`world.World` until nothing is pending or in progress. It reports to
-a file of its own: ``s N`` before it works on a request, ``d N`` when the settlement of
-it has been answered, ``r N`` if it was refused.
+a file of its own the number of each request that it begins to work on.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from bloomdupe.errors import StoreUnreachableError
@@ -30,7 +30,7 @@ AT_ONCE = 12
 
 
 class SharedWorker:
-    """Works until all is done; ``settles_first`` is wrong, for a control."""
+    """Works until all is done."""
 
     def __init__(
         self,
@@ -38,17 +38,20 @@ class SharedWorker:
         world: World,
         report: Callable[[str], object],
         lease_seconds: float,
-        *,
-        settles_first: bool = False,
     ) -> None:
         self.url = url
         self.world = world
         self.report = report
         self.lease_seconds = lease_seconds
-        self.settles_first = settles_first
         self.tended = float("-inf")
 
     def run(self) -> None:
+        self.open()
+        while self.work() or not self.patiently(lambda: self.frontier.finished):
+            pass
+        self.patiently(self.frontier.close)
+
+    def open(self) -> None:
         self.frontier = self.patiently(
             lambda: SharedFrontier.open(
                 self.url,
@@ -59,9 +62,6 @@ class SharedWorker:
             )
         )
         self.patiently(lambda: self.frontier.offer([self.offer(0)]))
-        while self.work() or not self.patiently(lambda: self.frontier.finished):
-            pass
-        self.patiently(self.frontier.close)
 
     def patiently(self, call: Callable[[], T]) -> T:
         """Call until the server answers."""
@@ -79,30 +79,29 @@ class SharedWorker:
 
     def work(self) -> bool:
         """Do some requests; False if there is no request for this worker now."""
-        self.tend()
-        leases = self.patiently(lambda: self.frontier.lease(AT_ONCE, 3))
-        if self.settles_first:
-            self.settle(leases)
-        for lease in leases:
-            number = self.number_of(lease)
-            self.report(f"s {number}")
-            self.offer_links(lease)
-        if not self.settles_first:
-            self.settle(leases)
+        leases = self.lease()
+        self.offer_links(leases)
+        self.settle(leases)
         for lease in leases:
             self.frontier.ask_again(lease.slot)
         return bool(leases)
 
-    def offer_links(self, lease: RedisLease) -> None:
-        links = self.world.links(self.number_of(lease))
-        offers = [self.offer(link, lease) for link in links]
-        self.patiently(lambda: self.frontier.offer(offers))
+    def lease(self) -> list[RedisLease]:
+        self.tend()
+        leases = self.patiently(lambda: self.frontier.lease(AT_ONCE, 3))
+        for lease in leases:
+            self.report(f"{self.number_of(lease)}\n")
+        return leases
+
+    def offer_links(self, leases: list[RedisLease]) -> None:
+        for lease in leases:
+            links = self.world.links(self.number_of(lease))
+            offers = [self.offer(link, lease) for link in links]
+            self.patiently(partial(self.frontier.offer, offers))
 
     def settle(self, leases: list[RedisLease]) -> None:
         done = [(lease, self.lines(self.number_of(lease))) for lease in leases]
-        refused = self.patiently(lambda: self.frontier.settle(done))
-        for lease in leases:
-            self.report(f"{'r' if lease in refused else 'd'} {self.number_of(lease)}")
+        self.patiently(lambda: self.frontier.settle(done))
 
     def number_of(self, lease: RedisLease) -> int:
         number = int(lease.payload.partition(b" ")[0])
@@ -125,9 +124,7 @@ class SharedWorker:
         return [self.world.line(item).encode() for item in self.world.items(number)]
 
 
-def fork_shared_worker(
-    url: str, world: World, log: Path, lease_seconds: float, *, settles_first: bool
-) -> int:
+def fork_shared_worker(url: str, world: World, log: Path, lease_seconds: float) -> int:
     """Start one in a child; return its pid."""
     pid = os.fork()
     if pid:
@@ -135,13 +132,7 @@ def fork_shared_worker(
     status = 1
     try:
         with log.open("a", buffering=1) as file:
-            SharedWorker(
-                url,
-                world,
-                lambda line: file.write(f"{line}\n"),
-                lease_seconds,
-                settles_first=settles_first,
-            ).run()
+            SharedWorker(url, world, file.write, lease_seconds).run()
         status = 0
     except BaseException:  # noqa: BLE001 - a forked child must not go on as its parent
         sys.excepthook(*sys.exc_info())

@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,7 @@ from support.forks import forks
 from trial import Outcome, crashed, scratch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from multiprocessing.connection import Connection
     from typing import TypeAlias
 
@@ -120,8 +121,9 @@ class Case:
         fork = multiprocessing.get_context("fork")
         answer, sender = fork.Pipe(duplex=False)
         fault = tally.fault
-        method = fault.control if control else fault.quick if quick else fault.run
-        process = fork.Process(target=_run, args=(method, folder, seed, sender))
+        run = partial(fault.quick if quick else fault.run, folder, seed)
+        method = partial(fault.control, folder) if control else run
+        process = fork.Process(target=_run, args=(method, sender))
         process.start()
         sender.close()
         return cls(tally, seed, control, folder, process, answer)
@@ -145,10 +147,10 @@ class Case:
         return outcomes
 
 
-def _run(method: Any, folder: Path, seed: int, sender: Connection) -> None:
+def _run(method: Callable[[], list[Outcome]], sender: Connection) -> None:
     # Ended early, it unmounts its disks all the same.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    outcomes = method(folder, seed)
+    outcomes = method()
     used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     seconds = sum(usage.ru_utime for usage in used) + forks().cpu_seconds
     sender.send((outcomes, seconds))

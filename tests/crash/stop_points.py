@@ -106,9 +106,8 @@ class StopPoints(EveryPoint):
         yield [Stop(number=number)]
         yield [Stop(number=number), Stop(number=rng.randint(1, len(points)))]
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """Feeds that forget and write their lines while the checkpoint is prepared."""
-        del seed
         stops = [[Stop(point="after pwrite items", nth=nth)] for nth in (1, 3)]
         plain = load()["plain"]
         return tried(folder, plain, lambda _: stops, "consuming_while_preparing")
@@ -128,9 +127,8 @@ class RaisingPoints(EveryPoint):
         del points
         yield [Stop(number=number, action=rng.choice(RAISED))]
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """A checkpoint that failed is taken for a good one."""
-        del seed
         stops = [
             [Stop(point="before fdatasync items", action="EIO")],
             [Stop(point="before pwrite items", nth=3, action="ENOSPC")],

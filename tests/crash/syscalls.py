@@ -12,7 +12,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import strace
-from trial import Fault, Outcome, crashed, silently_wrong, until_caught
+from trial import CONTROL_SEED, Fault, Outcome, crashed, each_caught, silently_wrong
 from worker import fork_worker, run_to_end
 from world import Report, World, judge
 
@@ -45,13 +45,13 @@ class SystemCalls(Fault):
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _crawls(folder, seed)
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:
+    def control(self, folder: Path) -> list[Outcome]:
         """Marks are durable before their requests; a commit is not noted before."""
 
-        def crawls(few: int, **options: Any) -> Callable[..., list[Outcome]]:
-            return lambda place, n: _crawls(place, 2 * (seed + n), few=few, **options)
+        def crawls(few: int, **options: Any) -> Callable[[Path], list[Outcome]]:
+            return lambda place: _crawls(place, 2 * CONTROL_SEED, few=few, **options)
 
-        return until_caught(
+        return each_caught(
             folder,
             crawls(3, marks_first=True),
             crawls(9, before=without_note),

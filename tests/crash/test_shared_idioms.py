@@ -14,6 +14,7 @@ from trial import OK
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from support.redis_server import RedisServer
     from table import Idiom
 
 load()
@@ -23,11 +24,11 @@ SHARED = {name: idiom for name, idiom in IDIOMS.items() if can_be_shared(idiom)}
 @pytest.mark.slow
 @pytest.mark.parametrize("idiom", SHARED.values(), ids=SHARED)
 def test_a_crawl_killed_on_redis_has_the_result_of_scrapy(
-    tmp_path: Path, idiom: Idiom
+    tmp_path: Path, redis_server: RedisServer, idiom: Idiom
 ) -> None:
-    pytest.importorskip("redis")
     seed = list(SHARED).index(idiom.name)
-    assert {*crawled(tmp_path, idiom, seed, kills=1)} <= {OK}
+    url = redis_server.url(f"idiom {idiom.name}")
+    assert {*crawled(tmp_path, idiom, seed, url, kills=1)} <= {OK}
 
 
 def test_the_idioms_that_differ_are_in_the_table() -> None:

@@ -34,7 +34,7 @@ class Fake(Fault):
     def run(self, folder: Path, seed: int) -> list[Outcome]:  # noqa: ARG002
         return self._run(folder)
 
-    def control(self, folder: Path, seed: int) -> list[Outcome]:  # noqa: ARG002
+    def control(self, folder: Path) -> list[Outcome]:  # noqa: ARG002
         return [OK] if self._good else [lost("as it should be")]
 
 

@@ -12,6 +12,7 @@ import fcntl
 import functools
 import os
 import random
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,7 +74,8 @@ class Work:
     Without a word it stops after ``stop_after`` checkpoints. Three ways to be wrong,
     for the controls: ``marks_first`` makes every mark durable before its request, as
     Scrapy does; ``lines_first`` writes every item at once, as Scrapy does; ``deaf``
-    takes a failed checkpoint for a good one, and dies.
+    takes a failed checkpoint for a good one, and dies. It kills itself right after the
+    mark or the line of the number ``dies_at``, which then is durable too early.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Work:
         marks_first: bool = False,
         lines_first: bool = False,
         deaf: bool = False,
+        dies_at: int = 0,
     ) -> None:
         self.path = path
         self.world = world
@@ -96,6 +99,7 @@ class Work:
         self.marks_first = marks_first
         self.lines_first = lines_first
         self.deaf = deaf
+        self.left = dies_at
         self.settled: list[int] = []
 
     def run(self) -> None:
@@ -140,6 +144,7 @@ class Work:
             self.job.scraped(item, lease)
             if self.lines_first:
                 self.world.append(item)
+                self.die_in_time()
         lease.ended(whole=True)
         self.job.count()
         self.settled.append(number)
@@ -154,7 +159,13 @@ class Work:
             store = self.owed.store
             assert store is not None
             store.commit(self.owed.seen.prepare())
+            self.die_in_time()
         self.owed.push(slot, priority, payload)
+
+    def die_in_time(self) -> None:
+        self.left -= 1
+        if not self.left:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def checkpoint(self) -> None:
         failed = False

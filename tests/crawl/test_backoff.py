@@ -47,7 +47,7 @@ def test_the_delay_of_a_header(value: bytes, seconds: float | None) -> None:
 @pytest.mark.parametrize("usegmt", [True, False])
 def test_a_date_is_so_many_seconds_away(now: float, usegmt: bool) -> None:
     value = formatdate(now + 100, usegmt=usegmt)
-    assert seconds_of(value.encode()) == 100 - now % 1  # a date has whole seconds
+    assert seconds_of(value.encode()) == 100 - 0.25  # a date has whole seconds
 
 
 pieces = st.sampled_from(
@@ -76,7 +76,7 @@ def test_every_date_is_read(date: Any) -> None:
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> float:
     """Stop both clocks; return the Unix time that they stop at."""
-    stopped, ticks = time.time(), time.monotonic()
+    stopped, ticks = int(time.time()) + 0.25, time.monotonic()
     monkeypatch.setattr(time, "time", lambda: stopped)
     monkeypatch.setattr(time, "monotonic", lambda: ticks)
     return stopped

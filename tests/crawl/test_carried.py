@@ -15,6 +15,8 @@ from scrapy.http import HtmlResponse, TextResponse
 from spiders.functions import (
     AgainBeside,
     Closures,
+    MeetsAtStart,
+    MeetsByHand,
     OnceMore,
     Retries,
     Stops,
@@ -252,7 +254,8 @@ def test_a_response_that_changes_is_noticed(
     assert not values.are_unchanged(other)
 
 
-@pytest.mark.usefixtures("engine", "feed")
+@on_both_engines
+@pytest.mark.usefixtures("feed")
 def test_a_tree_ends_although_it_is_killed_again_and_again(crawl: Crawl) -> None:
     """Pages that are done count, and do not come again."""
     crawl.starts = ("/0",)
@@ -293,8 +296,12 @@ def killed_when_all_counts(crawl: Crawl, before: set[int]) -> set[int]:
     return done() or before
 
 
-@pytest.mark.usefixtures("engine", "feed")
-def test_a_page_has_one_name_whichever_request_leads_to_it(crawl: Crawl) -> None:
+@on_both_engines
+@pytest.mark.parametrize("spider", [TwoWays, MeetsAtStart, MeetsByHand])
+@pytest.mark.usefixtures("feed")
+def test_a_page_has_one_name_whichever_request_leads_to_it(
+    crawl: Crawl, spider: type[Spider]
+) -> None:
     """A request in memory has yielded its child; after a kill, a stored one does."""
     crawl.starts = ("/closure", "/method")
     crawl.site.hold("/method", "/memory")
@@ -302,7 +309,7 @@ def test_a_page_has_one_name_whichever_request_leads_to_it(crawl: Crawl) -> None
     process.until(lambda: crawl.site.was_requested("/child") and crawl.items())
     process.kill()
     crawl.site.hold("/closure", "/memory")
-    process = crawl.start(TwoWays)
+    process = crawl.start(spider)
     process.until(lambda: crawl.site.count["/memory"] == 2)
     crawl.site.release()
     process.finish()
@@ -310,7 +317,8 @@ def test_a_page_has_one_name_whichever_request_leads_to_it(crawl: Crawl) -> None
     assert crawl.site.count["/child"] == 1
 
 
-@pytest.mark.usefixtures("engine", "feed")
+@on_both_engines
+@pytest.mark.usefixtures("feed")
 def test_a_request_in_memory_that_counts_later_is_not_replaced(crawl: Crawl) -> None:
     """Its page comes again after a kill, and it yields the same again."""
     crawl.site.hold("/memory")

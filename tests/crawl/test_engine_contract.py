@@ -203,7 +203,8 @@ def crews(
 
     def on_redis(before: Before | None = None) -> Crew:
         place = tmp_path / str(next(numbers))
-        crawl = Crawl(place, site, Redis(server, str(place)), FEEDS=FEEDS)
+        options: Any = {"FEEDS": FEEDS, "BLOOMDUPE_REDIS_LEASE": 1}
+        crawl = Crawl(place, site, Redis(server, str(place)), **options)
         return OnRedis(crawl, before, lambda: server.end_leases(str(place)))
 
     if request.param == "disk":

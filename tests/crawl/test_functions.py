@@ -13,18 +13,16 @@ from spiders.functions import (
     store_methods_only,
 )
 from support.crawl import FEEDS
+from support.engines import on_both_engines
 from support.site import graph
 
 if TYPE_CHECKING:
     from scrapy import Spider
     from support.crawl import Before, Crawl, Run
-    from support.engines import Memory
     from support.site import Pages, Site
 
 SIZE = 120
 EVERY = 50
-
-pytestmark = pytest.mark.usefixtures("engine")
 
 
 @pytest.fixture
@@ -33,8 +31,7 @@ def pages() -> Pages:
 
 
 @pytest.fixture
-def crawl(crawl: Crawl, engine: Memory) -> Crawl:
-    assert crawl.engine is engine
+def crawl(crawl: Crawl) -> Crawl:
     crawl.settings |= {"FEEDS": FEEDS, "LOG_LEVEL": "INFO"}
     crawl.starts = ("/0",)
     return crawl
@@ -60,6 +57,7 @@ def once_each(crawl: Crawl) -> bool:
     return Counter(item["page"] for item in crawl.items()) == Counter(range(SIZE))
 
 
+@on_both_engines
 @pytest.mark.parametrize(
     "spider", [Lambdas, pytest.param(Partials, marks=pytest.mark.slow)]
 )
@@ -75,6 +73,7 @@ def test_a_tree_ends_although_it_is_killed_again_and_again(
     assert once_each(crawl)
 
 
+@on_both_engines
 def test_a_job_of_an_earlier_version_goes_on(crawl: Crawl, site: Site) -> None:
     """Its lambdas were in memory, so the pages that yielded them come again."""
     run = killed_after(crawl, Lambdas, 30, 0, before=store_methods_only)
@@ -86,6 +85,7 @@ def test_a_job_of_an_earlier_version_goes_on(crawl: Crawl, site: Site) -> None:
     assert site.count["/0"] == 2
 
 
+@on_both_engines
 def test_a_lambda_that_has_changed_is_kept_and_named(crawl: Crawl) -> None:
     killed_after(crawl, Lambdas, EVERY, EVERY)
     run = crawl.run(Lambdas, before=change_lambda, status=1)

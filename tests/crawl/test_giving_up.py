@@ -26,7 +26,6 @@ LINKS = [
     "/404", "/410", "/fail404", "/raise_fail404", "/lost", "/fail_lost", "/ignored",
     "/break", "/item", "/drop", "/fine", "/moved",
 ]  # fmt: skip
-both = pytest.mark.usefixtures("engine")
 AGAIN: dict[str, Any] = {"BLOOMDUPE_RETRY_FAILED": True}
 
 
@@ -92,7 +91,7 @@ def test_failed_requests_are_counted_in_the_store(crawl: Crawl) -> None:
     assert report.counts["failures"] == len(WRONG)
 
 
-@both
+@on_both_engines
 def test_failed_requests_are_retried_and_removed_on_success(
     crawl: Crawl, pages: dict[str, Page]
 ) -> None:
@@ -136,7 +135,7 @@ def test_exhausted_retries_begin_anew_in_a_later_run(crawl: Crawl) -> None:
         assert failures(crawl)["/x"].times == run
 
 
-@both
+@on_both_engines
 def test_blocked_failed_requests_are_not_retried(crawl: Crawl) -> None:
     crawl.run(Wrong, starts=("/x", "/y"), **AGAIN)
     job = crawl.engine.job
@@ -150,7 +149,7 @@ def test_blocked_failed_requests_are_not_retried(crawl: Crawl) -> None:
     assert failures(crawl).keys() == {"/x", "/y"}
 
 
-@both
+@on_both_engines
 def test_failed_requests_and_pages_are_requeued_by_hand(
     crawl: Crawl, pages: dict[str, Page]
 ) -> None:
@@ -176,7 +175,7 @@ def test_failed_requests_and_pages_are_requeued_by_hand(
     assert failures(crawl) == {}
 
 
-@both
+@on_both_engines
 def test_requests_are_dropped_by_hand(crawl: Crawl) -> None:
     crawl.run(Wrong, starts=("/x", "/y", "/z"))
     job = crawl.engine.job
@@ -196,7 +195,7 @@ def test_requests_are_dropped_by_hand(crawl: Crawl) -> None:
     assert crawl.run(Wrong, starts=()).finish_reason == "finished"
 
 
-@both
+@on_both_engines
 def test_a_repeated_page_yields_everything_again(
     crawl: Crawl, pages: dict[str, Page]
 ) -> None:
@@ -208,7 +207,7 @@ def test_a_repeated_page_yields_everything_again(
     assert failures(crawl)["/x"].times == 2
 
 
-@both
+@on_both_engines
 def test_a_failed_request_that_cannot_be_stored_is_listed_only(crawl: Crawl) -> None:
     crawl.run(Unstorable, starts=("/fine",))
     assert failures(crawl)["/x"].payload is None
@@ -216,7 +215,7 @@ def test_a_failed_request_that_cannot_be_stored_is_listed_only(crawl: Crawl) -> 
     assert "it could not be stored" in refused
 
 
-@both
+@on_both_engines
 def test_failed_requests_are_not_retried_twice_after_a_kill(crawl: Crawl) -> None:
     crawl.run(Wrong, starts=("/x",), **AGAIN)
     stop = {"disk": "here start", "redis": "after requeue"}[crawl.engine.name]
@@ -226,7 +225,7 @@ def test_failed_requests_are_not_retried_twice_after_a_kill(crawl: Crawl) -> Non
     assert failures(crawl)["/x"].times == 2
 
 
-@both
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("engine", ["redis"], indirect=True)
 @pytest.mark.parametrize(("stop", "asked"), [("before", ["/x"]), ("after", [])])
 def test_a_kill_beside_the_settlement_counts_a_failure_once(

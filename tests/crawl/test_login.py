@@ -37,11 +37,15 @@ def titles(crawl: Crawl) -> list[str]:
 def kill_after(crawl: Crawl, site: LoginSite, answers: int, **settings: Any) -> str:
     """Run until so many answers are in a checkpoint; kill -9, and return the log."""
     due = crawl.durable_pages + answers
-    if not site.sessions:  # both log in first, in any order
+    logs_in = not site.sessions
+    if logs_in:  # both first, in any order
         site.hold(*(f"/{account}/0" for account in ACCOUNTS))
+    else:
+        site.hold_after(answers)
     process = crawl.start(Login, **settings)
-    process.until(lambda: len(site.sessions) == len(ACCOUNTS))
-    site.hold_after(answers)
+    if logs_in:
+        process.until(lambda: len(site.sessions) == len(ACCOUNTS))
+        site.hold_after(answers)
     process.until(lambda: crawl.durable_pages == due)
     log = process.kill().log
     site.release()

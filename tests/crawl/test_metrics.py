@@ -18,6 +18,7 @@ from spiders.follow import Follow
 from support.monitored_jobs import point
 from support.ports import kept_port
 from support.shared_data import REPOSITORY, needs_program
+from support.waiting import DEADLINE
 
 from bloomdupe import __version__
 from bloomdupe import settings as module
@@ -69,24 +70,26 @@ def metrics() -> Iterator[str]:
 
 def read(url: str, accept: str = "*/*") -> str:
     request = Request(url, headers={"Accept": accept})  # noqa: S310 - on loopback
-    with urlopen(request, timeout=30) as answer:  # noqa: S310
+    with urlopen(request, timeout=DEADLINE) as answer:  # noqa: S310
         text: str = answer.read().decode()
     return text
 
 
 def test_a_crawl_answers_while_it_runs(crawl: Crawl, site: Site) -> None:
     site.hold("/a")
-    process = crawl.start(Follow, BLOOMDUPE_METRICS_PORT=kept_port())
+    settings: dict[str, Any] = {"BLOOMDUPE_METRICS_PORT": kept_port()}
+    process = crawl.start(Follow, BLOOMDUPE_PROGRESS_INTERVAL=0.05, **settings)
     process.until_requested("/a")
     said = r"Metrics for Prometheus: (http://127\.0\.0\.1:\d+/metrics)"
     (url,) = re.findall(said, process.log)
+    checkpoint = 'bloomdupe_last_checkpoint_timestamp_seconds{spider="follow"} 1'
+    process.until(lambda: checkpoint in read(url))
     text = read(url)
     site.release()
     assert process.wait().finish_reason == "finished"
     assert 'bloomdupe_pages_total{spider="follow"}' in text
     assert 'bloomdupe_expected_urls{spider="follow"} 1e+07' in text
     assert f'bloomdupe_info{{jobdir="{crawl.store.parent}"' in text
-    assert 'bloomdupe_last_checkpoint_timestamp_seconds{spider="follow"} 1' in text
     with pytest.raises(OSError, match="refused"):
         read(url)
 
@@ -253,7 +256,7 @@ def ask(
     server: subprocess.Popen[bytes], port: int, query: str, *, wait: bool = False
 ) -> Any:
     """Ask Prometheus; wait until there is an answer, if told so."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + DEADLINE
     while True:
         assert server.poll() is None
         assert time.monotonic() < deadline, "waited in vain"

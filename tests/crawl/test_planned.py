@@ -12,6 +12,7 @@ from urllib.request import urlopen
 import pytest
 from spiders.planned import InOrder, Planned, Spread
 from support.ports import kept_port
+from support.waiting import DEADLINE
 
 if TYPE_CHECKING:
     from support.crawl import Crawl, Process
@@ -68,17 +69,19 @@ def test_each_request_is_fetched_as_often_as_it_was_scheduled(
 ) -> None:
     if crawl.engine.name == "disk":
         workers = 1
-    crawl.finish(Planned, workers, SECONDS=1)
+    runs = crawl.finish(Planned, workers, SECONDS=1)
     judge(crawl, site)
+    told = [event for run in runs for event in run.events if event[0] == "begun"]
     times = {path: site.times(path) for path in WANTED}
+    for path in ("/start", "/often"):
+        assert min(times[path]) >= min(float(at) for _, at in told) + 0.9, path
     begun = times["/"][0]
-    for path in ("/start", "/often", "/later"):
-        assert min(times[path]) >= begun + 0.9, path
+    assert times["/later"][0] >= begun + 0.9
     assert times["/child"][0] >= times["/later"][0] + 0.5
     assert times["/polled"][2] >= begun + 1
 
 
-@pytest.mark.parametrize("request_", range(1, 13))
+@pytest.mark.parametrize("request_", [1, 3, 6, 9, 12])
 def test_after_a_kill_none_is_lost_and_none_comes_too_often(
     crawl: Crawl, site: Site, request_: int
 ) -> None:
@@ -150,14 +153,18 @@ def test_the_metrics_have_them(crawl: Crawl) -> None:
     until_asleep(crawl, process)
     (url,) = re.findall(r"http://127\.0\.0\.1:\d+/metrics", process.log)
 
-    def metric(name: str) -> float:
-        with urlopen(url, timeout=30) as answer:  # noqa: S310 - on loopback
-            found = re.search(rf"bloomdupe_{name}{{.*}} (.*)", answer.read().decode())
-        return float(found[1]) if found else 0
+    metrics: dict[str, float] = {}
 
-    process.until(lambda: metric("later") == len(SPREAD))
-    assert metric("pending") == 0
-    due = metric("next_due_timestamp_seconds") - time.time()
+    def all_are_found() -> bool:
+        with urlopen(url, timeout=DEADLINE) as answer:  # noqa: S310 - on loopback
+            text = answer.read().decode()
+        found = re.findall(r"^bloomdupe_(\w+){.*} (.*)", text, re.MULTILINE)
+        metrics.update((name, float(value)) for name, value in found)
+        return metrics.get("later") == len(SPREAD)
+
+    process.until(all_are_found)
+    assert metrics["pending"] == 0
+    due = metrics["next_due_timestamp_seconds"] - time.time()
     assert 0.9 * DAY < due < DAY
     process.interrupt()
 

@@ -73,7 +73,8 @@ def test_while_a_server_is_away_nothing_is_given_up(crawl: Crawl, site: Site) ->
 def test_while_it_is_away_no_request_loses_its_tries(crawl: Crawl, site: Site) -> None:
     """Not even if there are so few that each of them probes several times."""
     site.pages = lambda _: Answer("x", 503 if len(site.log) <= 8 else 200)
-    stats = crawl.run(Many, PAGES=2, **backoff(0.1, 1.5, 60)).stats
+    few: dict[str, Any] = {"PAGES": 2, "CONCURRENT_REQUESTS": 1}
+    stats = crawl.run(Many, **few, **backoff(0.1, 1.5, 60)).stats
     assert "retry/max_reached" not in stats
     assert stats["item_scraped_count"] == 2
     assert stats["bloomdupe/retries_not_counted"] == 7

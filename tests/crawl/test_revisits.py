@@ -97,9 +97,9 @@ def visit(
 def test_pages_are_revisited_and_only_changes_count(crawl: Crawl, site: Site) -> None:
     often = ("/", "/same", "/etag", "/date", "/news", "/moved", "/target", "/flaky")
     wanted = {**dict.fromkeys(often, 3), "/away": 2, "/new0": 1}
-    stats = visit(crawl, Pages, wanted, **every(0.5)).stats
+    stats = visit(crawl, Pages, wanted, **every(0.2)).stats
     for path in often:
-        assert min(gaps(site.times(path))) >= 0.5, path
+        assert min(gaps(site.times(path))) >= 0.2, path
     texts = texts_of(crawl)
     assert all(count == 1 for count in texts.values()), texts
     found = {"/same", "etag", "d", "news 0", "news 1", "/target", "/new0"}
@@ -117,7 +117,7 @@ def test_pages_are_revisited_and_only_changes_count(crawl: Crawl, site: Site) ->
 
 @BOTH
 def test_after_a_kill_every_page_is_still_revisited(crawl: Crawl, site: Site) -> None:
-    crawl.settings |= every(0.5)
+    crawl.settings |= every(0.2)
     process = crawl.start(Pages)
     process.until_requested("/new1")
     durable = crawl.durable_pages
@@ -138,19 +138,19 @@ def test_after_a_kill_around_a_first_visit_the_page_comes_once_each_time(
     crawl: Crawl, site: Site, stop: str, nth: int
 ) -> None:
     """The next visit is offered before the page is settled."""
-    crawl.settings |= every(0.5)
+    crawl.settings |= every(0.2)
     assert crawl.killed(Pages, stop=stop, nth=nth).stopped == stop
     known = ("/", "/same", "/news", "/etag")
     visit(crawl, Pages, {path: site.count[path] + 4 for path in known})
     texts = texts_of(crawl)
     assert all(count == 1 for count in texts.values()), texts
     # The page that runs again may have a visit that is due; then its interval holds.
-    assert min(gaps(site.times("/same")[-3:])) >= 0.5
+    assert min(gaps(site.times("/same")[-3:])) >= 0.2
 
 
 @BOTH
 def test_a_job_with_pages_that_come_again_waits(crawl: Crawl) -> None:
-    run = crawl.run(Rules, BLOOMDUPE_WAIT=0, **every(60))
+    run = crawl.run(Rules, BLOOMDUPE_WAIT=0, **every(3_600))
     assert run.finish_reason == "waiting"
     assert run.stats["bloomdupe/later"] == 8
 
@@ -175,7 +175,7 @@ def test_a_spider_names_the_parts_that_count(crawl: Crawl) -> None:
 
 @BOTH
 def test_a_visit_whose_callback_failed_does_not_count(crawl: Crawl, site: Site) -> None:
-    crawl.settings |= every(0.3, "/(etag|same)$")
+    crawl.settings |= every(0.2, "/(etag|same)$")
     visit(crawl, Clumsy, {"/etag": 3, "/same": 3}, starts=["/etag", "/same"])
     texts = texts_of(crawl)
     assert (texts["etag"], texts["/same"]) == (1, 1)
@@ -186,7 +186,7 @@ def test_a_visit_whose_callback_failed_does_not_count(crawl: Crawl, site: Site) 
 
 @BOTH
 def test_what_a_page_is_asked_with_stays_there(crawl: Crawl, site: Site) -> None:
-    crawl.settings |= every(0.3, "/dated$")
+    crawl.settings |= every(0.2, "/dated$")
     visit(crawl, Clumsy, {"/older3": 1}, starts=["/dated"])
     asked = {(visit.path, visit.number): visit.headers for visit in site.log}
     assert "If-Modified-Since" in asked["/dated", 3]
@@ -210,10 +210,10 @@ def test_a_request_decides_about_its_revisits(crawl: Crawl, site: Site) -> None:
     log = visit(crawl, Chosen, {"/form": 2, "/twice": 6, "/child": 1}).log
     forms = {visit.method for visit in site.log if visit.path == "/form"}
     assert forms == {"POST"}  # not the method after the redirect
-    assert min(gaps(site.times("/form"))) >= 0.5
+    assert min(gaps(site.times("/form"))) >= 0.2
     # Asked for three times, it comes again once.
     times = site.times("/twice")
-    assert len(times) <= 3 + (times[-1] - times[0]) / 0.5
+    assert len(times) <= 3 + (times[-1] - times[0]) / 0.2
     assert site.count["/child"] == 1
     assert "/bad> is refused: meta['bloomdupe_revisit'] = 'often'" in log
     found = {i["argument"] for i in crawl.items() if "target" in i["page"]}

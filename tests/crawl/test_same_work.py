@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from spiders.same_work import SHOPS, LambdaStart, Messages, Shops
+from support.engines import on_both_engines
 
 from bloomdupe import BloomFilter
 
@@ -27,7 +28,7 @@ def records_of_children(crawl: Crawl) -> list[str]:
     return [name for name in record["blobs"] if name.startswith("c")]
 
 
-@pytest.mark.usefixtures("engine")
+@on_both_engines
 @pytest.mark.parametrize("page", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_request_for_the_page_is_not_taken_for_the_page(
     crawl: Crawl, page: int
@@ -38,7 +39,7 @@ def test_a_request_for_the_page_is_not_taken_for_the_page(
     assert parts(crawl) == Counter([*SHOPS, *["token"] * 7])
 
 
-@pytest.mark.usefixtures("engine")
+@on_both_engines
 def test_a_start_page_that_was_lost_is_fetched_again(crawl: Crawl) -> None:
     """It has the same name, so its children are known."""
     crawl.killed(LambdaStart, stop="here before c")

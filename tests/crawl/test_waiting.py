@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 NOW = ["/", "/ago", "/now", "/past"]
 LATER = ["/date", "/moved", "/soon"]
 CROWD = [f"/crowd{number}" for number in range(150)]
-BAD = [f"/{number}" for number in range(10)]
+BAD = [*(f"/{number}" for number in range(10)), "/odd"]
 DAY = 86_400.0
 
 
@@ -101,11 +101,11 @@ def test_what_cannot_be_stored_waits_in_memory(crawl: Crawl, site: Site) -> None
 
 @BOTH
 @pytest.mark.usefixtures("feed")
-def test_an_invalid_time_is_refused_and_its_page_stays_pending(crawl: Crawl) -> None:
+def test_an_invalid_request_is_refused_and_its_page_stays_pending(crawl: Crawl) -> None:
     run = crawl.run(Bad, BAD=True, status=1)
     assert run.finish_reason == "incomplete"
     assert sorted(run.requested) == ["/", "/after"]
-    assert run.stats["bloomdupe/refused"] == 11
+    assert run.stats["bloomdupe/refused"] == 12
     for path in BAD:
         assert f"<GET {crawl.site.base}{path}> is refused: " in run.log
     for words in (
@@ -118,13 +118,14 @@ def test_an_invalid_time_is_refused_and_its_page_stays_pending(crawl: Crawl) -> 
         "= inf: expected seconds",
         "= 1000000000000.0 is after the year 9999",
         "has both 'bloomdupe_not_before' and 'bloomdupe_delay'",
+        "its priority, 0.5, is not an integer",
         f"the next run repeats <GET {crawl.site.base}/>, which",
         f"<GET {crawl.site.base}/start> is refused: meta['bloomdupe_delay'] = 'soon'",
     ):
         assert words in run.log, words
     run = crawl.run(Bad)  # mended
     assert sorted(run.requested) == ["/", *BAD]
-    assert len(crawl.items()) == 12
+    assert len(crawl.items()) == 13
     assert run.finish_reason == "finished"
 
 

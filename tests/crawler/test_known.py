@@ -73,7 +73,7 @@ def test_a_careless_pipeline_loses_items_and_a_warning_says_so(crawl: Crawl) -> 
         Titles,
         starts=["/0"],
         at_request=30,
-        BLOOMDUPE_CHECKPOINT_INTERVAL=60,
+        BLOOMDUPE_CHECKPOINT_INTERVAL=3_600,
     )
     run = crawl.run(Titles, starts=["/0"])
     assert {*titles(crawl)} < {*CONTENTS}

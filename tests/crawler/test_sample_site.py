@@ -103,12 +103,11 @@ def test_a_job_keeps_its_address(tmp_path: Path) -> None:
 
 
 def test_a_job_does_not_go_on_while_its_port_is_taken(tmp_path: Path) -> None:
-    SampleJob.claim(tmp_path).stop()
-    file = tmp_path / "sample-site.port"
-    with open_port(int(file.read_text())) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(UsageError, match=rf"{port}.*sample-site\.port"):
-            SampleJob.claim(tmp_path)
+    port = kept_port()
+    (tmp_path / "sample-site.port").write_text(f"{port}")
+    refused = pytest.raises(UsageError, match=rf"{port}.*sample-site\.port")
+    with open_port(port), refused:
+        SampleJob.claim(tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "x", "0", "65536", "-1", "80\n80"])

@@ -28,7 +28,7 @@ from support.redis_server import RedisServer
 
 import bloomdupe
 from bloomdupe import errors
-from bloomdupe.crawl.engines.on_redis.joining import SHARED
+from bloomdupe.crawl.engines.on_redis.joining import NOT_SHARED
 from bloomdupe.settings import DEFAULTS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -405,13 +405,9 @@ def test_settings_that_are_named_exist(document: Path) -> None:
     assert named <= DEFAULTS.keys() | OF_THE_TESTS
 
 
-def test_the_settings_of_a_shared_crawl_are_listed() -> None:
+def test_settings_that_redis_does_not_support_are_listed() -> None:
     (limits,) = re.findall(r"^## Limits\n(.*?)^## ", TEXTS[DOCS / "redis.md"], FLAGS)
-    (group,) = re.findall(
-        r"^## Several workers\n(.*?)^## ", TEXTS[DOCS / "settings.md"], FLAGS
-    )
-    named = {*re.findall(SETTING, limits), *re.findall(SETTING, group)}
-    assert named == SHARED
+    assert sorted(set(re.findall(SETTING, limits))) == sorted(NOT_SHARED)
 
 
 def test_every_error_is_documented() -> None:
@@ -421,18 +417,13 @@ def test_every_error_is_documented() -> None:
 
 def test_every_stat_is_documented(clone: Path) -> None:
     # One page at a time, so that the pages are the same in each crawl.
-    crawl = [
-        "crawl",
-        "site",
-        "-s",
-        "BLOOMDUPE_CONFIRM=1",
-        "-s",
-        "CONCURRENT_REQUESTS=1",
-        "-s",
-    ]
-    call(*crawl, "CLOSESPIDER_PAGECOUNT=2", cwd=clone, script="scrapy")
-    log = call(*crawl, "CLOSESPIDER_PAGECOUNT=100", cwd=clone, script="scrapy").stderr
-    found = re.findall(r"'(bloomdupe/\w+)':", log)
+    crawl = ("crawl", "site", "-s", "BLOOMDUPE_CONFIRM=1", "-s")
+    one_by_one = (*crawl, "CONCURRENT_REQUESTS=1", "-s")
+    for pages in (2, 100):
+        limit = f"CLOSESPIDER_PAGECOUNT={pages}"
+        done = call(*one_by_one, limit, cwd=clone, script="scrapy")
+        assert done.returncode == 0, done.stderr
+    found = re.findall(r"'(bloomdupe/\w+)':", done.stderr)
     table, _, of_workers = TEXTS[DOCS / "stats.md"].partition("| stat of a worker |")
     rows = re.findall(r"^\| `(bloomdupe/\w+)` \|", table, re.MULTILINE)
     assert of_workers

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 from spiders.feeds import (
     INSTANTS,
-    Kinds,
     Late,
     Many,
     Shop,
@@ -26,8 +25,6 @@ from support.shop import (
     MANY,
     READERS,
     feeds,
-    in_csv,
-    in_lines,
     items_of,
     read,
 )
@@ -77,18 +74,6 @@ def test_written_at_once_items_would_be_doubled(crawl: Crawl) -> None:
     assert read(crawl.folder / "items.jsonl") != ITEMS
 
 
-def test_overwriting_begins_anew_with_the_crawl_but_not_with_a_run(
-    crawl: Crawl,
-) -> None:
-    crawl.settings["FEEDS"] = feeds(overwrite=True)
-    for name in feeds():
-        (crawl.folder / name).write_text("of an earlier crawl\n")
-    crawl.killed(Shop, before=partial(die_at_piece, 5, NOT_WRITTEN))
-    crawl.run(Shop)
-    for name in feeds():
-        assert read(crawl.folder / name) == ITEMS
-
-
 def test_earlier_contents_of_the_file_stay(crawl: Crawl) -> None:
     crawl.settings["FEEDS"] = feeds()
     (crawl.folder / "items.jsonl").write_text('{"path": "old", "number": 0}\n')
@@ -110,28 +95,6 @@ def test_batches_are_full_and_their_numbers_go_on(crawl: Crawl) -> None:
     assert [len(read(file)) for file in files] == [10] * 6 + [3]
     assert read(*files) == ITEMS
     assert "Stored csv feed (3 items) in: out/007.csv" in run.log
-
-
-def test_filters_and_fields_of_each_feed_are_obeyed(crawl: Crawl) -> None:
-    crawl.settings["FEEDS"] = {
-        "special.jsonl": {
-            "format": "jsonl",
-            "item_classes": ["spiders.feeds.Special"],
-            "uri_params": None,
-        },
-        "%(name)s.csv": {
-            "format": "csv",
-            "item_classes": ["builtins.dict"],
-            "fields": {"number": "No", "path": "Where"},
-        },
-    }
-    crawl.killed(Kinds, before=partial(die_at_piece, 5, NOT_WRITTEN))
-    crawl.run(Kinds)
-    special = in_lines((crawl.folder / "special.jsonl").read_bytes())
-    assert sorted(item["path"] for item in special) == [path[1:] for path in FOUND]
-    rows = in_csv((crawl.folder / "kinds.csv").read_bytes())
-    assert {*rows[0]} == {"No", "Where"}
-    assert sorted((row["Where"], int(row["No"])) for row in rows) == ITEMS
 
 
 def test_items_of_start_come_once(crawl: Crawl) -> None:
@@ -192,23 +155,6 @@ def test_files_are_valid_up_to_the_last_item_during_a_crawl(
     assert all(read(file) for file in files)
 
 
-def test_without_a_crash_the_bytes_are_those_of_scrapy(crawl: Crawl) -> None:
-    names = [f"{kind}{indent}" for kind in FORMATS for indent in (None, 1)]
-    for folder, job in (("ours", "job"), ("scrapys", None)):
-        setting = {
-            f"{folder}/{kind}{indent}": {"format": kind, "indent": indent}
-            for kind in FORMATS
-            for indent in (None, 1)
-        }
-        crawl.run(Shop, FEEDS=setting, JOBDIR=job, starts=("/a1",))
-    for name in names:
-        ours, scrapys = (
-            (crawl.folder / folder / name).read_bytes()
-            for folder in ("ours", "scrapys")
-        )
-        assert ours == scrapys
-
-
 def lengthen(file: Path) -> None:
     with file.open("a") as stream:
         stream.write('{"path": "mine", "number": 0}\n')
@@ -250,14 +196,6 @@ def test_the_files_of_a_finished_crawl_are_the_users(crawl: Crawl) -> None:
     # A new round: the start page is looked at anew.
     assert read(crawl.folder / "items.jsonl") == items_of("")
     assert run.stats["bloomdupe/total_items"] == len(ITEMS) + 3
-
-
-def test_columns_must_stay_as_they_were(crawl: Crawl) -> None:
-    crawl.run(Shop, FEEDS=feeds(), CLOSESPIDER_PAGECOUNT=5)
-    content = (crawl.folder / "items.csv").read_bytes()
-    run = crawl.refused(Shop, FEEDS=feeds(fields=["number"]))
-    assert "was begun with" in run.log
-    assert (crawl.folder / "items.csv").read_bytes() == content
 
 
 def test_a_feed_exporter_that_is_switched_off_stays_off(crawl: Crawl) -> None:

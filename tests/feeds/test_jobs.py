@@ -60,8 +60,9 @@ def test_a_job_can_go_on_without_a_feed_and_with_it_again(crawl: Crawl) -> None:
         ("csv", {"item_export_kwargs": {"delimiter": ";"}}, "{'delimiter': ';'}"),
         ("xml", {"item_export_kwargs": {"root_element": "x"}}, "item_export_kwargs"),
         ("json", {"indent": 2}, "indent = 0, now it has indent = 2"),
+        ("csv", {"fields": ["number"]}, "fields = None, now it has fields ="),
     ],
-    ids=["encoding", "delimiter", "root", "indent"],
+    ids=["encoding", "delimiter", "root", "indent", "columns"],
 )
 def test_options_that_shape_a_file_must_not_change(
     crawl: Crawl, kind: str, changed: dict[str, Any], said: str
@@ -140,9 +141,11 @@ def test_another_parameter_of_the_spider_is_another_feed(
     content = books.read_bytes()
     # The job has finished: new work is of the other category, and its file is ours.
     new = ("/", "/new", "/a")
+    crawl.site.hold_after(1)
     crawl.killed(
         ByCategory, stop="after pwrite music.jsonl", starts=new, CATEGORY="music"
     )
+    crawl.site.release()
     (done,) = {path for path, _ in read(music)}
     assert read(music) == items_of(done)
     assert books.read_bytes() == content

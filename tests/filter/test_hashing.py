@@ -88,6 +88,9 @@ def test_each_secret_sends_a_key_elsewhere() -> None:
 def test_text_stands_for_its_utf8_bytes() -> None:
     assert hashing.as_bytes("café") == "café".encode()
     assert hashing.as_bytes("\ud800") == b"\xed\xa0\x80"
+    of_a_subclass = hashing.as_bytes(type("Key", (bytes,), {})(b"a"))
+    assert type(of_a_subclass) is bytes
+    assert of_a_subclass == b"a"
 
 
 @pytest.mark.parametrize(

@@ -142,3 +142,9 @@ def test_a_capacity_may_be_a_number_or_its_text(value: object) -> None:
 
 def test_a_huge_capacity_stays_exact() -> None:
     assert sizing.check_capacity(2**63 + 1) == 2**63 + 1
+
+
+def test_the_keys_of_a_full_layer_are_a_number() -> None:
+    shape = sizing.geometry(1000, 1e-2, 4)
+    assert shape.keys_for_fill(0.999) < shape.keys_for_fill(1) < 1e6
+    assert shape.keys_for_fill(shape.fill(1000)) == pytest.approx(1000, rel=0.05)

@@ -79,14 +79,14 @@ def drain(owed: Frontier) -> list[bytes]:
 def test_a_scheduled_request_is_not_leased_before_its_time(
     owed: Frontier, wall: Wall
 ) -> None:
-    owed.push("host", 0, b"at ten", not_before=NOON + 10)
+    owed.push("host", 0, b"at ten", not_before=NOON + 10.25)
     owed.push("host", 0, b"now")
-    assert (owed.pending, owed.waiting, owed.next_due) == (1, 1, NOON + 10)
+    assert (owed.pending, owed.waiting, owed.next_due) == (1, 1, NOON + 10.25)
     assert drain(owed) == [b"now"]
-    assert owed.seconds_until_ready() == pytest.approx(10)
-    wall.now += 9.999
+    assert owed.seconds_until_ready() == pytest.approx(10.25)
+    wall.now += 10.125
     assert drain(owed) == []
-    wall.now += 0.001
+    wall.now += 0.125
     assert drain(owed) == [b"at ten"]
     assert (owed.pending, owed.waiting, owed.leased) == (0, 0, 0)
     assert owed.seconds_until_ready() is None

@@ -31,17 +31,22 @@ def pages() -> Pages:
     return {**PAGES, "/new": links("/new1"), "/new1": "x"}
 
 
-@pytest.fixture
-def running(crawl: Crawl, site: Site) -> Process:
+def begun(crawl: Crawl, **options: Any) -> Process:
     """Start a crawl in which /a is done, /b is in progress, and /c to /f are pending.
 
     The order of a slot is the oldest first, so that /a is next after the first page.
     """
-    site.hold("/b")
+    crawl.site.hold("/b")
     crawl.settings["SCHEDULER_DISK_QUEUE"] = "scrapy.squeues.PickleFifoDiskQueue"
-    process = crawl.start(Follow, **SLOW)
+    process = crawl.start(Follow, **SLOW, **options)
     process.until_requested("/b")
+    process.until(lambda: crawl.durable_pages == 2)
     return process
+
+
+@pytest.fixture
+def running(crawl: Crawl) -> Process:
+    return begun(crawl)
 
 
 def inbox(crawl: Crawl) -> list[str]:
@@ -86,10 +91,7 @@ def test_a_running_crawl_obeys_a_rule_and_forgets_it(
 
 @pytest.mark.usefixtures("engine")
 def test_a_rule_holds_while_a_crawl_runs(crawl: Crawl, site: Site) -> None:
-    site.hold("/b")
-    crawl.settings["SCHEDULER_DISK_QUEUE"] = "scrapy.squeues.PickleFifoDiskQueue"
-    process = crawl.start(Follow, **SLOW)
-    process.until_requested("/b")
+    process = begun(crawl)
     job = crawl.engine.job
     rule = ["block", job, "--pattern", "/[cde]1?$"]
     said = crawl.bloomdupe(*rule, f"{site.base}/x", code=2)
@@ -117,10 +119,7 @@ def test_workers_obey_a_rule_of_a_verb_that_was_killed(
 ) -> None:
     """Any worker, also for a failed request that is pending again."""
     site.pages = {path: page for path, page in PAGES.items() if path != "/a"}
-    site.hold("/b")
-    crawl.settings["SCHEDULER_DISK_QUEUE"] = "scrapy.squeues.PickleFifoDiskQueue"
-    process = crawl.start(Follow, **SLOW)
-    process.until_requested("/b")
+    process = begun(crawl)
     assert isinstance(crawl.engine, Redis)
     job, failures = crawl.engine.job, crawl.engine.failures
     process.until(lambda: failures(crawl.folder))
@@ -224,10 +223,7 @@ def test_failed_requests_are_repeated_while_the_crawl_runs(
     crawl: Crawl, site: Site
 ) -> None:
     site.pages = {path: page for path, page in PAGES.items() if path != "/a"}
-    site.hold("/b")
-    crawl.settings["SCHEDULER_DISK_QUEUE"] = "scrapy.squeues.PickleFifoDiskQueue"
-    process = crawl.start(Follow, **SLOW)
-    process.until_requested("/b")
+    process = begun(crawl)
     site.pages = PAGES
     said = crawl.bloomdupe("requeue", "job", "--failed")
     assert said == f"{TAKEN_UP}1 pending now\n"
@@ -280,10 +276,7 @@ def test_a_slot_is_paused_and_resumed_also_over_a_kill(
 def test_a_crawl_that_is_killed_makes_a_change_once(
     crawl: Crawl, site: Site, point: str
 ) -> None:
-    site.hold("/b")
-    crawl.settings["SCHEDULER_DISK_QUEUE"] = "scrapy.squeues.PickleFifoDiskQueue"
-    process = crawl.start(Follow, stop=point, **SLOW)
-    process.until_requested("/b")
+    process = begun(crawl, stop=point)
     said = crawl.bloomdupe("requeue", "job", f"{site.base}/a", "--json")
     assert json.loads(said)["taken_in"] == 1
     assert process.wait().stopped == point
@@ -318,10 +311,7 @@ def test_a_verb_that_is_killed_has_its_change_made(
 def test_a_run_makes_the_changes_that_are_left_before_it_asks_for_a_page(
     crawl: Crawl, site: Site
 ) -> None:
-    site.hold("/b")
-    process = crawl.start(Follow, **SLOW)
-    process.until_requested("/b")
-    process.until_checkpoints(1)
+    process = begun(crawl)
     words = ["drop", "job", "--pattern", "."]
     process.send(signal.SIGSTOP)
     killed_after("bloomdupe.store.inbox:Inbox.post", 1, *words, cwd=crawl.folder)

@@ -70,9 +70,10 @@ def shown(
     return everywhere
 
 
-def hour_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let an hour pass for readers of a job."""
-    monkeypatch.setattr(state_on_disk, "time", lambda: time.time() + HOUR)
+def hour_later(crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an hour pass for readers of a job since its last sign of life."""
+    then = (beat_of(crawl) or 0.0) + HOUR
+    monkeypatch.setattr(state_on_disk, "time", lambda: then)
 
 
 def beat_of(crawl: Crawl) -> float | None:
@@ -88,7 +89,7 @@ def test_a_crawl_that_hangs_gives_no_sign_of_life(
     process = crawl.start(Hang, CONCURRENT_REQUESTS=1)
     process.until_logged("it hangs")
     assert shown()["info"] == f"running (process {process.pid})"
-    hour_later(monkeypatch)
+    hour_later(crawl, monkeypatch)
     found = shown()
     said = f"no sign of life for 60 min (process {process.pid})"
     assert (found["info"], found["top"]) == (said, said)

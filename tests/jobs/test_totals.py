@@ -142,7 +142,7 @@ def test_metrics_and_log_of_a_worker_are_about_all_workers(
     (url,) = re.findall(r"http://127\.0\.0\.1:\d+/metrics", two.log)
 
     def says(figure: str) -> bool:
-        with urlopen(url, timeout=30) as answer:  # noqa: S310 - on loopback
+        with urlopen(url, timeout=300) as answer:  # noqa: S310 - on loopback
             text: str = answer.read().decode()
         return f"\nbloomdupe_{figure}\n" in re.sub(r'{spider="everything",?', "{", text)
 

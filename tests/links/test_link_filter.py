@@ -18,10 +18,10 @@ from support.repetition import repeated
 from support.site import Site
 
 from bloomdupe import Addon, LinkFilter
-from bloomdupe.links.known_urls import KnownUrls
+from bloomdupe.links.known_urls import MAX_BYTES, KnownUrls
 
 HERE = Path(__file__).parent
-BRANCHES, LEVELS = 3, 3
+BRANCHES, LEVELS = 2, 3
 
 
 def page(name: str) -> str:
@@ -234,15 +234,15 @@ def test_control_an_unsound_link_filter_loses_pages(
 def test_known_urls_stay_within_their_bytes() -> None:
     tracemalloc.start()
     try:
-        known = KnownUrls()
-        for number in range(150_000):
+        known = KnownUrls(MAX_BYTES // 10)
+        for number in range(15_000):
             known.add(f"https://www.example.com/{number:060}")
         held, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert 25_000 < len(known) < 150_000
-    assert held <= 16_000_000
-    assert peak <= 18_000_000  # while a table grows
+    assert 2_500 < len(known) < 15_000
+    assert held <= 0.2 * MAX_BYTES
+    assert peak <= 0.225 * MAX_BYTES  # while a table grows
 
 
 def test_known_urls_keep_those_that_are_asked_for() -> None:

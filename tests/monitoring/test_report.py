@@ -14,6 +14,7 @@ import pytest
 from support.monitored_jobs import monitored_job, point
 from support.report_page import Page, value_of
 from support.shared_data import needs_package, needs_program
+from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.history import History
@@ -186,7 +187,7 @@ def test_kills_differ_from_ended_and_running_runs(
         store.commit(history.prepare())
     ways = ("killed", "shutdown", "running")
     owner = files.lock_owner(job / "bloomdupe")
-    files.beat(owner, time.time())
+    files.beat(owner, time.time() + 3_600)  # never too long ago
     texts = report(job).texts
     assert [text for text in texts if text in ways] == list(ways)
     assert any(text.startswith(f"Running (process {os.getpid()}): ") for text in texts)
@@ -251,7 +252,7 @@ def browse(page: Path, *options: str) -> subprocess.CompletedProcess[str]:
             "--enable-logging=stderr", "--window-size=1250,2400", *options,
             page.as_uri(),
         ],
-        capture_output=True, text=True, check=True, timeout=120, cwd=page.parent,
+        capture_output=True, text=True, check=True, timeout=DEADLINE, cwd=page.parent,
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from support.collecting_child import (
     ended,
     started,
 )
-from support.redis_server import RedisServer
+from support.redis_server import LOGGED, RedisServer
 from support.waiting import DEADLINE, until
 
 from bloomdupe.cli.move import collect as cli_collect
@@ -409,10 +409,7 @@ def test_following_waits_for_redis_and_reports_it_once(
         before = len(looks.read_text())
         until(lambda: len(looks.read_text()) > before + len("look\n") * 3)
 
-    server = RedisServer(
-        tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always"
-    )
-    with server:
+    with RedisServer(tmp_path / "redis", *LOGGED) as server:
         crawl = Crawl(server.url("a"))
         crawl.put_out(9, rng)
         crawl.offer(1)
@@ -445,9 +442,8 @@ def test_a_redis_that_does_not_answer_is_an_error(verb: Verb, tmp_path: Path) ->
 def test_a_redis_that_has_gone_back_is_noticed(tmp_path: Path) -> None:
     """The pages that it has lost are fetched again, so their lines would come twice."""
     folder = tmp_path / "redis"
-    server = RedisServer(folder, "--appendonly", "yes", "--appendfsync", "always")
     out, rng = tmp_path / "out", random.Random(10)
-    with server:
+    with RedisServer(folder, *LOGGED) as server:
         crawl = Crawl(server.url("a"))
         crawl.put_out(20, rng)
         shutil.copytree(folder / "appendonlydir", tmp_path / "older")

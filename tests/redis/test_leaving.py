@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
-from support.redis_server import RedisServer
+from support.redis_server import LOGGED, RedisServer
 
 from bloomdupe.errors import StoreUnreachableError
 from bloomdupe.redis.frontier_reader import LeftOver
@@ -136,7 +136,7 @@ def test_no_worker_loses_its_lease_after_redis_was_away(
     later = 0.0
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + later)
     monkeypatch.setattr(owning_frontier, "time", clock)
-    with RedisServer(tmp_path, "--appendonly", "yes") as server:
+    with RedisServer(tmp_path, *LOGGED) as server:
         one, two = pair(server.url("crawl"))
         with one, two:
             one.offer(offers(40))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack  # type: ignore[import-untyped]
 from support.redis_server import RedisServer  # noqa: TC002 - a fixture's type
+from support.waiting import until
 
 from bloomdupe.crawl.engines.on_redis.shared_look import SharedLook, unpacked
 from bloomdupe.crawl.progress.history import Point, surplus
@@ -36,6 +37,7 @@ def test_one_worker_has_the_turn_and_all_know_its_look(url: str) -> None:
         first = looks[0].look()
         assert first is not None
         assert [look.look() for look in looks] == [first] * 2
+        until(lambda: one.look(LONG).now > first.time)  # in milliseconds
         last = looks[1].look(now=True)  # such as at its end
         assert last is not None
         assert last.time > first.time

@@ -12,6 +12,7 @@ from support.jobs import run
 from support.report_page import Page, value_of
 from support.shared_data import needs_package
 from support.standing_crawl import StandingCrawl, lines_of_start, offer_of
+from support.waiting import until
 
 from bloomdupe.crawl.engines.on_redis.shared_look import SharedLook
 
@@ -43,8 +44,10 @@ def test_the_numbers_are_those_of_info(
     crawl.lease("one", 50)
     crawl.settle("one", 20)
     look = SharedLook(crawl.workers["one"], 5, 0).look
-    for _ in range(2):
-        look(now=True)
+    first = look(now=True)
+    assert first is not None
+    until(lambda: crawl.workers["one"].look(5).now > first.time)  # in milliseconds
+    look(now=True)
     page = report()
     info = json.loads(run(capsys, "info", url, "--json").out)
     of_the_page = json.loads(page.json)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from bloomdupe.errors import StoreFullError
+from bloomdupe.redis.owner import owning_frontier
 from bloomdupe.redis.partition import Offer, SeenMark
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -84,8 +87,10 @@ def test_scripts_that_redis_has_forgotten(server: RedisServer, url: str) -> None
 def full(server: RedisServer) -> Iterator[None]:
     with server.client() as other:
         other.config_set("maxmemory", 1)
-        yield
-        other.config_set("maxmemory", 0)
+        try:
+            yield
+        finally:
+            other.config_set("maxmemory", 0)
 
 
 def test_a_refusal_of_all_is_repeated(server: RedisServer, url: str) -> None:
@@ -171,7 +176,12 @@ def test_requests_in_other_partitions_are_found(url: str) -> None:
             assert finished(frontier)
 
 
-def test_a_look_around_costs_one_script(server: RedisServer, url: str) -> None:
+def test_a_look_around_costs_one_script(
+    server: RedisServer, url: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000.0
+    clock = SimpleNamespace(monotonic=lambda: now, time=time.time)
+    monkeypatch.setattr(owning_frontier, "time", clock)
     with SharedFrontier.open(
         url, 1_000, partitions=PARTITIONS, lease_seconds=LONG
     ) as one:
@@ -184,6 +194,12 @@ def test_a_look_around_costs_one_script(server: RedisServer, url: str) -> None:
             assert scripts(server, one.look_around) > 1
             assert scripts(server, one.look_around) == 1
             assert one.returning <= {lease.partition}
-            # The other one looks for its share less and less often.
-            looks = [scripts(server, two.look_around) for _ in range(50)]
-            assert sum(found > 1 for found in looks) <= 5
+            # Without the first, the other one looks less and less often for partitions
+            # that are given back; those of which a lease runs out are for later.
+            server.end_leases(name, one.worker)
+            looks = []
+            for _ in range(64):
+                now += owning_frontier.PAUSE
+                looks.append(scripts(server, two.look_around) > 1)
+            looked = [place for place, found in enumerate(looks) if found]
+            assert looked == [0, 1, 2, 4, 8, 16, 32]

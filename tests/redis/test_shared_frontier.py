@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.cutting import Cutting
 from support.ports import kept_port
-from support.redis_server import RedisServer
+from support.redis_server import LOGGED, RedisServer
 from support.repetition import repeated
 from support.waiting import until
 
@@ -434,11 +434,11 @@ def test_the_end_is_seen_by_all_and_not_before(url: str) -> None:
 
 
 def test_layers_grow(url: str) -> None:
-    with SharedFrontier.open(url, 50, partitions=2, lease_seconds=LONG) as one:
+    with SharedFrontier.open(url, 10, partitions=2, lease_seconds=LONG) as one:
         one.tend()
-        assert one.offer(offers(*range(5_000))).count(True) == 5_000
-        assert one.offer(offers(*range(5_000))).count(True) == 0
-        assert sorted(drained(one)) == list(range(5_000))
+        assert one.offer(offers(*range(600))).count(True) == 600
+        assert one.offer(offers(*range(600))).count(True) == 0
+        assert sorted(drained(one)) == list(range(600))
 
 
 def test_payloads_and_names_of_any_bytes(url: str) -> None:
@@ -497,6 +497,7 @@ def test_every_call_may_be_repeated_when_its_answer_is_lost(
         between.lose(how, one._server._client)
         with pytest.raises(StoreUnreachableError):
             call()
+        between.until_lost()
 
     def lost(call: Callable[[], Any]) -> Any:
         lose(call)
@@ -616,9 +617,6 @@ def test_a_server_that_comes_back(tmp_path: Path) -> None:
             one.ask_again(lease.slot)
         assert len(drained(one)) == 40 - len(held)
         assert one.finished
-
-
-LOGGED = ("--appendonly", "yes", "--appendfsync", "always")
 
 
 def test_requests_lost_by_a_server_that_goes_back_are_offered_again(

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from scrapy import Request
 from support.jobs import run
-from support.redis_server import RedisServer
+from support.redis_server import LOGGED, RedisServer
 from support.standing_crawl import IDENTITY, PARTITIONS, StandingCrawl, offer_of
 from support.terminal import Terminal
 
@@ -150,7 +150,7 @@ def test_without_a_terminal_it_prints_a_line(
 
 
 def test_a_redis_that_is_away_for_a_moment(tmp_path: Path) -> None:
-    with RedisServer(tmp_path, "--appendonly", "yes") as server:
+    with RedisServer(tmp_path, *LOGGED) as server:
         crawl = StandingCrawl(server.url("crawl"))
         crawl.fill(3, 10)
         with closing(CrawlReader(crawl.url)) as reader:

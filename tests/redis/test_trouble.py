@@ -14,9 +14,9 @@ import pytest
 import redis
 from support.cutting import Cutting
 from support.ports import kept_port
-from support.redis_server import RedisServer
+from support.redis_server import LOGGED, RedisServer
 from support.shared_data import needs_program
-from support.waiting import until
+from support.waiting import DEADLINE, until
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
@@ -465,6 +465,7 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
         between.lose(how, seen._server._client)
         with pytest.raises(StoreUnreachableError, match="wholly or not at all"):
             seen.add_many(KEYS[10:20])
+        between.until_lost()
         assert judge.info("commandstats")["cmdstat_evalsha"]["calls"] == 1
         assert seen.add_many(KEYS[:30]) == [False] * 20 + [True] * 10
         # The control: a client that is left to itself does send again.
@@ -489,9 +490,8 @@ def test_a_replica(folder: Path) -> None:
 
 
 def test_a_server_that_comes_back_with_its_log(folder: Path) -> None:
-    options = ("--appendonly", "yes", "--appendfsync", "always")
     with (
-        RedisServer(folder, *options) as server,
+        RedisServer(folder, *LOGGED) as server,
         BloomFilter.open(server.url("seen"), 500) as seen,
     ):
         assert seen.update(KEYS[:1_500]) == 1_500
@@ -509,9 +509,8 @@ def test_a_server_that_comes_back_with_its_log(folder: Path) -> None:
 
 def test_a_server_that_is_killed_while_keys_are_added(folder: Path) -> None:
     """Every key that was answered is there; the counts agree with the bits."""
-    options = ("--appendonly", "yes", "--appendfsync", "always")
     with (
-        RedisServer(folder, *options) as server,
+        RedisServer(folder, *LOGGED) as server,
         BloomFilter.open(server.url("seen"), 500, 1e-9) as seen,
     ):
         added: list[int] = []
@@ -528,7 +527,7 @@ def test_a_server_that_is_killed_while_keys_are_added(folder: Path) -> None:
 
         thread = threading.Thread(target=add)
         thread.start()
-        assert enough.wait(60)
+        assert enough.wait(DEADLINE)
         server.kill()
         thread.join()
         server.start()

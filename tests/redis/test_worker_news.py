@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.redis_server import RedisServer
+from support.redis_server import LOGGED, RedisServer
 
 from bloomdupe.errors import StoreUnreachableError
 from bloomdupe.redis.shared_frontier import SharedFrontier
@@ -39,9 +39,8 @@ def test_many_of_any_bytes(url: str) -> None:
 
 def test_a_server_that_goes_back_is_asked_anew(tmp_path: Path) -> None:
     """It counts from an earlier number, and no later change must be missed."""
-    options = "--appendonly", "yes", "--appendfsync", "always"
     with (
-        RedisServer(tmp_path, *options) as server,
+        RedisServer(tmp_path, *LOGGED) as server,
         frontier(server.url("job")) as one,
         frontier(server.url("job")) as two,
     ):

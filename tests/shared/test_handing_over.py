@@ -38,13 +38,13 @@ def crawl(crawl: Crawl) -> Crawl:
 
 @pytest.mark.slow
 def test_a_worker_that_is_blocked_loses_its_hosts(crawl: Crawl) -> None:
-    crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 2
+    crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 1
     blocked = crawl.start(All, BLOCK=True)
     blocked.until_requested(1)
     crawl.finish(All)
     assert lines(crawl.items()) == ALL
-    blocked.until_logged("The reactor has been blocked for 4 s: a callback")
-    blocked.until_logged("The reactor has been blocked for 8 s: this worker does")
+    blocked.until_logged("The reactor has been blocked for 2 s: a callback")
+    blocked.until_logged("The reactor has been blocked for 4 s: this worker does")
 
 
 @pytest.mark.slow
@@ -61,7 +61,7 @@ def test_a_joining_worker_does_not_wait_for_requests_at_hand(crawl: Crawl) -> No
 
 @pytest.mark.slow
 def test_delays_hold_when_a_host_changes_hands(crawl: Crawl) -> None:
-    delay = 8.0
+    delay = 3.0
     engine: Any = crawl.engine
     crawl.settings |= {"DOWNLOAD_DELAY": delay, "PAGES": 3 * HOSTS}
     # No host answers a second time before the other worker is there.

@@ -38,10 +38,15 @@ def test_a_crawl_seen_from_its_beginning_to_its_end(
 
     crawl.site.hold(*(f"/{number}" for number in range(QUICK, SIZE)))
     one, two = (crawl.start(All) for _ in range(2))
+
+    def has_begun() -> bool:
+        # A partition with a request in progress is not given to another worker yet.
+        now = job()
+        return len(now["workers"]) == 2 and now["taken_in"] > QUICK
+
     for worker in (one, two):
         worker.until_logged("This is worker")
-    # A partition with a request in progress is not given to another worker yet.
-    one.until(lambda: len(job()["workers"]) == 2)
+    one.until(has_begun)
     found = job()
     assert found["state"] == "running"
     owned = sum(w["partitions"] for w in found["workers"])

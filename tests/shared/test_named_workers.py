@@ -35,7 +35,7 @@ def seen(log: str) -> list[int]:
 def test_the_next_worker_of_the_name_goes_on_with_the_state(
     crawl: Crawl, redis: RedisServer
 ) -> None:
-    crawl.settings |= ONE
+    crawl.settings |= {**ONE, "BLOOMDUPE_REDIS_LEASE": 600}
     crawl.site.hold_after(20)
     worker = crawl.start(Counts)
     worker.until(lambda: kept(redis, "one"))

@@ -1,4 +1,4 @@
-"""Four workers on a real site of 16,372 pages, judged by nginx's log."""
+"""Four workers on a real site of 2,815 pages, judged by nginx's log."""
 
 from __future__ import annotations
 
@@ -26,24 +26,28 @@ LONG = 1_200
 def test_every_page_of_a_real_site_once(
     crawl: Crawl, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with nginx("fpdocs") as (url, log):
+    with nginx("apache2") as (url, log):
         crawl.settings |= {
             "BLOOMDUPE_EXPECTED_URLS": 100_000,
+            "BLOOMDUPE_REDIS_LEASE": 120,
             "METAREFRESH_ENABLED": False,
-            "START": url.replace("index.html", "fpctoc.html"),
+            "START": url,
         }
         workers = [crawl.start(Real) for _ in range(WORKERS)]
         runs = [worker.finish(LONG) for worker in workers]
         capfd.readouterr()
-        oracle = SITES / "fpdocs.oracle.txt.xz"
+        oracle = SITES / "apache2.oracle.txt.xz"
         judge: list[str | Path] = [sys.executable, SITES / "compare.py", oracle, log]
         assert subprocess.run(judge, check=False).returncode == 0
         verdict = capfd.readouterr().out
         pages = [run.stats.get("downloader/response_count", 0) for run in runs]
         items = lines(crawl.items())
-    whole = "oracle 16372 requested 16372 lost 0 extra 0 refetched 0"
+    whole = "oracle 2815 requested 2815 lost 0 extra 0 refetched 0"
     assert whole in verdict
-    assert sum(pages) == 16_372
+    assert sum(pages) == 2_815
     assert min(pages) > 0
-    assert items.total() == 16_372
+    # Scrapy gives the spider no page with another status.
+    names = [f"downloader/response_status_count/{status}" for status in (200, 404)]
+    given = sum(run.stats.get(name, 0) for run in runs for name in names)
+    assert items.total() == given > 2_800
     assert set(items.values()) == {1}

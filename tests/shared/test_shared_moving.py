@@ -221,15 +221,16 @@ def list_of(crawl: Crawl, *lines: str) -> str:
 
 
 def test_a_list_comes_in_while_workers_work(crawl: Crawl) -> None:
-    worker = crawl.start(All, DOWNLOAD_DELAY=0.1)
-    worker.until_requested(4)
+    crawl.site.hold(f"/{SIZE - 1}")  # so the crawl does not end before
+    worker = crawl.start(All)
+    worker.until_requested(f"/{SIZE - 1}")
     # In the slot that the spider gives it: each slot knows the pages seen in it.
     known = json.dumps({"url": f"{crawl.site.base}/1", "slot": "1"})
     file = list_of(crawl, known, f"{crawl.site.base}/extra")
     out = crawl.bloomdupe("import", crawl.engine.job, file)
     assert out == "1 request pending now\n1 was seen before: skipped\n"
+    crawl.site.release()
     worker.finish()
-    crawl.finish(All)  # if the first one had ended before
     assert taken(crawl) == WHOLE + Counter(["/extra"])
 
 

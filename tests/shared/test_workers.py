@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from spiders.workers import All, Alone, Closing, Everyday, Late, Other
 from support.judge import lines
-from support.redis_server import RedisServer
+from support.redis_server import LOGGED, RedisServer
 from support.site import graph
 from support.waiting import until
 
@@ -33,8 +33,7 @@ SIZE = 150
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[RedisServer]:
     """Yield a server of its own that keeps a log."""
-    options = "--appendonly", "yes", "--appendfsync", "always"
-    with RedisServer(tmp_path / "redis", *options) as server:
+    with RedisServer(tmp_path / "redis", *LOGGED) as server:
         yield server
 
 

@@ -6,7 +6,7 @@ from asyncio import Event
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request, Spider
+from scrapy import Request, Spider, signals
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.exceptions import CloseSpider
 from scrapy.http import TextResponse
@@ -18,7 +18,9 @@ from bloomdupe.errors import UnserializableError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from scrapy.crawler import Crawler
     from scrapy.http import Response
+    from typing_extensions import Self
 
 
 class Tree(Spider):
@@ -81,6 +83,30 @@ class TwoWays(Spider):
 
     def found(self, response: Response, before: Any = None) -> Iterator[Any]:
         yield {"page": response.url.rpartition("/")[2]}
+
+
+class MeetsAtStart(TwoWays):
+    """Now ``start()`` leads to that page."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(self.start_urls[0].replace("closure", "page"), self.meet)
+        async for request in super().start():
+            yield request
+
+
+class MeetsByHand(TwoWays):
+    """Now no page and no output of ``start()`` leads to that page."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **options: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **options)
+        crawler.signals.connect(spider.meet_by_hand, signals.spider_opened)
+        return spider
+
+    def meet_by_hand(self) -> None:
+        url = self.start_urls[0].replace("closure", "page")
+        engine: Any = self.crawler.engine
+        engine.crawl(Request(url, self.meet))
 
 
 class Kept:

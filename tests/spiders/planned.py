@@ -8,6 +8,7 @@ from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.downloadermiddlewares.retry import get_retry_request
+from support.stops import tell
 
 DELAY, NOT_BEFORE = "bloomdupe_delay", "bloomdupe_not_before"
 
@@ -26,6 +27,7 @@ class Planned(Spider):
         wait = self.settings.getfloat("SECONDS")
         now = datetime.now(timezone.utc)
         at = {NOT_BEFORE: now + timedelta(seconds=wait)}
+        tell("begun", now.timestamp())
         yield Request(base)
         yield Request(base + "start", meta={DELAY: wait})
         yield Request(base + "start", meta={DELAY: wait / 2})  # a duplicate

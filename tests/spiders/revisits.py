@@ -64,7 +64,7 @@ class Chosen(scrapy.Spider):
 
     async def start(self) -> Any:
         base = self.start_urls[0]
-        again = {"bloomdupe_revisit": 0.5}
+        again = {"bloomdupe_revisit": 0.2}
         yield FormRequest(
             base + "form",
             formdata={"a": "1"},

@@ -194,7 +194,7 @@ class Remembers(Follow):
         yield from super().parse(response)
 
 
-class Closes(Follow):
+class Closes(AtOnce):
     """Yields an item and half of its links, closes the crawl, and yields the rest."""
 
     name = "closes"
@@ -375,3 +375,21 @@ class OnceMore:
         request.meta["once"] = True
         request.dont_filter = True
         return request
+
+
+class Priorities(scrapy.Spider):
+    """Has priorities of any size."""
+
+    name = "priorities"
+    of = {
+        "/highest": 10**320,
+        "/high": 2**60,
+        "/low": -(2**60),
+        "/lowest": -(10**320),
+    }
+
+    def parse(self, response: Any) -> Any:
+        for path, priority in reversed(self.of.items()):
+            yield response.follow(path, self.page, priority=priority)
+
+    def page(self, response: Any) -> None: ...

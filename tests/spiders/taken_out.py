@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.engines.on_redis.worker import Worker
@@ -12,10 +15,6 @@ from bloomdupe.redis.kept_offers import KeptOffers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-SOON, LATE = 0.05, 0.3
-"""Seconds, which must not cost a lease."""
-
 
 STRANGE = "return {'strange'}"
 
@@ -73,32 +72,50 @@ def offers() -> None:
     open_frontier.KeptOffers = Forgetful  # type: ignore[attr-defined]
 
 
-def memory() -> None:
-    """Offer nothing again, where pages are settled long after their links."""
+def memory(*places: str) -> None:
+    """Offer nothing again, and wait before the pages are settled.
+
+    As soon as the file ``armed`` is there, the file ``offered`` is made when requests
+    have been offered; then it waits for the file ``gone``.
+    """
     offers()
+    armed, offered, gone = map(Path, places)
     say = Worker._offer_and_settle
 
     def slowly(worker: Worker, offers: list[Any], done: list[Any]) -> None:
         say(worker, offers, [])
-        if offers:
-            time.sleep(2 * SOON)
+        if offers and armed.exists():
+            offered.touch()
+            while not gone.exists():
+                time.sleep(0.01)
         say(worker, [], done)
 
     Worker._offer_and_settle = slowly  # type: ignore[assignment,method-assign]
 
 
-def order() -> None:
-    """Settle pages before their requests are offered."""
-    say = Worker._offer_and_settle
+def order(place: str) -> None:
+    """Settle a page before its requests are offered; then the first worker dies.
+
+    A file at that place tells the next worker that it is not the first.
+    """
+    say, killed = Worker._offer_and_settle, Path(place)
 
     def settle_first(worker: Worker, offers: list[Any], done: list[Any]) -> None:
-        if offers:
-            time.sleep(SOON)  # by then the pages that have yielded them are done
+        children = [offer for offer in offers if offer.of is not None]
+        if killed.exists() or not children:
+            say(worker, offers, done)
+            return
+        parent = children[0].of
+
+        def is_done() -> bool:
+            return any(one.lease == parent for one in done)
+
+        while not is_done():
             with worker._changed:
                 done, worker._done = done + worker._done, []
+            time.sleep(0.01)
         say(worker, [], done)
-        if offers:
-            time.sleep(LATE)
-            say(worker, offers, [])
+        killed.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
 
     Worker._offer_and_settle = settle_first  # type: ignore[assignment,method-assign]

@@ -96,6 +96,10 @@ class Bad(Later):
             if not self.settings["BAD"]:
                 meta = {DELAY: 0}
             yield response.follow(f"/{number}", self.page, meta={**meta, "x": 1})
+        odd = response.follow("/odd", self.page, meta={"x": 1})
+        if self.settings["BAD"]:
+            odd.priority = 0.5  # the constructor refuses it
+        yield odd
         yield response.follow("/after", self.page, meta={"x": 1})
 
 

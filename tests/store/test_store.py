@@ -24,7 +24,12 @@ from bloomdupe.rescue.repair import repair
 from bloomdupe.rescue.restore import restore
 from bloomdupe.store import environment
 from bloomdupe.store.batch import Batch
-from bloomdupe.store.format import DATABASES, page_value, total_of
+from bloomdupe.store.format import (
+    DATABASES,
+    JournalEntry,
+    page_value,
+    total_of,
+)
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -62,6 +67,8 @@ def test_a_place_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match=r"cannot create a store at .*file/seen"):
         BloomFilter.open(tmp_path / "file" / "seen", 1000)
+    with pytest.raises(StoreError, match=r"cannot look for a store at .*/xxx"):
+        BloomFilter.open(tmp_path / ("x" * 300), 1000)
 
 
 def test_an_unfinished_creation_is_no_obstacle(tmp_path: Path) -> None:
@@ -258,6 +265,34 @@ def test_an_undamaged_store_passes(path: Path) -> None:
     edit(path, lambda _txn, _databases: None)
     with BloomFilter.open(path) as seen:
         assert seen.update(map(str, range(3000))) == 0
+
+
+def lose_record(batch: Batch) -> None:
+    batch._delete(b"meta", b"filter")
+
+
+def move_journal(batch: Batch) -> None:
+    batch.delete_journal(2)
+    batch.put_journal(JournalEntry(2, 7, 0, b"a digest of 16 B"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lose_record, "the record of the filter is missing"),
+        (move_journal, "journal entry 2 has no layer"),
+    ],
+)
+def test_a_filter_whose_parts_disagree_is_damaged(
+    path: Path, change: Callable[[Batch], None], message: str
+) -> None:
+    """Of a program that writes wrongly, LMDB and the checksums notice nothing."""
+    with BloomFilter.open(path) as seen:
+        store = seen.share_store()
+        assert store is not None
+        store.commit(Part(write=change))
+    with pytest.raises(StoreDamagedError, match=message):
+        BloomFilter.open(path)
 
 
 # Transactions

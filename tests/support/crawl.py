@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from support.engines import DISK, MEMORY
+from support.engines import DISK, LEASE, MEMORY
 from support.forks import Child, forks
 from support.judge import lines
 from support.site import PAGES, Site
@@ -157,7 +157,7 @@ class Process:
         if status is None:
             self._child.kill()
             pytest.fail(f"it did not end within {seconds} s: {self.log}")
-        self._crawl.has_ended(self)
+        self._crawl.has_ended(self, status)
         stats = self._place / "stats.json"
         return Run(
             status=status,
@@ -343,12 +343,18 @@ class Crawl:
         script = Path(sys.executable).with_name("bloomdupe")
         return self._fork([str(script), *arguments], self._next_place())
 
-    def has_ended(self, process: Process) -> None:
-        """Wait until the site has read everything that an ended run has sent."""
+    def has_ended(self, process: Process, status: int) -> None:
+        """Wait until the site has read everything that an ended run has sent.
+
+        If it was killed, its leases end, unless a test has leases of its own length.
+        """
         if process in self._alive:
             self._alive.remove(process)
         if not self._alive:
             self.site.until_quiet()
+        lease = self.settings.get("BLOOMDUPE_REDIS_LEASE")
+        if status == -signal.SIGKILL and lease == LEASE:
+            self.engine.pass_on(process.log, last=not self._alive)
 
     def _next_place(self) -> Path:
         place = self._place / f"run{self._runs}"

@@ -8,6 +8,8 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from support.waiting import until
+
 if TYPE_CHECKING:
     from support.redis_server import RedisServer
 
@@ -32,20 +34,27 @@ class Cutting:
                 threading.Thread(target=self._pass, args=(client,), daemon=True).start()
 
     def _pass(self, client: socket.socket) -> None:
+        self.until_lost()  # Redis must not hear of a repetition before
         upstream = socket.socket(socket.AF_UNIX)
         with client, upstream, suppress(OSError):
             upstream.connect(str(self._server.socket))
-            silent = False
+            asked = silent = False
             while True:
                 # Requests and answers come in pieces, of any size.
                 ready, _, _ = select.select([client, upstream], [], [])
                 if client in ready:
-                    if not (request := client.recv(1 << 20)):
+                    request = client.recv(1 << 20)
+                    if not request and asked and self._lose:  # it was impatient
+                        upstream.recv(1 << 20)
+                        self._lose = ""
+                    if not request:
                         return
                     upstream.sendall(request)
+                    asked = True
                     continue
                 if not (answer := upstream.recv(1 << 20)):
                     return
+                asked = False
                 how, self._lose = self._lose, ""
                 if how == "cut":
                     return
@@ -64,6 +73,13 @@ class Cutting:
             if how == "silent":
                 connection._sock.settimeout(SILENCE)
         self._lose = how
+
+    def until_lost(self) -> None:
+        """Wait until the server has given that answer.
+
+        An impatient client gives it up before this thread, or the server, has its turn.
+        """
+        until(lambda: not self._lose)
 
     def close(self) -> None:
         """Take no more connections."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from functools import partial
 from itertools import count
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from support.redis_server import RedisServer
 
 _numbers = count()
+LEASE = 15
+"""Seconds: no busy machine holds a worker up for so long. See ``pass_on()``."""
 
 
 class Server(Protocol):
@@ -60,6 +63,12 @@ class Memory:
     def done(self, folder: Path) -> int:  # noqa: ARG002 - of the other engines
         """Count the pages that are durably done."""
         return 0
+
+    def pass_on(self, log: str, *, last: bool) -> None:
+        """Let others have the requests of a process that was killed.
+
+        ``log`` is its log; ``last`` says that no other process is alive.
+        """
 
 
 class Disk(Memory):
@@ -101,8 +110,7 @@ class Redis(Disk):
         self.settings = {
             "BLOOMDUPE_REDIS_URL": self.job,
             "BLOOMDUPE_REDIS_PARTITIONS": 4,
-            # A worker that was killed keeps its leases for so long.
-            "BLOOMDUPE_REDIS_LEASE": 1,
+            "BLOOMDUPE_REDIS_LEASE": LEASE,
         }
 
     def make(self, identity: dict[str, Any]) -> None:
@@ -110,6 +118,12 @@ class Redis(Disk):
         from bloomdupe.redis.shared_frontier import SharedFrontier
 
         SharedFrontier.open(self.job, 1_000, partitions=4, identity=identity).close()
+
+    def pass_on(self, log: str, *, last: bool) -> None:
+        server: Any = self.server
+        workers = [""] if last else re.findall(r"This is worker (\S+)", log)
+        for worker in workers:
+            server.end_leases(self.named, worker)
 
     def pass_time(self, seconds: float) -> None:
         server: Any = self.server

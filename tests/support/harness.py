@@ -13,6 +13,7 @@ from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 
 from w3lib.url import canonicalize_url
 
@@ -21,6 +22,8 @@ from support.forks import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from support.forks import Child
 
 ROOT = Path(__file__).parents[2]
 STOCK = ("-s", "ADDONS={}", "-s", "DUPEFILTER_CLASS=scrapy.dupefilters.RFPDupeFilter")
@@ -61,6 +64,7 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._log = folder.with_name(f"{folder.name}.log")
         folder.mkdir()
         shutil.copy(ROOT / "scrapy.cfg", folder)
         (folder / "crawler").symlink_to(ROOT / "crawler")
@@ -77,16 +81,25 @@ class Project:
 
     def crawl(self, *args: str) -> tuple[int, str]:
         """Run a crawl to its end and return its exit status and its log."""
-        place = self.folder.with_name(f"{self.folder.name}.log")
+        return self.end(self.begin(*args))
+
+    def begin(self, *args: str) -> Child:
+        """Begin a crawl, in a fork of a process that has imported Scrapy."""
         task = {
             "folder": str(self.folder),
             "environment": dict(os.environ),
-            "log": str(place),
+            "log": str(self._log),
             "command": ["scrapy", "crawl", "site", *args],
         }
-        status, late = forks().run(task, lambda _: None)
-        log = place.read_text()
-        assert not late, log
+        return forks().start(task)
+
+    def end(self, crawl: Child) -> tuple[int, str]:
+        """Wait for the end of a crawl; return its exit status and its log."""
+        status = crawl.wait()
+        if status is None:
+            crawl.kill()
+        log = self._log.read_text()
+        assert status is not None, log
         return status, log
 
     def jobs(self) -> list[str]:
@@ -115,6 +128,11 @@ class SampleProcess:
 
     def requests(self) -> Counter[tuple[int, str]]:
         return read_log(self.log)
+
+    def until_quiet(self) -> None:
+        """Wait until all that a process has sent before its end is in the log."""
+        for _ in range(2):  # the first one may be answered in any order with the rest
+            urlopen(f"{self.url}robots.txt").close()  # noqa: S310 - our own server
 
     @contextmanager
     def paused(self) -> Iterator[None]:

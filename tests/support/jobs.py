@@ -231,9 +231,6 @@ def verb(
 ) -> Verb:
     """Return a function that runs a verb, in a folder that is no project's."""
     monkeypatch.chdir(tmp_path)
-    # Scrapy sets it when it finds a project, so it is to be gone afterwards, too.
-    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "")
-    monkeypatch.delenv("SCRAPY_SETTINGS_MODULE")
     return lambda *arguments: run(capsys, *arguments)
 
 

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 REPLICAS = 2
 SERVICE = "crawls"
-DOWN_AFTER = 1_500
-"""Milliseconds without an answer after which the sentinel promotes a replica."""
+DOWN_AFTER = 600_000
+"""Milliseconds without an answer after which the sentinel promotes a replica: never.
+It does when it is asked to, so no server on a busy machine is taken for a dead one.
+"""
 
 
 class RedisSentinel:
@@ -87,16 +89,30 @@ class RedisSentinel:
         return {}
 
     @property
-    def master(self) -> RedisServer:
-        """The server that is the master, as the sentinel says."""
-        (master,) = [one for one in self._nodes if one.port == self._facts["port"]]
-        return master
+    def master(self) -> RedisServer | None:
+        """The server that is the master, as the sentinel says; None if it is silent."""
+        # One look at the facts: they change during a failover.
+        port = self._facts.get("port")
+        return next((one for one in self._nodes if one.port == port), None)
 
     def kill_master(self) -> None:
         """Kill the master, and wait until another server is the master."""
+        until(lambda: self.master)
         old = self.master
+        assert old is not None
         old.kill()
-        until(lambda: self.master is not old)
+        until(self._is_asked_to_promote)
+        until(lambda: self.master not in {None, old})
+
+    def _is_asked_to_promote(self) -> bool:
+        """Ask the sentinel to promote a replica; return whether it knows a good one."""
+        with (
+            suppress(redis.ResponseError),
+            redis.Redis(port=self._port, retry=Retry(NoBackoff(), 0)) as client,
+        ):
+            client.execute_command("SENTINEL FAILOVER", SERVICE)
+            return True
+        return False
 
     def url(self, name: str) -> str:
         """Return the URL of a filter or a frontier; no server has the first port."""

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     import random
     from pathlib import Path
 
+LOGGED = ("--appendonly", "yes", "--appendfsync", "always")
+"""Options of a server that may be killed, and comes back with all that it has answered.
+
+By default Redis answers before it writes its log, while an older write is synced: a
+busy disk would decide what is lost.
+"""
 SCANNED = 1_000
 """Keys that are looked at in one call."""
 END_PRESENCE = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
@@ -10,6 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 T = TypeVar("T")
+LEAVE_OUT_SLOW = "BLOOMDUPE_LEAVE_OUT_SLOW"
+"""Set in the environment where slow tests are left out."""
+
+
+def slow_tests_run() -> bool:
+    """Whether slow tests run, as in CI: a test of many steps may do all of them."""
+    return LEAVE_OUT_SLOW not in os.environ
 
 
 def repeated(values: Iterable[T], by_default: int = 1) -> list[object]:

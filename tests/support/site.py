@@ -274,9 +274,8 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, site: Site) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.site = site
-        self._changed = threading.Lock()
-        self._connections = 0
-        self._last: Any = None
+        self._open: dict[Any, Any] = {}
+        """The addresses of the clients, by the sockets of their connections."""
 
     def until_quiet(self) -> None:
         """Wait until no connection is left that may bring another request.
@@ -285,19 +284,16 @@ class _Server(ThreadingHTTPServer):
         """
         with socket.create_connection(("127.0.0.1", self.server_port)) as last:
             address = last.getsockname()
-            until(lambda: self._last == address)
-        until(lambda: self._connections <= self.site.waiting)
+            until(lambda: address in [*self._open.values()])
+        until(lambda: len(self._open) <= self.site.waiting)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        with self._changed:
-            self._connections += 1
-            self._last = client_address
+        self._open[request] = client_address
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
         super().shutdown_request(request)
-        with self._changed:
-            self._connections -= 1
+        self._open.pop(request, None)
 
     def handle_error(self, *_: Any) -> None:
         """Say nothing: crawlers are killed in the middle of a response."""

@@ -15,13 +15,12 @@ decides later.
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from bloomdupe.crawl.leases.lease import LeaseEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from scrapy import Request
 
@@ -31,29 +30,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.start_outputs import StartOutputs
     from bloomdupe.crawl.state.blocked import Blocked
     from bloomdupe.frontier.slot_queue import Entry
-
-
-class Feature(Enum):
-    """A feature of an engine; its value are the settings that ask for it."""
-
-    EXACT_URLS = ("BLOOMDUPE_CONFIRM", "BLOOMDUPE_EXACT_URLS", "BLOOMDUPE_GROWTH")
-    FAILED_REQUESTS = ("BLOOMDUPE_MAX_FAILURES", "BLOOMDUPE_RETRY_FAILED")
-    FILES = (
-        "BLOOMDUPE_ALLOW_NETWORK_FS",
-        "BLOOMDUPE_CHECKPOINT_INTERVAL",
-        "BLOOMDUPE_FEED_CHANGED",
-        "BLOOMDUPE_FILTER_MEMORY",
-    )
-    METRICS = ("BLOOMDUPE_METRICS_HOST", "BLOOMDUPE_METRICS_PORT")
-    RETRY_BACKOFF = ("BLOOMDUPE_RETRY_BACKOFF",)
-    """Retries that wait, and slots that rest because they fail."""
-    ROUNDS = ("BLOOMDUPE_START_REQUESTS",)
-    SLOT_LIMITS = ("BLOOMDUPE_MAX_PAGES_PER_SLOT", "BLOOMDUPE_MAX_PENDING_PER_SLOT")
-
-
-def refused_settings(features: Collection[Feature]) -> set[str]:
-    """Return the settings that have no effect on an engine with these features."""
-    return {name for one in Feature if one not in features for name in one.value}
 
 
 class Accepted(NamedTuple):
@@ -92,8 +68,6 @@ class Engine(LeaseEngine, Protocol):
     """Whether it hands over each item with its lines, to :meth:`Session.take_item`."""
     hurries: bool
     """Whether callbacks pause, because their output is kept in memory."""
-    features: Collection[Feature]
-    """Its features, of those that not every engine has."""
     blocked: Blocked
     """Rules of the user that refuse requests."""
     retries: Retries | None

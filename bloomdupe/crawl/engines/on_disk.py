@@ -14,7 +14,6 @@ from bloomdupe.crawl.changes.open_job import OpenJob
 from bloomdupe.crawl.changes.taking_up import TakingUp
 from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
-from bloomdupe.crawl.engines.engine_contract import Feature
 from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.later.circuits import GrowingWait, Retries
@@ -47,7 +46,7 @@ from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.timer import Timer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from scrapy import Request
 
@@ -71,7 +70,6 @@ class EngineOnDisk(Settling):
     frontier or a feed.
     """
 
-    features: Collection[Feature] = frozenset(Feature)
     finished_everywhere = True
 
     def __init__(
@@ -386,8 +384,8 @@ class EngineOnDisk(Settling):
             return
         attachment = None if payload else request
         changes = offer.repeats or instead or self.children.families
-        if payload and parent is not None and changes:
-            payload = self._with_visit(payload, parent, offer, instead=instead)
+        if payload and changes:
+            payload = self._with_visit(payload, offer, instead=instead)
         entry = self.frontier.push(
             offer.slot,
             request.priority,
@@ -432,20 +430,20 @@ class EngineOnDisk(Settling):
         self._session.leases.begin_part(place)
         return place
 
-    def _with_visit(
-        self, payload: bytes, parent: Lease, offer: Accepted, *, instead: bool
-    ) -> bytes:
+    def _with_visit(self, payload: bytes, offer: Accepted, *, instead: bool) -> bytes:
         """Return the payload of a request with its visit, and the name that it takes.
 
-        A retry or redirect inherits the visits of its ``parent``. An earlier run may
-        have had a request for this page in memory, whose outputs are known by the
-        fingerprint. Otherwise a request that takes the place of its parent also takes
-        its name, while outputs of an earlier run are still to come.
+        A retry or redirect inherits the visits of its parent. An earlier run may have
+        had a request for this page in memory, whose outputs are known by the
+        fingerprint, and now ``start()`` may lead to it. Otherwise a request that takes
+        the place of its parent also takes its name, while outputs of an earlier run are
+        still to come.
         """
-        visit = self.revisits.follow(parent) if offer.repeats else None
+        parent = offer.parent
+        visit = self.revisits.follow(parent) if parent and offer.repeats else None
         if offer.name in self.children.families:
             visit = replace(visit or Visit(), name=offer.name)
-        elif instead and self.owes(parent):
+        elif parent and instead and self.owes(parent):
             visit = replace(visit or Visit(), name=parent.pass_on())
         if visit is None:
             return payload

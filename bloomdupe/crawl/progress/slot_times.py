@@ -60,13 +60,13 @@ class SlotTimes:
         self._slowest = 0.0
         self._due = 0.0
 
-    def look(self) -> SlotLook:
+    def look(self, *, whole: bool = False) -> SlotLook:
         """Return the slots that rest, and the slowest slot.
 
         A slot with a delay takes it for each of its pending requests, however fast it
         answers. A slot that has as many requests in progress as it may have goes on at
         the pace of the last minute. With very many slots, all but the rests is as it
-        was at the last look that was due.
+        was at the last look that was due, unless this is to be a ``whole`` look.
         """
         ends: dict[str, float] = {}
         for resting in self._rests:
@@ -74,7 +74,7 @@ class SlotTimes:
                 if self._frontier.pending_in(slot):
                     ends[slot] = max(until, ends.get(slot, until))
         now = time.monotonic()
-        if now >= self._due:
+        if whole or now >= self._due:
             self._look_at_all(ends, now)
             ended = time.monotonic()
             self._due = ended + (ended - now) / PART_OF_TIME

@@ -174,7 +174,8 @@ class Watch:
     def end_run(self, reason: str) -> None:
         """Record how the run ends, before its last checkpoint."""
         if self.history is not None:
-            self._look()
+            # The job stands like this until its next run.
+            self._look(whole=True)
             self.history.end_run(self._counts.totals.runs, reason)
 
     def wrote(self, seconds: float) -> None:
@@ -216,8 +217,8 @@ class Watch:
             slowest=round(slots.slowest, 1),
         )
 
-    def _look(self) -> Point:
-        slots = self._slots.look()
+    def _look(self, *, whole: bool = False) -> Point:
+        slots = self._slots.look(whole=whole)
         point = self._point(slots)
         self._longest_since = 0.0
         self._recent.append(point)

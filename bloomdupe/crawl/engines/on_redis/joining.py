@@ -10,12 +10,11 @@ from scrapy.utils.misc import load_object
 
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
-from bloomdupe.crawl.engines.engine_contract import Feature, refused_settings
 from bloomdupe.crawl.engines.on_redis.shared_feeds import FEED_OPTIONS, identity_of
 from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.open_frontier import OpenFrontier
-from bloomdupe.settings import DEFAULTS, JobSettings
+from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,17 +44,21 @@ SETTING_OF = {
     FEED_OPTIONS: "FEEDS",
 }
 """The settings in which users give the parameters of a shared frontier."""
-FEATURES = frozenset(
-    {
-        Feature.FAILED_REQUESTS,
-        Feature.METRICS,
-        Feature.RETRY_BACKOFF,
-        Feature.SLOT_LIMITS,
-    }
+NOT_SHARED = (
+    # Redis has the bits of the filter, and no fingerprints.
+    "BLOOMDUPE_CONFIRM",
+    "BLOOMDUPE_EXACT_URLS",
+    "BLOOMDUPE_GROWTH",
+    # Files of a JOBDIR.
+    "BLOOMDUPE_ALLOW_NETWORK_FS",
+    "BLOOMDUPE_CHECKPOINT_INTERVAL",
+    "BLOOMDUPE_FEED_CHANGED",
+    "BLOOMDUPE_FILTER_MEMORY",
+    # A new round would have to begin for all workers at one moment.
+    "BLOOMDUPE_START_REQUESTS",
 )
-"""Features of a crawl on Redis, of those that not every engine has."""
-SHARED = DEFAULTS.keys() - refused_settings(FEATURES)
-"""The settings that a crawl on Redis supports. All other settings are refused."""
+"""Settings that only a crawl with a JOBDIR supports; they are refused."""
+SLOT_LIMITS = ("BLOOMDUPE_MAX_PAGES_PER_SLOT", "BLOOMDUPE_MAX_PENDING_PER_SLOT")
 
 
 def check_shared(crawler: Crawler) -> None:
@@ -166,9 +169,7 @@ def _check_parts(slot: str, parts: int, settings: BaseSettings) -> None:
     concurrency = "CONCURRENT_REQUESTS_PER_DOMAIN"
     if settings.getint("CONCURRENT_REQUESTS_PER_IP"):
         concurrency = "CONCURRENT_REQUESTS_PER_IP"
-    limits = {
-        name: settings[name] for name in (*Feature.SLOT_LIMITS.value, concurrency)
-    }
+    limits = {name: settings[name] for name in (*SLOT_LIMITS, concurrency)}
     own = settings.getdict("DOWNLOAD_SLOTS").get(slot, {}).get("concurrency")
     if own is not None:
         del limits[concurrency]
@@ -188,7 +189,7 @@ def check_not_shared(given: BaseSettings) -> None:
     Each may have its default, also as a text of the command line.
     """
     default = JobSettings.read(BaseSettings())
-    for name in sorted(refused_settings(FEATURES)):
+    for name in NOT_SHARED:
         if JobSettings.read(BaseSettings({name: given.get(name)})) != default:
             raise SettingError(
                 f"{name} = {given.get(name)!r} does not work with BLOOMDUPE_REDIS_URL;"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
-from bloomdupe.crawl.engines.on_redis.joining import FEATURES, open_frontier
+from bloomdupe.crawl.engines.on_redis.joining import open_frontier
 from bloomdupe.crawl.engines.on_redis.reports import Reports
 from bloomdupe.crawl.engines.on_redis.requests.at_hand import AtHand
 from bloomdupe.crawl.engines.on_redis.requests.later_on_redis import LaterOnRedis
@@ -57,13 +57,13 @@ from bloomdupe.redis.partition import (
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from scrapy import Request
 
     from bloomdupe.crawl.dupefilter import BloomDupeFilter
     from bloomdupe.crawl.engines.crawl_job import CrawlJob
-    from bloomdupe.crawl.engines.engine_contract import Accepted, Feature
+    from bloomdupe.crawl.engines.engine_contract import Accepted
     from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
     from bloomdupe.crawl.engines.on_redis.shared_failures import Retried
     from bloomdupe.crawl.engines.session import Session
@@ -92,7 +92,6 @@ class EngineOnRedis:
     """
 
     durable = has_feeds = True
-    features: Collection[Feature] = FEATURES
     hurries = False
     held_back = ()
 

@@ -1,0 +1,71 @@
+"""Controls of crawls that workers share: a guard is taken out where it is needed.
+
+Each goes step by step, so that it is caught each time.
+"""
+
+from __future__ import annotations
+
+import signal
+from functools import partial
+from typing import TYPE_CHECKING
+
+from disturbed_crawl import DisturbedCrawl, Worker
+from spiders import taken_out
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from redis_places import OneRedis
+    from support.crawl import Before
+
+BEGUN = 12
+"""Answers until there is something to lose."""
+
+
+class ControlledCrawl(DisturbedCrawl):
+    """A crawl of which the first worker has a fault, and the second one goes on."""
+
+    def fence(self) -> None:
+        """The first worker goes on when the second one has done its pages."""
+        first = self._first(taken_out.fence)
+        first.process.send(signal.SIGSTOP)
+        second = self._hire_one()
+        self._wait_for([second])
+        self._rob({first})
+        self.site.release()
+        self._until(lambda: not second.process.alive)
+        first.process.send(signal.SIGCONT)
+        self._finish()
+
+    def order(self) -> None:
+        """The first worker dies when a page is done, and its links are not offered."""
+        place = self.crawl.folder / "killed"
+        self._begin(partial(taken_out.order, str(place)))
+        self.site.release()
+        first = self._hire_one()
+        first.stopped_by = "kill"
+        self._until(lambda: not first.process.alive)
+        self._finish()
+
+    def memory(self, place: OneRedis) -> None:
+        """Redis goes back, so that it has forgotten the links of a page."""
+        armed, offered, gone = (self.crawl.folder / name for name in ("1", "2", "3"))
+        files: list[Path] = [armed, offered, gone]
+        self._first(partial(taken_out.memory, *map(str, files)))
+        written = place.server.written
+        armed.touch()
+        self.site.release()
+        self._until(offered.exists)
+        place.server.kill()
+        place.server.cut_back(*written)
+        place.server.start()
+        gone.touch()
+        self._finish()
+
+    def _first(self, before: Before) -> Worker:
+        """Hire a worker, and wait until it has pages in progress."""
+        self._begin(before)
+        self._allow(BEGUN)
+        first = self._hire_one()
+        self._until(lambda: self.site.shut and self.site.waiting)
+        return first
