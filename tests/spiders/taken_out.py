@@ -112,7 +112,7 @@ def order(place: str) -> None:
 
         while not is_done():
             with worker._changed:
-                done, worker._done = done + worker._done, []
+                done, worker._calls.done = done + worker._calls.done, []
             time.sleep(0.01)
         say(worker, [], done)
         killed.touch()

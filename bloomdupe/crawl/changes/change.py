@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import base64
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from bloomdupe.crawl.changes.selection import Search, Selection
 from bloomdupe.crawl.leases.failure import Failure
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     Change: TypeAlias = dict[str, Any]
     Answer: TypeAlias = dict[str, Any]
     Steps: TypeAlias = Callable[[OpenJob, Answer], Iterator[None]]
+    Name = TypeVar("Name")
     """Applies a change; a ``yield`` ends each step but the last. Raises
     :class:`StoreMismatchError` if the job does not have the object of the change.
     """
@@ -159,33 +160,47 @@ def _requeue_failed(change: Change) -> Steps:
     Each stays among the failed requests until it succeeds. A request that could not be
     stored is a problem in the answer.
     """
-    selection = selection_of(change)
-    reasons = tuple(change["reasons"])
 
     def steps(job: OpenJob, answer: Answer) -> Iterator[None]:
-        answer |= {"taken_in": 0, "waited": 0, "blocked": 0, "problems": []}
-        for digest, one in _failures_in(job.store):
-            if one.is_to_retry(reasons) and selection.has(one.slot, one.url):
-                _repeat(job, digest, one, answer)
+        answer["taken_in"] = 0
+        found = _failures_in(job.store)
+        for digest, one in failed_to_repeat(change, found, job.blocks, answer):
+            assert one.payload is not None  # noqa: S101 - it is repeated
+            job.push(one.slot, one.priority, one.payload)
+            job.failures[digest] = one._replace(waiting=True).packed()
+            answer["taken_in"] += 1
         yield from ()
 
     return steps
 
 
-def _repeat(job: OpenJob, digest: bytes, one: Failure, answer: Answer) -> None:
-    if one.waiting:
-        answer["waited"] += 1
-    elif one.payload is None:
-        answer["problems"].append([one.url, never_stored(one)])
-    elif job.blocks(one.slot, one.payload):
-        answer["blocked"] += 1
-    else:
-        job.push(one.slot, one.priority, one.payload)
-        job.failures[digest] = one._replace(waiting=True).packed()
-        answer["taken_in"] += 1
+def failed_to_repeat(
+    change: Change,
+    found: Iterable[tuple[Name, Failure]],
+    blocks: Callable[[str, bytes], bool],
+    answer: Answer,
+) -> Iterator[tuple[Name, Failure]]:
+    """Yield the failed requests that a change makes pending again.
+
+    ``blocks`` says whether a rule keeps a stored request of a slot out. The other
+    chosen requests are counted in the answer.
+    """
+    selection, reasons = selection_of(change), tuple(change["reasons"])
+    answer |= {"waited": 0, "blocked": 0, "problems": []}
+    for name, one in found:
+        if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
+            continue
+        if one.waiting:
+            answer["waited"] += 1
+        elif one.payload is None:
+            answer["problems"].append([one.url, _never_stored(one)])
+        elif blocks(one.slot, one.payload):
+            answer["blocked"] += 1
+        else:
+            yield name, one
 
 
-def never_stored(one: Failure) -> str:
+def _never_stored(one: Failure) -> str:
     """Return why a failed request cannot be pending again, and the remedy."""
     source = one.parent or "the page that has led to it"
     return (

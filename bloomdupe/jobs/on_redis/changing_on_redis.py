@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.crawl.changes.change import (
     Asked,
     RequeuedFailures,
+    failed_to_repeat,
     is_chosen,
-    never_stored,
     pages_of,
     selection_of,
 )
@@ -84,21 +84,13 @@ class ChangingOnRedis:
 
     def _requeue_failed(self, change: Change, answer: Answer) -> None:
         """Make failed requests pending again, partition by partition."""
-        selection, reasons = selection_of(change), tuple(change["reasons"])
-        answer |= {"taken_in": 0, "waited": 0, "blocked": 0, "problems": []}
-        wanted = []
-        for stored in self._frontier.failures():
-            one = failure_of(stored)
-            if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
-                continue
-            if one.waiting:
-                answer["waited"] += 1
-            elif one.payload is None:
-                answer["problems"].append([one.url, never_stored(one)])
-            elif self._blocks(one.slot, message_of(one.payload).body):
-                answer["blocked"] += 1
-            else:
-                wanted.append((stored, repetition_of(one)))
+        found = ((one, failure_of(one)) for one in self._frontier.failures())
+
+        def blocks(slot: str, payload: bytes) -> bool:
+            return self._blocks(slot, message_of(payload).body)
+
+        failed = failed_to_repeat(change, found, blocks, answer)
+        wanted = [(stored, repetition_of(one)) for stored, one in failed]
         answer["taken_in"] = self._frontier.requeue(wanted)
         answer["waited"] += len(wanted) - answer["taken_in"]
 

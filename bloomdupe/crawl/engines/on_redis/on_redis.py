@@ -85,7 +85,7 @@ class EngineOnRedis:
     again. See :class:`bloomdupe.redis.shared_frontier.SharedFrontier`.
 
     Redis answers later, on another thread, which reports the answers (see
-    :class:`bloomdupe.crawl.engines.on_redis.worker.WorkerReports`).
+    :class:`bloomdupe.crawl.engines.on_redis.reports.Reports`).
 
     ``spider.state`` is a dictionary. Each worker has its own. It ends with the worker,
     unless the user has given the worker a name.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from dataclasses import dataclass, field
 from functools import partial
 from threading import Condition, Thread
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bloomdupe.crawl.engines.on_redis.heartbeat import Heartbeat
 from bloomdupe.crawl.engines.on_redis.messages import (
@@ -26,17 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from bloomdupe.crawl.engines.on_redis.shared_failures import Retried
+    from bloomdupe.crawl.engines.on_redis.worker_reports import InMemory, WorkerReports
     from bloomdupe.crawl.progress.history import Point
-    from bloomdupe.redis.frontier_reader import LeftOver
     from bloomdupe.redis.owner.named_worker import NamedWorker
     from bloomdupe.redis.partition import LeftRequest, Offer, RedisLease, SeenMark
     from bloomdupe.redis.shared_frontier import SharedFrontier
 
-    InMemory = Any
-    """A request that cannot be stored, as the crawl knows it."""
     Result = TypeVar("Result")
 
-__all__ = ["Worker", "WorkerReports"]
+__all__ = ["Worker"]
 
 logger = logger_of(__name__)
 
@@ -62,56 +61,32 @@ TROUBLE = (StoreUnreachableError, StoreFullError, StoreAccessError)
 """Errors from which a server recovers: the crawl waits for it."""
 
 
-class WorkerReports(Protocol):
-    """Receives the reports of a worker, always on the thread of the reactor."""
+@dataclass
+class _Calls:
+    """Calls of the reactor that the thread has not carried out yet."""
 
-    def handed_out(self, leases: Sequence[RedisLease]) -> None:
-        """Take requests to work on."""
+    cookies: list[tuple[bytes, bytes]] = field(default_factory=list)
+    rests: list[tuple[bytes, bytes]] = field(default_factory=list)
+    state: list[bytes | None] = field(default_factory=list)
+    offers: list[Offer] = field(default_factory=list)
+    done: list[Settled] = field(default_factory=list)
+    left: list[LeftRequest] = field(default_factory=list)
+    marks: list[SeenMark] = field(default_factory=list)
+    asked: list[tuple[SeenMark, InMemory]] = field(default_factory=list)
+    not_begun: list[RedisLease] = field(default_factory=list)
+    again: set[str] = field(default_factory=set)
 
-    def retried(self, retried: Retried) -> None:
-        """Log the failed requests that are pending again."""
-
-    def known(self, count: int) -> None:
-        """Count so many of the offers as duplicates."""
-
-    def judged(self, answers: Sequence[tuple[Offer, int]]) -> None:
-        """Count the requests that are refused, because their slots have no room."""
-
-    def cookies(self, news: Sequence[bytes]) -> None:
-        """Apply the cookies that other workers have changed."""
-
-    def rests(self, news: Sequence[bytes]) -> None:
-        """Begin the rests of slots that other workers have begun."""
-
-    def ruled(self, rules: list[dict[str, Any]]) -> None:
-        """Obey these rules of ``bloomdupe block`` from now on."""
-
-    def answered(self, answers: Sequence[tuple[InMemory, bool]]) -> None:
-        """Begin requests, or drop them if they count as seen."""
-
-    def accepted(self, leases: Sequence[RedisLease], sure: bool) -> None:
-        """Treat the marked requests of these pages as duplicates from now on."""
-
-    def give_back(self, partitions: frozenset[int]) -> None:
-        """Begin no more requests of partitions that other workers will get."""
-
-    def refused(self, leases: Sequence[RedisLease]) -> None:
-        """Give these pages up: other workers do them, and their output is refused."""
-
-    def looked(self, point: Point) -> None:
-        """Remember the state of the whole crawl."""
-
-    def finished(self, offered: int, left: LeftOver) -> None:
-        """End the crawl, unless more was offered: nothing else is pending."""
-
-    def asked_to_stop(self, over: bool) -> None:
-        """Close the crawl; ``over`` says that nothing is pending."""
-
-    def interrupted(self) -> None:
-        """Forget the seen requests, because Redis may have lost some of the offers."""
-
-    def failed(self, error: BaseException) -> None:
-        """Stop the crawl because of an error."""
+    @property
+    def are_urgent(self) -> bool:
+        """Whether some of them do not wait for the next look at Redis."""
+        return bool(
+            self.offers
+            or self.state
+            or self.done
+            or self.left
+            or self.asked
+            or self.not_begun
+        )
 
 
 class Worker(Thread):
@@ -155,17 +130,7 @@ class Worker(Thread):
         self._post = _poster()
         self._reactor = Heartbeat(self._post, self._tend_every, lease_seconds)
         self._changed = Condition()
-        # Calls of the reactor that this thread has not carried out yet:
-        self._cookies: list[tuple[bytes, bytes]] = []
-        self._rests: list[tuple[bytes, bytes]] = []
-        self._state: list[bytes | None] = []
-        self._offers: list[Offer] = []
-        self._done: list[Settled] = []
-        self._left: list[LeftRequest] = []
-        self._marks: list[SeenMark] = []
-        self._asked: list[tuple[SeenMark, InMemory]] = []
-        self._not_begun: list[RedisLease] = []
-        self._again: set[str] = set()
+        self._calls = _Calls()
         self._wanted = 0
         self._closing: float | None = None
         self._stops = self._over = False
@@ -181,58 +146,58 @@ class Worker(Thread):
     def keep_cookies(self, changes: list[tuple[bytes, bytes]]) -> None:
         """Send cookies to the other workers, before any later offer."""
         with self._changed:
-            self._cookies += changes
+            self._calls.cookies += changes
 
     def keep_rests(self, changes: list[tuple[bytes, bytes]]) -> None:
         """Send rests of slots to the other workers."""
         with self._changed:
-            self._rests += changes
+            self._calls.rests += changes
 
     def keep_state(self, state: bytes | None) -> None:
         """Keep the state of this worker, after all earlier settlements."""
         with self._changed:
-            self._state = [state]
+            self._calls.state = [state]
             self._changed.notify()
 
     def offer(self, offer: Offer) -> None:
         """Offer a request."""
         with self._changed:
-            self._offers.append(offer)
+            self._calls.offers.append(offer)
             self.offered += 1
             self._changed.notify()
 
     def settle(self, done: Settled) -> None:
         """Settle a request, after all its children were offered."""
         with self._changed:
-            self._done.append(done)
+            self._calls.done.append(done)
             self._changed.notify()
 
     def leave(self, left: LeftRequest) -> None:
         """Leave a request unsettled."""
         with self._changed:
-            self._left.append(left)
+            self._calls.left.append(left)
             self._changed.notify()
 
     def mark(self, marks: Iterable[SeenMark]) -> None:
         """Mark requests as seen, after all earlier calls are carried out."""
         with self._changed:
-            self._marks += marks
+            self._calls.marks += marks
 
     def ask(self, mark: SeenMark, local: InMemory) -> None:
         """Ask whether a request counts as seen."""
         with self._changed:
-            self._asked.append((mark, local))
+            self._calls.asked.append((mark, local))
             self._changed.notify()
 
     def ask_again(self, slot: str) -> None:
         """Let a slot have its next turn."""
         with self._changed:
-            self._again.add(slot)
+            self._calls.again.add(slot)
 
     def not_begin(self, leases: Sequence[RedisLease]) -> None:
         """Leave requests that are not begun to other workers."""
         with self._changed:
-            self._not_begun += leases
+            self._calls.not_begun += leases
             self._changed.notify()
 
     def want(self, count: int) -> None:
@@ -273,40 +238,31 @@ class Worker(Thread):
         pause = SHORTEST
         while True:
             with self._changed:
-                if not self._has_calls():
+                if not (self._calls.are_urgent or self._closing):
                     self._changed.wait(pause)
                 self._changed.wait_for(self._hurries, self._gathering)
-                cookies, self._cookies = self._cookies, []
-                rests, self._rests = self._rests, []
-                state, self._state = self._state, []
-                offers, self._offers = self._offers, []
-                done, self._done = self._done, []
-                left, self._left = self._left, []
-                marks, self._marks = self._marks, []
-                asked, self._asked = self._asked, []
-                not_begun, self._not_begun = self._not_begun, []
-                again, self._again = self._again, set()
+                calls, self._calls = self._calls, _Calls()
                 offered = self.offered
                 wanted, closing = self._wanted, self._closing
             wanted = 0 if self._reactor.is_lost else wanted
             self._patiently(self._keep_partitions)
             self._glance()
-            if cookies:
-                self._patiently(self._frontier.cookies.keep, cookies)
-            if rests:
-                self._patiently(self._frontier.rests.keep, rests)
-            self._offer_and_settle(offers, done)
-            self._leave_mark_and_ask(left, marks, asked, state)
+            if calls.cookies:
+                self._patiently(self._frontier.cookies.keep, calls.cookies)
+            if calls.rests:
+                self._patiently(self._frontier.rests.keep, calls.rests)
+            self._offer_and_settle(calls.offers, calls.done)
+            self._leave_mark_and_ask(calls)
             if closing:
-                self._end(not_begun)
+                self._end(calls.not_begun)
                 return
-            if not_begun:
-                self._patiently(self._frontier.not_begun, not_begun)
-            for slot in again:
+            if calls.not_begun:
+                self._patiently(self._frontier.not_begun, calls.not_begun)
+            for slot in calls.again:
                 self._frontier.ask_again(slot)
             self._stop_if_asked(offered)
             leased = bool(wanted) and self._lease(wanted)
-            if offers or done or asked or leased:
+            if calls.offers or calls.done or calls.asked or leased:
                 pause, self._end_at = SHORTEST, 0.0
                 continue
             if wanted and not self._over and time.monotonic() >= self._end_at:
@@ -322,21 +278,10 @@ class Worker(Thread):
         finally:
             self._patiently(self._frontier.close, not_begun, self._reason)
 
-    def _has_calls(self) -> bool:
-        """Whether there is a call of the reactor to carry out."""
-        return bool(
-            self._offers
-            or self._state
-            or self._done
-            or self._left
-            or self._asked
-            or self._not_begun
-            or self._closing
-        )
-
     def _hurries(self) -> bool:
         """Whether the reactor waits for what the next calls bring."""
-        return bool(self._wanted or self._asked or self._not_begun or self._closing)
+        calls = self._calls
+        return bool(self._wanted or calls.asked or calls.not_begun or self._closing)
 
     def _keep_partitions(self) -> None:
         """Renew the leases when it is time, and share with workers that have come."""
@@ -399,26 +344,21 @@ class Worker(Thread):
             if accepted := [one for one in marked if one.token not in tokens]:
                 self._tell(self.crawl.accepted, accepted, sure)
 
-    def _leave_mark_and_ask(
-        self,
-        left: list[LeftRequest],
-        marks: list[SeenMark],
-        asked: list[tuple[SeenMark, InMemory]],
-        state: list[bytes | None],
-    ) -> None:
+    def _leave_mark_and_ask(self, calls: _Calls) -> None:
         """Leave requests, mark requests, and look up which requests count as seen.
 
-        And keep the ``state`` of this worker, if it brings one.
+        And keep the state of this worker, if there is a new one.
         """
-        if state and self._named is not None:
-            self._patiently(self._named.keep, *state)
-        if left:
-            self._patiently(self._frontier.leave, left)
-        if marks:
-            self._patiently(self._frontier.mark_seen, marks)
-        if asked:
-            known = self._patiently(self._frontier.knows, [mark for mark, _ in asked])
-            who = (local for _, local in asked)
+        if calls.state and self._named is not None:
+            self._patiently(self._named.keep, *calls.state)
+        if calls.left:
+            self._patiently(self._frontier.leave, calls.left)
+        if calls.marks:
+            self._patiently(self._frontier.mark_seen, calls.marks)
+        if calls.asked:
+            marks = [mark for mark, _ in calls.asked]
+            known = self._patiently(self._frontier.knows, marks)
+            who = (local for _, local in calls.asked)
             self._tell(self.crawl.answered, list(zip(who, known, strict=True)))
 
     def _stop_if_asked(self, offered: int) -> None:
