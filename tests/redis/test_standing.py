@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from support.redis_server import RedisServer
 
 DOCUMENT = Path(bloomdupe.__file__).parent / "docs" / "redis.md"
-RIGHTS = re.search(r"only looks.*?`(~.*?)`", DOCUMENT.read_text(), re.DOTALL)
+RIGHTS = re.search(r"only\s+looks.*?`(~.*?)`", DOCUMENT.read_text(), re.DOTALL)
 assert RIGHTS is not None
 LOOKERS_RIGHTS = RIGHTS[1].split()
 """None of them changes anything."""
