@@ -368,6 +368,19 @@ def test_memory_is_bounded(
     assert sorted(map(int, drain(owed))) == list(range(3000))
 
 
+def test_the_order_holds_where_requests_join_those_that_stayed_in_memory(
+    stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frontier, "MAX_HEAD", 5_900)
+    owed = Frontier(stored)
+    for priority in range(0, 40, 2):
+        owed.push("host", priority, str(priority).encode())
+    owed.checkpoint()  # the next five stay in memory
+    for priority in range(1, 40, 2):
+        owed.push("host", priority, str(priority).encode())
+    assert drain(owed) == [str(priority) for priority in reversed(range(40))]
+
+
 def test_an_unstorable_request_stays_in_memory(
     stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
