@@ -688,4 +688,4 @@ def test_a_filter_is_no_crawl(verb: Verb, url: str, tmp_path: Path) -> None:
     BloomFilter.open(url, 10).close()
     refused = verb("collect", url, tmp_path / "out")
     assert refused.code == 1
-    assert "something else than a frontier" in refused.err
+    assert "is a filter, and no crawl" in refused.err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from spiders.workers import Real
@@ -24,16 +24,22 @@ LONG = 1_200
 
 
 def test_every_page_of_a_real_site_once(
-    crawl: Crawl, capfd: pytest.CaptureFixture[str]
+    crawl: Crawl, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    engine: Any = crawl.engine
+    go = tmp_path / "go"
     with nginx("apache2") as (url, log):
         crawl.settings |= {
             "BLOOMDUPE_EXPECTED_URLS": 100_000,
             "BLOOMDUPE_REDIS_LEASE": 120,
             "METAREFRESH_ENABLED": False,
             "START": url,
+            "GO": str(go),
         }
         workers = [crawl.start(Real) for _ in range(WORKERS)]
+        # No page comes before each has a part.
+        workers[0].until(lambda: len(engine.owners) == WORKERS)
+        go.touch()
         runs = [worker.finish(LONG) for worker in workers]
         capfd.readouterr()
         oracle = SITES / "apache2.oracle.txt.xz"

@@ -15,6 +15,7 @@ import scrapy
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.request import RequestFingerprinter
+from support.stops import pause
 
 if TYPE_CHECKING:
     from scrapy.http import Response
@@ -389,16 +390,22 @@ class KeptByStart(All):
 
 
 class Real(Spider):
-    """All pages of a real site, as if they were on sixteen hosts."""
+    """All pages of a real site, as if they were on many hosts.
+
+    It begins when there is a file at ``GO``.
+    """
 
     name = "real"
     handle_httpstatus_list = [404]
 
     async def start(self) -> Any:
+        go = Path(self.settings["GO"])
+        while not go.exists():
+            await pause(0.05)
         yield self.request(self.settings["START"])
 
     def request(self, url: str) -> Request:
-        return Request(url, meta={"download_slot": str(crc32(url.encode()) % 16)})
+        return Request(url, meta={"download_slot": str(crc32(url.encode()) % 128)})
 
     def parse(self, response: Response) -> Any:
         from bloomdupe import new_links
