@@ -38,6 +38,8 @@ def test_every_page_of_a_real_site_once(
         }
         workers = [crawl.start(Real) for _ in range(WORKERS)]
         # No page comes before each has a part.
+        for worker in workers:
+            worker.until_logged("This is worker")
         workers[0].until(lambda: len(engine.owners) == WORKERS)
         go.touch()
         runs = [worker.finish(LONG) for worker in workers]

@@ -151,6 +151,10 @@ class Redis(Disk):
     @property
     def owners(self) -> Counter[str]:
         """Count the partitions of each worker; those without a worker are left out."""
+        from bloomdupe.redis.frontier_reader import kind_at
+
+        if kind_at(self.job) == "nothing":  # no worker has begun
+            return Counter()
         return Counter(one.worker for one in self.counts() if one.worker)
 
     def failures(self, folder: Path) -> list[Failure]:
