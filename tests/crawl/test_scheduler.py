@@ -13,6 +13,7 @@ from spiders.follow import Follow
 from spiders.scheduler import (
     Again,
     Closes,
+    ClosesInEachRun,
     Command,
     Currencies,
     Everything,
@@ -355,6 +356,28 @@ def test_a_page_with_a_callback_that_closes_the_crawl_is_pending(
     assert Counter(pages_of(crawl)) == expected
     assert run.stats["bloomdupe/total_pages"] == len(PAGES)
     assert run.stats["bloomdupe/total_items"] == 3 * len(PAGES)
+
+
+KNOWN_BY_CONTENT = pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason='On Redis, items are known by their content: see "Limits" in redis.md',
+)
+
+
+@pytest.mark.parametrize(
+    "engine",
+    ["disk", pytest.param("redis", marks=KNOWN_BY_CONTENT)],
+    indirect=True,
+)
+@pytest.mark.usefixtures("engine", "feed")
+def test_items_before_the_crawl_was_closed_come_once_though_they_differ(
+    crawl: Crawl,
+) -> None:
+    crawl.run(ClosesInEachRun, CLOSE=1, RUN=1)
+    crawl.run(ClosesInEachRun, RUN=2)
+    expected = Counter(f"{page} {n}" for page in PAGES for n in range(3))
+    assert Counter(pages_of(crawl)) == expected
 
 
 def test_a_crawl_that_cannot_open_leaves_the_state_alone(crawl: Crawl) -> None:

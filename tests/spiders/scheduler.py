@@ -211,6 +211,16 @@ class Closes(AtOnce):
         yield {"page": f"{page} 2"}
 
 
+class ClosesInEachRun(Closes):
+    """Its items differ from run to run, such as those of a files pipeline."""
+
+    def parse(self, response: Any) -> Any:
+        for output in super().parse(response):
+            if isinstance(output, dict):
+                output["run"] = self.settings["RUN"]
+            yield output
+
+
 class Currencies(Follow):
     """The same page once for each name, killed when three are on disk."""
 
