@@ -25,6 +25,7 @@ from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
     from scrapy.settings import Settings
+    from scrapy.spiderloader import SpiderLoader
 
     from bloomdupe.crawl.leases.failure import Failure
 
@@ -40,6 +41,9 @@ class Project:
     or Scrapy's defaults if there is no project. A spider that the project does not have
     counts as a spider without settings and callbacks of its own. ``exact_urls`` are
     regular expressions; None means those of the settings.
+
+    Raises :class:`~bloomdupe.errors.SettingError` if the spiders of the project cannot
+    be imported.
     """
 
     def __init__(
@@ -54,7 +58,7 @@ class Project:
         self.spider = spider
         self.trust_pickles = False
         """Whether pickles are read, which can run any code."""
-        loader = load_object(settings["SPIDER_LOADER_CLASS"]).from_settings(settings)
+        loader = _spider_loader(settings)
         self.spiders: list[str] = sorted(loader.list())
         """The spiders of the project; empty: this is no project."""
         self.known = spider in self.spiders
@@ -210,6 +214,20 @@ def _compiled(patterns: list[str]) -> list[re.Pattern[str]]:
             f"exact_urls of the job is damaged: {patterns!r} is no list of regular"
             f" expressions: {error}"
         ) from error
+
+
+def _spider_loader(settings: Settings) -> SpiderLoader:
+    try:
+        loader: SpiderLoader = load_object(
+            settings["SPIDER_LOADER_CLASS"]
+        ).from_settings(settings)
+    except (ImportError, SyntaxError) as error:
+        raise SettingError(
+            f"SPIDER_MODULES = {settings['SPIDER_MODULES']!r} cannot be imported:"
+            f" {type(error).__name__}: {error}; call this in the folder of the project,"
+            " and install what its spiders import"
+        ) from error
+    return loader
 
 
 def _unknown_spider(name: str) -> type[Spider]:

@@ -37,6 +37,7 @@ from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.errors import SettingError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import portions
 from bloomdupe.jobs.lines import Line, Problems
@@ -231,6 +232,13 @@ def test_a_line_with_a_callback_that_the_spider_lacks_is_refused() -> None:
     for one, count in ((project, 5), (unknown, 5)):
         list(read_all([Line(5, json.dumps(packed))], Defaults(), one, problems))
         assert problems.count == count
+
+
+def test_spiders_that_cannot_be_imported_are_named() -> None:
+    with pytest.raises(
+        SettingError, match=r"SPIDER_MODULES.*No module named 'missing'"
+    ):
+        Project(Settings({"SPIDER_MODULES": ["missing"]}), Follow.name)
 
 
 def test_binary_garbage_on_stdin_is_no_url(job: Path, tmp_path: Path) -> None:

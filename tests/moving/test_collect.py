@@ -29,6 +29,7 @@ from support.collecting_child import (
     ended,
     started,
 )
+from support.jobs import as_project
 from support.redis_server import LOGGED, RedisServer
 from support.waiting import DEADLINE, until
 
@@ -81,6 +82,20 @@ def record_of(directory: Path) -> dict[str, Any]:
 
 
 # The output
+
+
+def test_lines_need_no_spider_that_can_be_imported(
+    crawl: Crawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    as_project("SPIDER_MODULES = ['spiders_of_another_machine']")
+    script = Path(sys.executable).with_name("bloomdupe")
+    command = (script, "collect", crawl.url, "out")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "without the settings of the spider: SPIDER_MODULES" in done.stderr
+    assert "No module named 'spiders_of_another_machine'" in done.stderr
+    assert crawl.complaints(tmp_path / "out") == []
 
 
 def test_each_line_comes_once_however_often_it_is_called(
