@@ -2,7 +2,7 @@
 
 The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
 
-``frontier``  2, the format; other formats are refused
+``frontier``  3, the format; other formats are refused
 ``header``    parameters, secret key, identity, number of partitions, and the rule that
               assigns a request to a partition (``slot``, or the numbers of parts of
               large slots), as JSON; and whether items of ``start()`` have names
@@ -11,8 +11,6 @@ The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
 ``look``      the state of the crawl as a worker has seen it in its turn; and
 ``next_look``  the time in milliseconds of the next turn
 ``runs``      number of runs; in a run, at least one worker is there at any time
-``stays_until``  time in milliseconds until which a worker runs that stays open when
-              nothing is pending
 ``whole``     1 when all partitions are created. A partition that is missing then is
               lost
 """
@@ -57,7 +55,7 @@ __all__ = [
     "rules_in",
 ]
 
-FORMAT = 2
+FORMAT = 3
 NAMED = "start_items_named"
 BY_SLOT = "slot"
 DEFAULT_PARTITIONS = 64

@@ -23,6 +23,7 @@ from bloomdupe.errors import (
     StoreMismatchError,
     StoreUnreachableError,
 )
+from bloomdupe.redis.frontier_header import FORMAT
 from bloomdupe.redis.frontier_reader import FrontierReader
 from bloomdupe.redis.partition import Offer, RedisLease, SeenMark, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
@@ -558,10 +559,13 @@ def test_impossible_parameters_are_refused(url: str) -> None:
         SharedFrontier.open(url, 100)
 
 
-def test_another_format_is_refused(server: RedisServer, name: str) -> None:
+@pytest.mark.parametrize("written", [FORMAT - 1, FORMAT + 1])
+def test_another_format_is_refused(
+    server: RedisServer, name: str, written: int
+) -> None:
     with worker(server.url(name)), server.client() as client:
-        client.hset(f"bloomdupe:{{{name}}}", "frontier", 3)
-        with pytest.raises(StoreMismatchError, match="has format 3"):
+        client.hset(f"bloomdupe:{{{name}}}", "frontier", written)
+        with pytest.raises(StoreMismatchError, match=f"has format {written}"):
             SharedFrontier.open(server.url(name))
 
 

@@ -144,6 +144,7 @@ class EngineOnRedis:
             fifo=order.fifo,
             replicas=settings.redis_replicas,
             stays=settings.stay,
+            name=settings.redis_worker,
         )
         self.blocked = Blocked(
             self._frontier.rules,
@@ -153,7 +154,6 @@ class EngineOnRedis:
         self.starting = StartOutputs(session.processing, START, session.fingerprint)
         self._access.share_slots(self._parts, self._frontier.share_of)
         self._cookies = self._shared_cookies() if settings.cookies else None
-        named = settings.redis_worker and self._frontier.named(settings.redis_worker)
         self._look = SharedLook(
             self._frontier, glance_of(settings), settings.max_failures
         )
@@ -161,15 +161,15 @@ class EngineOnRedis:
             self._frontier,
             settings.redis_lease,
             cookies=self._cookies is not None,
-            named=named or None,
             first=self._retry_failed,
             last=self._count_all,
             look=self._look.look,
             look_every=glance_of(settings),
         )
-        self._state = (
-            WorkerState(session, named, self._worker.keep_state) if named else None
-        )
+        self._state = None
+        if settings.redis_worker is not None:
+            keep = self._worker.keep_state
+            self._state = WorkerState(session, self._frontier, keep)
         apart = order.starts_apart
         self._in_memory = RequestsInMemory(
             session,

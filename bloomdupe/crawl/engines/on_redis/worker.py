@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.on_redis.shared_failures import Retried
     from bloomdupe.crawl.engines.on_redis.worker_reports import InMemory, WorkerReports
     from bloomdupe.crawl.progress.history import Point
-    from bloomdupe.redis.owner.named_worker import NamedWorker
     from bloomdupe.redis.partition import LeftRequest, Offer, RedisLease, SeenMark
     from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -106,7 +105,6 @@ class Worker(Thread):
         lease_seconds: float,
         *,
         cookies: bool,
-        named: NamedWorker | None = None,
         first: Callable[[], Retried | None],
         last: Callable[[], None],
         look: Callable[[], Point | None],
@@ -123,7 +121,6 @@ class Worker(Thread):
         self._gathering = min(GATHERING, self._tend_every / TENDING)
         self._tend_at = self._look_at = self._everywhere_at = self._end_at = 0.0
         self._with_cookies = cookies
-        self._named = named
         self._first, self._last = first, last
         self._look, self._glance_every = look, look_every
         self._glance_at = 0.0
@@ -273,8 +270,6 @@ class Worker(Thread):
         """Give everything back."""
         try:
             self._patiently(self._last)
-            if self._named is not None:
-                self._patiently(self._named.give_back)
         finally:
             self._patiently(self._frontier.close, not_begun, self._reason)
 
@@ -294,8 +289,6 @@ class Worker(Thread):
         if not self._reactor.is_lost:
             share = self._frontier.tend if tends else self._frontier.look_around
             share()
-            if tends and self._named is not None:
-                self._named.renew()
             if self._frontier.returning:
                 self._tell(self.crawl.give_back, self._frontier.returning)
             if self._frontier.rule.slot_parts and (news := self._frontier.rests.news()):
@@ -349,8 +342,8 @@ class Worker(Thread):
 
         And keep the state of this worker, if there is a new one.
         """
-        if calls.state and self._named is not None:
-            self._patiently(self._named.keep, *calls.state)
+        if calls.state:
+            self._patiently(self._frontier.keep_state, *calls.state)
         if calls.left:
             self._patiently(self._frontier.leave, calls.left)
         if calls.marks:
