@@ -210,7 +210,7 @@ class FrontierReader:
         """The identity that the creator of the frontier has given to it."""
         self.mark = mark_of(header)
         """A digest that identifies it; a later frontier of the same name differs."""
-        self.rule = PartitionRule.of(header, self.shown)
+        self.rule = PartitionRule.of(header)
         """The rule that assigns requests to partitions."""
         self.partitions = self.rule.partitions
         """Number of partitions, which are numbered from 0."""

@@ -261,7 +261,7 @@ def test_unreadable_records_are_refused(
         crawl = StandingCrawl(url)
         crawl.fill(3, 3)
         client.hset(head, "frontier", 99)
-        refused(url, "has format 99, this version of bloomdupe knows")
+        refused(url, "has format 99, this version of bloomdupe reads")
         client.hset(head, "frontier", FORMAT)
         client.hdel(head, "whole")
         refused(url, "is just being made")

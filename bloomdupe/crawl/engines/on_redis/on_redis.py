@@ -532,8 +532,7 @@ class EngineOnRedis:
             return
         name = os.urandom(16)
         if type(work) is StartItem:
-            named = self._frontier.names_start_items
-            name = work.name if named else b"%d" % work.number
+            name = work.name
         counts = self._worker_counts.settle(outcome)
         if lines or counts:
             self._offers.lines(name, lines, counts=counts)
