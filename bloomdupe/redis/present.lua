@@ -21,7 +21,7 @@
 --
 -- Returns the number of running workers. How often the workers were asked to stop. The sums of
 -- the partitions and of the requests of all of them. The rules that keep requests out, or
--- nothing. And the state that was read, or nothing.
+-- nothing. The state that was read, or nothing. And the present Unix milliseconds.
 --
 -- Or refuses the worker, and returns 0 and the milliseconds for which another worker has the
 -- name; only 0 if an import is running, or was since then.
@@ -62,4 +62,4 @@ local owned, work = 0, 0
 for _, one in pairs(running) do owned, work = owned + one[2], work + one[3] end
 if ARGV[9] == 'keep' then redis.call('HSET', states, name, ARGV[10]) end
 local state = ARGV[9] == 'read' and redis.call('HGET', states, name) or ''
-return {count, tonumber(found[5] or 0), owned, work, found[6] or '', state}
+return {count, tonumber(found[5] or 0), owned, work, found[6] or '', state, now}

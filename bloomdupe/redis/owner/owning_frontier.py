@@ -49,6 +49,8 @@ class _Loads(NamedTuple):
     """The rules that keep requests out, or nothing."""
     state: bytes
     """The state under the name that the user has given to this worker, or nothing."""
+    now: int
+    """Redis' Unix milliseconds."""
 
 
 class OwningFrontier(OpenFrontier):
@@ -214,6 +216,7 @@ class OwningFrontier(OpenFrontier):
         if not answer[0]:
             raise self._refusal(*answer[1:])
         loads = _Loads(*answer)
+        self.clock_ahead = loads.now / 1000 - time.time()
         if loads.rules != self._rules_text:
             self._rules_text, self.rules = loads.rules, rules_in(loads.rules)
         # There are fewer if Redis has lost one.
@@ -341,7 +344,6 @@ class OwningFrontier(OpenFrontier):
         for partition in partitions:
             if partition.is_owned:
                 self._owned[partition.number] = partition
-                self.clock_ahead = partition.clock_ahead
 
     @property
     def returning(self) -> frozenset[int]:
