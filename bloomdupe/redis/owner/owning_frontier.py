@@ -84,9 +84,7 @@ class OwningFrontier(OpenFrontier):
         self.asked_to_stop = False
         """Whether the workers were asked to stop since this worker began."""
         self._rules_text = b""
-        self.cookies = News(server, self.worker, "cookies")
-        self.rests = News(server, self.worker, "rests")
-        """The rests of slots that several workers crawl."""
+        self.news = News(server, self.worker)
         self._partitions = [
             OwnedPartition(number, part, self.worker, fifo=fifo)
             for number, part in enumerate(self._parts)

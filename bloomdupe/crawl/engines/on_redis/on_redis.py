@@ -382,7 +382,7 @@ class EngineOnRedis:
         if self._cookies is not None:
             changes = self._cookies.changes()
             if changes:
-                self._worker.keep_cookies(changes)
+                self._worker.keep_news(changes)
 
     # Handing out
 
@@ -510,7 +510,7 @@ class EngineOnRedis:
         """
         ahead = self._frontier.clock_ahead
         if changes := self._rests.changes(lease.slot, ahead):
-            self._worker.keep_rests(changes)
+            self._worker.keep_news(changes)
         due = max((one.not_before or 0.0 for one in instead), default=0.0)
         return self._states.changed(lease, ahead, due)
 

@@ -64,8 +64,7 @@ TROUBLE = (StoreUnreachableError, StoreFullError, StoreAccessError)
 class _Calls:
     """Calls of the reactor that the thread has not carried out yet."""
 
-    cookies: list[tuple[bytes, bytes]] = field(default_factory=list)
-    rests: list[tuple[bytes, bytes]] = field(default_factory=list)
+    news: list[tuple[bytes, bytes]] = field(default_factory=list)
     state: list[bytes | None] = field(default_factory=list)
     offers: list[Offer] = field(default_factory=list)
     done: list[Settled] = field(default_factory=list)
@@ -140,15 +139,10 @@ class Worker(Thread):
 
     # On the thread of the reactor
 
-    def keep_cookies(self, changes: list[tuple[bytes, bytes]]) -> None:
-        """Send cookies to the other workers, before any later offer."""
+    def keep_news(self, changes: list[tuple[bytes, bytes]]) -> None:
+        """Send news to the other workers, before any later offer."""
         with self._changed:
-            self._calls.cookies += changes
-
-    def keep_rests(self, changes: list[tuple[bytes, bytes]]) -> None:
-        """Send rests of slots to the other workers."""
-        with self._changed:
-            self._calls.rests += changes
+            self._calls.news += changes
 
     def keep_state(self, state: bytes | None) -> None:
         """Keep the state of this worker, after all earlier settlements."""
@@ -244,10 +238,8 @@ class Worker(Thread):
             wanted = 0 if self._reactor.is_lost else wanted
             self._patiently(self._keep_partitions)
             self._glance()
-            if calls.cookies:
-                self._patiently(self._frontier.cookies.keep, calls.cookies)
-            if calls.rests:
-                self._patiently(self._frontier.rests.keep, calls.rests)
+            if calls.news:
+                self._patiently(self._frontier.news.keep, calls.news)
             self._offer_and_settle(calls.offers, calls.done)
             self._leave_mark_and_ask(calls)
             if closing:
@@ -291,14 +283,19 @@ class Worker(Thread):
             share()
             if self._frontier.returning:
                 self._tell(self.crawl.give_back, self._frontier.returning)
-            if self._frontier.rule.slot_parts and (news := self._frontier.rests.news()):
-                self._tell(self.crawl.rests, news)
+            if self._frontier.rule.slot_parts:
+                self._hear()
             if self._rules != self._frontier.rules:
                 self._rules = self._frontier.rules
                 self._tell(self.crawl.ruled, self._rules)
         self._look_at = begun + LOOK
         if tends:
             self._tend_at = begun + self._tend_every
+
+    def _hear(self) -> None:
+        """Pass on the news of other workers."""
+        if news := self._frontier.news.read():
+            self._tell(self.crawl.heard, news)
 
     def _glance(self) -> None:
         """Look at the whole crawl when it is time."""
@@ -395,9 +392,7 @@ class Worker(Thread):
         if requests and self._with_cookies:
             # After the lease: the workers that have offered these requests had sent
             # their cookies before.
-            news = self._patiently(self._frontier.cookies.news)
-            if news:
-                self._tell(self.crawl.cookies, news)
+            self._patiently(self._hear)
         if requests:
             self._tell(self.crawl.handed_out, requests)
         return True
