@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from spiders.feeds import (
@@ -226,26 +226,6 @@ def test_passwords_come_from_the_settings_here(crawl: Crawl, place: Path) -> Non
     said = crawl.collect(code=1)  # this storage knows no users
     assert f"No such file or directory: 'user:hidden7@{place}'" in said
     assert "hidden7" not in (crawl.folder / RECORD).read_text()
-
-
-def test_a_crawl_of_an_earlier_version_goes_on(crawl: Crawl) -> None:
-    """It says of its feeds nothing but the names."""
-    engine: Any = crawl.engine
-    engine.make(
-        {
-            "spider": "shop",
-            "fingerprinter": "scrapy.utils.request.RequestFingerprinter",
-            "feeds": ["items.jsonl"],
-        }
-    )
-    settings = {"BLOOMDUPE_EXPECTED_URLS": 1_000, "BLOOMDUPE_REDIS_PARTITIONS": 4}
-    crawl.settings |= settings
-    batches = {"items.jsonl": {"format": "csv"}}
-    run = crawl.refused(Shop, FEEDS=batches)
-    assert "was begun by an earlier version of bloomdupe" in run.log
-    crawl.finish(Shop)
-    crawl.bloomdupe("collect", crawl.engine.job, ".")
-    assert read(crawl.folder / "items.jsonl") == ITEMS
 
 
 def test_a_directory_of_an_earlier_version_is_refused(crawl: Crawl) -> None:
