@@ -104,6 +104,17 @@ class ClosingOrBanned(Closing):
         yield from super().parse(response)
 
 
+class ClosingOrRetried(Closing):
+    """Is never banned: it says so, and asks again."""
+
+    def parse(self, response: Any) -> Any:
+        if response.text == "captcha":
+            yield {"page": "captcha"}
+            yield response.request.replace(dont_filter=True)
+            return
+        yield from super().parse(response)
+
+
 class Banned(Spider):
     """Is closed by the page's new answer, after an item that says so."""
 
