@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +74,13 @@ class Polling(Spider):
 
 
 class Closing(Spider):
+    """Has items that differ from run to run, such as those of a files pipeline."""
+
     name = "closing"
 
     def parse(self, response: Any) -> Any:
         for number in range(6):
-            yield {"page": str(number)}
+            yield {"page": str(number), "process": os.getpid()}
             if number == 3 and not Path("closed").exists():
                 Path("closed").touch()
                 raise CloseSpider("enough")

@@ -509,7 +509,11 @@ class EngineOnRedis:
                     counts=self._worker_counts.settle(outcome),
                 )
             self._worker.leave(left)
-        elif root.of_page is None and answers is not None:
+        elif (
+            root.of_page is None
+            and answers is not None
+            and not root.request.meta.get("is_start_request")  # start() yields it again
+        ):
             self._offers.lines_of(page, _lines_of(outcome))
 
     def _state_of(
