@@ -13,9 +13,9 @@ import pytest
 from spiders.inheritance import (
     Banned,
     Closing,
+    ClosingInMemory,
     ClosingOrBanned,
     ClosingOrRetried,
-    LambdaClosing,
     Parent,
     Polling,
     count_as_earlier,
@@ -89,8 +89,8 @@ def test_items_before_the_end_do_not_come_twice(
 
 @on_both_engines
 def test_items_of_a_start_request_in_memory_do_not_come_twice(crawl: Crawl) -> None:
-    assert crawl.run(LambdaClosing).finish_reason == "enough"
-    assert crawl.run(LambdaClosing).finish_reason == "finished"
+    assert crawl.run(ClosingInMemory).finish_reason == "enough"
+    assert crawl.run(ClosingInMemory).finish_reason == "finished"
     assert items(crawl) == Counter("012345d")
 
 

@@ -12,6 +12,7 @@ from scrapy.exceptions import CloseSpider
 from support.stops import moment
 
 from bloomdupe.crawl.leases.children import CutShort
+from spiders.functions import Kept
 
 
 def count_as_earlier() -> None:
@@ -90,11 +91,11 @@ class Closing(Spider):
         yield {"page": response.url.rpartition("/")[2]}
 
 
-class LambdaClosing(Closing):
+class ClosingInMemory(Closing):
     """The start request cannot be stored."""
 
     async def start(self) -> Any:
-        yield Request(self.start_urls[0], lambda response: self.parse(response))  # noqa: PLW0108
+        yield Request(self.start_urls[0], meta={"object": Kept()})
 
 
 class ClosingOrBanned(Closing):
