@@ -189,7 +189,7 @@ def test_an_import_that_is_killed_goes_on(
         leases = one.lease(waits * 2, waits * 2)
         payloads = {lease.payload for lease in leases}
         assert len(leases) == len(payloads) == waits + 1
-        found = [fingerprint(each) for each in marks]
+        found = [(fingerprint(each), False) for each in marks]
         assert all(one.imports.knows(found))
 
 
