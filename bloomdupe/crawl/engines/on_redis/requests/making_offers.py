@@ -122,6 +122,8 @@ class MakingOffers:
                 known_as = mark
             if name != mark:
                 also = SeenMark(offer.slot, mark, exact)
+        if exact and known_as is None:  # an import knows exact names of all partitions
+            known_as = name
         self._stats.inc_value("scheduler/enqueued/redis")
         payload = offer.payload
         assert payload is not None  # noqa: S101 - it is stored
