@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request, Spider
-from spiders.revisits import Chosen, Clumsy, Named, Pages, Rules
+from spiders.revisits import Chosen, Clumsy, ClumsyItems, Named, Pages, Rules
 from support.site import Answer, links
 
 from bloomdupe.crawl.requests.serializer import Serializer
@@ -174,9 +174,12 @@ def test_a_spider_names_the_parts_that_count(crawl: Crawl) -> None:
 
 
 @BOTH
-def test_a_visit_whose_callback_failed_does_not_count(crawl: Crawl, site: Site) -> None:
+@pytest.mark.parametrize("spider", [Clumsy, ClumsyItems])
+def test_a_visit_whose_callback_or_pipeline_failed_does_not_count(
+    crawl: Crawl, site: Site, spider: type[Spider]
+) -> None:
     crawl.settings |= every(0.2, "/(etag|same)$")
-    visit(crawl, Clumsy, {"/etag": 3, "/same": 3}, starts=["/etag", "/same"])
+    visit(crawl, spider, {"/etag": 3, "/same": 3}, starts=["/etag", "/same"])
     texts = texts_of(crawl)
     assert (texts["etag"], texts["/same"]) == (1, 1)
     asked = [visit.headers for visit in site.log if visit.path == "/etag"]

@@ -94,10 +94,31 @@ class Clumsy(scrapy.Spider):
     def parse(self, response: Any) -> Any:
         number = self.visits[response.url] = self.visits.get(response.url, 0) + 1
         if number == 1:
-            raise ValueError("not yet")
+            yield self.failing()
+            return
         yield {"text": response.text}
         url = response.urljoin(f"/older{number}")
         yield response.request.replace(url=url, callback=self.parse_older)
 
+    def failing(self) -> Any:
+        raise ValueError("not yet")
+
     def parse_older(self, response: Any) -> Any:
         yield {"text": response.text}
+
+
+class ClumsyItems(Clumsy):
+    """Its pipeline fails at the first visit of each page."""
+
+    name = "clumsy_items"
+    custom_settings = {"ITEM_PIPELINES": {"spiders.revisits.Fails": 1}}
+
+    def failing(self) -> Any:
+        return {"fails": True}
+
+
+class Fails:
+    def process_item(self, item: Any, spider: Any = None) -> Any:
+        if "fails" in item:
+            raise ValueError("not yet")
+        return item
