@@ -111,6 +111,8 @@ class Offer(NamedTuple):
     """Unix time by Redis' clock before which it is not handed out, if it has one. It
     is scheduled for later until then.
     """
+    exact: bool = False
+    """Whether its key, and ``known_as``, are kept exactly, always or never."""
 
     def words(self, *, fifo: bool) -> tuple[bytes | str | int, ...]:
         """The arguments of the scripts: see ``offer.lua``."""
@@ -153,6 +155,8 @@ class SeenMark(NamedTuple):
 
     slot: str
     fingerprint: bytes
+    exact: bool = False
+    """Whether the fingerprint is kept exactly, always or never."""
 
 
 class AboutSlot(NamedTuple):

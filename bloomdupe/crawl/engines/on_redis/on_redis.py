@@ -145,6 +145,7 @@ class EngineOnRedis:
             fifo=order.fifo,
             replicas=settings.redis_replicas,
             stays=settings.stay,
+            name=settings.redis_worker,
         )
         self.blocked = Blocked(
             self._frontier.rules,
@@ -154,7 +155,6 @@ class EngineOnRedis:
         self.starting = StartOutputs(session.processing, START, session.fingerprint)
         self._access.share_slots(self._parts, self._frontier.share_of)
         self._cookies = self._shared_cookies() if settings.cookies else None
-        named = settings.redis_worker and self._frontier.named(settings.redis_worker)
         self._look = SharedLook(
             self._frontier, glance_of(settings), settings.max_failures
         )
@@ -162,15 +162,15 @@ class EngineOnRedis:
             self._frontier,
             settings.redis_lease,
             cookies=self._cookies is not None,
-            named=named or None,
             first=self._retry_failed,
             last=self._count_all,
             look=self._look.look,
             look_every=glance_of(settings),
         )
-        self._state = (
-            WorkerState(session, named, self._worker.keep_state) if named else None
-        )
+        self._state = None
+        if settings.redis_worker is not None:
+            keep = self._worker.keep_state
+            self._state = WorkerState(session, self._frontier, keep)
         apart = order.starts_apart
         self._in_memory = RequestsInMemory(
             session,
@@ -383,7 +383,7 @@ class EngineOnRedis:
         if self._cookies is not None:
             changes = self._cookies.changes()
             if changes:
-                self._worker.keep_cookies(changes)
+                self._worker.keep_news(changes)
 
     # Handing out
 
@@ -525,7 +525,7 @@ class EngineOnRedis:
         """
         ahead = self._frontier.clock_ahead
         if changes := self._rests.changes(lease.slot, ahead):
-            self._worker.keep_rests(changes)
+            self._worker.keep_news(changes)
         due = max((one.not_before or 0.0 for one in instead), default=0.0)
         return self._states.changed(lease, ahead, due)
 
@@ -542,8 +542,7 @@ class EngineOnRedis:
         lines = _lines_of(outcome)
         name = os.urandom(16)
         if type(work) is StartItem:
-            named = self._frontier.names_start_items
-            name = work.name if named else b"%d" % work.number
+            name = work.name
         counts = self._worker_counts.settle(outcome)
         if lines or counts:
             self._offers.lines(name, lines, counts=counts)
