@@ -52,7 +52,6 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.printable import logger_of, printable
 from bloomdupe.redis.partition import (
-    LeftRequest,
     Offer,
     Settled,
 )
@@ -423,7 +422,8 @@ class EngineOnRedis:
     def set_aside(self, entry: Entry, why: str) -> None:
         """See :meth:`Engine.set_aside`."""
         lease: RedisLease = self._at_hand.remove(entry).lease
-        self._worker.leave(LeftRequest(lease, lease.payload, reason=printable(why)))
+        left = Settled(lease, left=lease.payload, reason=printable(why))
+        self._worker.settle(left)
         self._worker.ask_again(lease.slot)
 
     def keeps_out(self, entry: Entry, request: Request) -> bool:
@@ -501,14 +501,14 @@ class EngineOnRedis:
         lease = page.lease
         if lease is not None:
             self._stats.inc_value("bloomdupe/unfinished")
-            left = LeftRequest(lease, lease.payload, about=self._state_of(lease))
+            left = Settled(lease, about=self._state_of(lease), left=lease.payload)
             if answers is not None:
                 left = left._replace(
-                    payload=with_answers(lease.payload, answers),
                     lines=_lines_of(outcome),
                     counts=self._worker_counts.settle(outcome),
+                    left=with_answers(lease.payload, answers),
                 )
-            self._worker.leave(left)
+            self._worker.settle(left)
         elif (
             root.of_page is None
             and answers is not None
