@@ -165,7 +165,7 @@ class OnRedis(NamedTuple):
 
 
 class RunningWorkers(NamedTuple):
-    """The workers of a frontier that have registered within their leases."""
+    """The workers of a frontier that have said so within their leases."""
 
     stays: bool
     """Whether one of them goes on when nothing is pending."""
@@ -176,7 +176,7 @@ class RunningWorkers(NamedTuple):
     @classmethod
     def read(cls, server: Server) -> Self:
         """Ask the server of a frontier."""
-        stays, now, *names = server.run("workers")
+        stays, now, *names = server.run("running")
         ahead = now / 1000 - time.time()
         return cls(bool(stays), ahead, sorted(name.decode() for name in names))
 
@@ -212,7 +212,7 @@ class FrontierReader:
         """The identity that the creator of the frontier has given to it."""
         self.mark = mark_of(header)
         """A digest that identifies it; a later frontier of the same name differs."""
-        self.rule = PartitionRule.of(header, self.shown)
+        self.rule = PartitionRule.of(header)
         """The rule that assigns requests to partitions."""
         self.partitions = self.rule.partitions
         """Number of partitions, which are numbered from 0."""

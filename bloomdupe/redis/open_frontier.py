@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_header import (
-    NAMED,
     change_rules,
     check_partitions,
     header_in,
@@ -60,8 +59,6 @@ class OpenFrontier(FrontierReader):
         replicas: int = 0,
     ) -> None:
         super().__init__(server, header)
-        self.names_start_items = NAMED in header
-        """Whether items of ``start()`` have names; earlier versions counted them."""
         self._fifo = fifo
         self._replicas = replicas
         self.rules = read_rules(server)

@@ -216,6 +216,8 @@ class LeftRequest(NamedTuple):
     """The reason why it cannot be restored, or nothing; kept until it is settled."""
     about: AboutSlot | None = None
     """The new state of its slot, if that has changed."""
+    counts: Numbers = MappingProxyType({})
+    """Numbers to add to the counts of the partition."""
 
 
 class OutputLine(NamedTuple):

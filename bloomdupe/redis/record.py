@@ -54,7 +54,7 @@ class Record(NamedTuple):
         if fields[b"format"] != b"%d" % FORMAT:
             raise StoreMismatchError(
                 f"{shown} has format {fields[b'format'].decode()}, this version of"
-                f" bloomdupe knows {FORMAT}; use the version that wrote it"
+                f" bloomdupe reads format {FORMAT}; use the version that wrote it"
             )
         try:
             layers = range(int(fields[b"layers"]))

@@ -12,7 +12,6 @@ from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.engines.on_redis.shared_feeds import FEED_OPTIONS, identity_of
 from bloomdupe.errors import SettingError, StoreMismatchError
-from bloomdupe.redis.address import Address
 from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.settings import JobSettings
 
@@ -111,12 +110,6 @@ def open_frontier(
     ``kind`` is the class of the frontier, and ``feeds`` are its feeds. The ``options``
     are further arguments of :meth:`OpenFrontier.open`.
     """
-    identity = identity_of(feeds)
-    there = OpenFrontier.identity_at(url)
-    if there is not None and FEED_OPTIONS not in there:
-        # An earlier version has begun it, which had feeds of one kind.
-        with by_settings():
-            _check_plain_lines(url, identity.pop(FEED_OPTIONS))
     with by_settings():
         return kind.open(
             url,
@@ -124,22 +117,9 @@ def open_frontier(
             job.settings.fpp,
             partitions=job.settings.redis_partitions,
             slot_parts=job.settings.redis_slot_parts,
-            identity={**job.identity, **identity},
+            identity={**job.identity, **identity_of(feeds)},
             **options,
         )
-
-
-def _check_plain_lines(url: str, options: list[dict[str, Any]]) -> None:
-    """Refuse feeds that a crawl of an earlier version cannot have."""
-    for one in options:
-        others = one.keys() & {"batch_item_count", "items", "postprocessing"}
-        if others or one.get("format", "jsonl") not in ("jsonl", "jsonlines", "jl"):
-            raise StoreMismatchError(
-                f"{Address.of(url).shown} was begun by an earlier version of bloomdupe,"
-                " for feeds in JSON lines without batches and postprocessing; other"
-                " feeds need a new crawl",
-                "feeds",
-            )
 
 
 def check_settings(job: CrawlJob, crawler: Crawler) -> None:
