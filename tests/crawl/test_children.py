@@ -151,14 +151,15 @@ def test_a_request_cut_short_during_a_commit_belongs_to_the_next_checkpoint() ->
     cut_short = CutShort()
     one: Any = Parent(b"1")
     other: Any = Parent(b"2")
-    cut_short.note(one)
+    cut_short.note(one, {"digest": 2})
     part = cut_short.prepare()
-    cut_short.note(other)
+    cut_short.note(other, {"digest": 2})
     part.done()
-    assert cut_short.changed
+    changes = [cut_short.changed]
     part = cut_short.prepare()
     part.done()
-    assert not cut_short.changed
+    changes.append(cut_short.changed)
+    assert changes == [True, False]
     again = CutShort()
     again.restore(part.entries["cut_short"])
     for lease in (one, other):
