@@ -141,6 +141,11 @@ class Project:
         return self.key_of(request)
 
     @property
+    def exact_urls(self) -> list[str]:
+        """Regular expressions of the URLs that are always kept exactly."""
+        return [regex.pattern for regex in self._exact_urls]
+
+    @property
     def has_exact_urls(self) -> bool:
         """Whether some URLs are always kept exactly."""
         return bool(self._exact_urls)

@@ -215,8 +215,12 @@ class OwnedPartition:
         lines = [line for one in left for line in one.lines]
         numbers = tuple(one.lease.number for one in left)
         states = _states_of(left)
-        arguments = (len(left), len(states) // 3, *words, *states, *lines)
-        yield from self._do(_Step("leave", arguments, settles=numbers))
+        totals = self._tally.plus(one.counts for one in left)
+        arguments = (
+            len(left), len(states) // 3, len(totals), *words, *states,
+            *packed_groups(totals), *lines,
+        )  # fmt: skip
+        yield from self._do(_Step("leave", arguments, numbers, totals=totals))
 
     def _do(self, step: _Step) -> Talk[None]:
         """Do a step of the owner; the previous step must have been answered."""

@@ -39,14 +39,15 @@ SETTING_OF = {
     "slot_parts": "BLOOMDUPE_REDIS_SLOT_PARTS",
     "spider": "BLOOMDUPE_REDIS_URL",
     "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
+    "exact_urls": "BLOOMDUPE_EXACT_URLS",
     "feeds": "FEEDS",
     FEED_OPTIONS: "FEEDS",
 }
 """The settings in which users give the parameters of a shared frontier."""
 NOT_SHARED = (
-    # Redis has the bits of the filter, and no fingerprints.
+    # A share of all keys would have to be kept by every worker, too.
     "BLOOMDUPE_CONFIRM",
-    "BLOOMDUPE_EXACT_URLS",
+    # The filter of one partition is full long before those of others.
     "BLOOMDUPE_GROWTH",
     # Files of a JOBDIR.
     "BLOOMDUPE_ALLOW_NETWORK_FS",
@@ -78,7 +79,7 @@ def check_shared(crawler: Crawler) -> None:
             settings.fpp,
             partitions=settings.redis_partitions,
             slot_parts=settings.redis_slot_parts,
-            identity={"spider": job.spider, "fingerprinter": job.fingerprinter},
+            identity=job.identity,
         )
 
 
@@ -116,11 +117,7 @@ def open_frontier(
             job.settings.fpp,
             partitions=job.settings.redis_partitions,
             slot_parts=job.settings.redis_slot_parts,
-            identity={
-                "spider": job.spider,
-                "fingerprinter": job.fingerprinter,
-                **identity_of(feeds),
-            },
+            identity={**job.identity, **identity_of(feeds)},
             **options,
         )
 
