@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import duration, plural, size, when
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.job_contract import Job
     from bloomdupe.jobs.overview import Overview, RunFigures, WorkerFigures
 
-__all__ = ["Info"]
-
 
 class Info(Verb[Description]):
     """Reads the last checkpoint and shows its contents."""
@@ -38,12 +35,7 @@ class Info(Verb[Description]):
     )
     example = "info crawls/site"
     needs = "describe"
-
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
-        """Add the store."""
-        add_store(parser, jobdir, self)
+    store_required = False
 
     def run(self, options: argparse.Namespace) -> Description:
         """Read the job."""
