@@ -165,6 +165,10 @@ class JobSettings:
     debug: bool
     """Log every duplicate (Scrapy's ``DUPEFILTER_DEBUG``)."""
 
+    def is_exact(self, url: str) -> bool:
+        """Whether the fingerprint of a URL must be kept exactly."""
+        return any(regex.search(url) for regex in self.exact_urls)
+
     @classmethod
     def read(cls, settings: BaseSettings) -> JobSettings:
         """Read a project's settings; raise :class:`SettingError` for a wrong value."""

@@ -1,6 +1,6 @@
 """Progress: a bar on standard error for verbs that take long.
 
-It appears after a second, and only if standard error is a terminal.
+It appears after half a second, and only if standard error is a terminal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-DELAY = 1.0
+DELAY = 0.5
 """Seconds before a bar appears."""
 COLUMNS, ROWS = 80, 24
 

@@ -67,7 +67,6 @@ class BloomDupeFilter(BaseDupeFilter):
         self._job = job
         self._fingerprint = fingerprint_function(fingerprinter)
         self._stats = stats
-        self._exact_urls = job.settings.exact_urls
         self._interval = job.settings.checkpoint_interval
         self._due = 0.0
         self._filter: BloomFilter | None = None
@@ -135,8 +134,8 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def key_of(self, request: Request) -> tuple[bytes, bool]:
         """Return a request's fingerprint, and whether it must be kept exactly."""
-        patterns = self._exact_urls
-        exact = bool(patterns) and any(p.search(request.url) for p in patterns)
+        settings = self._job.settings
+        exact = bool(settings.exact_urls) and settings.is_exact(request.url)
         return self._fingerprint(request), exact
 
     def _check_frontier(self, filter_: BloomFilter) -> None:

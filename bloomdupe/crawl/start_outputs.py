@@ -61,10 +61,8 @@ class StartItem(Work):
 
     holds_back = waiting = False
 
-    def __init__(self, name: bytes, number: int) -> None:
+    def __init__(self, name: bytes) -> None:
         self.name = name
-        self.number = number
-        """Number of the items before it."""
         self.outcome = Outcome()
 
     def answered(self, result: object) -> bool:  # noqa: ARG002 - there is none
@@ -115,7 +113,7 @@ class StartOutputs:
                 name = self._name_of(output, number)
                 if self._closed or self.is_done(name, number):
                     continue
-                item = StartItem(name, number)  # type: ignore[abstract] # the rest is empty
+                item = StartItem(name)  # type: ignore[abstract] # the rest is empty
                 # The engine hands it on in this very task.
                 self._processing.works_on(item)
             yield output

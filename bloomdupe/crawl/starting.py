@@ -84,11 +84,9 @@ class Starting(StartOutputs):
             name = child_name(self._parent, identity, again) if forced else page
         needs_mark = (forced or not marked) and run.marks_starts
         exactly = exact and run.marks_exactly
-        # Of a crawl that workers have shared, and that was imported: never exact.
-        shared = (
-            run.resumed
-            and not exactly
-            and seen.contains(child_name(START, identity, again))
+        # Of a crawl that workers have shared, and that was imported.
+        shared = run.resumed and seen.contains(
+            child_name(START, identity, again), exact=exactly
         )
         if run.round == 1 and not again and not needs_mark:
             known = run.resumed and seen.contains(page, exact=exact)

@@ -572,15 +572,27 @@ class BloomFilter:
         """
         return self._look().named_layers
 
-    def take_over(self, layers: Iterable[tuple[str, Layer, int]]) -> None:
+    @property
+    def exact_ids(self) -> Iterable[bytes]:
+        """Identities of the keys that are kept exactly."""
+        return self._look().exact
+
+    def take_over(
+        self,
+        layers: Iterable[tuple[str, Layer, int]],
+        exact_ids: Iterable[bytes] = (),
+    ) -> None:
         """Mark everything as seen that layers of filters with the same key have seen.
 
         The layers may be of any capacity; p must be that of this filter. Every key is
         looked up in each of them, and the probabilities add up: :meth:`current_fpp` is
         not bounded by p any more. A layer is known by its name: its content is added to
-        the content of the layer with that name.
+        the content of the layer with that name. The ``exact_ids`` are those of keys
+        that are kept exactly.
         """
         algebra.merge_layers(self._contents, [*layers])
+        for identity in exact_ids:
+            self._contents.exact.add_id(identity)
         self._contents.fold()
         self._point_at_newest()
 

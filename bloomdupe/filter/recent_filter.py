@@ -7,6 +7,10 @@ from bloomdupe.filter.bloom import BloomFilter
 __all__ = ["RecentFilter"]
 
 
+MOST_EXACT = 1_000_000
+"""Keys that it keeps exactly, of about 100 bytes each."""
+
+
 class RecentFilter(BloomFilter):
     """A filter in memory that empties itself when it is full.
 
@@ -19,7 +23,10 @@ class RecentFilter(BloomFilter):
     def add(self, key: bytes | str, *, exact: bool = False) -> bool:
         """Add a key; True if it was certainly new, as far as is remembered."""
         new = super().add(key, exact=exact)
-        if new and len(self) >= self.parameters.capacity:
+        if new and (
+            len(self) >= self.parameters.capacity
+            or (exact and len(self._contents.exact) > MOST_EXACT)
+        ):
             self.clear()
             super().add(key, exact=exact)
         return new

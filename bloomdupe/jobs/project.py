@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
+from scrapy.settings import BaseSettings
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler, load_object
@@ -24,8 +26,9 @@ from bloomdupe.links.fingerprint import fingerprint_function, is_plain
 from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from scrapy.settings import Settings
-    from scrapy.spiderloader import SpiderLoader
 
     from bloomdupe.crawl.leases.failure import Failure
 
@@ -42,8 +45,8 @@ class Project:
     counts as a spider without settings and callbacks of its own. ``exact_urls`` are
     regular expressions; None means those of the settings.
 
-    Raises :class:`~bloomdupe.errors.SettingError` if the spiders of the project cannot
-    be imported.
+    Raises :class:`~bloomdupe.errors.SettingError` if the spiders or add-ons of the
+    project cannot be loaded, and so does the first use of a fingerprinter.
     """
 
     def __init__(
@@ -58,21 +61,19 @@ class Project:
         self.spider = spider
         self.trust_pickles = False
         """Whether pickles are read, which can run any code."""
-        loader = _spider_loader(settings)
+        with _loading(settings, "SPIDER_MODULES"):
+            loader = load_object(settings["SPIDER_LOADER_CLASS"]).from_settings(
+                settings
+            )
         self.spiders: list[str] = sorted(loader.list())
         """The spiders of the project; empty: this is no project."""
         self.known = spider in self.spiders
         class_ = loader.load(spider) if self.known else _unknown_spider(spider)
         self._class: type[Spider] = class_
         self._crawler = Crawler(class_, settings)
-        self._crawler.addons.load_settings(self._crawler.settings)
+        with _loading(settings, "ADDONS"):
+            self._crawler.addons.load_settings(self._crawler.settings)
         self.settings = self._crawler.settings
-        fingerprinter = load_object(self.settings[FINGERPRINTER])
-        self.fingerprinter = global_object_name(fingerprinter)
-        self._fingerprinter = build_from_crawler(fingerprinter, self._crawler)
-        self._fingerprint = fingerprint_function(self._fingerprinter)
-        self.is_plain = is_plain(self._fingerprinter)
-        # Whether nothing but URL, method and body makes a fingerprint.
         self.given = given = JobSettings.read(self.settings)
         self._exact_urls = (
             given.exact_urls if exact_urls is None else _compiled(exact_urls)
@@ -101,6 +102,29 @@ class Project:
             )
         return project
 
+    @cached_property
+    def _fingerprinter_class(self) -> Any:  # noqa: ANN401 - any class of the project
+        with _loading(self.settings, FINGERPRINTER):
+            return load_object(self.settings[FINGERPRINTER])
+
+    @cached_property
+    def _fingerprinter(self) -> Any:  # noqa: ANN401 - any object of the project
+        return build_from_crawler(self._fingerprinter_class, self._crawler)
+
+    @cached_property
+    def _fingerprint(self) -> Callable[[Request], bytes]:
+        return fingerprint_function(self._fingerprinter)
+
+    @cached_property
+    def fingerprinter(self) -> str:
+        """Name of the class that makes fingerprints."""
+        return global_object_name(self._fingerprinter_class)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether nothing but URL, method and body makes a fingerprint."""
+        return is_plain(self._fingerprinter)
+
     def key_of(self, request: Request) -> tuple[bytes, bool]:
         """Return a request's fingerprint, and whether it must be kept exactly."""
         exact = any(regex.search(request.url) for regex in self._exact_urls)
@@ -115,6 +139,11 @@ class Project:
         except (ValueError, UnserializableError):
             return None
         return self.key_of(request)
+
+    @property
+    def exact_urls(self) -> list[str]:
+        """Regular expressions of the URLs that are always kept exactly."""
+        return [regex.pattern for regex in self._exact_urls]
 
     @property
     def has_exact_urls(self) -> bool:
@@ -216,18 +245,18 @@ def _compiled(patterns: list[str]) -> list[re.Pattern[str]]:
         ) from error
 
 
-def _spider_loader(settings: Settings) -> SpiderLoader:
+@contextmanager
+def _loading(settings: BaseSettings, name: str) -> Iterator[None]:
+    """Name the setting whose objects cannot be loaded here."""
     try:
-        loader: SpiderLoader = load_object(
-            settings["SPIDER_LOADER_CLASS"]
-        ).from_settings(settings)
-    except (ImportError, SyntaxError) as error:
+        yield
+    except (ImportError, SyntaxError, NameError) as error:
+        value = settings[name]
+        shown = dict(value) if isinstance(value, BaseSettings) else value
         raise SettingError(
-            f"SPIDER_MODULES = {settings['SPIDER_MODULES']!r} cannot be imported:"
-            f" {type(error).__name__}: {error}; call this in the folder of the project,"
-            " and install what its spiders import"
+            f"{name} = {shown!r} cannot be loaded: {type(error).__name__}: {error};"
+            " call this in the folder of the project, and install what it imports"
         ) from error
-    return loader
 
 
 def _unknown_spider(name: str) -> type[Spider]:

@@ -17,7 +17,6 @@ from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import (
     FeedChangedError,
     FeedError,
-    SettingError,
     StoreMismatchError,
 )
 from bloomdupe.feeds.exporter import FeedExporter
@@ -76,7 +75,10 @@ class CollectedFeeds(FeedExporter):
         collected, and :class:`~bloomdupe.errors.FeedError` for those that cannot be
         written.
         """
-        project = _project_of(settings, str(identity.get("spider") or "unknown"))
+        settings = get_project_settings() if settings is None else settings.copy()
+        # Only the settings of the spider are needed, and most feeds do not need them.
+        settings.set("SPIDER_LOADER_WARN_ONLY", True, "cmdline")
+        project = Project(settings, str(identity.get("spider") or "unknown"))
         names: list[str] = identity["feeds"]
         recorded = identity.get("feed_options", [{}] * len(names))
         crawler = project.crawler_for(_feeds_for(names, recorded, project.settings))
@@ -233,23 +235,6 @@ class CollectedFeeds(FeedExporter):
         """Release the files; nothing is written."""
         for feed in self.durable:
             feed.close()
-
-
-def _project_of(settings: Settings | None, spider: str) -> Project:
-    """Return the project; one without spiders if these cannot be imported here.
-
-    The spider is needed only for its own settings. A feed that needs those, such as the
-    class of an exporter, is refused when it is opened.
-    """
-    try:
-        return Project(settings, spider)
-    except SettingError as error:
-        if not isinstance(error.__cause__, ImportError | SyntaxError):
-            raise
-        logger.warning("collecting without the settings of the spider: %s", error)
-        settings = get_project_settings() if settings is None else settings.copy()
-        settings.set("SPIDER_MODULES", [], "cmdline")
-        return Project(settings, spider)
 
 
 def _feeds_for(

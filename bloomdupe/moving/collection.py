@@ -174,7 +174,7 @@ class Collection:
         if record["format"] != FORMAT:
             raise StoreMismatchError(
                 f"{self.store} has format {record['format']!r}, this version of"
-                f" bloomdupe knows {FORMAT}; use the version that wrote it"
+                f" bloomdupe reads format {FORMAT}; use the version that wrote it"
             )
         if record["frontier"] != origin.mark:
             theirs, ours = record["identity"], origin.identity

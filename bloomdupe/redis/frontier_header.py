@@ -2,17 +2,14 @@
 
 The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
 
-``frontier``  2, the format; other formats are refused
-``header``    parameters, secret key, identity, number of partitions, and the rule that
-              assigns a request to a partition (``slot``, or the numbers of parts of
-              large slots), as JSON; and whether items of ``start()`` have names
+``frontier``  3, the format; other formats are refused
+``header``    parameters, secret key, identity, number of partitions, and the numbers of
+              parts of large slots, as JSON
 ``stops``     how often the running workers were asked to stop
 ``blocked``   rules that keep requests out, a JSON list; the program says what they mean
 ``look``      the state of the crawl as a worker has seen it in its turn; and
 ``next_look``  the time in milliseconds of the next turn
 ``runs``      number of runs; in a run, at least one worker is there at any time
-``stays_until``  time in milliseconds until which a worker runs that stays open when
-              nothing is pending
 ``whole``     1 when all partitions are created. A partition that is missing then is
               lost
 """
@@ -44,7 +41,6 @@ if TYPE_CHECKING:
     Rules = list[dict[str, Any]]
 
 __all__ = [
-    "NAMED",
     "PartitionRule",
     "change_rules",
     "check_partitions",
@@ -57,8 +53,7 @@ __all__ = [
     "rules_in",
 ]
 
-FORMAT = 2
-NAMED = "start_items_named"
+FORMAT = 3
 BY_SLOT = "slot"
 DEFAULT_PARTITIONS = 64
 MAX_PARTITIONS = 4_096
@@ -81,29 +76,16 @@ class PartitionRule(NamedTuple):
     """The number of parts of each slot that has several."""
 
     @classmethod
-    def of(cls, header: Mapping[str, Any], shown: str) -> PartitionRule:
+    def of(cls, header: Mapping[str, Any]) -> PartitionRule:
         """Return the rule in the header of a frontier."""
-        stored = header["partition_by"]
-        if isinstance(stored, str) and stored != BY_SLOT:
-            raise StoreMismatchError(
-                f"{shown} was made with BLOOMDUPE_REDIS_PARTITION_BY = {stored!r},"
-                " which this version of bloomdupe does not have: end and collect that"
-                " crawl with bloomdupe 0.2.0. For a new crawl, take another name and"
-                " BLOOMDUPE_REDIS_SLOT_PARTS"
-            )
-        return cls(header["partitions"], {} if stored == BY_SLOT else stored)
-
-    @property
-    def stored(self) -> str | dict[str, int]:
-        """The rule as the header has it, without the number of partitions."""
-        return dict(self.slot_parts) or BY_SLOT
+        return cls(header["partitions"], header["slot_parts"])
 
     @property
     def digest(self) -> str:
         """The rule in a few characters, without the number of partitions."""
         if not self.slot_parts:
             return BY_SLOT
-        text = json.dumps(self.stored, sort_keys=True).encode()
+        text = json.dumps(dict(self.slot_parts), sort_keys=True).encode()
         return f"{BY_SLOT} {hashlib.sha256(text).hexdigest()[:16]}"
 
     def partition_of(self, slot: bytes, fingerprint: bytes) -> int:
@@ -177,7 +159,7 @@ def header_in(fields: Mapping[bytes, bytes], address: Address) -> dict[str, Any]
     if fields[b"frontier"] != b"%d" % FORMAT:
         raise StoreMismatchError(
             f"{shown} has format {fields[b'frontier'].decode()}, this version of"
-            f" bloomdupe knows {FORMAT}; use the version that wrote it"
+            f" bloomdupe reads format {FORMAT}; use the version that wrote it"
         )
     try:
         header: dict[str, Any] = json.loads(fields[b"header"])
@@ -186,6 +168,8 @@ def header_in(fields: Mapping[bytes, bytes], address: Address) -> dict[str, Any]
             f"{shown}: the key {address.head} is not as it was written ({error!r});"
             " restore the data of Redis from a backup"
         ) from error
+    # A frontier that no crawl has made may name none.
+    header["identity"].setdefault("exact_urls", [])
     return header
 
 
@@ -230,9 +214,8 @@ def header_of(
     if not fields:
         assert capacity is not None  # noqa: S101 - or there is a head
         new = Parameters.checked(capacity, fpp, key=key).header(identity or {})
-        rule = PartitionRule(partitions or DEFAULT_PARTITIONS, slot_parts or {})
-        new["partitions"], new["partition_by"] = rule.partitions, rule.stored
-        new[NAMED] = True
+        new["partitions"] = partitions or DEFAULT_PARTITIONS
+        new["slot_parts"] = dict(slot_parts or {})
         answer = server.run("create", "frontier", FORMAT, "header", json.dumps(new))
         fields = dict(zip(answer[::2], answer[1::2], strict=True))
     header = header_in(fields, server.address)
@@ -240,8 +223,7 @@ def header_of(
         "capacity": capacity, "fpp": fpp, "partitions": partitions,
         "slot_parts": slot_parts,
     }  # fmt: skip
-    found = {**header, "slot_parts": PartitionRule.of(header, shown).slot_parts}
-    check_same(shown, found, {n: v for n, v in wanted.items() if v is not None})
+    check_same(shown, header, {n: v for n, v in wanted.items() if v is not None})
     check_same(shown, header["identity"], identity or {})
     if b"whole" not in fields:
         parameters = vars(Parameters.from_header(header, shown))

@@ -94,6 +94,8 @@ class PartitionState(Counts):
     """Failed requests that were removed, because there were too many."""
     totals: Numbers
     """Counts of settled requests, as the program has given them."""
+    exact: int
+    """Keys that are kept exactly."""
     due: float
     """Unix time at which the first request scheduled for later is due."""
 
@@ -163,7 +165,7 @@ class OnRedis(NamedTuple):
 
 
 class RunningWorkers(NamedTuple):
-    """The workers of a frontier that have registered within their leases."""
+    """The workers of a frontier that have said so within their leases."""
 
     stays: bool
     """Whether one of them goes on when nothing is pending."""
@@ -174,7 +176,7 @@ class RunningWorkers(NamedTuple):
     @classmethod
     def read(cls, server: Server) -> Self:
         """Ask the server of a frontier."""
-        stays, now, *names = server.run("workers")
+        stays, now, *names = server.run("running")
         ahead = now / 1000 - time.time()
         return cls(bool(stays), ahead, sorted(name.decode() for name in names))
 
@@ -210,7 +212,7 @@ class FrontierReader:
         """The identity that the creator of the frontier has given to it."""
         self.mark = mark_of(header)
         """A digest that identifies it; a later frontier of the same name differs."""
-        self.rule = PartitionRule.of(header, self.shown)
+        self.rule = PartitionRule.of(header)
         """The rule that assigns requests to partitions."""
         self.partitions = self.rule.partitions
         """Number of partitions, which are numbered from 0."""
@@ -459,7 +461,8 @@ def _counted(answer: Sequence[Any]) -> dict[str, Any]:
 def _state_of(number: int, part: Server) -> Talk[PartitionState]:
     answer = yield Call(part, "state")
     size = len(Counts.__dataclass_fields__)
-    left, entries, head, reasons, failed, failing, forgotten, totals = answer[size:]
+    left, entries, head, reasons, *failures, totals, exact = answer[size:]
+    failed, failing, forgotten = failures
     counted = _counted(answer[:size])
     record = Record.read(dict(zip(head[::2], head[1::2], strict=True)), part.address)
     return PartitionState(
@@ -473,6 +476,7 @@ def _state_of(number: int, part: Server) -> Talk[PartitionState]:
         failing=failing,
         forgotten=forgotten,
         totals=unpacked_groups(totals),
+        exact=exact,
         due=time.time() + counted["milliseconds"] / 1000,
     )
 

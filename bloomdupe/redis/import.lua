@@ -1,6 +1,5 @@
--- Stores the progress of an import into a frontier.
+-- Stores the progress of an import into a frontier. Begins with workers.lua.
 --
--- KEYS[1]  the head of the frontier
 -- ARGV[1]  'begin', 'keep' or 'end'
 -- ARGV[2]  the note with the progress
 -- ARGV[3]  the number of the import, which 'begin' has returned
@@ -12,10 +11,7 @@
 
 local head = KEYS[1]
 if ARGV[1] == 'begin' then
-  local time = redis.call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  local there = redis.call('ZCOUNT', head .. ':workers', '(' .. now, '+inf')
-  if there > 0 then return -there end
+  if count > 0 then return -count end
   redis.call('HSET', head, 'importing', 1, 'import', ARGV[2])
   return redis.call('HINCRBY', head, 'imports', 1)
 end

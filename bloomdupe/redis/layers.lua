@@ -7,10 +7,12 @@
 -- ARGV[4]  bytes of a record
 -- ARGV[5]  growth: "grow", "warn" or "error"
 -- ARGV[6]  capacity of the newest layer
+-- ARGV[7]  nothing; or 16 bytes per key: its identity if it is kept exactly, else zeros
 -- then two for each layer, oldest first: its pages, its hashes
 --
 -- The pages are not among KEYS, because they follow from the batch. They have the hash tag
--- of the head, so a Redis Cluster keeps them on the same node.
+-- of the head, so a Redis Cluster keeps them on the same node. So has HEAD:MADE:exact, the set
+-- of the identities that are kept exactly. The bits of such keys are set, too, but not asked.
 
 local head, made, count = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local counter = 'keys:' .. (count - 1)
@@ -19,23 +21,32 @@ if found[1] ~= made or tonumber(found[2]) ~= count then
   return {'changed', ''}
 end
 
-local batch, size = ARGV[3], tonumber(ARGV[4])
+local batch, size, exact = ARGV[3], tonumber(ARGV[4]), ARGV[7]
+local ID_BYTES = 16
+local NOT_EXACT, exact_key = string.rep('\0', ID_BYTES), head .. ':' .. made .. ':exact'
 local PAGE_BITS = 65344
 
 local layers = {}
 for number = 1, count do
   layers[number] = {
-    pages = tonumber(ARGV[2 * number + 5]),
-    hashes = tonumber(ARGV[2 * number + 6]),
+    pages = tonumber(ARGV[2 * number + 6]),
+    hashes = tonumber(ARGV[2 * number + 7]),
     prefix = head .. ':' .. made .. ':' .. (number - 1) .. ':',
   }
 end
 local newest = layers[count]
 local fields = '<I4' .. string.rep('H', newest.hashes)
 
--- Returns the page hash and the positions of the key whose record begins at `offset`.
+-- Returns the page hash and the positions of the key whose record begins at `offset`; and its
+-- identity, if it is kept exactly.
 local function read(offset)
-  return {struct.unpack(fields, batch, offset)}
+  local where = {struct.unpack(fields, batch, offset)}
+  if exact ~= '' then
+    local first = (offset - 1) / size * ID_BYTES + 1
+    local id = string.sub(exact, first, first + ID_BYTES - 1)
+    if id ~= NOT_EXACT then where.id = id end
+  end
+  return where
 end
 
 -- Whether all bits of a key are set in a layer. A position past the end of the page counts
@@ -50,8 +61,10 @@ local function has(layer, where)
   return true
 end
 
--- Whether any layer has a key. Newest first: it is the largest.
+-- Whether a key was added: for certain if it is kept exactly, else whether any layer has it.
+-- Newest first: it is the largest.
 local function seen(where)
+  if where.id then return redis.call('SISMEMBER', exact_key, where.id) == 1 end
   for number = count, 1, -1 do
     if has(layers[number], where) then return true end
   end

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_header import (
-    NAMED,
     change_rules,
     check_partitions,
     header_in,
@@ -60,8 +59,6 @@ class OpenFrontier(FrontierReader):
         replicas: int = 0,
     ) -> None:
         super().__init__(server, header)
-        self.names_start_items = NAMED in header
-        """Whether items of ``start()`` have names; earlier versions counted them."""
         self._fifo = fifo
         self._replicas = replicas
         self.rules = read_rules(server)
@@ -214,7 +211,7 @@ class OpenFrontier(FrontierReader):
             self._made_up = count
 
     def _offer(self, offers: list[Offer]) -> list[int]:
-        elsewhere = self.imports.knows([offer.known_as for offer in offers])
+        elsewhere = self.imports.knows([(one.known_as, one.exact) for one in offers])
         pairs = zip(offers, elsewhere, strict=True)
         here = [offer for offer, is_elsewhere in pairs if not is_elsewhere]
         new = self._each(here, self._offer_to)
@@ -250,17 +247,24 @@ class OpenFrontier(FrontierReader):
         return answers
 
     def _offer_to(self, partition: int, offers: list[Offer]) -> Talk[bytes]:
-        keys = [offer.fingerprint for offer in offers]
         words = [offer.words(fifo=self._fifo) for offer in offers]
-        return self._filters[partition].each("offer", keys, words)
+        return self._ask_filter(partition, "offer", offers, words)
 
     def _mark_in(self, partition: int, marks: list[SeenMark]) -> Talk[bytes]:
-        keys = [mark.fingerprint for mark in marks]
-        return self._filters[partition].each("add", keys)
+        return self._ask_filter(partition, "add", marks)
 
     def _known_in(self, partition: int, marks: list[SeenMark]) -> Talk[bytes]:
-        keys = [mark.fingerprint for mark in marks]
-        return self._filters[partition].each("contains", keys)
+        return self._ask_filter(partition, "contains", marks)
+
+    def _ask_filter(
+        self,
+        partition: int,
+        script: str,
+        ones: list[One],
+        words: Sequence[tuple[bytes | str | int, ...]] = (),
+    ) -> Talk[bytes]:
+        keys, exact = [one.fingerprint for one in ones], [one.exact for one in ones]
+        return self._filters[partition].each(script, keys, exact, words)
 
     def _replicate(self, numbers: Iterable[int]) -> None:
         """Wait until the replicas have confirmed the offers to these partitions."""
@@ -271,7 +275,7 @@ class OpenFrontier(FrontierReader):
     def knows(self, marks: Sequence[SeenMark]) -> list[bool]:
         """Say of each request whether it counts as seen."""
         self._make_up()
-        elsewhere = self.imports.knows([mark.fingerprint for mark in marks])
+        elsewhere = self.imports.knows([(one.fingerprint, one.exact) for one in marks])
         known = self._each(marks, self._known_in)
         return [bool(each) for each in map(max, elsewhere, known)]
 

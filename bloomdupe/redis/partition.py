@@ -112,6 +112,8 @@ class Offer(NamedTuple):
     """Unix time by Redis' clock before which it is not handed out, if it has one. It
     is scheduled for later until then.
     """
+    exact: bool = False
+    """Whether its key, and ``known_as``, are kept exactly, always or never."""
 
     def words(self, *, fifo: bool) -> tuple[bytes | str | int, ...]:
         """The arguments of the scripts: see ``offer.lua``."""
@@ -154,6 +156,8 @@ class SeenMark(NamedTuple):
 
     slot: str
     fingerprint: bytes
+    exact: bool = False
+    """Whether the fingerprint is kept exactly, always or never."""
 
 
 class AboutSlot(NamedTuple):
@@ -212,6 +216,8 @@ class LeftRequest(NamedTuple):
     """The reason why it cannot be restored, or nothing; kept until it is settled."""
     about: AboutSlot | None = None
     """The new state of its slot, if that has changed."""
+    counts: Numbers = MappingProxyType({})
+    """Numbers to add to the counts of the partition."""
 
 
 class OutputLine(NamedTuple):

@@ -1,4 +1,14 @@
--- Stores lines of output. Begins with queue.lua.
+-- Stores counts and lines of output. Begins with queue.lua.
+
+-- Stores new numbers of so many groups of counts, which begin at the argument `first`, and
+-- returns the number of the argument behind them.
+local function keep_totals(first, groups)
+  local behind = first + 2 * groups
+  if behind > first then
+    redis.call('HSET', totals_key, unpack(ARGV, first, behind - 1))
+  end
+  return behind
+end
 
 -- Appends the arguments from `first` on to the output, as one entry, or several for many.
 local function put_out(first)

@@ -32,8 +32,9 @@ class Record(NamedTuple):
     ``keys:N``   keys added to it
 
     A page is a string of 8,168 bytes at ``bloomdupe:{NAME}:MADE:LAYER:PAGE``, with the
-    same bytes as in an LMDB store. Its name contains ``made`` so that the remaining
-    pages of an earlier filter are never taken for ours.
+    same bytes as in an LMDB store. The 16-byte identities of the keys that are kept
+    exactly are a set at ``bloomdupe:{NAME}:MADE:exact``. Both names contain ``made`` so
+    that what remains of an earlier filter is never taken for ours.
     """
 
     header: dict[str, Any]
@@ -53,7 +54,7 @@ class Record(NamedTuple):
         if fields[b"format"] != b"%d" % FORMAT:
             raise StoreMismatchError(
                 f"{shown} has format {fields[b'format'].decode()}, this version of"
-                f" bloomdupe knows {FORMAT}; use the version that wrote it"
+                f" bloomdupe reads format {FORMAT}; use the version that wrote it"
             )
         try:
             layers = range(int(fields[b"layers"]))
@@ -72,6 +73,10 @@ class Record(NamedTuple):
     def page_name(self, address: Address, layer: int, page: int) -> str:
         """Return the Redis key of a page."""
         return f"{address.head}:{self.made}:{layer}:{page}"
+
+    def exact_name(self, address: Address) -> str:
+        """Return the Redis key of the identities that are kept exactly."""
+        return f"{address.head}:{self.made}:exact"
 
 
 def new_mark() -> str:

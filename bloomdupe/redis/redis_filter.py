@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from bloomdupe.errors import (
@@ -21,7 +21,12 @@ from bloomdupe.filter.parameters import Parameters, check_growth
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.record import Record, new_fields, new_mark, shape_text
 from bloomdupe.redis.server import FIELDS, Call, Server
-from bloomdupe.redis.shared_layer import PAGE_BYTES, PAGES_AT_ONCE, contents
+from bloomdupe.redis.shared_layer import (
+    IDS_AT_ONCE,
+    PAGE_BYTES,
+    PAGES_AT_ONCE,
+    contents,
+)
 
 if TYPE_CHECKING:
     import os
@@ -41,6 +46,8 @@ MAX_BATCH = 1_000
 """Keys per script, which blocks Redis for some tens of milliseconds at most."""
 
 NOTHING = bytes(PAGE_BYTES)
+NEVER = repeat(False)
+NOT_EXACT = bytes(hashing.DIGEST_BYTES)
 
 
 class RedisFilter(BloomFilter):
@@ -52,9 +59,9 @@ class RedisFilter(BloomFilter):
     :meth:`contains_many` take one round trip for a thousand keys.
 
     Added keys are in Redis when the call returns, so :meth:`checkpoint` does nothing.
-    The settings of Redis decide how durable they are there. Keys are not stored
-    exactly, and a crawl's own records cannot be stored beside them: those verbs raise
-    :class:`~bloomdupe.errors.StoreError`.
+    The settings of Redis decide how durable they are there. A key is kept exactly if
+    told so; a share of all keys (``confirm``) is refused. A crawl's own records cannot
+    be stored beside them: those verbs raise :class:`~bloomdupe.errors.StoreError`.
 
     All verbs raise :class:`~bloomdupe.errors.StoreUnreachableError` while the server is
     away; the same object works again afterwards.
@@ -142,8 +149,8 @@ class RedisFilter(BloomFilter):
         )
         if asked.confirm:
             raise SettingError(
-                f"confirm = {asked.confirm:g}: a filter on Redis keeps no keys exactly;"
-                " leave confirm out"
+                f"confirm = {asked.confirm:g}: a filter on Redis keeps no share of its"
+                " keys exactly; leave confirm out"
             )
         address = server.address
         fields = yield Call(server, FIELDS)
@@ -167,57 +174,75 @@ class RedisFilter(BloomFilter):
     # Adding and asking
 
     def add(self, key: bytes | str, *, exact: bool = False) -> bool:
-        """Add a key; True if it was certainly new, False if maybe seen before."""
-        self._not_exactly(exact)
-        return self._each("add", [key]) == b"1"
+        """Add a key; True if it was certainly new, False if maybe seen before.
 
-    def update(self, keys: Iterable[bytes | str]) -> int:
+        ``exact`` keeps this key exactly, provided it is always given for this key.
+        """
+        return self._each("add", [key], [exact]) == b"1"
+
+    def update(self, keys: Iterable[bytes | str], *, exact: bool = False) -> int:
         """Add all keys; return how many were new.
 
         They go to Redis in portions of a thousand. If a portion fails (a key of a wrong
         type, a server that is away), the portions before it have been added.
         """
-        return sum(answers.count(b"1") for answers in self._portions("add", keys))
+        portions = self._portions("add", keys, repeat(exact))
+        return sum(answers.count(b"1") for answers in portions)
 
     def add_many(self, keys: Iterable[bytes | str]) -> list[bool]:
         """Add all keys, like :meth:`update`; say of each whether it was new."""
         return _as_list(self._portions("add", keys))
 
     def contains(self, key: bytes | str, *, exact: bool = False) -> bool:
-        """Whether the key is maybe in the filter; False is certain."""
-        self._not_exactly(exact)
-        return self._each("contains", [key]) == b"1"
+        """Whether the key is maybe in the filter; False is certain.
+
+        ``exact`` as in :meth:`add`.
+        """
+        return self._each("contains", [key], [exact]) == b"1"
 
     __contains__ = contains
 
-    def contains_many(self, keys: Iterable[bytes | str]) -> list[bool]:
-        """Say of each key whether it is maybe in the filter."""
-        return _as_list(self._portions("contains", keys))
+    def contains_many(
+        self, keys: Iterable[bytes | str], exact: Iterable[bool] = NEVER
+    ) -> list[bool]:
+        """Say of each key whether it is maybe in the filter.
 
-    def _portions(self, script: str, keys: Iterable[bytes | str]) -> Iterable[bytes]:
-        some = iter(keys)
+        ``exact`` says of each key whether it is kept exactly.
+        """
+        return _as_list(self._portions("contains", keys, exact))
+
+    def _portions(
+        self, script: str, keys: Iterable[bytes | str], exact: Iterable[bool] = NEVER
+    ) -> Iterable[bytes]:
+        some = zip(keys, exact, strict=False)
         while portion := list(islice(some, MAX_BATCH)):
-            yield self._each(script, portion)
+            asked, exactly = [key for key, _ in portion], [each for _, each in portion]
+            yield self._each(script, asked, exactly)
 
-    def _each(self, script: str, keys: list[bytes | str]) -> bytes:
+    def _each(
+        self, script: str, keys: Sequence[bytes | str], exact: Sequence[bool]
+    ) -> bytes:
         """Run a script for keys; return its answer to each key, ``0`` or ``1``."""
-        return self._open().carry_out(self.each(script, keys))
+        return self._open().carry_out(self.each(script, keys, exact))
 
     def each(
         self,
         script: str,
         keys: Sequence[bytes | str],
+        exact: Sequence[bool],
         arguments: Sequence[tuple[bytes | str | int, ...]] = (),
     ) -> Talk[bytes]:
         """Run a script that begins with ``layers.lua``, with arguments for each key.
 
-        Returns its answer to each key, a digit.
+        ``exact`` says of each key whether it is kept exactly. Returns the answer to
+        each key, a digit.
         """
         server = self._open(to_change=script != "contains")
         answers = b""
         while len(answers) < len(keys):
             shapes = self._record.layers
-            batch, size = self._batch(keys[len(answers) :], shapes[-1].hashes)
+            rest, exactly = keys[len(answers) :], exact[len(answers) :]
+            batch, size = self._batch(rest, shapes[-1].hashes)
             words = (
                 self._record.made,
                 len(shapes),
@@ -225,6 +250,7 @@ class RedisFilter(BloomFilter):
                 size,
                 self._growth.policy,
                 shapes[-1].capacity,
+                self._identities(rest, exactly) if any(exactly) else b"",
                 *(part for shape in shapes for part in (shape.pages, shape.hashes)),
                 *(part for some in arguments[len(answers) :] for part in some),
             )
@@ -256,9 +282,13 @@ class RedisFilter(BloomFilter):
         flipped = int.from_bytes(batch, "little") ^ int.from_bytes(flip, "little")
         return flipped.to_bytes(len(batch), "little"), size
 
-    def _not_exactly(self, exact: bool) -> None:
-        if exact:
-            self._refuse("exact=True")
+    def _identities(self, keys: Sequence[bytes | str], exact: Sequence[bool]) -> bytes:
+        """Return the identities of keys for the scripts, as far as they are exact."""
+        secret = self.parameters.key
+        return b"".join(
+            hashing.exact_id(secret, hashing.as_bytes(key)) if exactly else NOT_EXACT
+            for key, exactly in zip(keys, exact, strict=True)
+        )
 
     def _open(self, *, to_change: bool = False) -> Server:
         if self._server is None:
@@ -353,6 +383,7 @@ class RedisFilter(BloomFilter):
         self.unite(
             (number, layer, keys) for number, (_, layer, keys) in enumerate(layers)
         )
+        self.unite_exact(other.exact_ids)
         return self
 
     def unite(self, layers: Iterable[tuple[int, Layer, int]]) -> None:
@@ -390,7 +421,14 @@ class RedisFilter(BloomFilter):
         if full and self._growth.adds_layers:
             self._add_layer()
 
-    def _unite(self, layer: int, keys: int, pages: list[int | bytes]) -> None:
+    def unite_exact(self, identities: Iterable[bytes]) -> None:
+        """Keep keys exactly that a filter with the same key keeps exactly."""
+        self._open(to_change=True)
+        some = iter(identities)
+        while portion := list(islice(some, IDS_AT_ONCE)):
+            self._unite("exact", 0, portion)
+
+    def _unite(self, layer: int | str, keys: int, pages: Sequence[int | bytes]) -> None:
         server = self._open()
         scratch = f"{server.address.head}:scratch"
         made = self._record.made
@@ -412,14 +450,16 @@ class RedisFilter(BloomFilter):
 
     def _refuse(self, verb: str) -> NoReturn:
         where = self._open().address.shown
-        raise StoreError(
-            f"{verb}: {where} is on Redis, which keeps the keys' bits only"
-        )
+        raise StoreError(f"{verb}: {where} is on Redis, which keeps the keys alone")
 
     def _durable(self, verb: str) -> NoReturn:
         self._refuse(verb)
 
-    def take_over(self, layers: Iterable[tuple[str, Layer, int]]) -> NoReturn:  # noqa: ARG002
+    def take_over(
+        self,
+        layers: Iterable[tuple[str, Layer, int]],  # noqa: ARG002
+        exact_ids: Iterable[bytes] = (),  # noqa: ARG002
+    ) -> NoReturn:
         """Refuse: all layers are its own; see :meth:`unite`."""
         self._refuse("take_over")
 

@@ -27,15 +27,15 @@ SCRIPTS = {
     "grow": ("grow",),
     "unite": ("unite",),
     "clear": ("clear",),
-    "present": ("present",),
-    "named_worker": ("named_worker",),
-    "stop": ("stop",),
+    "present": ("workers", "present"),
+    "running": ("workers", "running"),
+    "stop": ("workers", "stop"),
     "keep_news": ("keep_news",),
     "news": ("news",),
     "block": ("block",),
     "look": ("look",),
     "history": ("history",),
-    "import": ("import",),
+    "import": ("workers", "import"),
     "offer": ("layers", "mark", "queue", "offer"),
     "take": ("queue", "take"),
     "renew": ("queue", "renew"),
@@ -44,7 +44,6 @@ SCRIPTS = {
     "leave": ("queue", "owner", "put_out", "about", "leave"),
     "output": ("queue", "output"),
     "forget": ("queue", "forget"),
-    "workers": ("workers",),
     "state": ("queue", "state"),
     "hosts": ("queue", "hosts"),
     "states": ("queue", "states"),
@@ -215,6 +214,19 @@ class Server(Connection):
         """Return the values of keys; None for a missing key."""
         with self.in_our_words():
             return cast("list[bytes | None]", self._client.mget(names))
+
+    def members(self, name: str, at_once: int) -> Iterator[bytes]:
+        """Yield the members of a set, some perhaps twice.
+
+        Redis looks at so many ``at_once``.
+        """
+        with self.in_our_words():
+            yield from self._client.sscan_iter(name, count=at_once)
+
+    def size(self, name: str) -> int:
+        """Return the number of members of a set."""
+        with self.in_our_words():
+            return self._client.scard(name)
 
     def at(self, address: Address) -> Server:
         """Return the same server with another name; close the original only."""

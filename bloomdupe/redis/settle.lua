@@ -26,12 +26,7 @@ if not done_before then
   local states = 9 + 4 * ARGV[5]
   local failed = states + 3 * ARGV[6]
   keep_failed(failed, tonumber(ARGV[7]))
-  local totals = failed + 3 * ARGV[7]
-  local lines = totals + 2 * ARGV[8]
-  if lines > totals then
-    redis.call('HSET', totals_key, unpack(ARGV, totals, lines - 1))
-  end
-  put_out(lines)
+  put_out(keep_totals(failed + 3 * ARGV[7], ARGV[8]))
   for _, number in ipairs(numbers) do redis.call('HDEL', leased_key, number) end
   if redis.call('EXISTS', aside_key) == 1 then
     for _, number in ipairs(numbers) do redis.call('HDEL', aside_key, number) end

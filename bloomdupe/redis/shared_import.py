@@ -83,12 +83,20 @@ class Imports:
 
     # For workers
 
-    def knows(self, keys: Sequence[bytes | None]) -> list[bool]:
-        """Return for each key whether it was seen elsewhere; a key None was not."""
+    def knows(self, keys: Sequence[tuple[bytes | None, bool]]) -> list[bool]:
+        """Return for each key whether it was seen elsewhere; a key None was not.
+
+        With each comes whether it is kept exactly.
+        """
         if self._seen is None:
             return [False] * len(keys)
-        answers = iter(self._seen.contains_many(key for key in keys if key is not None))
-        return [key is not None and next(answers) for key in keys]
+        asked = [(key, exact) for key, exact in keys if key is not None]
+        answers = iter(
+            self._seen.contains_many(
+                (key for key, _ in asked), (exact for _, exact in asked)
+            )
+        )
+        return [key is not None and next(answers) for key, _ in keys]
 
     # For an import
 
@@ -126,13 +134,25 @@ class Imports:
         """The filter of the keys seen elsewhere, or None if there are no such keys."""
         return self._seen
 
-    def mark(self, keys: Sequence[bytes], parameters: Parameters) -> None:
+    def mark(
+        self, keys: Sequence[bytes], parameters: Parameters, *, exact: bool = False
+    ) -> None:
         """Mark keys as seen; creates a filter with ``parameters`` if needed."""
-        self._seen_or_made(parameters).update(keys)
+        self._seen_or_made(parameters).update(keys, exact=exact)
 
-    def merge(self, layers: Iterable[Layers], parameters: Parameters) -> None:
-        """Mark all keys of layers as seen; their filter has these ``parameters``."""
-        self._seen_or_made(parameters).unite(layers)
+    def merge(
+        self,
+        layers: Iterable[Layers],
+        parameters: Parameters,
+        exact_ids: Iterable[bytes] = (),
+    ) -> None:
+        """Mark all keys of layers as seen, and those that are kept exactly.
+
+        Their filter has these ``parameters``.
+        """
+        seen = self._seen_or_made(parameters)
+        seen.unite(layers)
+        seen.unite_exact(exact_ids)
 
     def _seen_or_made(self, parameters: Parameters) -> RedisFilter:
         if self._seen is None:
@@ -143,9 +163,9 @@ class Imports:
         """Refuse a filter that cannot be merged with the keys imported before."""
         if theirs.confirm:
             raise StoreMismatchError(
-                f"{self._server.address.shown}: what comes keeps keys exactly (confirm"
-                f" = {theirs.confirm:g}), and a filter on Redis keeps none;"
-                f" {WITHOUT_MARKS}",
+                f"{self._server.address.shown}: what comes keeps a share of its keys"
+                f" exactly (confirm = {theirs.confirm:g}), and a filter on Redis does"
+                f" not; {WITHOUT_MARKS}",
                 "confirm",
             )
         if self._seen is not None and self._seen.parameters != theirs:

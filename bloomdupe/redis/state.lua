@@ -12,8 +12,8 @@
 -- left of the owner's lease; the number of entries of the output that are not collected and
 -- deleted yet; the fields and values of the filter's head; the reasons why some requests cannot
 -- be restored; the number of failed requests, the number of changes to them, and of those that
--- were removed, because there were too many; and the fields and values of the counts of settled
--- requests.
+-- were removed, because there were too many; the fields and values of the counts of settled
+-- requests; and the number of keys that are kept exactly.
 
 local found = redis.call('HMGET', state_key, 'done', 'worker', 'until', 'deleted', 'failing',
   'forgotten')
@@ -36,7 +36,8 @@ for i = 2, #aside, 2 do reasons[#reasons + 1] = aside[i] end
 for _, each in ipairs({
   found[3] and found[3] - now() or 0, entries, redis.call('HGETALL', KEYS[1]), reasons,
   redis.call('ZCARD', failures_key), tonumber(found[5] or 0), tonumber(found[6] or 0),
-  redis.call('HGETALL', totals_key)
+  redis.call('HGETALL', totals_key),
+  redis.call('SCARD', KEYS[1] .. ':' .. redis.call('HGET', KEYS[1], 'made') .. ':exact')
 }) do
   answer[#answer + 1] = each
 end

@@ -1,12 +1,24 @@
--- Reads the names of the running workers, and changes nothing.
+-- The beginning of the scripts that ask which workers are running.
 --
 -- KEYS[1]  the head of the job
 --
--- Returns 1 if one of the workers stays when nothing is pending, else 0; the present Unix
--- milliseconds; then the names of the workers that have registered within their leases.
+-- HEAD:workers  hash from a worker to a JSON list: the Unix milliseconds until which it is
+--               running, unless it says so again; the number of partitions that it owns; the
+--               number of pending requests and requests in progress there; 1 if it stays when
+--               nothing is pending; and the name that the user has given to it, or nothing
 
+local workers_key = KEYS[1] .. ':workers'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local names = redis.call('ZRANGEBYSCORE', KEYS[1] .. ':workers', '(' .. now, '+inf')
-local stays = tonumber(redis.call('HGET', KEYS[1], 'stays_until') or 0) > now
-return {#names > 0 and stays and 1 or 0, now, unpack(names)}
+
+-- The lists by worker, their number, and the workers of which the time is over.
+local running, count, gone = {}, 0, {}
+local found = redis.call('HGETALL', workers_key)
+for i = 1, #found, 2 do
+  local one = cjson.decode(found[i + 1])
+  if one[1] > now then
+    running[found[i]], count = one, count + 1
+  else
+    gone[#gone + 1] = found[i]
+  end
+end

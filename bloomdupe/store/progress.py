@@ -6,7 +6,7 @@ A crawl shows it in its log, and a verb on standard error.
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from bloomdupe.printable import logger_of
 
@@ -17,17 +17,23 @@ __all__ = ["Progress", "told"]
 
 logger = logger_of(__name__)
 
-PATIENCE = 1.5
+PATIENCE = 1.0
 """Seconds between two lines, and before the first line."""
 
 Thing = TypeVar("Thing")
 
 
 class Progress:
-    """Logs the progress of a task that takes longer than ``PATIENCE``.
+    """Logs the progress of a task, if no line was logged for ``PATIENCE``.
 
-    At its end there is nothing left to say, so a task of one step is never logged.
+    Tasks that follow each other at once share that time, so that several short tasks
+    are not silent for long. At the end of a task there is nothing left to say, so a
+    task of one step is never logged.
     """
+
+    _seen: ClassVar[float] = float("-inf")
+    """When any task was last at work."""
+    _due: ClassVar[float] = 0.0
 
     def __init__(self, task: str, total: int, unit: str, scale: int = 1) -> None:
         """``scale`` is the number of things that count as one ``unit``."""
@@ -36,13 +42,17 @@ class Progress:
         self._unit = unit
         self._scale = scale
         self._done = 0
-        self._due = monotonic() + PATIENCE
+        now = monotonic()
+        if now > Progress._seen + PATIENCE:
+            Progress._due = now + PATIENCE
+        Progress._seen = now
 
     def passed(self, number: int) -> None:
         """Count so many more things."""
         self._done += number
-        if self._done < self._total and monotonic() >= self._due:
-            self._due = monotonic() + PATIENCE
+        Progress._seen = now = monotonic()
+        if self._done < self._total and now >= Progress._due:
+            Progress._due = now + PATIENCE
             logger.info(
                 "%(task)s: %(done)s of %(total)s %(unit)s",
                 {

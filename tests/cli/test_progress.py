@@ -92,3 +92,26 @@ def test_a_task_of_one_step_is_not_announced(
     job = make_job(tmp_path / "job", URLS)
     monkeypatch.setattr(progress, "PATIENCE", 0)
     assert verb("info", str(job)).err == ""
+
+
+def test_short_tasks_after_each_other_are_not_silent_for_long(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(progress, "monotonic", lambda: now)
+    for name in ("_seen", "_due"):  # they hold for the process
+        monkeypatch.setattr(progress.Progress, name, 0.0)
+    caplog.set_level("INFO", "bloomdupe.store.progress")
+    told = []
+    for task in range(8):  # each takes less than the patience
+        steps = progress.Progress(f"task {task}", 3, "steps")
+        for _ in range(3):
+            now += progress.PATIENCE / 5
+            steps.passed(1)
+            told.append(bool(caplog.records))
+            caplog.clear()
+    silent = "".join(" x"[one] for one in told).split("x")
+    assert max(map(len, silent)) < 6
+    now += 1_000
+    progress.Progress("a task that begins later", 3, "steps").passed(1)
+    assert not caplog.records

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from crawls import Crawl, Stop
 from judging import Model, Verdict, ask_scrapy, ended, judge, run_to_end
 from programs import (
-    APART_ON_REDIS,
     FEATURES,
     ON_DISK,
     SETTINGS,
@@ -110,12 +109,8 @@ class GeneratedSpiders(Fault):
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
         return self.run(folder, seed)
 
-    def program(self, seed: int) -> Program:
-        """Make a program that the engine promises to do right."""
-        return made(seed, self.features)
-
     def run(self, folder: Path, seed: int) -> list[Outcome]:
-        program = self.program(seed)
+        program = made(seed, self.features)
         with self.engine(folder):
             outcomes = self.tried(program, folder, seed)
             bad = next((each for each in outcomes if each != OK), None)
@@ -261,19 +256,6 @@ class OnRedis(GeneratedSpiders):
     cases = 20
     killed = 1
     features = tuple(name for name in FEATURES if name not in ON_DISK)
-
-    def program(self, seed: int) -> Program:
-        """See :meth:`GeneratedSpiders.program`.
-
-        Of a page that ``CloseSpider`` has cut short, Redis knows the items by their
-        content, which the files pipeline changes; "Limits" in redis.md says so.
-        """
-        program = super().program(seed)
-        if {*program["features"]} >= APART_ON_REDIS:
-            program = made(
-                seed, tuple(name for name in self.features if name != "media")
-            )
-        return program
 
     def missing(self) -> str | None:
         return None if shutil.which("redis-server") else "needs redis-server"

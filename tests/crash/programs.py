@@ -433,8 +433,6 @@ FEATURES: dict[str, Callable[[Making], None]] = {
 }
 ON_DISK = {"batches", "limits per slot"}
 """Features that a crawl on Redis refuses."""
-APART_ON_REDIS = {"CloseSpider", "media"}
-"""Features that a crawl on Redis has, but not in one program."""
 
 
 @cache

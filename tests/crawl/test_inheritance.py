@@ -13,8 +13,9 @@ import pytest
 from spiders.inheritance import (
     Banned,
     Closing,
+    ClosingInMemory,
     ClosingOrBanned,
-    LambdaClosing,
+    ClosingOrRetried,
     Parent,
     Polling,
     count_as_earlier,
@@ -88,8 +89,8 @@ def test_items_before_the_end_do_not_come_twice(
 
 @on_both_engines
 def test_items_of_a_start_request_in_memory_do_not_come_twice(crawl: Crawl) -> None:
-    assert crawl.run(LambdaClosing).finish_reason == "enough"
-    assert crawl.run(LambdaClosing).finish_reason == "finished"
+    assert crawl.run(ClosingInMemory).finish_reason == "enough"
+    assert crawl.run(ClosingInMemory).finish_reason == "finished"
     assert items(crawl) == Counter("012345d")
 
 
@@ -147,6 +148,20 @@ def test_a_page_is_remembered_across_other_answers(crawl: Crawl, site: Site) -> 
     assert items(crawl) == Counter([*"012345d", "captcha"])
 
 
+@on_both_engines
+@pytest.mark.parametrize("second", [CAPTCHA, GONE], ids=["captcha", "failure"])
+def test_an_heir_leaves_items_out_though_its_parent_has_yielded(
+    crawl: Crawl, site: Site, second: Page
+) -> None:
+    answers(site, "page", second)
+    crawl.run(Closing)
+    crawl.run(ClosingOrRetried)
+    crawl.run(ClosingOrRetried, BLOOMDUPE_RETRY_FAILED=True)
+    assert site.count["/"] == 3
+    assert items(crawl) == Counter([*"012345d", *[CAPTCHA] * (second == CAPTCHA)])
+
+
+@on_both_engines
 def test_a_different_page_is_processed_as_a_whole(crawl: Crawl, site: Site) -> None:
     answers(site, FIRST)
     crawl.run(Banned)

@@ -358,18 +358,6 @@ def test_a_page_with_a_callback_that_closes_the_crawl_is_pending(
     assert run.stats["bloomdupe/total_items"] == 3 * len(PAGES)
 
 
-KNOWN_BY_CONTENT = pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason='On Redis, items are known by their content: see "Limits" in redis.md',
-)
-
-
-@pytest.mark.parametrize(
-    "engine",
-    ["disk", pytest.param("redis", marks=KNOWN_BY_CONTENT)],
-    indirect=True,
-)
 @pytest.mark.usefixtures("engine", "feed")
 def test_items_before_the_crawl_was_closed_come_once_though_they_differ(
     crawl: Crawl,

@@ -86,7 +86,6 @@ DISK_ONLY = {
     "BLOOMDUPE_ALLOW_NETWORK_FS": ("False", "True"),
     "BLOOMDUPE_CHECKPOINT_INTERVAL": ("0.5", "1"),
     "BLOOMDUPE_CONFIRM": ("0", "1"),
-    "BLOOMDUPE_EXACT_URLS": ([], ["/a"]),
     "BLOOMDUPE_FEED_CHANGED": ("refuse", "accept"),
     "BLOOMDUPE_FILTER_MEMORY": (None, 0),
     "BLOOMDUPE_GROWTH": ("grow", "error"),

@@ -234,11 +234,17 @@ def test_a_line_with_a_callback_that_the_spider_lacks_is_refused() -> None:
         assert problems.count == count
 
 
-def test_spiders_that_cannot_be_imported_are_named() -> None:
-    with pytest.raises(
-        SettingError, match=r"SPIDER_MODULES.*No module named 'missing'"
-    ):
-        Project(Settings({"SPIDER_MODULES": ["missing"]}), Follow.name)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SPIDER_MODULES", ["missing"]),
+        ("ADDONS", {"missing.Addon": 0}),
+        ("REQUEST_FINGERPRINTER_CLASS", "missing.Own"),
+    ],
+)
+def test_a_setting_that_cannot_be_loaded_is_named(name: str, value: object) -> None:
+    with pytest.raises(SettingError, match=rf"{name} = .*No module named 'missing'"):
+        _ = Project(Settings({name: value}), Follow.name).fingerprinter
 
 
 def test_binary_garbage_on_stdin_is_no_url(job: Path, tmp_path: Path) -> None:

@@ -84,16 +84,18 @@ def record_of(directory: Path) -> dict[str, Any]:
 # The output
 
 
-def test_lines_need_no_spider_that_can_be_imported(
+def test_lines_need_no_classes_of_the_project(
     crawl: Crawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    as_project("SPIDER_MODULES = ['spiders_of_another_machine']")
+    as_project(
+        "SPIDER_MODULES = ['spiders_of_another_machine']\n"
+        "REQUEST_FINGERPRINTER_CLASS = 'spiders_of_another_machine.Own'\n"
+    )
     script = Path(sys.executable).with_name("bloomdupe")
     command = (script, "collect", crawl.url, "out")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "without the settings of the spider: SPIDER_MODULES" in done.stderr
     assert "No module named 'spiders_of_another_machine'" in done.stderr
     assert crawl.complaints(tmp_path / "out") == []
 

@@ -289,6 +289,9 @@ def test_the_clock_of_redis_decides(url: str, monkeypatch: pytest.MonkeyPatch) -
         one.offer([Offer("a", b"2", b"2", not_before=now() - 1)])  # due by Redis' clock
         assert [counts.later for counts in one.counts()] == [1]
         assert [lease.payload for lease in one.lease(9)] == [b"2"]
+        monkeypatch.setattr(time, "time", now)  # such as by a time server
+        one.look_around()
+        assert abs(one.clock_ahead) < UNIT / 4
 
 
 def test_a_frontier_without_requests_for_later_says_so(url: str) -> None:

@@ -134,7 +134,7 @@ def test_no_worker_loses_its_lease_after_redis_was_away(
 ) -> None:
     """Leases end by Redis' clock, while no worker can renew them."""
     later = 0.0
-    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + later)
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + later, time=time.time)
     monkeypatch.setattr(owning_frontier, "time", clock)
     with RedisServer(tmp_path, *LOGGED) as server:
         one, two = pair(server.url("crawl"))

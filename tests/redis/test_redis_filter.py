@@ -35,7 +35,7 @@ def keys(count: int, prefix: str = "in") -> Iterator[str]:
     return (f"https://{prefix}.example/{number}" for number in range(count))
 
 
-def opened(url: str, *parameters: Any, **options: Any) -> BloomFilter:
+def opened(url: str, *parameters: Any, **options: Any) -> RedisFilter:
     """Open by the face of the package, as users do."""
     found = BloomFilter.open(url, *parameters, **options)
     assert isinstance(found, RedisFilter)
@@ -257,9 +257,6 @@ def test_every_verb_answers(url: str) -> None:
         for verb, arguments in refused.items():
             with pytest.raises(StoreError, match=rf"{verb}.* is on Redis"):
                 getattr(seen, verb)(*arguments)
-        for use in (seen.add, seen.contains):
-            with pytest.raises(StoreError, match=r"exact=True: .* is on Redis"):
-                use("a", exact=True)
         with pytest.raises(StoreError, match=r"notes: .* is on Redis"):
             _ = seen.notes
         seen.add("a")
@@ -277,15 +274,55 @@ def test_every_verb_answers(url: str) -> None:
         assert seen.figures()["keys"] == 1
         assert seen.info().path == url
         assert seen.info().as_dict()["keys"] == 1
+        assert list(seen.exact_ids) == []
         assert [(name, keys) for name, _, keys in seen.named_layers] == [(None, 1)]
     tried = {*refused, "notes", "add", "contains", "identity", "capacity", "fpp"}
     tried |= {"confirm", "key", "changed", "due", "checkpoint", "memory_bytes"}
     tried |= {"named_layers", "keeps_pages", "parameters"}
     tried |= {"current_fpp", "expected_loss", "estimated_keys", "info", "figures"}
+    tried |= {"exact_ids"}
     elsewhere = {"open", "close", "update", "layer_count", "is_compatible", "copy"}
     elsewhere |= {"union", "clear", "add_many", "contains_many"}
     offered = {verb for verb in vars(BloomFilter) if not verb.startswith("_")}
     assert offered <= tried | elsewhere
+
+
+def exact_ids(seen: BloomFilter) -> set[bytes]:
+    return set(seen.exact_ids)
+
+
+def test_exact_keys_are_never_misjudged(url: str) -> None:
+    """Even if the bits of all keys are set; without ``exact``, they are misjudged."""
+    important = list(keys(2_500))
+    with opened(url, 1, 0.5, growth="warn") as one, opened(url) as two:
+        one.update(str(number) for number in range(200_000))
+        assert sum(one.contains_many(important)) > 2_000
+        exact = [number % 2 == 0 for number in range(2_500)]
+        answers = one.contains_many(important, exact)
+        assert not any(answers[::2])
+        assert sum(answers[1::2]) > 1_000
+        assert not one.contains(important[0], exact=True)
+        assert one.add(important[0], exact=True)
+        assert not two.add(important[0], exact=True)
+        assert two.contains(important[0], exact=True)
+        assert two.update(important, exact=True) == 2_499
+        assert one.update(important, exact=True) == 0
+        assert one.info().exact_keys == len(exact_ids(two)) == 2_500
+        two.clear()
+        assert one.update(important, exact=True) == 2_500
+
+
+def test_exact_keys_of_both_sides_are_united(url: str) -> None:
+    with opened(url, 1_000, growth="warn") as here:
+        here.update(keys(10), exact=True)
+        there = here.copy()
+        assert exact_ids(there) == exact_ids(here)
+        assert all(there.contains(key, exact=True) for key in keys(10))
+        for key in keys(2_500):
+            there.add(key, exact=True)
+        here |= there
+        assert here.info().exact_keys == 2_500
+        assert here.update(keys(2_500), exact=True) == 0
 
 
 def test_clear_forgets_for_all_clients(server: RedisServer, name: str) -> None:

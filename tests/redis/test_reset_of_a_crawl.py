@@ -28,7 +28,7 @@ def crawl_at(url: str) -> None:
     crawl.lease("one", 50)
     crawl.settle("one", 20)
     one = crawl.workers["one"]
-    one.cookies.keep([(b"digest", b"cookie")])
+    one.news.keep([(b"digest", b"cookie")])
     lease = crawl.leased["one"][0]
     one.leave([LeftRequest(lease, lease.payload, reason="the reason")])
     crawl.close()
@@ -57,7 +57,7 @@ def test_all_keys_of_a_crawl_are_removed_and_no_other(
         expected = set(client.keys())
         url = server.url(name)
         crawl_at(url)
-        assert {b"aside", b"cookies", b"order", b"output"} <= {
+        assert {b"aside", b"news", b"order", b"output"} <= {
             key.rpartition(b":")[2] for key in client.scan_iter()
         }
         assert main(["reset", url, "--yes"]) == 0

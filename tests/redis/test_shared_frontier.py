@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections import Counter
@@ -23,7 +22,7 @@ from bloomdupe.errors import (
     StoreMismatchError,
     StoreUnreachableError,
 )
-from bloomdupe.redis.frontier_reader import FrontierReader
+from bloomdupe.redis.frontier_header import FORMAT
 from bloomdupe.redis.partition import Offer, RedisLease, SeenMark, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -155,21 +154,6 @@ def test_a_retry_stays_in_its_part_of_a_slot(url: str) -> None:
             assert again.partition == failed.partition
             one.settle([Settled(again, [], [again.again])])
             one.ask_again("host")
-
-
-def test_a_crawl_that_was_divided_by_url_is_refused(
-    server: RedisServer, name: str
-) -> None:
-    """As bloomdupe 0.2.0 has made it."""
-    url = server.url(name)
-    with worker(url), server.client() as client:
-        head = f"bloomdupe:{{{name}}}"
-        header = json.loads(client.hget(head, "header"))
-        assert header["partition_by"] == "slot"  # and 0.2.0 knows it
-        client.hset(head, "header", json.dumps({**header, "partition_by": "url"}))
-    for opened in (SharedFrontier.open, FrontierReader.open):
-        with pytest.raises(StoreMismatchError, match="PARTITION_BY = 'url', which"):
-            opened(url)
 
 
 def test_requests_in_progress_of_a_leaving_worker_are_pending_again(url: str) -> None:
@@ -558,10 +542,13 @@ def test_impossible_parameters_are_refused(url: str) -> None:
         SharedFrontier.open(url, 100)
 
 
-def test_another_format_is_refused(server: RedisServer, name: str) -> None:
+@pytest.mark.parametrize("written", [FORMAT - 1, FORMAT + 1])
+def test_another_format_is_refused(
+    server: RedisServer, name: str, written: int
+) -> None:
     with worker(server.url(name)), server.client() as client:
-        client.hset(f"bloomdupe:{{{name}}}", "frontier", 3)
-        with pytest.raises(StoreMismatchError, match="has format 3"):
+        client.hset(f"bloomdupe:{{{name}}}", "frontier", written)
+        with pytest.raises(StoreMismatchError, match=f"has format {written}"):
             SharedFrontier.open(server.url(name))
 
 

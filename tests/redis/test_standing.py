@@ -15,6 +15,7 @@ from support.waiting import until
 import bloomdupe
 from bloomdupe import BloomFilter
 from bloomdupe.moving.collecting import Collecting
+from bloomdupe.redis.frontier_header import FORMAT
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
@@ -260,8 +261,8 @@ def test_unreadable_records_are_refused(
         crawl = StandingCrawl(url)
         crawl.fill(3, 3)
         client.hset(head, "frontier", 99)
-        refused(url, "has format 99, this version of bloomdupe knows")
-        client.hset(head, "frontier", 2)
+        refused(url, "has format 99, this version of bloomdupe reads")
+        client.hset(head, "frontier", FORMAT)
         client.hdel(head, "whole")
         refused(url, "is just being made")
         client.hset(head, "whole", 1)

@@ -232,6 +232,7 @@ def test_the_rights_that_a_user_needs(server: RedisServer, name: str) -> None:
     allowed = (
         "+info +hgetall +mget +evalsha +script|load +exists +hset +hget +hmget"
         " +hincrby +hdel +bitfield +getbit +set +bitop +del +unlink"
+        " +sadd +sismember +scard +sscan"
     )
     with server.client() as other:
         other.execute_command(
@@ -240,6 +241,7 @@ def test_the_rights_that_a_user_needs(server: RedisServer, name: str) -> None:
         url = f"unix://us:pw@{server.socket}#{name}"
         with BloomFilter.open(url, 100) as seen:
             seen.update(KEYS)
+            seen.add("exact", exact=True)
             seen |= seen.copy()
             assert all(seen.contains_many(KEYS))
             seen.clear()

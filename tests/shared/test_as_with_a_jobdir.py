@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING
 
 import pytest
-from spiders.names import ReadsQueue
 from spiders.second_use import Again, AgainLater
 from spiders.workers import After, Before, Counting, Plain, StartsInMemory
 from support.judge import lines
 from support.site import Answer, links
-
-from bloomdupe.redis.frontier_header import NAMED
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -110,20 +106,6 @@ def test_the_retry_of_a_start_page_is_one_for_all(
     (crawl.folder / "begin").touch()
     second.finish()
     assert lines(crawl.items()) == items("second")
-
-
-def test_a_crawl_of_an_earlier_version_counts_the_items_of_start(
-    crawl: Crawl, redis: RedisServer
-) -> None:
-    crawl.finish(ReadsQueue, FIRST_MESSAGE=0)
-    with redis.client() as client:
-        key = "bloomdupe:{crawl}"
-        header = json.loads(client.hget(key, "header"))
-        assert header.pop(NAMED)
-        client.hset(key, "header", json.dumps(header))
-    crawl.finish(ReadsQueue, FIRST_MESSAGE=0)
-    crawl.finish(ReadsQueue, FIRST_MESSAGE=5)
-    assert lines(crawl.items()) == lines({"part": part} for part in "00120012")
 
 
 # Settings

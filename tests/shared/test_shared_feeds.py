@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from spiders.feeds import (
@@ -13,7 +13,9 @@ from spiders.feeds import (
     close_mailbox,
     stop_around_storing,
 )
+from support.ports import kept_port
 from support.shop import ITEMS, NEW, PAGES, items_in, read
+from support.storage_servers import ftp_server, s3_server
 
 from bloomdupe.moving.collection import RECORD
 
@@ -72,6 +74,25 @@ def test_a_storage_gets_the_whole_feed_when_the_crawl_has_ended(
     assert mails(place) == [ITEMS]
     crawl.collect()
     assert mails(place) == [ITEMS]
+
+
+def test_servers_get_the_whole_feed_when_the_crawl_has_ended(
+    crawl: Crawl, place: Path
+) -> None:
+    with ftp_server(place, kept_port()) as ftp, s3_server() as (endpoint, client):
+        crawl.settings |= {
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_REGION_NAME": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "FEEDS": {f"{ftp.uri}/items.json": JSON, "s3://bucket/items.json": JSON},
+        }
+        crawl.finish(Articles)
+        crawl.collect("--delete")
+        answer = client.get_object(Bucket="bucket", Key="items.json")
+        assert items_in(answer["Body"].read(), "json") == ITEMS
+        assert read(place / "items.json") == ITEMS
+    assert ftp.complete == ["items.json"]
 
 
 def test_a_delivery_that_fails_is_tried_again(crawl: Crawl, place: Path) -> None:
@@ -205,26 +226,6 @@ def test_passwords_come_from_the_settings_here(crawl: Crawl, place: Path) -> Non
     said = crawl.collect(code=1)  # this storage knows no users
     assert f"No such file or directory: 'user:hidden7@{place}'" in said
     assert "hidden7" not in (crawl.folder / RECORD).read_text()
-
-
-def test_a_crawl_of_an_earlier_version_goes_on(crawl: Crawl) -> None:
-    """It says of its feeds nothing but the names."""
-    engine: Any = crawl.engine
-    engine.make(
-        {
-            "spider": "shop",
-            "fingerprinter": "scrapy.utils.request.RequestFingerprinter",
-            "feeds": ["items.jsonl"],
-        }
-    )
-    settings = {"BLOOMDUPE_EXPECTED_URLS": 1_000, "BLOOMDUPE_REDIS_PARTITIONS": 4}
-    crawl.settings |= settings
-    batches = {"items.jsonl": {"format": "csv"}}
-    run = crawl.refused(Shop, FEEDS=batches)
-    assert "was begun by an earlier version of bloomdupe" in run.log
-    crawl.finish(Shop)
-    crawl.bloomdupe("collect", crawl.engine.job, ".")
-    assert read(crawl.folder / "items.jsonl") == ITEMS
 
 
 def test_a_directory_of_an_earlier_version_is_refused(crawl: Crawl) -> None:

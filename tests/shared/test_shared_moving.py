@@ -43,6 +43,8 @@ ALONE: dict[str, Any] = {
     "JOBDIR": "job",
 }
 """Settings of a crawl on disk."""
+EXACT: dict[str, Any] = {"BLOOMDUPE_EXACT_URLS": [r"/\d*[02468]$"]}
+"""Every second URL is kept exactly."""
 
 
 def project(crawl: Crawl, **settings: Any) -> None:
@@ -121,11 +123,13 @@ def pages_of(crawl: Crawl) -> Counter[str]:
     return paths(item["page"] for item in crawl.items())
 
 
+@pytest.mark.parametrize("exact", [{}, EXACT])
 def test_workers_finish_a_crawl_of_scrapy_redis(
-    crawl: Crawl, redis: RedisServer, keys: str
+    crawl: Crawl, redis: RedisServer, keys: str, exact: dict[str, Any]
 ) -> None:
     done, waits = begun(crawl.site.base, redis, 60)
-    project(crawl, **FINGERPRINTER)
+    project(crawl, **FINGERPRINTER, **exact)
+    crawl.settings |= exact
     job = crawl.engine.job
     out = crawl.bloomdupe("import", job, keys, "--spider", "all")
     assert out.startswith(
@@ -189,7 +193,7 @@ def test_an_import_that_is_killed_goes_on(
         leases = one.lease(waits * 2, waits * 2)
         payloads = {lease.payload for lease in leases}
         assert len(leases) == len(payloads) == waits + 1
-        found = [fingerprint(each) for each in marks]
+        found = [(fingerprint(each), False) for each in marks]
         assert all(one.imports.knows(found))
 
 
@@ -312,8 +316,13 @@ def test_a_shared_crawl_goes_on_alone(crawl: Crawl) -> None:
     assert first + rest == WHOLE
 
 
-def test_a_crawl_moves_to_redis_and_back(crawl: Crawl, redis: RedisServer) -> None:
+@pytest.mark.parametrize("exact", [{}, EXACT])
+def test_a_crawl_moves_to_redis_and_back(
+    crawl: Crawl, redis: RedisServer, exact: dict[str, Any]
+) -> None:
     """From one Redis to another, alone for a while, and to a third."""
+    project(crawl, **exact)
+    crawl.settings |= exact
 
     def move(source: str, file: str, target: str) -> None:
         crawl.bloomdupe("export", source, file)
@@ -372,6 +381,16 @@ def test_marks_do_not_fit_another_number_of_partitions(
     assert "seen in a crawl with BLOOMDUPE_REDIS_PARTITIONS = 8, " in said
     with redis.client() as client:
         assert not client.exists("bloomdupe:{other}")
+    assert crawl.bloomdupe(*words, "--without-marks") == "0 requests pending now\n"
+
+
+def test_marks_do_not_fit_other_exact_urls(crawl: Crawl) -> None:
+    crawl.finish(All)
+    crawl.bloomdupe("export", crawl.engine.job, "export")
+    project(crawl, **EXACT)
+    words = ["import", f"{crawl.engine.job}-other", "export"]
+    said = crawl.bloomdupe(*words, code=1)
+    assert "the source was made with exact_urls = []" in said
     assert crawl.bloomdupe(*words, "--without-marks") == "0 requests pending now\n"
 
 

@@ -333,8 +333,8 @@ def successions() -> None:
     from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
     from bloomdupe.crawl.engines.settling import Settling
 
-    def replaced(self: PageOnRedis, root: Any, has_lines: bool) -> tuple[Any, None]:
-        del self, has_lines
+    def replaced(self: PageOnRedis, root: Any) -> tuple[Any, None]:
+        del self
         return root.instead, None
 
     Settling.owes = lambda *_: False  # type: ignore[method-assign]

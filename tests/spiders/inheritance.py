@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from scrapy.exceptions import CloseSpider
 from support.stops import moment
 
 from bloomdupe.crawl.leases.children import CutShort
+from spiders.functions import Kept
 
 
 def count_as_earlier() -> None:
@@ -73,11 +75,13 @@ class Polling(Spider):
 
 
 class Closing(Spider):
+    """Has items that differ from run to run, such as those of a files pipeline."""
+
     name = "closing"
 
     def parse(self, response: Any) -> Any:
         for number in range(6):
-            yield {"page": str(number)}
+            yield {"page": str(number), "process": os.getpid()}
             if number == 3 and not Path("closed").exists():
                 Path("closed").touch()
                 raise CloseSpider("enough")
@@ -87,11 +91,11 @@ class Closing(Spider):
         yield {"page": response.url.rpartition("/")[2]}
 
 
-class LambdaClosing(Closing):
+class ClosingInMemory(Closing):
     """The start request cannot be stored."""
 
     async def start(self) -> Any:
-        yield Request(self.start_urls[0], lambda response: self.parse(response))  # noqa: PLW0108
+        yield Request(self.start_urls[0], meta={"object": Kept()})
 
 
 class ClosingOrBanned(Closing):
@@ -101,6 +105,17 @@ class ClosingOrBanned(Closing):
         if response.text == "captcha":
             yield {"page": "captcha"}
             raise CloseSpider("banned")
+        yield from super().parse(response)
+
+
+class ClosingOrRetried(Closing):
+    """Is never banned: it says so, and asks again."""
+
+    def parse(self, response: Any) -> Any:
+        if response.text == "captcha":
+            yield {"page": "captcha"}
+            yield response.request.replace(dont_filter=True)
+            return
         yield from super().parse(response)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
+from scrapy.exceptions import CloseSpider
 
 from spiders.workers import InMemory
 
@@ -34,3 +35,13 @@ class Everything(Spider):
         yield {"item": response.url}
         for href in response.css("a::attr(href)").getall():
             yield self.request(response.urljoin(href))
+
+
+class ClosedAt(Everything):
+    """Is closed by a callback, between the item of a page and its links."""
+
+    def parse(self, response: Response) -> Any:
+        for output in super().parse(response):
+            yield output
+            if response.url.endswith(self.settings.get("AT", "nowhere")):
+                raise CloseSpider("enough")

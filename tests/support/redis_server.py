@@ -31,7 +31,7 @@ SCANNED = 1_000
 """Keys that are looked at in one call."""
 END_PRESENCE = """
 if ARGV[1] == '' then return redis.call('DEL', KEYS[1]) end
-return redis.call('ZREM', KEYS[1], ARGV[1])
+return redis.call('HDEL', KEYS[1], ARGV[1])
 """
 BRING_FORWARD = """
 for _, member in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do

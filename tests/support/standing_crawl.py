@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from bloomdupe.redis.partition import RedisLease
     from bloomdupe.redis.settled.tally import Numbers
 
-IDENTITY = {"spider": "site", "fingerprinter": "a.B", "feeds": ["items.jsonl"]}
+IDENTITY = {
+    "spider": "site",
+    "fingerprinter": "a.B",
+    "feeds": ["items.jsonl"],
+    "exact_urls": [],
+}
 PARTITIONS = 5
 BYTES = 7
 """Bytes of a page."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.cli.progress_bar import counted
@@ -61,18 +62,20 @@ class Union(Verb[United]):
         if path in others:
             raise StoreMismatchError(f"{path} cannot be united with itself")
         waiting = {}
-        seen = BloomFilter.open(path)
-        with seen:
+        with ExitStack() as stack:
+            seen = stack.enter_context(BloomFilter.open(path))
             before = len(seen)
+            filters = []
             for other in others:
-                pending = _check(seen, path, other)
+                theirs = stack.enter_context(
+                    BloomFilter.open(other, readonly=True, allow_network_fs=True)
+                )
+                filters.append(theirs)
+                pending = _check(seen, path, theirs, other)
                 if pending:
                     waiting[str(other)] = pending
-            for other in counted(others, len(others), "stores"):
-                with BloomFilter.open(
-                    other, readonly=True, allow_network_fs=True
-                ) as theirs:
-                    seen |= theirs
+            for theirs in counted(filters, len(filters), "stores"):
+                seen |= theirs
             return United(before, len(seen), waiting)
 
     def text(self, result: United) -> Iterable[str]:
@@ -85,20 +88,19 @@ class Union(Verb[United]):
             )
 
 
-def _check(seen: BloomFilter, path: Path, other: Path) -> int:
+def _check(seen: BloomFilter, path: Path, theirs: BloomFilter, other: Path) -> int:
     """Refuse a filter that does not fit; return the number of pending requests."""
-    with BloomFilter.open(other, readonly=True, allow_network_fs=True) as theirs:
-        mine, his = seen.identity, theirs.identity
-        name = "fingerprinter"
-        if mine.get(name) != his.get(name):
-            raise StoreMismatchError(
-                f"{other} was made with {name} = {his.get(name)!r}, {path} with"
-                f" {mine.get(name)!r}: their fingerprints of the same URL differ"
-            )
-        if not seen.is_compatible(theirs):
-            raise StoreMismatchError(
-                f"the filters of {path} and {other} were made with other parameters, or"
-                " another secret key, as every new filter has: they cannot be joined"
-            )
-        record = theirs.record("frontier")
-        return 0 if record is None else int(record["requests"])
+    mine, his = seen.identity, theirs.identity
+    name = "fingerprinter"
+    if mine.get(name) != his.get(name):
+        raise StoreMismatchError(
+            f"{other} was made with {name} = {his.get(name)!r}, {path} with"
+            f" {mine.get(name)!r}: their fingerprints of the same URL differ"
+        )
+    if not seen.is_compatible(theirs):
+        raise StoreMismatchError(
+            f"the filters of {path} and {other} were made with other parameters, or"
+            " another secret key, as every new filter has: they cannot be joined"
+        )
+    record = theirs.record("frontier")
+    return 0 if record is None else int(record["requests"])

@@ -89,10 +89,11 @@ def _rows_of_filter(info: FilterInfo | PartitionedFilter) -> Iterator[tuple[str,
     yield "lost to false positives, expected", f"{info.expected_loss:.3g}"
     if whole is not None:
         yield "layers", str(len(whole.layers))
-        yield "keys kept exactly", f"{whole.exact_keys:,} (share {whole.confirm:g})"
-        if whole.disk_bytes:
-            yield "keys in the journal", f"{whole.journal_keys:,}"
-            yield "disk", f"{whole.disk_bytes:,} bytes"
+    share = "" if whole is None else f" (share {whole.confirm:g})"
+    yield "keys kept exactly", f"{info.exact_keys:,}{share}"
+    if whole is not None and whole.disk_bytes:
+        yield "keys in the journal", f"{whole.journal_keys:,}"
+        yield "disk", f"{whole.disk_bytes:,} bytes"
 
 
 def _measured(info: FilterInfo) -> str:

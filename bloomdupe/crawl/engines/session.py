@@ -152,8 +152,7 @@ class Session:
 
     def key_of(self, request: Request) -> tuple[bytes, bool]:
         """Return a request's fingerprint, and whether it must be kept exactly."""
-        exact = any(regex.search(request.url) for regex in self.settings.exact_urls)
-        return self.fingerprint(request), exact
+        return self.fingerprint(request), self.settings.is_exact(request.url)
 
     # Signals
 

@@ -107,17 +107,14 @@ class Settling:
             self.cut_short.forget(name)
 
     def leave(self, root: Lease) -> None:
-        """See :meth:`Engine.leave`.
-
-        The items of a callback that was cut short count, unless other requests are part
-        of it: the next run repeats them all.
-        """
+        """See :meth:`Engine.leave`."""
         for part in root.held:
             self.outcomes.forget(part.outcome)
         outcome, root.own_outcome = root.own_outcome, Outcome()
-        if root.broken or root.parts:
+        answers = root.answers_after
+        if answers is None:
             self.outcomes.forget(outcome)
             return
         if root.is_named:
-            self.cut_short.note(root)
+            self.cut_short.note(root, answers)
         self.outcomes.settle(outcome)

@@ -180,10 +180,6 @@ class Children(Participant):
         return bool(self._fresh or self._gone)
 
 
-MOST = 16
-"""Number of answers that are remembered for a request: the newest."""
-
-
 class CutShort(Participant):
     """Numbers of items by request and by answer, of callbacks that were cut short.
 
@@ -213,14 +209,9 @@ class CutShort(Participant):
         """Return how many items of each answer to a request are in the output."""
         return self.answers.get(lease.name.hex(), {})
 
-    def note(self, lease: Lease) -> None:
-        """Remember how many items a request has yielded before it was cut short."""
-        answers = dict(self.answers_of(lease))
-        answers.pop(ANY, None)
-        answers.pop(lease.answer, None)
-        answers[lease.answer] = max(lease.items, lease.whole_before)
-        newest = list(answers.items())[-MOST:]
-        self.answers[lease.name.hex()] = dict(newest)
+    def note(self, lease: Lease, answers: Answers) -> None:
+        """Remember how many items of each answer are in the output."""
+        self.answers[lease.name.hex()] = answers
         self._changed = True
 
     def forget(self, name: bytes, passed_on: Lease | None = None) -> None:

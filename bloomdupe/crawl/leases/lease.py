@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from scrapy import Request
 from scrapy.http import Response
 
-from bloomdupe.crawl.leases.outcomes import ANY, Outcome, answer_of, items_of
+from bloomdupe.crawl.leases.outcomes import (
+    ANY,
+    MOST_ANSWERS,
+    Outcome,
+    answer_of,
+    items_of,
+)
 from bloomdupe.crawl.leases.reasons import CODE, FailureReason
 from bloomdupe.crawl.requests.names import OutputNames
 from bloomdupe.store.format import request_key
@@ -280,6 +286,21 @@ class Lease:
         if self.answer and own in left:
             left[own] -= self.items
         return {answer: items for answer, items in left.items() if items > 0}
+
+    @property
+    def answers_after(self) -> Answers | None:
+        """Items in the output, by answer, when it is left.
+
+        None: none of its output of this time counts, because the next run repeats it
+        all. The processing has broken off, or other requests are a part of it.
+        """
+        if self.broken or self.parts:
+            return None
+        answers = dict(self.answers_before)
+        answers.pop(ANY, None)
+        answers.pop(self.answer, None)
+        answers[self.answer] = max(self.items, self.whole_before)
+        return dict([*answers.items()][-MOST_ANSWERS:])
 
     @property
     def comes_again(self) -> bool:

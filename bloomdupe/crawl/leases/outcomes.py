@@ -186,6 +186,8 @@ Answers: TypeAlias = dict[str, int]
 """Items by the answer that has brought them; see :func:`answer_of`."""
 ANY = ""
 """Stands for all answers: an earlier version did not tell them apart."""
+MOST_ANSWERS = 16
+"""Number of answers that are remembered for a request: the newest."""
 
 
 def answer_of(given: object) -> str:

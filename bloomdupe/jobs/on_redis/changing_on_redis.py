@@ -97,7 +97,9 @@ class ChangingOnRedis:
     def _requeue(self, change: Change, answer: Answer) -> None:
         """Make pages pending again that are done."""
         asked = [*map(Asked.of, change["requests"])]
-        known = self._frontier.knows([SeenMark(one.slot, one.key) for one in asked])
+        known = self._frontier.knows(
+            [SeenMark(one.slot, one.key, one.exact) for one in asked]
+        )
         seen = [one for one, is_known in zip(asked, known, strict=True) if is_known]
         free = [one for one in seen if not self._blocks(one.slot, one.payload)]
         wanted = {one.key: one for one in free}
@@ -192,4 +194,5 @@ def _requests(found: Iterable[OnRedis]) -> Iterator[tuple[OnRedis, bytes]]:
 def _offer_of(one: Asked) -> Offer:
     """Return a request with a name of its own, so that it is not known."""
     name = name_of(b"requeue", one.key, os.urandom(16))
-    return Offer(one.slot, name, payload_of(REQUEST, name, one.payload), one.priority)
+    payload = payload_of(REQUEST, name, one.payload)
+    return Offer(one.slot, name, payload, one.priority, exact=one.exact)

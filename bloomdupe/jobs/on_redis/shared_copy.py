@@ -63,6 +63,7 @@ def copied(
                     queue.checkpoint()
                     frontier.keep_holding()
             seen.notes["run"] = "shared"
+            seen.notes["exact"] = True
             seen.notes[BLOCKED] = frontier.rules
             queue.checkpoint(_failures(frontier, queue))
         finally:
@@ -86,7 +87,7 @@ def _identity(frontier: SharedFrontier) -> dict[str, Any]:
     return {
         "spider": given["spider"],
         "fingerprinter": given["fingerprinter"],
-        "exact_urls": [],
+        "exact_urls": given["exact_urls"],
     }
 
 
@@ -150,7 +151,13 @@ def _copy_marks(frontier: SharedFrontier, place: Path) -> None:
         both = seen
         if elsewhere is not None:
             both |= elsewhere
-        both.take_over(_layers(frontier))
+        both.take_over(_layers(frontier), _exact_ids(frontier))
+
+
+def _exact_ids(frontier: SharedFrontier) -> Iterator[bytes]:
+    for number in range(frontier.partitions):
+        frontier.keep_holding()
+        yield from frontier.seen_in(number).exact_ids
 
 
 def _layers(frontier: SharedFrontier) -> Iterator[tuple[str, Layer, int]]:

@@ -104,7 +104,7 @@ class SharedJob:
         if header is not None:
             theirs = Parameters.from_header(header, "the source")
             key = theirs.key
-            _check_identity(header, project)
+            _check_identity(header, project, marks=marks)
             if marks:
                 _check_cut(header, theirs, JobSettings.read(project.settings))
         crawler = project.crawler
@@ -208,7 +208,7 @@ class SharedJob:
         added as if the oldest went first: behind all requests that the crawl finds, or
         before them with ``fifo``.
         """
-        key, _ = self.project.key_of(one.request)
+        key, exact = self.project.key_of(one.request)
         again = one.request.dont_filter
         name = key
         if again:
@@ -227,6 +227,7 @@ class SharedJob:
                 one.start and self._starts_apart,
                 known_as=None if again or in_any_case else key,
                 not_before=due,
+                exact=exact,
             )
         )
         return True
@@ -241,8 +242,8 @@ class SharedJob:
         for digest, one in found:
             stored = stored_of(digest, one)
             if stored.key not in there:
-                key, _ = self.project.key_of_failure(one) or (digest, False)
-                mark = SeenMark(one.slot, key)
+                key, exact = self.project.key_of_failure(one) or (digest, False)
+                mark = SeenMark(one.slot, key, exact)
                 new[stored.key] = mark, stored
         known = self._frontier.knows([mark for mark, _ in new.values()])
         found_new = zip(new.values(), known, strict=True)
@@ -250,7 +251,7 @@ class SharedJob:
         return len(self._failed)
 
     def mark(self, fingerprint: bytes) -> None:
-        """Mark a fingerprint as seen, in any slot."""
+        """Mark a fingerprint as seen, in any slot; see :meth:`Receiver.mark`."""
         self._marks.append(fingerprint)
 
     def merge(self, seen: BloomFilter) -> int:
@@ -262,9 +263,12 @@ class SharedJob:
         own = [(layer, keys) for name, layer, keys in names if name is None]
         while own and not own[-1][1]:
             own.pop()
-        if own:
+        exact_ids = list(seen.exact_ids)
+        if own or exact_ids:
             self._frontier.imports.merge(
-                ((number, *each) for number, each in enumerate(own)), seen.parameters
+                ((number, *each) for number, each in enumerate(own)),
+                seen.parameters,
+                exact_ids,
             )
         for name, layer, keys in names:
             if name is not None:
@@ -289,7 +293,11 @@ class SharedJob:
         self.seen += self._frontier.offer(self._offers).count(False)
         self._offers.clear()
         if self._marks:
-            imports.mark(self._marks, self._frontier.parameters)
+            imports.mark(
+                self._marks,
+                self._frontier.parameters,
+                exact=self.project.has_exact_urls,
+            )
             self._marks.clear()
         if self._alone:
             imports.keep(note, end=note["done"])
@@ -300,11 +308,18 @@ class SharedJob:
         imported.seen += self.seen
 
 
-def _check_identity(header: dict[str, Any], project: Project) -> None:
-    """Refuse the job of another spider, or with other fingerprints."""
-    ours = {"spider": project.spider, "fingerprinter": project.fingerprinter}
-    theirs = header["identity"]
-    check_same("the source", theirs, ours)
+def _check_identity(header: dict[str, Any], project: Project, *, marks: bool) -> None:
+    """Refuse the job of another spider, or with other fingerprints.
+
+    Its ``marks`` are of use only if it keeps the same URLs exactly.
+    """
+    ours: dict[str, Any] = {
+        "spider": project.spider,
+        "fingerprinter": project.fingerprinter,
+    }
+    if marks:
+        ours["exact_urls"] = project.exact_urls
+    check_same("the source", {"exact_urls": [], **header["identity"]}, ours)
 
 
 def _check_cut(

@@ -71,8 +71,6 @@ class OwnedPartition:
         """Time until which the previous owner may have sent requests whose times are
         not known, in seconds of ``monotonic()``; None: there are no such requests.
         """
-        self.clock_ahead = 0.0
-        """Seconds by which Redis' clock is ahead of this machine's clock."""
         self.failed = FailedKeys()
         """The failed requests of the partition; empty if it is not the owner."""
         self._tally = Tally(MOST_GROUPS)
@@ -101,7 +99,7 @@ class OwnedPartition:
         fence = secrets.token_hex(8)
         words = self._worker, milliseconds, fence, +expired
         answer = yield Call(self.server, "take", words)
-        taken, work, since, now, failed, totals = answer
+        taken, work, since, failed, totals = answer
         if taken:
             self.work = work
             self.fence = fence
@@ -109,7 +107,6 @@ class OwnedPartition:
             self.failed.begin(failed)
             self._tally.begin(totals)
             self.is_dry = False
-            self.clock_ahead = now / 1000 - time.time()
             self.last_owner_until = None
             if since >= 0:
                 self.last_owner_until = time.monotonic() - since / 1000
@@ -218,8 +215,12 @@ class OwnedPartition:
         lines = [line for one in left for line in one.lines]
         numbers = tuple(one.lease.number for one in left)
         states = _states_of(left)
-        arguments = (len(left), len(states) // 3, *words, *states, *lines)
-        yield from self._do(_Step("leave", arguments, settles=numbers))
+        totals = self._tally.plus(one.counts for one in left)
+        arguments = (
+            len(left), len(states) // 3, len(totals), *words, *states,
+            *packed_groups(totals), *lines,
+        )  # fmt: skip
+        yield from self._do(_Step("leave", arguments, numbers, totals=totals))
 
     def _do(self, step: _Step) -> Talk[None]:
         """Do a step of the owner; the previous step must have been answered."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import socket
 import time
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.errors import SettingError, StoreError
+from bloomdupe.errors import SettingError, StoreError, StoreLockedError
 from bloomdupe.redis.frontier_header import rules_in
 from bloomdupe.redis.open_frontier import OpenFrontier
-from bloomdupe.redis.owner.named_worker import NamedWorker
 from bloomdupe.redis.owner.owned_partition import OwnedPartition
 from bloomdupe.redis.owner.worker_news import News
 
@@ -47,6 +47,10 @@ class _Loads(NamedTuple):
     """Pending requests and requests in progress there."""
     rules: bytes
     """The rules that keep requests out, or nothing."""
+    state: bytes
+    """The state under the name that the user has given to this worker, or nothing."""
+    now: int
+    """Redis' Unix milliseconds."""
 
 
 class OwningFrontier(OpenFrontier):
@@ -69,18 +73,18 @@ class OwningFrontier(OpenFrontier):
         fifo: bool = False,
         replicas: int = 0,
         stays: bool = False,
+        name: str | None = None,
     ) -> None:
         super().__init__(server, header, fifo=fifo, replicas=replicas)
         self.worker = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
         self._milliseconds = int(lease_seconds * 1000)
         self._stays = stays
+        self._name = name or ""
         self._stops: int | None = None
         self.asked_to_stop = False
         """Whether the workers were asked to stop since this worker began."""
         self._rules_text = b""
-        self.cookies = News(server, self.worker, "cookies")
-        self.rests = News(server, self.worker, "rests")
-        """The rests of slots that several workers crawl."""
+        self.news = News(server, self.worker)
         self._partitions = [
             OwnedPartition(number, part, self.worker, fifo=fifo)
             for number, part in enumerate(self._parts)
@@ -119,7 +123,8 @@ class OwningFrontier(OpenFrontier):
         """See :meth:`OpenFrontier.open`; there are further ``options``.
 
         The name of a ``worker`` must be unique; by default it is drawn at random. A
-        worker that ``stays`` goes on when nothing is pending; others can see that.
+        worker that ``stays`` goes on when nothing is pending; others can see that. The
+        user may give a ``name`` to a worker: see :meth:`take_state`.
         """
         if not lease_seconds >= MIN_LEASE:
             raise SettingError(
@@ -188,17 +193,28 @@ class OwningFrontier(OpenFrontier):
         ):
             self._share(loads, expired=False)
 
-    def named(self, name: str) -> NamedWorker:
-        """Return the holder of a name that the user has given to this worker."""
-        return NamedWorker(self._server, name, self.worker, self._milliseconds)
+    def take_state(self) -> bytes | None:
+        """Return the state of the last worker with the name of this one.
 
-    def _announce(self) -> _Loads:
+        Another worker has the name only when this one has ended, or its lease has run
+        out. Raises :class:`~bloomdupe.errors.StoreLockedError` if another worker has
+        it, as every sign of life does.
+        """
+        return self._announce("read").state or None
+
+    def keep_state(self, state: bytes | None) -> None:
+        """Keep a state for the next worker with the name of this one."""
+        self._announce("keep", state or b"")
+
+    def _announce(self, *state: bytes | str) -> _Loads:
         """Say that this worker is alive; return what all workers have to do."""
         self._make_up()
         self._present = True
-        loads = self._run_present(self._milliseconds)
-        if loads.workers < 0:
-            raise self.imports.changed()
+        answer = self._run_present(self._milliseconds, "", *state)
+        if not answer[0]:
+            raise self._refusal(*answer[1:])
+        loads = _Loads(*answer)
+        self.clock_ahead = loads.now / 1000 - time.time()
         if loads.rules != self._rules_text:
             self._rules_text, self.rules = loads.rules, rules_in(loads.rules)
         # There are fewer if Redis has lost one.
@@ -207,11 +223,28 @@ class OwningFrontier(OpenFrontier):
         self.asked_to_stop = stops > self._stops
         return loads
 
-    def _run_present(self, milliseconds: int, reason: str = "") -> _Loads:
-        """Register this worker for so long; return the answer of the script."""
+    def _refusal(self, left: int = 0) -> StoreError:
+        """Return the error for a worker that must not run.
+
+        Another worker has its name, for so many milliseconds, or an import has begun.
+        """
+        if not left:
+            return self.imports.changed()
+        return StoreLockedError(
+            f"{self.shown}: BLOOMDUPE_REDIS_WORKER = {self._name!r} is the name of"
+            " another worker, which runs, or was killed; its lease ends in"
+            f" {math.ceil(left / 1000)} s. Wait until then, or take another name"
+        )
+
+    def _run_present(
+        self, milliseconds: int, reason: str = "", *state: bytes | str
+    ) -> list[Any]:
+        """Say that this worker is alive for so long; return the script's answer."""
         work = sum(partition.work for partition in self._owned.values())
         words = self.worker, milliseconds, self.imports.number, +self._stays, reason
-        return _Loads(*self._server.run("present", *words, len(self._owned), work))
+        load = len(self._owned), work, self._name
+        answer: list[Any] = self._server.run("present", *words, *load, *state)
+        return answer
 
     def _share(self, loads: _Loads, *, expired: bool) -> None:
         """Take or give back partitions, so that each worker has its share.
@@ -309,7 +342,6 @@ class OwningFrontier(OpenFrontier):
         for partition in partitions:
             if partition.is_owned:
                 self._owned[partition.number] = partition
-                self.clock_ahead = partition.clock_ahead
 
     @property
     def returning(self) -> frozenset[int]:
@@ -393,7 +425,7 @@ class OwningFrontier(OpenFrontier):
         the lease of a killed worker has run out. :meth:`close` gives the partitions
         back.
         """
-        there = self._run_present(0).workers
+        there = self._run_present(0)[0]
         if not there:
             self._take(self._partitions, expired=True)
         if len(self._owned) < self.partitions:

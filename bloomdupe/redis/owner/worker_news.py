@@ -1,4 +1,4 @@
-"""News: texts of a worker for the other workers, such as cookies."""
+"""News: texts of a worker for the other workers: cookies, and rests of slots."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ class News:
     :class:`~bloomdupe.redis.server.Server`; every call may be repeated after an error.
     """
 
-    def __init__(self, server: Server, worker: str, kind: str) -> None:
-        """``kind`` is a part of the names of the keys."""
+    def __init__(self, server: Server, worker: str) -> None:
         self._server = server
-        self._kind = kind
         self._worker = worker
         self._known: str | bytes = "0"
         self._interruptions = server.interruptions.count
@@ -35,20 +33,20 @@ class News:
         for first in range(0, len(changes), AT_ONCE):
             some = changes[first : first + AT_ONCE]
             words = chain.from_iterable(some)
-            self._server.run("keep_news", self._kind, self._worker, *words)
+            self._server.run("keep_news", self._worker, *words)
 
-    def news(self) -> list[bytes]:
+    def read(self) -> list[bytes]:
         """Return the news of other workers since the last call, oldest first."""
         count = self._server.interruptions.count
         if count != self._interruptions:
             # Redis may have lost its last writes, and counts on from there.
             self._known, self._interruptions = "0", count
         news: list[bytes] = []
+        last = self._known
         while True:
-            known, *some = self._server.run(
-                "news", self._kind, self._worker, self._known, AT_ONCE
-            )
+            known, *some = self._server.run("news", self._worker, last, AT_ONCE)
             news += some
-            if known == self._known:
+            if known == last:
+                self._known = last  # not before: an error loses what was read
                 return news
-            self._known = known
+            last = known

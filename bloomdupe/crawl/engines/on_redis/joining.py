@@ -12,7 +12,6 @@ from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.engines.on_redis.shared_feeds import FEED_OPTIONS, identity_of
 from bloomdupe.errors import SettingError, StoreMismatchError
-from bloomdupe.redis.address import Address
 from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.settings import JobSettings
 
@@ -40,14 +39,15 @@ SETTING_OF = {
     "slot_parts": "BLOOMDUPE_REDIS_SLOT_PARTS",
     "spider": "BLOOMDUPE_REDIS_URL",
     "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
+    "exact_urls": "BLOOMDUPE_EXACT_URLS",
     "feeds": "FEEDS",
     FEED_OPTIONS: "FEEDS",
 }
 """The settings in which users give the parameters of a shared frontier."""
 NOT_SHARED = (
-    # Redis has the bits of the filter, and no fingerprints.
+    # A share of all keys would have to be kept by every worker, too.
     "BLOOMDUPE_CONFIRM",
-    "BLOOMDUPE_EXACT_URLS",
+    # The filter of one partition is full long before those of others.
     "BLOOMDUPE_GROWTH",
     # Files of a JOBDIR.
     "BLOOMDUPE_ALLOW_NETWORK_FS",
@@ -79,7 +79,7 @@ def check_shared(crawler: Crawler) -> None:
             settings.fpp,
             partitions=settings.redis_partitions,
             slot_parts=settings.redis_slot_parts,
-            identity={"spider": job.spider, "fingerprinter": job.fingerprinter},
+            identity=job.identity,
         )
 
 
@@ -110,12 +110,6 @@ def open_frontier(
     ``kind`` is the class of the frontier, and ``feeds`` are its feeds. The ``options``
     are further arguments of :meth:`OpenFrontier.open`.
     """
-    identity = identity_of(feeds)
-    there = OpenFrontier.identity_at(url)
-    if there is not None and FEED_OPTIONS not in there:
-        # An earlier version has begun it, which had feeds of one kind.
-        with by_settings():
-            _check_plain_lines(url, identity.pop(FEED_OPTIONS))
     with by_settings():
         return kind.open(
             url,
@@ -123,26 +117,9 @@ def open_frontier(
             job.settings.fpp,
             partitions=job.settings.redis_partitions,
             slot_parts=job.settings.redis_slot_parts,
-            identity={
-                "spider": job.spider,
-                "fingerprinter": job.fingerprinter,
-                **identity,
-            },
+            identity={**job.identity, **identity_of(feeds)},
             **options,
         )
-
-
-def _check_plain_lines(url: str, options: list[dict[str, Any]]) -> None:
-    """Refuse feeds that a crawl of an earlier version cannot have."""
-    for one in options:
-        others = one.keys() & {"batch_item_count", "items", "postprocessing"}
-        if others or one.get("format", "jsonl") not in ("jsonl", "jsonlines", "jl"):
-            raise StoreMismatchError(
-                f"{Address.of(url).shown} was begun by an earlier version of bloomdupe,"
-                " for feeds in JSON lines without batches and postprocessing; other"
-                " feeds need a new crawl",
-                "feeds",
-            )
 
 
 def check_settings(job: CrawlJob, crawler: Crawler) -> None:

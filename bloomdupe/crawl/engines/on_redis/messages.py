@@ -16,8 +16,9 @@ from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.redis.settled.failed_requests import FailedRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
+    from bloomdupe.crawl.leases.outcomes import Answers
     from bloomdupe.redis.settled.tally import Numbers
 
 __all__ = [
@@ -27,7 +28,6 @@ __all__ = [
     "REQUESTS",
     "START_PAGE",
     "Message",
-    "again_with",
     "counted",
     "failed_in",
     "joined",
@@ -35,15 +35,16 @@ __all__ = [
     "packed_failed",
     "payload_of",
     "taken_apart",
+    "with_answers",
 ]
 
 REQUEST, START_PAGE, ITEM, FAILED = b"R", b"S", b"I", b"F"
 REQUESTS = frozenset({REQUEST, START_PAGE})
-_AGAIN = {REQUEST: b"A", START_PAGE: b"B"}
-"""The kinds of requests that were left with lines of output that count."""
-_FIRST = {again: kind for kind, again in _AGAIN.items()}
+_EARLIER = {b"A": REQUEST, b"B": START_PAGE}
+"""The kinds that an earlier version gave requests with output: its names come first."""
 _COUNTED = b"C"
 """The kind of a message that has counts, and another message behind them."""
+_ANSWERS = "answers"
 _HEAD, _COUNT, _FAILED, _LENGTH = (
     Struct("<cB"), Struct("<H"), Struct("<IB"), Struct("<I"),
 )  # fmt: skip
@@ -64,10 +65,13 @@ class Message(NamedTuple):
     body: bytes
     """The payload of a request, as the serializer wrote it; or the lines, or failure.
     """
-    put_out: frozenset[bytes] = frozenset()
-    """Names of its lines of output from before it was left."""
     counts: Numbers = MappingProxyType({})
     """Counts that come with lines of output."""
+
+    @property
+    def answers(self) -> Answers:
+        """Items of a request that are in the output already, by answer."""
+        return dict(self.counts.get(_ANSWERS, {}))
 
 
 def payload_of(kind: bytes, name: bytes, body: bytes) -> bytes:
@@ -86,30 +90,24 @@ def message_of(payload: bytes) -> Message:
         (size,) = _LENGTH.unpack_from(body)
         counts = json.loads(body[_LENGTH.size : _LENGTH.size + size])
         return message_of(body[_LENGTH.size + size :])._replace(counts=counts)
-    if kind not in _FIRST:
-        return Message(kind, name, body)
-    (count,) = _COUNT.unpack_from(body)
-    end = _COUNT.size + count * _NAME_BYTES
-    names = range(_COUNT.size, end, _NAME_BYTES)
-    put_out = frozenset(body[first : first + _NAME_BYTES] for first in names)
-    return Message(_FIRST[kind], name, body[end:], put_out)
+    if kind in _EARLIER:
+        (count,) = _COUNT.unpack_from(body)
+        kind, body = _EARLIER[kind], body[_COUNT.size + count * _NAME_BYTES :]
+    return Message(kind, name, body)
 
 
 def counted(payload: bytes, counts: Numbers) -> bytes:
-    """Return the payload of lines of output that come with counts, if there are any."""
+    """Return a payload that comes with counts, if there are any."""
     if not counts:
         return payload
     packed = json.dumps(counts).encode()
     return _HEAD.pack(_COUNTED, 0) + _LENGTH.pack(len(packed)) + packed + payload
 
 
-def again_with(payload: bytes, put_out: Collection[bytes]) -> bytes:
-    """Return the payload of a request that has put out lines with these names."""
-    if not put_out:
-        return payload
-    message = message_of(payload)
-    names = _COUNT.pack(len(put_out)) + b"".join(sorted(put_out))
-    return payload_of(_AGAIN[message.kind], message.name, names + message.body)
+def with_answers(payload: bytes, answers: Answers) -> bytes:
+    """Return the payload of a request of which these items are in the output."""
+    kind, name, body, _ = message_of(payload)
+    return counted(payload_of(kind, name, body), {_ANSWERS: answers} if answers else {})
 
 
 def joined(lines: Sequence[bytes]) -> bytes:

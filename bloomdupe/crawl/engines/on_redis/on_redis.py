@@ -10,6 +10,7 @@ from scrapy import signals
 
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.crawl.engines.on_redis.joining import open_frontier
+from bloomdupe.crawl.engines.on_redis.messages import with_answers
 from bloomdupe.crawl.engines.on_redis.reports import Reports
 from bloomdupe.crawl.engines.on_redis.requests.at_hand import AtHand
 from bloomdupe.crawl.engines.on_redis.requests.later_on_redis import LaterOnRedis
@@ -31,6 +32,7 @@ from bloomdupe.crawl.engines.on_redis.worker_state import WorkerState
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.later.circuits import GrowingWait, Retries
 from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.crawl.progress.slot_times import SlotTimes
@@ -67,7 +69,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
     from bloomdupe.crawl.engines.on_redis.shared_failures import Retried
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.leases.outcomes import Line, Outcome
+    from bloomdupe.crawl.leases.outcomes import Line
     from bloomdupe.crawl.state.slot_state import SlotState
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.redis.partition import AboutSlot, RedisLease
@@ -144,6 +146,7 @@ class EngineOnRedis:
             fifo=order.fifo,
             replicas=settings.redis_replicas,
             stays=settings.stay,
+            name=settings.redis_worker,
         )
         self.blocked = Blocked(
             self._frontier.rules,
@@ -153,7 +156,6 @@ class EngineOnRedis:
         self.starting = StartOutputs(session.processing, START, session.fingerprint)
         self._access.share_slots(self._parts, self._frontier.share_of)
         self._cookies = self._shared_cookies() if settings.cookies else None
-        named = settings.redis_worker and self._frontier.named(settings.redis_worker)
         self._look = SharedLook(
             self._frontier, glance_of(settings), settings.max_failures
         )
@@ -161,15 +163,15 @@ class EngineOnRedis:
             self._frontier,
             settings.redis_lease,
             cookies=self._cookies is not None,
-            named=named or None,
             first=self._retry_failed,
             last=self._count_all,
             look=self._look.look,
             look_every=glance_of(settings),
         )
-        self._state = (
-            WorkerState(session, named, self._worker.keep_state) if named else None
-        )
+        self._state = None
+        if settings.redis_worker is not None:
+            keep = self._worker.keep_state
+            self._state = WorkerState(session, self._frontier, keep)
         apart = order.starts_apart
         self._in_memory = RequestsInMemory(
             session,
@@ -382,7 +384,7 @@ class EngineOnRedis:
         if self._cookies is not None:
             changes = self._cookies.changes()
             if changes:
-                self._worker.keep_cookies(changes)
+                self._worker.keep_news(changes)
 
     # Handing out
 
@@ -400,6 +402,7 @@ class EngineOnRedis:
     def begin(self, lease: Lease) -> None:
         """See :meth:`Engine.begin`."""
         request, page = lease.request, lease.own
+        lease.answers_before = lease.root.own.answers
         # An earlier version has not said so.
         page.is_start = page.is_start or (
             request.dont_filter and is_fresh_start(request)
@@ -462,7 +465,7 @@ class EngineOnRedis:
         """See :meth:`Engine.settle`."""
         page: PageOnRedis = root.own
         if self._session.stopping.failure is not None:
-            # This very page may have caused the failure.
+            root.broken = True  # this very page may have caused the failure
             self.leave(root)
             return
         self._send_cookies()
@@ -491,15 +494,27 @@ class EngineOnRedis:
         page: PageOnRedis = root.own
         root.left = True
         self._in_memory.leave(root)
-        lines = _lines_of(root.outcome)
+        outcome, root.own_outcome = root.own_outcome, Outcome()
+        answers = root.answers_after
         if self._reports.closed:
             return
-        if page.lease is not None:
+        lease = page.lease
+        if lease is not None:
             self._stats.inc_value("bloomdupe/unfinished")
-            about = self._state_of(page.lease)
-            self._worker.leave(page.left(lines)._replace(about=about))
-        elif root.of_page is None:
-            self._offers.lines_of(page, lines)
+            left = LeftRequest(lease, lease.payload, about=self._state_of(lease))
+            if answers is not None:
+                left = left._replace(
+                    payload=with_answers(lease.payload, answers),
+                    lines=_lines_of(outcome),
+                    counts=self._worker_counts.settle(outcome),
+                )
+            self._worker.leave(left)
+        elif (
+            root.of_page is None
+            and answers is not None
+            and not root.request.meta.get("is_start_request")  # start() yields it again
+        ):
+            self._offers.lines_of(page, _lines_of(outcome))
 
     def _state_of(
         self, lease: RedisLease, instead: Sequence[Offer] = ()
@@ -510,7 +525,7 @@ class EngineOnRedis:
         """
         ahead = self._frontier.clock_ahead
         if changes := self._rests.changes(lease.slot, ahead):
-            self._worker.keep_rests(changes)
+            self._worker.keep_news(changes)
         due = max((one.not_before or 0.0 for one in instead), default=0.0)
         return self._states.changed(lease, ahead, due)
 
@@ -522,18 +537,12 @@ class EngineOnRedis:
 
     def put(self, outcome: Outcome, work: object) -> None:
         """See :meth:`Engine.put`."""
+        if self._reports.closed or type(work) is Lease:  # the page comes again
+            return
         lines = _lines_of(outcome)
-        if self._reports.closed:
-            return
-        if type(work) is Lease:  # its page was left, and counts when it is done
-            page: PageOnRedis = work.root.own
-            if page.lease is not None and lines:
-                self._worker.leave(page.left(lines))
-            return
         name = os.urandom(16)
         if type(work) is StartItem:
-            named = self._frontier.names_start_items
-            name = work.name if named else b"%d" % work.number
+            name = work.name
         counts = self._worker_counts.settle(outcome)
         if lines or counts:
             self._offers.lines(name, lines, counts=counts)

@@ -76,14 +76,11 @@ class Reports:
             self._at_hand.take(leases)
             self._session.access.wake()
 
-    def cookies(self, news: Sequence[bytes]) -> None:
-        """Apply the cookies that other workers have changed."""
-        if self._cookies is not None and not self.closed:
-            self._cookies.take(news)
-
-    def rests(self, news: Sequence[bytes]) -> None:
-        """Begin the rests of slots that other workers have begun."""
+    def heard(self, news: Sequence[bytes]) -> None:
+        """Apply the news of other workers: each part takes those of its kind."""
         if not self.closed:
+            if self._cookies is not None:
+                self._cookies.take(news)
             self._rests.take(news, self._frontier.clock_ahead)
 
     def give_back(self, partitions: frozenset[int]) -> None:

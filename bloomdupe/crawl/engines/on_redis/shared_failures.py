@@ -10,6 +10,7 @@ from bloomdupe.crawl.engines.on_redis.messages import (
     START_PAGE,
     message_of,
     payload_of,
+    with_answers,
 )
 from bloomdupe.crawl.leases.failure import Failure, mark_of, to_retry
 from bloomdupe.crawl.requests.names import name_of
@@ -178,10 +179,12 @@ class SharedFailures:
     def _repetition(self, lease: Lease, page: PageOnRedis) -> bytes | None:
         """Return the message of a repetition, which has a name of its own.
 
-        So everything that it yields is new, unlike after a crash.
+        So everything that it yields is new, unlike after a crash, except for items of a
+        callback that was cut short.
         """
         payload = self._records.untried(lease)
         if payload is None:
             return None
         kind = START_PAGE if page.is_start else REQUEST
-        return payload_of(kind, name_of(b"failed", page.name), payload)
+        payload = payload_of(kind, name_of(b"failed", page.name), payload)
+        return with_answers(payload, lease.items_left)

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.on_redis.shared_failures import Retried
     from bloomdupe.crawl.engines.on_redis.worker_reports import InMemory, WorkerReports
     from bloomdupe.crawl.progress.history import Point
-    from bloomdupe.redis.owner.named_worker import NamedWorker
     from bloomdupe.redis.partition import LeftRequest, Offer, RedisLease, SeenMark
     from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -65,8 +64,7 @@ TROUBLE = (StoreUnreachableError, StoreFullError, StoreAccessError)
 class _Calls:
     """Calls of the reactor that the thread has not carried out yet."""
 
-    cookies: list[tuple[bytes, bytes]] = field(default_factory=list)
-    rests: list[tuple[bytes, bytes]] = field(default_factory=list)
+    news: list[tuple[bytes, bytes]] = field(default_factory=list)
     state: list[bytes | None] = field(default_factory=list)
     offers: list[Offer] = field(default_factory=list)
     done: list[Settled] = field(default_factory=list)
@@ -106,7 +104,6 @@ class Worker(Thread):
         lease_seconds: float,
         *,
         cookies: bool,
-        named: NamedWorker | None = None,
         first: Callable[[], Retried | None],
         last: Callable[[], None],
         look: Callable[[], Point | None],
@@ -123,7 +120,6 @@ class Worker(Thread):
         self._gathering = min(GATHERING, self._tend_every / TENDING)
         self._tend_at = self._look_at = self._everywhere_at = self._end_at = 0.0
         self._with_cookies = cookies
-        self._named = named
         self._first, self._last = first, last
         self._look, self._glance_every = look, look_every
         self._glance_at = 0.0
@@ -143,15 +139,10 @@ class Worker(Thread):
 
     # On the thread of the reactor
 
-    def keep_cookies(self, changes: list[tuple[bytes, bytes]]) -> None:
-        """Send cookies to the other workers, before any later offer."""
+    def keep_news(self, changes: list[tuple[bytes, bytes]]) -> None:
+        """Send news to the other workers, before any later offer."""
         with self._changed:
-            self._calls.cookies += changes
-
-    def keep_rests(self, changes: list[tuple[bytes, bytes]]) -> None:
-        """Send rests of slots to the other workers."""
-        with self._changed:
-            self._calls.rests += changes
+            self._calls.news += changes
 
     def keep_state(self, state: bytes | None) -> None:
         """Keep the state of this worker, after all earlier settlements."""
@@ -247,10 +238,8 @@ class Worker(Thread):
             wanted = 0 if self._reactor.is_lost else wanted
             self._patiently(self._keep_partitions)
             self._glance()
-            if calls.cookies:
-                self._patiently(self._frontier.cookies.keep, calls.cookies)
-            if calls.rests:
-                self._patiently(self._frontier.rests.keep, calls.rests)
+            if calls.news:
+                self._patiently(self._frontier.news.keep, calls.news)
             self._offer_and_settle(calls.offers, calls.done)
             self._leave_mark_and_ask(calls)
             if closing:
@@ -273,8 +262,6 @@ class Worker(Thread):
         """Give everything back."""
         try:
             self._patiently(self._last)
-            if self._named is not None:
-                self._patiently(self._named.give_back)
         finally:
             self._patiently(self._frontier.close, not_begun, self._reason)
 
@@ -294,18 +281,21 @@ class Worker(Thread):
         if not self._reactor.is_lost:
             share = self._frontier.tend if tends else self._frontier.look_around
             share()
-            if tends and self._named is not None:
-                self._named.renew()
             if self._frontier.returning:
                 self._tell(self.crawl.give_back, self._frontier.returning)
-            if self._frontier.rule.slot_parts and (news := self._frontier.rests.news()):
-                self._tell(self.crawl.rests, news)
+            if self._frontier.rule.slot_parts:
+                self._hear()
             if self._rules != self._frontier.rules:
                 self._rules = self._frontier.rules
                 self._tell(self.crawl.ruled, self._rules)
         self._look_at = begun + LOOK
         if tends:
             self._tend_at = begun + self._tend_every
+
+    def _hear(self) -> None:
+        """Pass on the news of other workers."""
+        if news := self._frontier.news.read():
+            self._tell(self.crawl.heard, news)
 
     def _glance(self) -> None:
         """Look at the whole crawl when it is time."""
@@ -349,8 +339,8 @@ class Worker(Thread):
 
         And keep the state of this worker, if there is a new one.
         """
-        if calls.state and self._named is not None:
-            self._patiently(self._named.keep, *calls.state)
+        if calls.state:
+            self._patiently(self._frontier.keep_state, *calls.state)
         if calls.left:
             self._patiently(self._frontier.leave, calls.left)
         if calls.marks:
@@ -402,9 +392,7 @@ class Worker(Thread):
         if requests and self._with_cookies:
             # After the lease: the workers that have offered these requests had sent
             # their cookies before.
-            news = self._patiently(self._frontier.cookies.news)
-            if news:
-                self._tell(self.crawl.cookies, news)
+            self._patiently(self._hear)
         if requests:
             self._tell(self.crawl.handed_out, requests)
         return True

@@ -33,11 +33,8 @@ class WorkerReports(Protocol):
     def judged(self, answers: Sequence[tuple[Offer, int]]) -> None:
         """Count the requests that are refused, because their slots have no room."""
 
-    def cookies(self, news: Sequence[bytes]) -> None:
-        """Apply the cookies that other workers have changed."""
-
-    def rests(self, news: Sequence[bytes]) -> None:
-        """Begin the rests of slots that other workers have begun."""
+    def heard(self, news: Sequence[bytes]) -> None:
+        """Apply the news of other workers: their cookies, and rests of slots."""
 
     def ruled(self, rules: list[dict[str, Any]]) -> None:
         """Obey these rules of ``bloomdupe block`` from now on."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.redis.owner.named_worker import NamedWorker
+    from bloomdupe.redis.shared_frontier import SharedFrontier
 
 __all__ = ["WorkerState"]
 
@@ -24,13 +24,13 @@ class WorkerState:
 
     It is looked at twice a second, and sent to Redis if it has changed, after the pages
     that were done by then. ``keep`` sends it. Raises the errors of
-    :meth:`NamedWorker.take`.
+    :meth:`SharedFrontier.take_state`.
     """
 
     def __init__(
         self,
         session: Session,
-        named: NamedWorker,
+        frontier: SharedFrontier,
         keep: Callable[[bytes | None], None],
     ) -> None:
         self._state = SpiderState(
@@ -38,7 +38,7 @@ class WorkerState:
         )
         self._keep = keep
         self._timer = Timer(self._look)
-        self._state.restore(named.take())
+        self._state.restore(frontier.take_state())
 
     def begin(self) -> None:
         """Begin to look."""

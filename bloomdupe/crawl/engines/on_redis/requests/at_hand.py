@@ -69,7 +69,7 @@ class AtHand:
             page = PageOnRedis(
                 message.name,
                 lease,
-                message.put_out,
+                message.answers,
                 is_start=message.kind == START_PAGE,
             )
             entry = self._queue.push(

@@ -70,9 +70,10 @@ class LaterOnRedis:
         page: PageOnRedis = lease.own
         key = name = name_of(b"visit", visit.mark or page.name)
         also = None
+        exact = self._session.settings.is_exact(lease.request.url)
         if visit.mark is not None and visit.renewed:
             key = name = name_of(b"visit", page.name)
-            also = SeenMark(visit.slot, visit.mark)
+            also = SeenMark(visit.slot, visit.mark, exact)
         elif visit.mark is not None:
             key = visit.mark
         offer = Offer(
@@ -85,6 +86,7 @@ class LaterOnRedis:
             also,
             known_as=None if visit.renewed else visit.mark,
             not_before=self.time_of(visit.not_before),
+            exact=exact,
         )
         self._stats.inc_value("scheduler/enqueued/redis")
         self._stats.inc_value("scheduler/enqueued")

@@ -66,6 +66,8 @@ class MakingOffers:
         self._limits = limits
         self._parts = parts
         self._starts_apart = starts_apart
+        # It belongs to many URLs.
+        self._exact_output = bool(session.settings.exact_urls)
 
     def offer(self, offer: Accepted) -> None:
         """Offer a request that can be stored."""
@@ -91,7 +93,7 @@ class MakingOffers:
                 self._stats.inc_value("scheduler/enqueued", -1)
                 self._stats.inc_value("scheduler/enqueued/redis", -1)
             elif offer.known_as is not None:
-                self._seen.add(offer.known_as)
+                self._seen.add(offer.known_as, exact=offer.exact)
 
     def _name_of(self, offer: Accepted, *, held: bool) -> bytes:
         """Return the name of a request, unique in the crawl."""
@@ -110,15 +112,18 @@ class MakingOffers:
         """Return a request as Redis gets it, and remember it."""
         request, parent = offer.request, offer.parent
         also = known_as = None
+        exact = self._session.settings.is_exact(request.url)
         bounds = self._bounds_of(offer)
         if offer.keys:
             mark = offer.keys[-1][0]
             if bounds is None:  # else it may be offered again, if it is refused
-                self._seen.add(mark)
+                self._seen.add(mark, exact=exact)
             if offer.name is not None:  # else it passes though its page was seen
                 known_as = mark
             if name != mark:
-                also = SeenMark(offer.slot, mark)
+                also = SeenMark(offer.slot, mark, exact)
+        if exact and known_as is None:  # an import knows exact names of all partitions
+            known_as = name
         self._stats.inc_value("scheduler/enqueued/redis")
         payload = offer.payload
         assert payload is not None  # noqa: S101 - it is stored
@@ -137,6 +142,7 @@ class MakingOffers:
             known_as,
             bounds,
             self._later.time_of(offer.not_before),
+            exact,
         )
 
     def _bounds_of(self, offer: Accepted) -> SlotBounds | None:
@@ -169,7 +175,8 @@ class MakingOffers:
         name = name_of(kind, lease.own.name)
         payload = payload_of(FAILED, name, packed_failed(failed))
         of, slot = lease.top.own.lease, lease.entry.queue.name
-        self._worker.offer(Offer(slot, name, payload, of=of))
+        exact = self._session.settings.is_exact(lease.request.url)
+        self._worker.offer(Offer(slot, name, payload, of=of, exact=exact))
 
     def lines_of(
         self, page: PageOnRedis, lines: list[bytes], of: RedisLease | None = None
@@ -195,4 +202,4 @@ class MakingOffers:
         """
         name = name_of(b"item", name)
         payload = counted(payload_of(ITEM, name, joined(lines)), counts)
-        self._worker.offer(Offer("", name, payload, of=of))
+        self._worker.offer(Offer("", name, payload, of=of, exact=self._exact_output))

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.engines.on_redis.messages import (
-    again_with,
     message_of,
     payload_of,
+    with_answers,
 )
 from bloomdupe.crawl.requests.names import OutputNames
-from bloomdupe.redis.partition import LeftRequest, Settled
+from bloomdupe.redis.partition import Settled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.leases.outcomes import Answers
     from bloomdupe.redis.partition import Offer, RedisLease, SeenMark
     from bloomdupe.redis.settled.failed_requests import FailedRequest
     from bloomdupe.redis.settled.tally import Numbers
@@ -31,7 +30,7 @@ class PageOnRedis:
 
     __slots__ = (
         "_line_names",
-        "_put_out",
+        "answers",
         "failed",
         "is_child",
         "is_start",
@@ -46,12 +45,14 @@ class PageOnRedis:
         self,
         name: bytes,
         lease: RedisLease | None,
-        put_out: Iterable[bytes] = (),
+        answers: Answers | None = None,
         *,
         is_start: bool = False,
     ) -> None:
         self.name = name
         self.lease = lease
+        self.answers: Answers = answers or {}
+        """Items that are in the output from before it was left, by answer."""
         self.is_start = is_start
         """Whether it is a start request with ``dont_filter``, or a retry of it."""
         self.relies: dict[tuple[int, str, bytes], RedisLease] = {}
@@ -64,8 +65,6 @@ class PageOnRedis:
         """The request for its next visit, if that is pending when this one is done."""
         self.may_hold = True
         """Whether a request may still be held back for this."""
-        self._put_out = set(put_out)
-        """Names of its lines of output from before it was left."""
         self._line_names: OutputNames | None = None
 
     def done(
@@ -81,14 +80,13 @@ class PageOnRedis:
         are of all of them.
         """
         assert self.lease is not None  # noqa: S101 - Redis knows it
-        successor, child = self._successor(root, bool(lines))
+        successor, child = self._successor(root)
         instead = [one for one in (successor, self.next_visit) if one is not None]
-        new = self._new(lines) if self._put_out else lines
         relies = list(self.relies.values())
         return (
             Settled(
                 self.lease,
-                new,
+                lines,
                 instead,
                 marks,
                 relies,
@@ -98,9 +96,7 @@ class PageOnRedis:
             child,
         )
 
-    def _successor(
-        self, root: Lease, has_lines: bool
-    ) -> tuple[Offer | None, Offer | None]:
+    def _successor(self, root: Lease) -> tuple[Offer | None, Offer | None]:
         """Return the request that takes the place of the root, and a further child.
 
         It takes its name, too, so the outputs that the root had yielded before a crash
@@ -111,29 +107,14 @@ class PageOnRedis:
         instead: Offer | None = root.instead
         if instead is None:
             return None, None
-        yielded = 0 if root.outputs is None else root.outputs.count
-        if has_lines or yielded > self.is_child:
-            return (None, instead) if self.is_child else (instead, None)
-        message = message_of(instead.payload)
-        payload = payload_of(message.kind, self.name, message.body)
-        payload = again_with(payload, self._put_out)
-        return instead._replace(payload=payload), None
-
-    def left(self, lines: list[bytes]) -> LeftRequest:
-        """Return the root as left, with the lines of output that count all the same."""
-        assert self.lease is not None  # noqa: S101 - Redis knows it
-        new = self._new(lines)
-        payload = again_with(self.lease.payload, self._put_out)
-        return LeftRequest(self.lease, payload, new)
+        outputs = 0 if root.outputs is None else root.outputs.count
+        yielded = root.outcome.items + outputs > self.is_child
+        kind, name, body, _ = message_of(instead.payload)
+        payload = payload_of(kind, name if yielded else self.name, body)
+        instead = instead._replace(payload=with_answers(payload, root.items_left))
+        return (None, instead) if yielded and self.is_child else (instead, None)
 
     def named(self, lines: list[bytes]) -> list[tuple[bytes, bytes]]:
         """Return lines with their names."""
         names = self._line_names = self._line_names or OutputNames(self.name)
         return [(names.name_of(line), line) for line in lines]
-
-    def _new(self, lines: list[bytes]) -> list[bytes]:
-        """Return only the lines that are new, and remember their names."""
-        new = dict(self.named(lines))
-        new = {name: line for name, line in new.items() if name not in self._put_out}
-        self._put_out.update(new)
-        return list(new.values())

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedRests"]
 
+REST = b"R"
+"""The kind of these news: the first byte of a subject, and of a text."""
 SAME = 1.0
 """Seconds by which a rest must end later than the last one, to be news."""
 
@@ -45,13 +47,14 @@ class SharedRests:
             return []
         self._ends[slot] = ends[last]
         state = self._parts[last].stored_of(slot, clock)
-        return [(slot.encode(), json.dumps([slot, ends[last], last, state]).encode())]
+        text = json.dumps([slot, ends[last], last, state]).encode()
+        return [(REST + slot.encode(), REST + text)]
 
     def take(self, news: Iterable[bytes], ahead: float) -> None:
         """Begin the rests of other workers."""
         clock = Clock(None, ahead)
-        for one in news:
-            slot, end, name, state = json.loads(one)
+        for text in (one[1:] for one in news if one[:1] == REST):
+            slot, end, name, state = json.loads(text)
             if name in self._parts and end > self._ends.get(slot, 0.0):
                 self._ends[slot] = end
                 self._parts[name].restore_slot(slot, state, clock)

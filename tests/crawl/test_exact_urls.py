@@ -1,0 +1,133 @@
+"""Pages with exact URLs, on both engines, beside a filter that misjudges new pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from spiders.exact_urls import Follow
+from support.engines import Redis
+from support.site import graph, links
+
+from bloomdupe import BloomFilter
+
+if TYPE_CHECKING:
+    from support.crawl import Crawl
+    from support.redis_server import RedisServer
+    from support.site import Pages
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
+
+on_each_engine = pytest.mark.usefixtures("engine")
+SIZE = 30
+EXACT: dict[str, Any] = {"BLOOMDUPE_EXACT_URLS": [r"/\w*[02468]$", r"/\w*[13579]$"]}
+KINDS = ("", "again", "kept")
+EVERY_PAGE = sorted(f"/{kind}{number}" for kind in KINDS for number in range(SIZE))
+
+
+@pytest.fixture
+def pages() -> Pages:
+    pages = graph(SIZE)
+    for number in range(SIZE):
+        again, kept = f"/again{number}", f"/kept{number}"
+        more = f"<b href={again}></b><i href={kept}></i>"
+        pages |= {f"/{number}": f"{pages[f'/{number}']}{more}", again: "", kept: ""}
+    return pages
+
+
+@pytest.fixture
+def crawl(crawl: Crawl) -> Crawl:
+    """Return a crawl with p = 0.5, for far more pages than its capacity."""
+    crawl.starts = ("/0",)
+    crawl.settings |= {"BLOOMDUPE_EXPECTED_URLS": 1, "BLOOMDUPE_FPP": 0.5}
+    if not isinstance(crawl.engine, Redis):
+        crawl.settings["BLOOMDUPE_GROWTH"] = "warn"
+    return crawl
+
+
+def fill(crawl: Crawl) -> None:
+    """Let the filter call most new keys seen."""
+    stores: list[Any] = [crawl.store]
+    engine = crawl.engine
+    if isinstance(engine, Redis):
+        stores = [engine.server.url(f"{engine.named}:{number}") for number in range(4)]
+    for store in stores:
+        with BloomFilter.open(store, growth="warn") as seen:
+            seen.update(str(number) for number in range(200_000))
+
+
+def crawled(crawl: Crawl, **settings: Any) -> list[str]:
+    """Return the pages of a crawl with such a filter.
+
+    The first page is fetched twice: the first run leaves a request in memory.
+    """
+    crawl.run(Follow, CLOSESPIDER_PAGECOUNT=1, CONCURRENT_REQUESTS=1, **settings)
+    fill(crawl)
+    crawl.run(Follow, **settings)
+    return sorted(set(crawl.site.take()))
+
+
+def with_items(crawl: Crawl) -> list[str]:
+    return sorted(item["page"] for item in crawl.items())
+
+
+@on_each_engine
+def test_no_page_with_an_exact_url_is_lost(crawl: Crawl) -> None:
+    assert crawled(crawl, **EXACT) == EVERY_PAGE
+    assert with_items(crawl) == EVERY_PAGE
+    assert crawl.run(Follow, **EXACT).requested == []
+
+
+@on_each_engine
+def test_without_exact_urls_pages_are_lost(crawl: Crawl) -> None:
+    """The control."""
+    assert len(crawled(crawl)) < len(EVERY_PAGE)
+
+
+@on_each_engine
+@pytest.mark.parametrize("engine", ["redis"], indirect=True)
+def test_a_page_in_progress_moves_with_the_names_of_its_children(
+    crawl: Crawl, redis_server: RedisServer
+) -> None:
+    page = "<b href=/2></b><i href=/3></i>"
+    crawl.site.pages = {"/0": links("/1"), "/1": page, "/2": "", "/3": ""}
+    first, second = crawl.engine, Redis(redis_server)
+    assert isinstance(first, Redis)
+    crawl.settings |= EXACT
+    crawl.site.hold("/3")  # of which Redis knows nothing
+    worker = crawl.start(Follow)
+    worker.until_requested("/3")
+    worker.until(lambda: first.done(crawl.folder) == 2)
+    worker.kill()
+    crawl.site.release()
+    redis_server.end_leases(first.named)
+    crawl.make_project()
+    crawl.bloomdupe("export", first.job, "export")
+    crawl.bloomdupe("import", second.job, "export")
+    assert sorted(crawl.site.take()) == ["/0", "/1", "/2", "/3"]
+    run = crawl.run(Follow, BLOOMDUPE_REDIS_URL=second.job)
+    assert sorted(run.requested) == ["/1", "/3"]
+
+
+@on_each_engine
+def test_verbs_know_exact_urls(crawl: Crawl) -> None:
+    crawled(crawl, **EXACT)
+    crawl.make_project()
+    job, base = crawl.engine.job, crawl.site.base
+    said = crawl.bloomdupe("add", job, f"{base}/absent2", f"{base}/2")
+    assert said.endswith("1 pending now\n1 was seen before: skipped\n")
+    assert "0 pending now" in crawl.bloomdupe("requeue", job, f"{base}/no4", code=1)
+    assert "1 pending now" in crawl.bloomdupe("requeue", job, f"{base}/4")
+    run = crawl.run(Follow, **EXACT)
+    assert sorted(run.requested) == ["/4", "/absent2", "/again4"]
+
+
+@on_each_engine
+def test_all_runs_and_workers_have_the_same_exact_urls(crawl: Crawl) -> None:
+    crawl.run(Follow, **EXACT)
+    crawl.site.take()
+    others: list[dict[str, Any]] = [{}, {"BLOOMDUPE_EXACT_URLS": ["/a"]}]
+    for other in others:
+        assert "BLOOMDUPE_EXACT_URLS" in crawl.refused(Follow, **other).log
+    shown = crawl.bloomdupe("info", crawl.engine.job)
+    assert str(EXACT["BLOOMDUPE_EXACT_URLS"]) in shown

@@ -1,0 +1,94 @@
+"""Workers say that they are running: for how long, with how much, under which name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bloomdupe.errors import StoreLockedError
+from bloomdupe.redis.shared_frontier import SharedFrontier
+
+if TYPE_CHECKING:
+    from support.redis_server import RedisServer
+
+LONG = 3_600.0
+"""Seconds; no lease of this length runs out in a test."""
+
+
+def opened(url: str, worker: str, **options: Any) -> SharedFrontier:
+    options = {"worker": worker, "lease_seconds": LONG, **options}
+    return SharedFrontier.open(url, 1_000, partitions=4, **options)
+
+
+def test_a_sign_of_life_costs_the_same_with_many_workers(
+    server: RedisServer, url: str
+) -> None:
+    many = [opened(url, f"worker {number}") for number in range(8)]
+    costs = set()
+    with server.client() as judge:
+        for worker in many:
+            worker.look_around()  # it has come: it shares the partitions
+            judge.config_resetstat()
+            worker._announce()
+            counted: Any = judge.info("commandstats")
+            costs.add(sum(each["calls"] for each in counted.values()))
+    assert len(costs) == 1
+    for worker in many:
+        worker.close()
+
+
+def test_nothing_is_left_of_workers_that_have_ended(
+    server: RedisServer, url: str, name: str
+) -> None:
+    with opened(url, "one", name="a") as one, opened(url, "two") as two:
+        one.keep_state(b"state")
+        two.tend()
+        assert two.workers() == ["one", "two"]
+        server.end_leases(name, "one")  # as if it were killed
+        assert two.workers() == ["two"]
+        two.tend()
+    with server.client() as client:
+        assert not client.exists(f"bloomdupe:{{{name}}}:workers")
+
+
+def test_a_crawl_stays_open_until_the_worker_that_stays_ends(url: str) -> None:
+    with opened(url, "one") as one:
+        one.tend()
+        stays = [one.stays]
+        with opened(url, "two", stays=True) as two:
+            two.tend()
+            one.tend()
+            stays.append(one.stays)
+        stays.append(one.stays)
+    assert stays == [False, True, False]
+
+
+def test_a_name_belongs_to_one_running_worker(
+    server: RedisServer, url: str, name: str
+) -> None:
+    with opened(url, "one", name="a") as one, opened(url, "two", name="a") as two:
+        assert one.take_state() is None
+        one.keep_state(b"of one")
+        for _ in range(2):  # if the answer was lost
+            assert one.take_state() == b"of one"
+        for step in (two.take_state, two.tend, lambda: two.keep_state(b"of two")):
+            with pytest.raises(StoreLockedError, match=r"lease ends in 3[56]\d\d s"):
+                step()
+        assert one.workers() == ["one"]
+        with opened(url, "three", name="b") as three:
+            assert three.take_state() is None
+        server.end_leases(name, "one")
+        assert two.take_state() == b"of one"
+        with pytest.raises(StoreLockedError, match="'a' is the name of another"):
+            one.tend()
+        two.keep_state(None)
+        assert two.take_state() is None
+
+
+def test_a_name_is_free_at_once_when_its_worker_ends(url: str) -> None:
+    for state in (b"first", b"second"):
+        with opened(url, "one", name="a") as one:
+            one.keep_state(state)
+    with opened(url, "two", name="a") as two:
+        assert two.take_state() == b"second"
