@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import shutil
 from collections import deque
@@ -23,7 +22,12 @@ from bloomdupe.feeds.spool import Items
 from bloomdupe.feeds.uri import without_secret
 from bloomdupe.inside_scrapy.engine import mark_failed
 from bloomdupe.printable import logger_of
-from bloomdupe.store.files import make_directory, sync_directory
+from bloomdupe.store.files import (
+    make_directory,
+    read_json,
+    sync_directory,
+    write_json,
+)
 from bloomdupe.store.platform import sync
 
 if TYPE_CHECKING:
@@ -290,22 +294,15 @@ class Deliveries:
 
         With ``target``, it is valid only if the target has this state.
         """
-        place = self._receipt(delivery.path)
-        building = place.with_suffix(".new")
-        with building.open("w") as file:
-            json.dump({"size": delivery.size, "target": target}, file)
-            file.flush()
-            sync(file.fileno())
-        building.replace(place)
-        sync_directory(place.parent)
+        receipt = {"size": delivery.size, "target": target}
+        write_json(self._receipt(delivery.path), receipt)
 
     def _has_receipt(self, delivery: Delivery) -> bool:
-        with suppress(FileNotFoundError, ValueError):
-            receipt = json.loads(self._receipt(delivery.path).read_text())
-            target = receipt["target"]
-            return receipt["size"] == delivery.size and (
-                target is None or Target.is_there(target)
-            )
+        with suppress(ValueError):
+            receipt = read_json(self._receipt(delivery.path))
+            if receipt is not None and receipt["size"] == delivery.size:
+                target = receipt["target"]
+                return target is None or Target.is_there(target)
         return False
 
 
