@@ -15,7 +15,7 @@ from scrapy.extensions.postprocessing import PostProcessingManager
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
-from bloomdupe.feeds.content import TAIL_BYTES, digest, read_bytes
+from bloomdupe.feeds.content import digest, ends_at, tail_of
 from bloomdupe.feeds.feed import full_uri
 from bloomdupe.feeds.feed_format import local_path
 from bloomdupe.feeds.spool import Items
@@ -364,7 +364,9 @@ class Target:
             self._file.flush()
         with self._beside.open("rb") as written:
             sync(written.fileno())
-        return {"path": str(self._place), **_state(self._beside)}
+        size = self._beside.stat().st_size
+        tail = digest(tail_of(self._beside, size))
+        return {"path": str(self._place), "size": size, "tail": tail}
 
     def store(self, file: IO[bytes]) -> None:
         """Move the file to its place."""
@@ -375,11 +377,4 @@ class Target:
     @staticmethod
     def is_there(state: dict[str, Any]) -> bool:
         """Whether a file has the state that :meth:`prepare` has returned."""
-        place = Path(state["path"])
-        return place.is_file() and {"path": str(place), **_state(place)} == state
-
-
-def _state(place: Path) -> dict[str, Any]:
-    size = place.stat().st_size
-    tail = read_bytes(place, max(0, size - TAIL_BYTES), size)
-    return {"size": size, "tail": digest(tail)}
+        return ends_at(Path(state["path"]), state["size"], state["tail"])
