@@ -58,6 +58,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         option.numprocesses = (os.cpu_count() or 1) + 1
         option.dist = "worksteal"
     if getattr(option, "numprocesses", 0):
+        # Or every process that they start would compile each module anew.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         forks()  # so that all workers share the servers
 
 

@@ -185,17 +185,17 @@ class BloomDupeFilter(BaseDupeFilter):
             filter_.close()
 
     def _set_stats(self, filter_: BloomFilter) -> None:
-        info = filter_.info()
+        figures = filter_.figures()  # info() reads up to 2,048 pages
         values = {
-            "seen": info.keys,
-            "layers": len(info.layers),
-            "memory_bytes": info.memory_bytes,
-            "disk_bytes": info.disk_bytes,
-            "current_fpp": info.current_fpp,
-            "expected_loss": info.expected_loss,
-            "measured_fpp": info.measured_fpp,
-            "measured_fpp_low": info.measured_low,
-            "measured_fpp_high": info.measured_high,
+            "seen": figures["keys"],
+            "layers": filter_.layer_count,
+            "memory_bytes": figures["memory_bytes"],
+            "disk_bytes": figures["disk_bytes"],
+            "current_fpp": figures["current_fpp"],
+            "expected_loss": figures["expected_loss"],
+            "measured_fpp": figures["measured_fpp"],
+            "measured_fpp_low": figures["measured_low"],
+            "measured_fpp_high": figures["measured_high"],
         }
         for name, value in values.items():
             if value is not None:

@@ -515,6 +515,10 @@ class BloomFilter:
         """Return the number of keys estimated from the bits that are set."""
         return info.estimated_keys(self._look())
 
+    def figures(self) -> dict[str, Any]:
+        """Return those figures of :meth:`info` for which no page is read, by name."""
+        return info.figures_of(self._look())
+
     def info(self) -> FilterInfo:
         """Return the given, calculated and measured figures of the filter."""
         return info.info_of(self._look(), self._growth.policy)

@@ -105,11 +105,27 @@ def memory_bytes(contents: Contents) -> int:
     return sum(layer.memory_bytes() for layer in contents.layers)
 
 
+def figures_of(contents: Contents) -> dict[str, Any]:
+    """Return those of the figures of a filter for which none of its pages is read."""
+    store, trials, hits = contents.store, contents.trials, contents.false_positives
+    low, high = wilson_interval(hits, trials) if trials else (None, None)
+    return {
+        "keys": len(contents),
+        "current_fpp": current_fpp(contents),
+        "expected_loss": expected_loss(contents),
+        "trials": trials,
+        "false_positives": hits,
+        "measured_fpp": hits / trials if trials else None,
+        "measured_low": low,
+        "measured_high": high,
+        "memory_bytes": memory_bytes(contents),
+        "disk_bytes": 0 if store is None else store.disk_bytes(),
+    }
+
+
 def info_of(contents: Contents, growth: str) -> FilterInfo:
     """Return the given, calculated and measured figures of a filter."""
     parameters, store = contents.parameters, contents.store
-    trials, hits = contents.trials, contents.false_positives
-    low, high = wilson_interval(hits, trials) if trials else (None, None)
     fills = [layer.fill() for layer in contents.layers]
     return FilterInfo(
         path=None if store is None else str(store.path),
@@ -117,19 +133,9 @@ def info_of(contents: Contents, growth: str) -> FilterInfo:
         fpp=parameters.fpp,
         growth=growth,
         confirm=parameters.confirm,
-        keys=len(contents),
         estimated_keys=_keys_for(contents, fills),
-        current_fpp=current_fpp(contents),
-        expected_loss=expected_loss(contents),
-        trials=trials,
-        false_positives=hits,
-        measured_fpp=hits / trials if trials else None,
-        measured_low=low,
-        measured_high=high,
         exact_keys=len(contents.exact),
         journal_keys=sum(layer.journal_keys for layer in contents.layers),
-        memory_bytes=memory_bytes(contents),
-        disk_bytes=0 if store is None else store.disk_bytes(),
         layers=[
             LayerInfo(
                 capacity=shape.capacity,
@@ -142,6 +148,7 @@ def info_of(contents: Contents, growth: str) -> FilterInfo:
             )
             for fill, (shape, keys) in zip(fills, contents.counts, strict=True)
         ],
+        **figures_of(contents),
     )
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from bloomdupe.errors import SettingError
 
@@ -74,6 +75,10 @@ TIGHTENING = 0.5
 
 GROWTH_FACTOR = 2
 """Ratio s of the capacities of successive layers (Almeida et al. 2007)."""
+
+NORMAL = [(step / 4, math.exp(-((step / 4) ** 2) / 2)) for step in range(-20, 21)]
+"""41 points within five standard deviations, and their weights."""
+WEIGHTS = sum(weight for _, weight in NORMAL)
 
 
 def check_capacity(value: object, name: str = "capacity") -> int:
@@ -161,20 +166,16 @@ def false_positive_rate(hashes: int, pages: int, keys: float) -> float:
     """Expected rate of a layer of ``pages`` pages that holds ``keys`` keys.
 
     The mean of :func:`page_rate` over the number of keys per page, which is
-    binomial and here approximated by a normal distribution (41 points within
-    five standard deviations).
+    binomial and here approximated by a normal distribution (see :data:`NORMAL`).
     """
     mean = keys / pages
     deviation = math.sqrt(mean * (1 - 1 / pages))
     if deviation == 0:
         return page_rate(hashes, mean)
-    total = weights = 0.0
-    for step in range(-20, 21):
-        z = step / 4
-        weight = math.exp(-z * z / 2)
+    total = 0.0
+    for z, weight in NORMAL:
         total += weight * page_rate(hashes, max(0.0, mean + z * deviation))
-        weights += weight
-    return total / weights
+    return total / WEIGHTS
 
 
 def offered_keys(hashes: int, pages: int, keys: float) -> float:
@@ -247,6 +248,7 @@ class Geometry:
         return -self.pages * POSITIONS / self.hashes * math.log1p(-fill)
 
 
+@lru_cache  # a crawl asks for the same few shapes several times
 def geometry(capacity: int, fpp: float, hashes: int) -> Geometry:
     """Return the smallest layer that holds ``capacity`` keys at ``fpp``."""
 

@@ -10,6 +10,9 @@ The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
 ``look``      the state of the crawl as a worker has seen it in its turn; and
 ``next_look``  the time in milliseconds of the next turn
 ``runs``      number of runs; in a run, at least one worker is there at any time
+``round``     number of the round, if it is not the first: see
+              :meth:`OwningFrontier.begin_round`; and
+``finished``  the number of the last round that a worker has found finished
 ``whole``     1 when all partitions are created. A partition that is missing then is
               lost
 """
@@ -168,7 +171,7 @@ def header_in(fields: Mapping[bytes, bytes], address: Address) -> dict[str, Any]
             f"{shown}: the key {address.head} is not as it was written ({error!r});"
             " restore the data of Redis from a backup"
         ) from error
-    # Earlier versions kept no URL exactly, and did not say so.
+    # A frontier that no crawl has made may name none.
     header["identity"].setdefault("exact_urls", [])
     return header
 

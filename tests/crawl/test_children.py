@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bloomdupe.crawl.leases import children as module
-from bloomdupe.crawl.leases.children import Children
+from bloomdupe.crawl.leases.children import Children, CutShort
 
 if TYPE_CHECKING:
     from bloomdupe.store.participant import Part
@@ -20,6 +20,9 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class Parent:
     """Stands for a request in progress: of a lease, children need only this."""
+
+    answer, items, whole_before = "digest", 2, 0
+    """When it is cut short."""
 
     def __init__(self, key: bytes = b"parent") -> None:
         self.name = key
@@ -142,3 +145,22 @@ def test_a_retry_inherits_the_stored_children(job: Job, left: bytes) -> None:
     job.children.forget(job.parent.name)
     job.commit()
     assert job.blobs == {}
+
+
+def test_a_request_cut_short_during_a_commit_belongs_to_the_next_checkpoint() -> None:
+    cut_short = CutShort()
+    one: Any = Parent(b"1")
+    other: Any = Parent(b"2")
+    cut_short.note(one, {"digest": 2})
+    part = cut_short.prepare()
+    cut_short.note(other, {"digest": 2})
+    part.done()
+    changes = [cut_short.changed]
+    part = cut_short.prepare()
+    part.done()
+    changes.append(cut_short.changed)
+    assert changes == [True, False]
+    again = CutShort()
+    again.restore(part.entries["cut_short"])
+    for lease in (one, other):
+        assert again.answers_of(lease) == {"digest": 2}

@@ -12,7 +12,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.request import RequestFingerprinter
-from spiders.dupefilter import Other
+from spiders.dupefilter import Other, without_samples
 from spiders.follow import Follow
 from support.repetition import repeated
 
@@ -178,8 +178,8 @@ def test_a_filter_that_may_not_grow_stops_the_crawl_and_loses_nothing(
     assert set(paths(crawl)) == set(EACH_ONCE)
 
 
-def test_its_own_stats(crawl: Crawl) -> None:
-    stats = crawl.run(Follow, BLOOMDUPE_CONFIRM=1).stats
+def test_its_own_stats_and_no_page_is_read_for_them(crawl: Crawl) -> None:
+    stats = crawl.run(Follow, BLOOMDUPE_CONFIRM=1, before=without_samples).stats
     assert stats["bloomdupe/seen"] == len(EACH_ONCE) + 1
     assert stats["bloomdupe/layers"] == 1
     assert stats["bloomdupe/current_fpp"] < 1e-6

@@ -246,6 +246,16 @@ def test_an_accepted_file_is_continued_before_its_closing(place: Path) -> None:
     assert place.read_bytes() == b"[9, 1,2,3,4]"
 
 
+def test_the_error_tells_the_size_of_the_file_with_its_closing(place: Path) -> None:
+    file = FeedFile(Content.begin(str(place), overwrite=False))
+    write(file, b"[1", b"]")
+    file.sync()
+    file.close()
+    place.unlink()
+    with pytest.raises(FeedChangedError, match="which left 3 bytes in it"):
+        resumed(file.content.record, b"")
+
+
 @pytest.mark.parametrize("private", [True, False])
 def test_only_the_folder_of_a_private_file_is_private(
     tmp_path: Path, private: bool
@@ -325,7 +335,7 @@ def test_a_record_of_an_earlier_version_says_less_of_the_options(place: Path) ->
     rest().check_feeds({"f": now})
     assert rest().take("f", now).record is not None
     with pytest.raises(FeedChangedError, match="format = 'jsonlines', now it has"):
-        rest().check_feeds({"f": {**now, "format": "csv"}})
+        rest().check_feeds({"new": now, "f": {**now, "format": "csv"}})
 
 
 def test_options_are_the_same_in_every_process() -> None:

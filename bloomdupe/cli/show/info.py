@@ -120,7 +120,7 @@ def _rows_of_job(found: Description, job: Overview) -> Iterator[tuple[str, str]]
         yield from _counts_of_workers(workers)
     yield "pages done", f"{job.pages:,}"
     yield "items", f"{job.totals.items:,}"
-    yield from _failures_and_round(job, runs)
+    yield from _failures_and_round(job, runs, workers)
     yield "slots with requests", f"{len(job.slots):,}"
     if job.at_rest:
         yield "  resting", f"{len(job.at_rest):,}"
@@ -136,7 +136,7 @@ def _rows_of_job(found: Description, job: Overview) -> Iterator[tuple[str, str]]
 
 
 def _failures_and_round(
-    job: Overview, runs: RunFigures | None
+    job: Overview, runs: RunFigures | None, workers: WorkerFigures | None
 ) -> Iterator[tuple[str, str]]:
     yield "requests failed", f"{sum(job.failed.values()):,}"
     for cause, requests in job.failed.items():
@@ -144,6 +144,8 @@ def _failures_and_round(
     if runs is not None:
         together = f"{plural(runs.runs, 'run')} of {runs.seconds:,.0f} s together"
         yield "round", f"{runs.round}, in {together}"
+    elif workers is not None:
+        yield "round", str(workers.round)
 
 
 def _counts_of_workers(workers: WorkerFigures) -> Iterator[tuple[str, str]]:
