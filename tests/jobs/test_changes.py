@@ -251,6 +251,26 @@ def test_binary_garbage_on_stdin_is_no_url(job: Path, tmp_path: Path) -> None:
     assert done.stdout.isascii()
 
 
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["add", "--from", "-"], "cannot read standard input: it is closed"),
+        (["check", "--from", "-"], "cannot read standard input: it is closed"),
+        (["import", "-"], "cannot read standard input: it is closed"),
+        (["reset"], "There is no terminal to confirm it"),
+    ],
+)
+def test_a_closed_standard_input_is_named(
+    verb: Verb, job: Path, words: list[str], reason: str
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", None)
+        answer = verb(words[0], job, *words[1:])
+    assert answer.code == 2
+    assert reason in answer.err
+    assert len(urls(verb, job)) == len(WAIT)
+
+
 def test_a_job_is_begun_for_a_spider(verb: Verb, tmp_path: Path) -> None:
     answer = verb("add", tmp_path / "job", "https://a.example/")
     assert answer.code == 2

@@ -72,6 +72,8 @@ def given_lines(options: Namespace, problems: Problems) -> Iterator[Line]:
 def opened(name: str) -> Iterator[BinaryIO]:
     """Open a file, or standard input; :class:`SettingError` if it cannot be opened."""
     if name == "-":
+        if sys.stdin is None:  # it was closed before the program began
+            raise SettingError("cannot read standard input: it is closed")
         yield sys.stdin.buffer
         return
     try:
