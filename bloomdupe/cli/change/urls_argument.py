@@ -78,8 +78,9 @@ def opened(name: str) -> Iterator[BinaryIO]:
         return
     try:
         file = Path(name).open("rb")  # noqa: SIM115 - closed below
-    except OSError as error:
-        raise SettingError(f"cannot read {name}: {error.strerror}") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", error)
+        raise SettingError(f"cannot read {name}: {reason}") from error
     with file:
         yield file
 
