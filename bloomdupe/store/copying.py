@@ -9,6 +9,7 @@ has ever had cookies is copied record by record, into pages that were zero befor
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
@@ -110,7 +111,7 @@ def _copy_data(
     env: lmdb.Environment, directory: Path, without: Collection[bytes]
 ) -> None:
     if COOKIES not in open_databases(env):
-        env.copy(str(directory), compact=True)
+        env.copy(os.fsencode(directory), compact=True)
         with open_environment(directory, lock=False) as copy:
             if COOKIES not in open_databases(copy):
                 return

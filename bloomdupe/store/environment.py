@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import TYPE_CHECKING, Any
 
 import lmdb
@@ -28,7 +29,7 @@ def open_environment(
     size = max(MAP_BYTES, 2 * size)
     try:
         return lmdb.open(
-            str(path),
+            os.fsencode(path),
             map_size=size,
             readonly=readonly,
             lock=lock,

@@ -229,16 +229,18 @@ def later_key(due: float, sequence: int) -> bytes:
     return LATER_KEY.pack(max(0, math.ceil(due * 1e6)), sequence)
 
 
+def stored_priority(priority: int) -> int:
+    """Return a priority, or the nearest within 64 bits."""
+    return max(-_PRIORITY_LIMIT, min(priority, _PRIORITY_LIMIT))
+
+
 def later_record(
     key: bytes, slot: str, priority: int, payload: bytes, *, start: bool
 ) -> bytes:
-    """Return the value in ``later`` of a request.
-
-    Priorities outside 64 bits are stored as the nearest within.
-    """
+    """Return the value in ``later`` of a request."""
     name = slot.encode(errors="surrogatepass")
-    priority = max(-_PRIORITY_LIMIT, min(priority, _PRIORITY_LIMIT))
-    head = _LATER_HEAD.pack(_LATER_MARK, _START * start, priority, len(name))
+    kept = stored_priority(priority)
+    head = _LATER_HEAD.pack(_LATER_MARK, _START * start, kept, len(name))
     value = head + name + payload
     return checksum(key, value) + value
 

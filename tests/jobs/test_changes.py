@@ -257,6 +257,45 @@ def test_binary_garbage_on_stdin_is_no_url(job: Path, tmp_path: Path) -> None:
     assert done.stdout.isascii()
 
 
+@pytest.mark.parametrize("words", [["add", "--from"], ["import"]])
+@pytest.mark.parametrize(
+    ("name", "code", "reason"),
+    [
+        ("/proc/self/mem", 1, "cannot read /proc/self/mem: Input/output error"),
+        ("\0", 2, "cannot read \\x00: embedded null byte"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(
+    verb: Verb, job: Path, words: list[str], name: str, code: int, reason: str
+) -> None:
+    if name != "\0" and not Path(name).exists():
+        pytest.skip("only Linux has such a file")
+    answer = verb(words[0], job, *words[1:], name)
+    assert (answer.code, answer.out) == (code, "")
+    assert reason in answer.err
+    assert len(urls(verb, job)) == len(WAIT)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["add", "--from", "-"], "cannot read standard input: it is closed"),
+        (["check", "--from", "-"], "cannot read standard input: it is closed"),
+        (["import", "-"], "cannot read standard input: it is closed"),
+        (["reset"], "There is no terminal to confirm it"),
+    ],
+)
+def test_a_closed_standard_input_is_named(
+    verb: Verb, job: Path, words: list[str], reason: str
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", None)
+        answer = verb(words[0], job, *words[1:])
+    assert answer.code == 2
+    assert reason in answer.err
+    assert len(urls(verb, job)) == len(WAIT)
+
+
 def test_a_job_is_begun_for_a_spider(verb: Verb, tmp_path: Path) -> None:
     answer = verb("add", tmp_path / "job", "https://a.example/")
     assert answer.code == 2
@@ -311,6 +350,18 @@ def test_requeue_chooses_among_the_given_urls(
     assert sorted(urls(verb, job)) == sorted(WAIT)
     verb("requeue", job, *source, "--pattern", "/4.$")
     assert sorted(urls(verb, job)) == sorted([*WAIT, *DONE[40:]])
+
+
+# paths
+
+
+def test_a_job_may_have_a_name_that_is_no_text(verb: Verb, tmp_path: Path) -> None:
+    job = make_job(tmp_path / "j\udcff", WAIT, done=DONE)
+    verb("backup", job, tmp_path / "\udcfe")
+    verb("restore", tmp_path / "\udcfe", job, "--replace")
+    assert verb("add", job, "https://a.example/new").out == "1 pending now\n"
+    assert len(urls(verb, job)) == len(WAIT) + 1
+    assert sound(verb, job)
 
 
 # drop

@@ -58,7 +58,7 @@ class Reset(Verb["Removal"]):
 
 def _confirm(removal: Removal) -> None:
     names, held = ", ".join(removal.places), removal.contents
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise SettingError(
             f"this removes {names}: {held}. There is no terminal to confirm it; --yes"
             " does"
