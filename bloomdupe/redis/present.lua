@@ -35,10 +35,11 @@ local runs, states = head .. ':runs', head .. ':states'
 for _, each in ipairs(gone) do redis.call('HDEL', workers_key, each) end
 local found = redis.call('HMGET', head, 'header', 'imports', 'importing', 'runs', 'stops',
   'blocked', 'round', 'finished')
-local round = tonumber(found[7] or 1)
+-- A Redis that was started without its data gets no head that is made of this alone.
+local is_there, round = found[1], tonumber(found[7] or 1)
 if ARGV[2] == '0' then
   if was_there then
-    if ARGV[5] == 'finished' then redis.call('HSET', head, 'finished', round) end
+    if is_there and ARGV[5] == 'finished' then redis.call('HSET', head, 'finished', round) end
     if count == 1 and found[4] then
       local run = cjson.decode(redis.call('HGET', runs, found[4]))
       run[3], run[4] = now / 1000, ARGV[5]
@@ -52,8 +53,7 @@ else
   for other, one in pairs(running) do
     if name ~= '' and one[5] == name and other ~= worker then return {0, one[1] - now} end
   end
-  -- A Redis that was started without its data gets no head that is made of this alone.
-  if count == 0 and found[1] then
+  if is_there and count == 0 then
     if ARGV[9] == 'again' and tonumber(found[8] or 0) == round then
       round = round + 1
       redis.call('HSET', head, 'round', round)
@@ -65,7 +65,7 @@ else
     redis.call('HDEL', runs, number - MOST_RUNS)
   end
   -- There are fewer if Redis has lost one.
-  if (tonumber(ARGV[9]) or 0) > round then
+  if is_there and (tonumber(ARGV[9]) or 0) > round then
     round = tonumber(ARGV[9])
     redis.call('HSET', head, 'round', round)
   end

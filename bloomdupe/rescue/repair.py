@@ -26,7 +26,6 @@ from bloomdupe.store.datafile import DataFile
 from bloomdupe.store.format import (
     CHECKSUM_BYTES,
     COOKIES,
-    DATABASES,
     FAILURES,
     FRONTIER_FORMAT,
     HISTORY,
@@ -52,7 +51,6 @@ HOME_ONLY = (COOKIES, FAILURES, HISTORY)
 been deleted."""
 BATCH_RECORDS = 2_000
 """Records that one transaction holds."""
-KNOWN = (*DATABASES, *OPTIONAL_DATABASES)
 
 _FORGOTTEN = "URLs in them are forgotten, and fetched again when a link leads to them"
 CONSEQUENCES = {

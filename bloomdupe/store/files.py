@@ -387,19 +387,26 @@ def write_file(
     place: Path,
     parts: Iterable[bytes],
     *,
+    mode: int = 0o600,
     before: Callable[[Path], None] = lambda _: None,
 ) -> None:
-    """Write a file atomically and durably; ``before`` as in :func:`write_json`."""
+    """Write a file atomically and durably; ``before`` as in :func:`write_json`.
+
+    By default only its owner can read it. If this fails, nothing is left behind.
+    """
     building = place.with_name(place.name + ".new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-    fd = os.open(building, flags, 0o600)
-    with open(fd, "wb") as file:  # noqa: PTH123
-        for part in parts:
-            file.write(part)
-        file.flush()
-        sync(fd)
-    before(building)
-    building.replace(place)
+    fd = os.open(building, flags, mode)
+    try:
+        with open(fd, "wb") as file:  # noqa: PTH123
+            for part in parts:
+                file.write(part)
+            file.flush()
+            sync(fd)
+        before(building)
+        building.replace(place)
+    finally:  # it has no name any more if all went well
+        building.unlink(missing_ok=True)
     sync_directory(place.parent)
 
 

@@ -49,15 +49,15 @@ def working_in(store: Path) -> Iterator[None]:
 
 
 @functools.cache
-def _crawler(*, feeds: bool) -> Any:
-    crawler: Any = idle_crawler(FEEDS=FEEDS if feeds else {})
+def _crawler() -> Any:
+    crawler: Any = idle_crawler(FEEDS=FEEDS)
     crawler.spider = Spider.from_crawler(crawler, name="world")
     return crawler  # a Crawler with a spider that has a state
 
 
-def get_ready(world: World) -> None:
+def get_ready() -> None:
     """Prepare the slow steps that all jobs have in common, for processes that fork."""
-    _crawler(feeds=world.feeds)
+    _crawler()
 
 
 class Ends(Settling):
@@ -81,7 +81,7 @@ class Job:
     """
 
     def __init__(self, store: Path, world: World) -> None:
-        self._crawler = _crawler(feeds=world.feeds)
+        self._crawler = _crawler()
         self._spider: Any = self._crawler.spider
         self._spider.state = {}
         self._feeds: FeedExporter | None = None
@@ -99,15 +99,16 @@ class Job:
         self.leases.engine = ends = Ends(frontier, self._outcomes)
         crawl = CrawlRecord(frontier)
         serializer = Serializer(self._spider)
-        if world.feeds:
-            self._feeds = FeedExporter(self._crawler)
-            job = FeedJob(
-                self._put, _fail, serializer.dump_value, serializer.load_value, store
-            )
-            pieces = crawl.blobs_of(FEED)
-            left = StoredFeeds(crawl.record, pieces, store, resumed=True, accept=False)
-            self._feeds.restore(job, left)
-            self._feeds.open_spider(self._spider)
+        self._feeds = FeedExporter(self._crawler)
+        if not world.feeds:
+            self._feeds.feeds.clear()
+        job = FeedJob(
+            self._put, _fail, serializer.dump_value, serializer.load_value, store
+        )
+        pieces = crawl.blobs_of(FEED)
+        left = StoredFeeds(crawl.record, pieces, store, resumed=True, accept=False)
+        self._feeds.restore(job, left)
+        self._feeds.open_spider(self._spider)
         state = SpiderState(self._crawler, serializer)
         state.restore(crawl.blobs.get(STATE))
         self.checkpoint = Checkpoint(

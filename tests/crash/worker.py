@@ -200,7 +200,7 @@ def fork_worker(
     ``before`` is called there first, with the function that reports. The log of its
     ``errors`` goes to that file.
     """
-    get_ready(world)
+    get_ready()
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE)
     pid = os.fork()

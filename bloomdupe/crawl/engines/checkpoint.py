@@ -113,7 +113,8 @@ class Checkpoint:
 
     Each of the ``participants`` *prepares* its part without changing itself, *writes*
     it into the transaction, and updates itself once it is durable (*done*). So if a
-    step raises, the last checkpoint is still valid, and no data was consumed.
+    step raises, the last checkpoint is still valid, and no data was consumed. A crawl
+    in a store has a feed exporter, which may have no feeds.
     """
 
     def __init__(
@@ -187,12 +188,10 @@ class Checkpoint:
         """
         if not (self._unfinished or first):
             self._send_signal()
-        if self._frontier.store is None:
+        if self._feeds is None:  # the crawl is in memory
             part = self._prepare_totals()
             self._frontier.checkpoint()
             part.done()
-        elif self._feeds is None:
-            self._commit_all([])
         else:
             self._commit_with(self._feeds)
         assert self._crawler.stats is not None  # noqa: S101 - it runs
