@@ -34,6 +34,7 @@ def test_a_sign_of_life_costs_the_same_with_many_workers(
             counted: Any = judge.info("commandstats")
             costs.add(sum(each["calls"] for each in counted.values()))
     assert len(costs) == 1
+    assert {worker._announce().workers for worker in many} == {len(many)}
     for worker in many:
         worker.close()
 
