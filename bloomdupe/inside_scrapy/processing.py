@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from twisted.internet.defer import Deferred
 
-__all__ = ["Processing", "Work", "current_work"]
-
 BREATH = 100
 """Outputs of a callback after which other tasks get a turn."""
 PAUSE = 0.001

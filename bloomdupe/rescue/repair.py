@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.snapshot import Snapshot
 
-__all__ = ["Repaired", "repair"]
-
 HOME_ONLY = (COOKIES, FAILURES, HISTORY)
 """Databases with records that must not come back: outside its tree, a record may have
 been deleted."""

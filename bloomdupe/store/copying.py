@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Progress: TypeAlias = Callable[[int], None]
 
-__all__ = ["copy_compacted", "ignored"]
-
 BATCH_BYTES = 16 << 20
 """Bytes of a transaction when records are copied."""
 

@@ -16,13 +16,6 @@ from bloomdupe.store.system_errors import limit_of_memory
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = [
-    "build",
-    "open_databases",
-    "open_environment",
-    "unmappable",
-]
-
 MAP_BYTES = 1 << 30
 """Address space at first; doubled whenever a batch does not fit."""
 

@@ -21,36 +21,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.store.platform import Mount
 
-__all__ = [
-    "DATA",
-    "MARKER",
-    "OWNER",
-    "SILENT_AFTER",
-    "CleanMark",
-    "MarkFile",
-    "Marked",
-    "Owner",
-    "beat",
-    "check_file_system",
-    "delete_unfinished",
-    "free_space",
-    "identify",
-    "in_use",
-    "lock_owner",
-    "make_directory",
-    "make_lock_file",
-    "owner_of",
-    "read_json",
-    "read_mark",
-    "read_marker",
-    "refuse_link",
-    "store_exists",
-    "sync_directory",
-    "write_file",
-    "write_json",
-    "write_marker",
-]
-
 DATA = "data.mdb"
 OWNER = "owner.lock"
 LMDB_LOCK = "lock.mdb"

@@ -342,6 +342,16 @@ def test_drop_removes_the_chosen_requests_and_they_stay_seen(
     assert verb("drop", job, *options).out == f"0 removed, {len(order)} pending\n"
 
 
+@pytest.mark.parametrize("name", ["drop", "block"])
+def test_a_url_is_named_as_the_spider_writes_it(
+    verb: Verb, tmp_path: Path, name: str
+) -> None:
+    job = make_job(tmp_path / "job", ["https://münchen.example/ä"])
+    answer = verb(name, job, "https://münchen.example/ä")
+    assert answer.out.startswith("1 removed")
+    assert urls(verb, job) == []
+
+
 def test_drop_needs_a_choice(verb: Verb, job: Path) -> None:
     answer = verb("drop", job)
     assert (answer.code, answer.out) == (2, "")

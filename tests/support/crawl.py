@@ -83,12 +83,6 @@ class Process:
     def alive(self) -> bool:
         return not self._child.has_ended()
 
-    @property
-    def checkpoints(self) -> int:
-        """How many checkpoints of this run are durable."""
-        told = (e[1] for e in events(self._place / "events") if e[0] == "checkpoints")
-        return max(map(int, told), default=0)
-
     def until(self, condition: Callable[[], object]) -> None:
         """Wait until something holds, as long as the process lives."""
 
@@ -110,14 +104,6 @@ class Process:
             return any(visit.path == what for visit in log)
 
         self.until(asked)
-
-    def until_checkpoints(self, more: int = 2) -> None:
-        """Wait for checkpoints. The second from now holds all that is done now.
-
-        No checkpoint comes while nothing changes.
-        """
-        wanted = self.checkpoints + more
-        self.until(lambda: self.checkpoints >= wanted)
 
     def until_logged(self, words: str) -> None:
         self.until(lambda: words in self.log)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.cli.output import write
-from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import BloomDupeError, SettingError
 from bloomdupe.monitoring.extra import need
@@ -41,11 +40,11 @@ class Report(Verb[WrittenPage]):
     )
     example = "report crawls/site -o report.html"
     needs = "reader"
+    store_required = False
     json_indent = None
 
-    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
-        """Add the store and the file."""
-        add_store(parser, jobdir, self)
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add the file."""
         parser.add_argument(
             "-o",
             "--output",

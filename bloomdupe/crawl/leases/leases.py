@@ -117,8 +117,6 @@ class Leases:
         if self._leases.pop(id(lease.request), None) is None:
             return
         lease.handed = None
-        if lease.entry.active:
-            lease.release()
         for follow in self.ended:
             follow(lease)
         root = lease.root

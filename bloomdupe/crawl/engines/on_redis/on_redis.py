@@ -37,7 +37,7 @@ from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.crawl.progress.slot_times import SlotTimes
 from bloomdupe.crawl.progress.watch import Watch, glance_of
-from bloomdupe.crawl.requests.names import START, name_of
+from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, is_fresh_start
 from bloomdupe.crawl.state.blocked import Blocked
 from bloomdupe.crawl.state.cookies import PackedCookies
@@ -152,7 +152,9 @@ class EngineOnRedis:
             session.fingerprint,
             partial(session.stats.inc_value, "bloomdupe/dropped_blocked"),
         )
-        self.starting = StartOutputs(session.processing, START, session.fingerprint)
+        again = settings.start_requests == "again"
+        number = self._frontier.begin_round(again=again)
+        self.starting = StartOutputs(session.processing, number, session.fingerprint)
         self._access.share_slots(self._parts, self._frontier.share_of)
         self._cookies = self._shared_cookies() if settings.cookies else None
         self._look = SharedLook(
@@ -288,6 +290,7 @@ class EngineOnRedis:
             {"worker": self._frontier.worker, "shown": self._frontier.shown},
             extra=extra,
         )
+        self._stats.set_value("bloomdupe/round", self.starting.round)
         if self.blocked.rules:
             self.blocked.say(self._spider)
         for slot, parts in self._parts.items():

@@ -118,7 +118,8 @@ class MakingOffers:
             mark = offer.keys[-1][0]
             if bounds is None:  # else it may be offered again, if it is refused
                 self._seen.add(mark, exact=exact)
-            if offer.name is not None:  # else it passes though its page was seen
+            # Else it passes though its page was seen.
+            if offer.name is not None and not self._is_again(offer):
                 known_as = mark
             if name != mark:
                 also = SeenMark(offer.slot, mark, exact)
@@ -144,6 +145,10 @@ class MakingOffers:
             self._later.time_of(offer.not_before),
             exact,
         )
+
+    def _is_again(self, offer: Accepted) -> bool:
+        """Whether it is a start request that an earlier round may have scheduled."""
+        return offer.start and self._session.engine.starting.round > 1
 
     def _bounds_of(self, offer: Accepted) -> SlotBounds | None:
         """Return the limits of a request's slot; a redirect counts, and always passes.
