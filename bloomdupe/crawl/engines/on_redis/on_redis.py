@@ -405,7 +405,7 @@ class EngineOnRedis:
         """See :meth:`Engine.begin`."""
         request, page = lease.request, lease.own
         lease.answers_before = lease.root.own.answers
-        # An earlier version has not said so.
+        # One in memory has no message that says so.
         page.is_start = page.is_start or (
             request.dont_filter and is_fresh_start(request)
         )

@@ -16,7 +16,7 @@ from bloomdupe.crawl.engines.on_redis.messages import (
     packed_failed,
     payload_of,
 )
-from bloomdupe.crawl.requests.names import name_of
+from bloomdupe.crawl.requests.names import OutputNames, name_of
 from bloomdupe.crawl.state.limits import PAGE, PENDING
 from bloomdupe.redis.partition import NO_BOUND, Offer, SeenMark, SlotBounds, Taken
 
@@ -191,8 +191,9 @@ class MakingOffers:
         The request may have been left before, with the first of these lines, and
         another worker may do it, too, or the page that has yielded it.
         """
-        for name, line in page.named(lines):
-            self.lines(name, [line], of)
+        names = OutputNames(page.name)
+        for line in lines:
+            self.lines(names.name_of(line), [line], of)
 
     def lines(
         self,
