@@ -113,7 +113,7 @@ def _copy_data(
     env: lmdb.Environment, directory: Path, without: Collection[bytes]
 ) -> None:
     if COOKIES not in open_databases(env):
-        env.copy(os.fsencode(directory), compact=True)
+        env.copy(os.fsencode(directory), compact=True)  # type: ignore[arg-type]
         with open_environment(directory, lock=False) as copy:
             if COOKIES not in open_databases(copy):
                 return
