@@ -35,7 +35,7 @@ def restore(
         )
     if there and files.in_use(target):
         raise StoreLockedError(f"{target} is in use; wait for its owner or stop it")
-    building = target.with_name(target.name + ".restoring")
+    building = target.with_name(target.name + files.RESTORING)
     files.delete_unfinished(building)
     files.make_directory(target.parent)
     source = Store.open(backup, readonly=True, network=True)

@@ -30,6 +30,8 @@ MARK = "clean.json"
 LOCK_BYTES = 8192
 """Size of LMDB's lock file: a head, and 126 readers of 64 bytes."""
 MARK_BYTES = 400
+RESTORING = ".restoring"
+"""End of the name of a backup's copy, until it takes the place of the store."""
 COMMIT_NANOSECONDS = 5 * 10**9
 """A change of the data file within this time of the beginning of an interrupted commit
 is its own."""
@@ -118,6 +120,10 @@ def store_exists(path: Path) -> bool:
     An empty directory and nothing at all count as no store.
     """
     if not path.exists() and not path.is_symlink():
+        if path.with_name(path.name + RESTORING).exists():
+            raise StoreError(
+                f"`bloomdupe restore` of {path} was interrupted: run it again"
+            )
         return False
     if not path.is_dir():
         raise StoreError(
