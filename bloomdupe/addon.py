@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
 
-__all__ = ["Addon"]
-
 
 class Addon:
     """``ADDONS = {"bloomdupe.Addon": 500}``.

@@ -13,8 +13,6 @@ import re
 import zlib
 from typing import Any
 
-__all__ = ["DEEPEST", "LARGEST", "MOST_VALUES", "check_packed", "inflated", "json_of"]
-
 LARGEST = 16 << 20
 """Most bytes of a request, its body included."""
 MOST_VALUES = 200_000

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import logging
 
-__all__ = ["logger_of", "printable"]
-
 
 def printable(text: str) -> str:
     """Return a text with each invisible character as an escape.

@@ -140,6 +140,15 @@ def pytest_collection_modifyitems(
 
 
 @pytest.fixture(autouse=True)
+def _no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let verbs in this process not tell how far they are, however slow the machine.
+
+    Their patience holds for the process, so that of one test would count for the next.
+    """
+    monkeypatch.setattr("bloomdupe.store.progress.PATIENCE", 1e9)
+
+
+@pytest.fixture(autouse=True)
 def _no_project() -> Iterator[None]:
     """Forget the project that Scrapy has found in this process, such as our own.
 

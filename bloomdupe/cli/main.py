@@ -99,7 +99,8 @@ def add_verbs(parser: ArgumentParser, jobdir: str | None = None) -> None:
             description=verb.description,
             epilog=f"Example: {parser.prog} {verb.example}",
         )
-        verb.add_arguments(its_parser, jobdir)
+        verb.add_store(its_parser, jobdir)
+        verb.add_arguments(its_parser)
         its_parser.add_argument("--json", action="store_true", help="print JSON")
         its_parser.set_defaults(its_parser=its_parser)
 

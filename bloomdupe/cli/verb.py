@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
+from bloomdupe.jobs import ENGINES
+
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable, Iterator
@@ -13,6 +15,14 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it: 128 and the number of SIGINT."""
+
+DIRECTORY = {
+    "bash": "_shtab_compgen_dirs",
+    "fish": "(__fish_complete_directories)",
+    "tcsh": "d",
+    "zsh": "_files -/",
+}
+"""``shtab.DIRECTORY``: lets a shell complete a path; shtab need not be installed."""
 
 Result = TypeVar("Result")
 
@@ -34,6 +44,8 @@ class Verb(ABC, Generic[Result]):
     """The operation of :class:`~bloomdupe.jobs.job_contract.Job` that it needs of its
     argument ``store``; None: it has no such argument.
     """
+    store_required: ClassVar[bool] = True
+    """Whether the store must be named, even if the project has a JOBDIR."""
     json_indent: ClassVar[int | None] = 2
     """Spaces; None: JSON on one line."""
 
@@ -41,9 +53,26 @@ class Verb(ABC, Generic[Result]):
         """Whether an engine has the operation that this verb needs."""
         return self.needs is not None and engine.has(self.needs)
 
-    @abstractmethod
-    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
-        """Add all arguments but ``--json``; ``jobdir`` is the default store."""
+    def add_store(self, parser: ArgumentParser, jobdir: str | None) -> None:
+        """Add the argument ``store``, which names a job or a store, if it is needed.
+
+        It may be left out if there is a ``jobdir``, unless it is required. The help
+        text names the engines that have the operation that the verb needs.
+        """
+        if self.needs is None:
+            return
+        default = None if self.store_required else jobdir
+        places = [engine.argument for engine in ENGINES if self.runs_on(engine)]
+        argument = parser.add_argument(
+            "store",
+            nargs="?" if default else None,
+            default=default,
+            help="; or ".join(places) + (f" (default: {default})" if default else ""),
+        )
+        argument.complete = DIRECTORY  # type: ignore[attr-defined]
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add all arguments but ``store``, which comes before them, and ``--json``."""
 
     @abstractmethod
     def run(self, options: Namespace) -> Result:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-__all__ = ["FastFunctions"]
-
 
 class FastFunctions:
     """An extension: while a crawl runs, Scrapy calls faster functions.

@@ -10,7 +10,7 @@ from scrapy import Request
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.requests.canonical import canonical_text
 from bloomdupe.crawl.requests.identity import identity_of
-from bloomdupe.crawl.requests.names import OutputNames, child_name
+from bloomdupe.crawl.requests.names import OutputNames, child_name, start_name
 from bloomdupe.inside_scrapy.processing import Work
 
 if TYPE_CHECKING:
@@ -77,17 +77,19 @@ class StartItem(Work):
 class StartOutputs:
     """Recognises the requests of ``start()``, and names its items by their content.
 
-    ``parent`` is the name of ``start()``, and ``fingerprint`` that of a request.
+    They have other names in each ``round``. The ``fingerprint`` is that of a request.
     """
 
     def __init__(
         self,
         processing: Processing,
-        parent: bytes,
+        round: int,  # noqa: A002
         fingerprint: Callable[[Request], bytes],
     ) -> None:
         self._processing = processing
-        self._parent = parent
+        self.round = round
+        """Number of the round, from 1."""
+        self._parent = parent = start_name(round)
         self._fingerprint = fingerprint
         self._pages: set[bytes] = set()
         self.over = False
@@ -162,12 +164,15 @@ class StartOutputs:
         """Decide on a start request with this ``key``, and name it.
 
         ``forced`` says that it is accepted even if it was seen, and ``marked`` that
-        accepted requests are marked as seen.
+        accepted requests are marked as seen. In a later round it is accepted once even
+        if an earlier round has seen it.
         """
         page, _ = key
-        if not forced:
+        if not forced and self.round == 1:
             return StartVerdict(False, False, (), page)
         self.add_page(page)
+        if not forced:
+            return StartVerdict(False, True, (), child_name(self._parent, identity, 0))
         return StartVerdict(False, True, (), self._names.name_of(identity))
 
     # Pages of start requests with dont_filter

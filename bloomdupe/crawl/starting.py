@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.requests.names import START, child_name, start_name
+from bloomdupe.crawl.requests.names import child_name
 from bloomdupe.crawl.start_outputs import MOST_YIELDED, StartOutputs, StartVerdict
 from bloomdupe.store.participant import Part, Participant
 
@@ -35,7 +35,7 @@ class Starting(StartOutputs):
         seen: BloomFilter,
         fingerprint: Callable[[Request], bytes],
     ) -> None:
-        super().__init__(processing, start_name(run.round), fingerprint)
+        super().__init__(processing, run.round, fingerprint)
         self._run = run
         self._always = policy == "always" and (run.resumed or run.round > 1)
         self._names_requests = policy != "always"
@@ -86,13 +86,13 @@ class Starting(StartOutputs):
         exactly = exact and run.marks_exactly
         # Of a crawl that workers have shared, and that was imported.
         shared = run.resumed and seen.contains(
-            child_name(START, identity, again), exact=exactly
+            child_name(self._parent, identity, again), exact=exactly
         )
         if run.round == 1 and not again and not needs_mark:
             known = run.resumed and seen.contains(page, exact=exact)
             return StartVerdict(shared or known, forced, (), name)
         mark = b"start %b %b" % (self._number(again), identity)
-        scheduled = seen.contains(mark, exact=exactly) or (shared and run.round == 1)
+        scheduled = seen.contains(mark, exact=exactly) or shared
         marks = [mark]
         if place is not None:
             # A plain request for the page is known by its mark, without a place.

@@ -9,8 +9,6 @@ from scrapy.statscollectors import MemoryStatsCollector
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-__all__ = ["Stats"]
-
 
 class Stats(MemoryStatsCollector):
     """Scrapy's stats collector, with its methods as plain attributes.

@@ -66,7 +66,7 @@ class Content:
                     f"cannot write the feed {path}: it is not a regular file"
                 )
             size = found.st_size
-            tail = read_bytes(place, max(0, size - TAIL_BYTES), size)
+            tail = tail_of(place, size)
         except FileNotFoundError:
             return cls(path)
         except OSError as error:
@@ -169,9 +169,7 @@ class Content:
             return cls(
                 path,
                 base,
-                read_bytes(Path(path), max(0, base - TAIL_BYTES), base)
-                if base
-                else b"",
+                tail_of(Path(path), base) if base else b"",
                 bytes.fromhex(record.get("end", "")),
                 piece,
                 record.get("closing", 0) if piece else 0,
@@ -184,6 +182,18 @@ class Content:
 def digest(tail: bytes) -> str:
     """Return the digest that identifies the end of a file."""
     return mmh3_x64_128_digest(tail).hex()
+
+
+def tail_of(place: Path, end: int) -> bytes:
+    """Return the last 4,096 bytes before a position in a file."""
+    return read_bytes(place, max(0, end - TAIL_BYTES), end)
+
+
+def ends_at(place: Path, size: int, tail: str) -> bool:
+    """Whether a file has this size, and a tail with this digest."""
+    if not place.is_file() or place.stat().st_size != size:
+        return False
+    return digest(tail_of(place, size)) == tail
 
 
 def read_bytes(place: Path, start: int, end: int) -> bytes:

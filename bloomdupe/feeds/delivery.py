@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import shutil
 from collections import deque
@@ -16,14 +15,19 @@ from scrapy.extensions.postprocessing import PostProcessingManager
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
-from bloomdupe.feeds.content import TAIL_BYTES, digest, read_bytes
+from bloomdupe.feeds.content import digest, ends_at, tail_of
 from bloomdupe.feeds.feed import full_uri
 from bloomdupe.feeds.feed_format import local_path
 from bloomdupe.feeds.spool import Items
 from bloomdupe.feeds.uri import without_secret
 from bloomdupe.inside_scrapy.engine import mark_failed
 from bloomdupe.printable import logger_of
-from bloomdupe.store.files import make_directory, sync_directory
+from bloomdupe.store.files import (
+    make_directory,
+    read_json,
+    sync_directory,
+    write_json,
+)
 from bloomdupe.store.platform import sync
 
 if TYPE_CHECKING:
@@ -290,22 +294,15 @@ class Deliveries:
 
         With ``target``, it is valid only if the target has this state.
         """
-        place = self._receipt(delivery.path)
-        building = place.with_suffix(".new")
-        with building.open("w") as file:
-            json.dump({"size": delivery.size, "target": target}, file)
-            file.flush()
-            sync(file.fileno())
-        building.replace(place)
-        sync_directory(place.parent)
+        receipt = {"size": delivery.size, "target": target}
+        write_json(self._receipt(delivery.path), receipt)
 
     def _has_receipt(self, delivery: Delivery) -> bool:
-        with suppress(FileNotFoundError, ValueError):
-            receipt = json.loads(self._receipt(delivery.path).read_text())
-            target = receipt["target"]
-            return receipt["size"] == delivery.size and (
-                target is None or Target.is_there(target)
-            )
+        with suppress(ValueError):
+            receipt = read_json(self._receipt(delivery.path))
+            if receipt is not None and receipt["size"] == delivery.size:
+                target = receipt["target"]
+                return target is None or Target.is_there(target)
         return False
 
 
@@ -367,7 +364,9 @@ class Target:
             self._file.flush()
         with self._beside.open("rb") as written:
             sync(written.fileno())
-        return {"path": str(self._place), **_state(self._beside)}
+        size = self._beside.stat().st_size
+        tail = digest(tail_of(self._beside, size))
+        return {"path": str(self._place), "size": size, "tail": tail}
 
     def store(self, file: IO[bytes]) -> None:
         """Move the file to its place."""
@@ -378,11 +377,4 @@ class Target:
     @staticmethod
     def is_there(state: dict[str, Any]) -> bool:
         """Whether a file has the state that :meth:`prepare` has returned."""
-        place = Path(state["path"])
-        return place.is_file() and {"path": str(place), **_state(place)} == state
-
-
-def _state(place: Path) -> dict[str, Any]:
-    size = place.stat().st_size
-    tail = read_bytes(place, max(0, size - TAIL_BYTES), size)
-    return {"size": size, "tail": digest(tail)}
+        return ends_at(Path(state["path"]), state["size"], state["tail"])

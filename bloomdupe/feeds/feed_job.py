@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.store.participant import Part
 
@@ -12,17 +12,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Put(Protocol):
-    """Adds the lines of an item to the outcome of the request of a response."""
-
-    def __call__(self, response: Any, lines: list[tuple[int, bytes]], /) -> None:  # noqa: ANN401
-        """Add lines as ``(number of the feed, line)``; called once for each item."""
-
-
 class FeedJob(NamedTuple):
     """The functions and paths of a crawl that its feeds use."""
 
-    put: Put
+    put: Callable[[Any, list[tuple[int, bytes]]], None]
+    """Adds the lines of an item to the outcome of the request of a response, as
+    ``(number of the feed, line)``; called once for each item.
+    """
     fail: Callable[[Exception], None]
     """Stops the crawl, for an item that cannot be kept."""
     dump: Callable[[object], bytes]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from bloomdupe.errors import FeedChangedError, FeedError
-from bloomdupe.feeds.content import TAIL_BYTES, Content, digest, read_bytes
+from bloomdupe.feeds.content import Content, digest, ends_at, read_bytes, tail_of
 from bloomdupe.feeds.feed import Known
 from bloomdupe.feeds.feed_format import changed_options, options_of
 from bloomdupe.feeds.file import FeedFile
@@ -340,7 +340,7 @@ def _change_of(record: dict[str, Any], piece: bytes) -> str | None:
         return f"was cut to {size:,} bytes"
     if size > base + max(len(piece), len(end)):
         return f"has grown to {size:,} bytes"
-    if digest(read_bytes(place, max(0, base - TAIL_BYTES), base)) != record["tail"]:
+    if digest(tail_of(place, base)) != record["tail"]:
         return "was replaced or edited"
     found = read_bytes(place, base, size)
     if not piece:
@@ -362,19 +362,13 @@ def refuse(record: dict[str, Any], piece: bytes, change: str, anew: str) -> NoRe
 def is_old(record: dict[str, Any]) -> bool:
     """Whether a file still has the content that was to be replaced."""
     old = record.get("old")
-    return old is not None and _ends_at(Path(record["path"]), *old)
+    return old is not None and ends_at(Path(record["path"]), *old)
 
 
 def _is_cut_back(place: Path, length: int, tail: str) -> bool:
     if not place.exists():
         return not length
-    return _ends_at(place, length, tail)
-
-
-def _ends_at(place: Path, size: int, tail: str) -> bool:
-    if not place.is_file() or place.stat().st_size != size:
-        return False
-    return digest(read_bytes(place, max(0, size - TAIL_BYTES), size)) == tail
+    return ends_at(place, length, tail)
 
 
 def _is_begun(found: bytes, end: bytes, piece: bytes) -> bool:

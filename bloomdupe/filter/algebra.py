@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from bloomdupe.filter.layer import Layer
     from bloomdupe.filter.parameters import Parameters
 
-__all__ = ["check_compatible", "merge", "merge_layers", "same_bits"]
-
 
 def same_bits(ours: Contents, theirs: Contents) -> bool:
     """Whether both have equal parameters, and the same bits in all layers."""

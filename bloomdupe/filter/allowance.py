@@ -5,8 +5,6 @@ from __future__ import annotations
 from bloomdupe.errors import SettingError
 from bloomdupe.store.platform import memory_of_group, size_of_memory
 
-__all__ = ["check_memory", "default_memory", "machine_memory"]
-
 SHARE = 4
 """By default, the pages of a filter take at most one byte in so many."""
 

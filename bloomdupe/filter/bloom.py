@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from bloomdupe.filter.layer import Layer
     from bloomdupe.store.store import Store
 
-__all__ = ["BloomFilter"]
-
 MAX_PENDING = 10_000
 """New keys after which a checkpoint happens by itself."""
 

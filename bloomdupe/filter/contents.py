@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
 
-__all__ = ["Contents", "empty_record"]
-
 RECORD = "filter"
 
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.store.store import Store
 
-__all__ = ["ExactKeys"]
-
 
 class ExactKeys:
     """A set of 16-byte identities, on disk where there is a store.

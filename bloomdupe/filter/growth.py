@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from bloomdupe.filter.layer import Layer
     from bloomdupe.filter.parameters import Parameters
 
-__all__ = ["Growth"]
-
 logger = logger_of(__name__)
 
 

@@ -30,20 +30,6 @@ from bloomdupe.errors import KeyTypeError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "DIGEST_BYTES",
-    "SECRET_BYTES",
-    "as_bytes",
-    "chain",
-    "digest",
-    "exact_id",
-    "head_of_positions",
-    "new_secret",
-    "page_hash",
-    "positions",
-    "tail_of_positions",
-]
-
 NAME = "murmur3_x64_128"
 DIGEST_BYTES = 16
 SECRET_BYTES = 16

@@ -11,18 +11,6 @@ from bloomdupe.filter import sizing
 if TYPE_CHECKING:
     from bloomdupe.filter.contents import Contents
 
-__all__ = [
-    "FilterInfo",
-    "LayerInfo",
-    "current_fpp",
-    "estimated_keys",
-    "expected_loss",
-    "figures_of",
-    "info_of",
-    "memory_bytes",
-    "wilson_interval",
-]
-
 Z95 = 1.959964
 
 

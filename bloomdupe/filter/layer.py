@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
 
-__all__ = ["Layer", "LayerPart", "LayerState", "as_number", "backlog_limit"]
-
 BEYOND = b"\xff" * (POSITIONS // 8 - PAGE_BYTES)
 """The positions past a page's end: always set, so they decide nothing."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from bloomdupe.filter.sizing import Geometry
     from bloomdupe.store.store import Store
 
-__all__ = ["MappedLayer", "most_memory"]
-
 NEWS_BYTES = 150
 """Memory that the news of a page take, besides 16 bytes a digest: a bytes object, its
 number, and their place in a dictionary (measured on CPython 3.11: 130 to 150)."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeGuard
 
-__all__ = ["held_against", "is_url", "open_or_create"]
-
 URL = re.compile(r"(?:rediss?|redis\+sentinel|unix)://")
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.filter.sizing import Geometry
 
-__all__ = ["DEFAULT_FPP", "Parameters", "check_confirm", "check_growth"]
-
 DEFAULT_FPP = 1e-6
 GROWTH_POLICIES = ("grow", "warn", "error")
 

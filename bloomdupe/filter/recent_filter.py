@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from bloomdupe.filter.bloom import BloomFilter
 
-__all__ = ["RecentFilter"]
-
-
 MOST_EXACT = 1_000_000
 """Keys that it keeps exactly, of about 100 bytes each."""
 

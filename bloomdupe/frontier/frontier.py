@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
 
-__all__ = ["Frontier"]
-
 RECORD = "frontier"
 
 MAX_FRESH = 3 << 20

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
 
-__all__ = ["Later", "LaterPart", "Postponed"]
-
 BEFORE_ALL = b""
 AFTER_ALL = b"\xff" * (LATER_KEY.size + 1)
 

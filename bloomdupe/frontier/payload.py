@@ -10,8 +10,6 @@ import msgpack  # type: ignore[import-untyped]
 
 from bloomdupe.printable import printable
 
-__all__ = ["long_url", "short_url", "url_of"]
-
 _HEADS = ("", "https://www.", "https://", "http://www.", "http://")
 
 

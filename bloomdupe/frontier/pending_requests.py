@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
 
-__all__ = [
-    "PendingRequest",
-    "count_pending",
-    "pending_in",
-    "pending_requests",
-    "pending_that",
-    "portions",
-    "slots_of",
-]
-
 PORTION = 1_000
 """Requests, up to ``READ_BYTES``, that are read in one transaction of LMDB. During the
 transaction a running crawl cannot reuse free pages."""

@@ -20,8 +20,6 @@ rank is a prefix of another rank, so inverting all bits reverses their order.
 
 from __future__ import annotations
 
-__all__ = ["AFTER_ALL", "BEFORE_ALL", "is_start", "rank_of", "sequence_of"]
-
 BEFORE_ALL = b""
 """Smaller than all ranks."""
 AFTER_ALL = b"\xff"

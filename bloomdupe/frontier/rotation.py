@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.frontier.slot_queue import SlotQueue
 
-__all__ = ["Rotation"]
-
 
 class Rotation:
     """Queues with pending requests, by the number of their requests in progress.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.store.store import Store
 
-__all__ = ["Entry", "SlotQueue"]
-
 MIN_BATCH = 1
 MAX_BATCH = 256
 """Requests read from disk at once: few at first, more from a slot that is emptied;

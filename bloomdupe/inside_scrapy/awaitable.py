@@ -16,8 +16,6 @@ from scrapy.utils import defer
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-__all__ = ["ensure_awaitable", "scrapys_ensure_awaitable"]
-
 _TYPES = {type(None), Request, Response, TextResponse, HtmlResponse, XmlResponse}
 scrapys_ensure_awaitable: Any = getattr(defer, "ensure_awaitable", None)
 """None before Scrapy 2.14."""

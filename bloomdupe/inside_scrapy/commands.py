@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-__all__ = ["cancel_crawl", "running_command"]
-
 _COMMANDS = "scrapy.commands."
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-__all__ = ["CookieJars", "Place", "cookie_of", "fields_of"]
-
 
 class Place(NamedTuple):
     """The key of a cookie in the jars."""

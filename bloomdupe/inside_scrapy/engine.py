@@ -36,20 +36,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
-__all__ = [
-    "EngineAccess",
-    "check_engine",
-    "fail_crawl",
-    "item_pipelines",
-    "listeners",
-    "mark_failed",
-    "missing_names",
-    "opening",
-    "send_signal",
-    "spider_middlewares",
-    "stop_crawl",
-]
-
 GLANCE = 0.05
 """Seconds until the next look at a slot that foreign requests keep busy."""
 LONG = 1.0

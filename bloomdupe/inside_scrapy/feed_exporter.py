@@ -26,14 +26,6 @@ if TYPE_CHECKING:
     from scrapy.exporters import BaseItemExporter
     from scrapy.extensions.feedexport import FeedSlot
 
-__all__ = [
-    "FeedExporterAccess",
-    "forget_items",
-    "restore_columns",
-    "write_columns",
-    "write_separator",
-]
-
 _ARGUMENTS = {
     "_get_uri_params": ("spider", "uri_params_function", "slot"),
     "_start_new_batch": ("batch_id", "uri", "feed_options", "spider", "uri_template"),

@@ -15,8 +15,6 @@ from scrapy.http import request as request_module
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["makes_the_same", "plain_request"]
-
 _new: Any = Request.__new__
 
 

@@ -28,13 +28,11 @@ from twisted.internet.defer import succeed
 from twisted.python.failure import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from twisted.internet.defer import Deferred
-
-__all__ = ["Processing", "Work", "current_work"]
 
 BREATH = 100
 """Outputs of a callback after which other tasks get a turn."""
@@ -453,18 +451,22 @@ class _Awaited:
         self._steps.close()
 
 
-class _Marked:
-    """Outputs of a callback; records the work of each output when it is taken."""
+class _Owned:
+    """Outputs of a callback, and the works of all outputs."""
 
     def __init__(
         self,
-        outputs: Iterator[Any],
+        outputs: Any,  # noqa: ANN401 - an iterator of either kind
         owners: defaultdict[int, deque[Work | None]],
         work: Work | None,
     ) -> None:
         self._outputs = outputs
         self._owners = owners
         self._work = work
+
+
+class _Marked(_Owned):
+    """Outputs of a callback; records the work of each output when it is taken."""
 
     def __iter__(self) -> _Marked:
         return self
@@ -479,18 +481,8 @@ class _Marked:
         return output
 
 
-class _MarkedAsync:
+class _MarkedAsync(_Owned):
     """Outputs of an asynchronous callback, recorded in the same way."""
-
-    def __init__(
-        self,
-        outputs: AsyncIterator[Any],
-        owners: defaultdict[int, deque[Work | None]],
-        work: Work | None,
-    ) -> None:
-        self._outputs = outputs
-        self._owners = owners
-        self._work = work
 
     def __aiter__(self) -> _MarkedAsync:
         return self

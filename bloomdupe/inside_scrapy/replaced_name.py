@@ -11,8 +11,6 @@ from scrapy.linkextractors import lxmlhtml
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["URL_MODULES", "ReplacedName"]
-
 URL_MODULES = (request, response, text, lxmlhtml)
 """Modules that handle each link of a page."""
 

@@ -196,6 +196,35 @@ class Job(ABC):
         slots and patterns only.
         """
 
+    @abstractmethod
+    def add(
+        self,
+        found: Found,
+        settings: Settings | None,
+        spider: str | None,
+        say: Callable[[str], None],
+        watched: Watched,
+    ) -> Added:
+        """Make requests pending that the job has not seen, also while its crawl runs.
+
+        ``spider`` is the spider of a job that this begins. ``say`` is called with news
+        for the user.
+        """
+
+    @abstractmethod
+    def stop(
+        self,
+        say: Callable[[str], None],
+        watched: Watched,
+        *,
+        wait: bool,
+    ) -> int:
+        """Ask the running crawl to end, and ``wait`` until it has ended, or not.
+
+        Returns the number of its processes. ``say`` is called with news for the user.
+        If no crawl runs, :class:`~bloomdupe.errors.StoreError` is raised.
+        """
+
     # Operations that an engine may lack
 
     @property
@@ -217,32 +246,3 @@ class Job(ABC):
     def url(self) -> str:
         """The URL on Redis, where the output of workers is."""
         raise self._lacks("output to collect: name a crawl, redis://host:6379/0#name")
-
-    def add(
-        self,
-        found: Found,  # noqa: ARG002 - of the engines that have it
-        settings: Settings | None,  # noqa: ARG002
-        spider: str | None,  # noqa: ARG002
-        say: Callable[[str], None],  # noqa: ARG002
-        watched: Watched,  # noqa: ARG002
-    ) -> Added:
-        """Make requests pending that the job has not seen, also while its crawl runs.
-
-        ``spider`` is the spider of a job that this begins. ``say`` is called with news
-        for the user.
-        """
-        raise self._lacks("requests to add to")
-
-    def stop(
-        self,
-        say: Callable[[str], None],  # noqa: ARG002
-        watched: Watched,  # noqa: ARG002
-        *,
-        wait: bool,  # noqa: ARG002
-    ) -> int:
-        """Ask the running crawl to end, and ``wait`` until it has ended, or not.
-
-        Returns the number of its processes. ``say`` is called with news for the user.
-        If no crawl runs, :class:`~bloomdupe.errors.StoreError` is raised.
-        """
-        raise self._lacks("crawl to stop")

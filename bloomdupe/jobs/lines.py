@@ -69,7 +69,8 @@ class Peeked:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._first = file.readline(LONGEST)
+        self.name = file.name
+        self._first = _read(file)
 
     def first(self) -> str:
         """Return the first line, as far as it is text."""
@@ -94,12 +95,12 @@ def read_lines(
     if there is no end of line at all. ``progress`` is called with numbers of bytes.
     """
     number = 0
-    while raw := file.readline(LONGEST):
+    while raw := _read(file):
         number += 1
         size = len(raw)
         whole = raw.endswith(b"\n") or size < LONGEST
         while not whole:
-            rest = file.readline(LONGEST)
+            rest = _read(file)
             size += len(rest)
             if size >= ENDLESS:
                 raise StoreError(
@@ -120,3 +121,11 @@ def read_lines(
             continue
         if text and not text.startswith("#"):
             yield Line(number, text)
+
+
+def _read(file: Lines) -> bytes:
+    try:
+        return file.readline(LONGEST)
+    except OSError as error:
+        name = getattr(file, "name", "the file")
+        raise StoreError(f"cannot read {name}: {error.strerror}") from error

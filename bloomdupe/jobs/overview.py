@@ -80,6 +80,7 @@ class WorkerFigures:
     """Bytes of all data in this Redis."""
     memory_limit: int
     """Limit of these bytes; 0: there is no limit."""
+    round: int
 
     @property
     def leased(self) -> int:
@@ -224,6 +225,7 @@ class Overview:
             "output_entries": workers.entries,
             "memory_bytes": workers.memory,
             "memory_limit": workers.memory_limit or None,
+            "round": workers.round,
         }
 
 

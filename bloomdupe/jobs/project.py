@@ -125,6 +125,39 @@ class Project:
         """Whether nothing but URL, method and body makes a fingerprint."""
         return is_plain(self._fingerprinter)
 
+    @classmethod
+    def of_job(
+        cls,
+        settings: Settings | None,
+        spider: str | None,
+        identity: dict[str, Any] | None,
+        job: str,
+    ) -> Project:
+        """Return the project of a job; of ``spider`` if it is to begin (no identity).
+
+        Messages name the ``job``. Raises :class:`SettingError` if it is another
+        spider's, or if there is no job, and no spider is given; and the errors of
+        :meth:`of_store`.
+        """
+        if identity is not None:
+            if spider not in (None, identity.get("spider")):
+                raise SettingError(
+                    f"--spider {spider!r}: the job {job} is that of spider"
+                    f" {identity.get('spider')!r}"
+                )
+            return cls.of_store(settings, identity)
+        if spider is None:
+            raise SettingError(
+                f"{job}: there is no job yet; --spider NAME says whose it is to be"
+            )
+        project = cls(settings, spider)
+        if project.spiders and not project.known:
+            raise SettingError(
+                f"--spider {spider!r}: the project has no such spider; it has"
+                f" {', '.join(project.spiders)}"
+            )
+        return project
+
     def key_of(self, request: Request) -> tuple[bytes, bool]:
         """Return a request's fingerprint, and whether it must be kept exactly."""
         exact = any(regex.search(request.url) for regex in self._exact_urls)
@@ -224,14 +257,6 @@ class Project:
         if self.known and not may_be_callback(self._class, name):
             raise SettingError(
                 f"{use} {name!r}: spider {self.spider!r} has no such callback"
-            )
-
-    def check_spider(self) -> None:
-        """Refuse a spider that is missing in the project, if there is a project."""
-        if self.spiders and not self.known:
-            raise SettingError(
-                f"--spider {self.spider!r}: the project has no such spider; it has"
-                f" {', '.join(self.spiders)}"
             )
 
 

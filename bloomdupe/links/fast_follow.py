@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-__all__ = ["follow", "follows_the_same", "scrapys_follow"]
-
 scrapys_follow: Any = TextResponse.follow
 _TYPES = frozenset({HtmlResponse, TextResponse, XmlResponse})
 

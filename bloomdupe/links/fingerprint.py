@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
     from scrapy.utils.request import RequestFingerprinterProtocol
 
-__all__ = ["fingerprint_function", "is_known_early", "is_plain"]
-
 # URLs that canonicalize_url() leaves as they are, but for the order of fields. The
 # pattern leaves out URLs that change, or for which versions of w3lib differ: upper
 # case, escapes or a user in the host, ports with a leading zero, ";", needless escapes,

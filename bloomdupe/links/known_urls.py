@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from sys import getsizeof
 
-__all__ = ["KnownUrls"]
-
 MAX_BYTES = 8_000_000
 """Bytes that it may take: some 40,000 URLs of 70 characters."""
 

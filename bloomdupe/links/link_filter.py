@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 
     AnyLink = TypeVar("AnyLink", str, Link)
 
-__all__ = ["ORDER", "LinkFilter", "attach_link_filter", "new_links"]
-
 logger = logger_of(__name__)
 
 ORDER = 10_000

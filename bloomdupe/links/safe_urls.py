@@ -15,17 +15,6 @@ from urllib import parse
 
 from w3lib import url as w3lib_url
 
-__all__ = [
-    "PROBED_BASE",
-    "PROBED_LINKS",
-    "PROBES",
-    "joined",
-    "keeps_ascii",
-    "parts_of",
-    "safe_url_string",
-    "urljoin",
-]
-
 _ORIGIN = r"https?://[a-z0-9_.-]+(?::(?:[1-5][0-9]{4}|6[0-4][0-9]{3}|[1-9][0-9]{0,3}))?"
 _LETTER = r"A-Za-z0-9._~!$&()*+,=@%\-"
 """Characters that stay as they are in each part of a URL."""

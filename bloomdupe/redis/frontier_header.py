@@ -10,6 +10,9 @@ The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
 ``look``      the state of the crawl as a worker has seen it in its turn; and
 ``next_look``  the time in milliseconds of the next turn
 ``runs``      number of runs; in a run, at least one worker is there at any time
+``round``     number of the round, if it is not the first: see
+              :meth:`OwningFrontier.begin_round`; and
+``finished``  the number of the last round that a worker has found finished
 ``whole``     1 when all partitions are created. A partition that is missing then is
               lost
 """

@@ -270,6 +270,11 @@ class FrontierReader:
         """Whether a worker is alive that stays open when nothing is pending."""
         return RunningWorkers.read(self._server).stays
 
+    @property
+    def round(self) -> int:
+        """Number of the last round, from 1."""
+        return int(self._server.fields().get(b"round", 1))
+
     def read_rules(self) -> list[dict[str, Any]]:
         """Return the rules that keep requests out."""
         return read_rules(self._server)

@@ -20,7 +20,6 @@ __all__ = [
     "NO_ENTRY",
     "AboutSlot",
     "Counts",
-    "LeftRequest",
     "Offer",
     "OutputEntry",
     "OutputLine",
@@ -179,7 +178,7 @@ class AboutSlot(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """A request that is done."""
+    """A request that is done, or that is ``left``: this worker will not settle it."""
 
     lease: RedisLease
     lines: Sequence[bytes] = ()
@@ -202,22 +201,12 @@ class Settled(NamedTuple):
     """The change that it makes to the failed requests, if it makes one."""
     counts: Numbers = MappingProxyType({})
     """Numbers to add to the counts of the partition."""
-
-
-class LeftRequest(NamedTuple):
-    """A request that this worker will not settle."""
-
-    lease: RedisLease
-    payload: bytes
-    """The new payload."""
-    lines: Sequence[bytes] = ()
-    """Lines of output that count all the same."""
+    left: bytes | None = None
+    """Its new payload if it is left. It is pending again when the partition is given
+    back or taken by another worker.
+    """
     reason: str = ""
-    """The reason why it cannot be restored, or nothing; kept until it is settled."""
-    about: AboutSlot | None = None
-    """The new state of its slot, if that has changed."""
-    counts: Numbers = MappingProxyType({})
-    """Numbers to add to the counts of the partition."""
+    """The reason why it is left, if it cannot be restored; kept until it is done."""
 
 
 class OutputLine(NamedTuple):

@@ -9,8 +9,10 @@
 -- ARGV[6]  number of partitions that it owns
 -- ARGV[7]  number of pending requests and requests in progress there
 -- ARGV[8]  the name that the user has given to it, which no other running worker has; or nothing
--- ARGV[9]  'read' or 'keep' the state under that name, or nothing
--- ARGV[10] the state to keep; nothing drops it
+-- ARGV[9]  number of the round that it works on; 'again': a new one, if a worker of the last
+--          one ended with the reason 'finished'; 0: it does not know
+-- ARGV[10] 'read' or 'keep' the state under that name, or nothing
+-- ARGV[11] the state to keep; nothing drops it
 --
 -- HEAD:states  hash from the name of a worker to its state, also when it is not running
 --
@@ -21,7 +23,8 @@
 --
 -- Returns the number of running workers. How often the workers were asked to stop. The sums of
 -- the partitions and of the requests of all of them. The rules that keep requests out, or
--- nothing. The state that was read, or nothing. And the present Unix milliseconds.
+-- nothing. The state that was read, or nothing. The present Unix milliseconds. And the number of
+-- the round.
 --
 -- Or refuses the worker, and returns 0 and the milliseconds for which another worker has the
 -- name; only 0 if an import is running, or was since then.
@@ -31,9 +34,12 @@ local head, worker, name, was_there = KEYS[1], ARGV[1], ARGV[8], running[ARGV[1]
 local runs, states = head .. ':runs', head .. ':states'
 for _, each in ipairs(gone) do redis.call('HDEL', workers_key, each) end
 local found = redis.call('HMGET', head, 'header', 'imports', 'importing', 'runs', 'stops',
-  'blocked')
+  'blocked', 'round', 'finished')
+-- A Redis that was started without its data gets no head that is made of this alone.
+local is_there, round = found[1], tonumber(found[7] or 1)
 if ARGV[2] == '0' then
   if was_there then
+    if is_there and ARGV[5] == 'finished' then redis.call('HSET', head, 'finished', round) end
     if count == 1 and found[4] then
       local run = cjson.decode(redis.call('HGET', runs, found[4]))
       run[3], run[4] = now / 1000, ARGV[5]
@@ -47,12 +53,21 @@ else
   for other, one in pairs(running) do
     if name ~= '' and one[5] == name and other ~= worker then return {0, one[1] - now} end
   end
-  -- A Redis that was started without its data gets no head that is made of this alone.
-  if count == 0 and found[1] then
+  if is_there and count == 0 then
+    if ARGV[9] == 'again' and tonumber(found[8] or 0) == round then
+      round = round + 1
+      redis.call('HSET', head, 'round', round)
+      redis.call('DEL', head .. ':news', head .. ':news:order')
+    end
     local number = redis.call('HINCRBY', head, 'runs', 1)
     local run = {number, now / 1000, cjson.null, 'open'}
     redis.call('HSET', runs, number, cjson.encode(run))
     redis.call('HDEL', runs, number - MOST_RUNS)
+  end
+  -- There are fewer if Redis has lost one.
+  if is_there and (tonumber(ARGV[9]) or 0) > round then
+    round = tonumber(ARGV[9])
+    redis.call('HSET', head, 'round', round)
   end
   local one = {now + ARGV[2], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[4]), name}
   redis.call('HSET', workers_key, worker, cjson.encode(one))
@@ -60,6 +75,6 @@ else
 end
 local owned, work = 0, 0
 for _, one in pairs(running) do owned, work = owned + one[2], work + one[3] end
-if ARGV[9] == 'keep' then redis.call('HSET', states, name, ARGV[10]) end
-local state = ARGV[9] == 'read' and redis.call('HGET', states, name) or ''
-return {count, tonumber(found[5] or 0), owned, work, found[6] or '', state, now}
+if ARGV[10] == 'keep' then redis.call('HSET', states, name, ARGV[11]) end
+local state = ARGV[10] == 'read' and redis.call('HGET', states, name) or ''
+return {count, tonumber(found[5] or 0), owned, work, found[6] or '', state, now, round}

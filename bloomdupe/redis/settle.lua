@@ -1,12 +1,16 @@
--- Settles requests, and stores their lines of output. Begins with queue.lua, owner.lua,
--- put_out.lua, about.lua and failed.lua.
+-- Settles or leaves requests, and stores their lines of output. A request that is left stays
+-- in progress, and is pending again when the partition is given back or taken by another
+-- worker. Begins with queue.lua, owner.lua, about.lua and failed.lua.
 --
--- ARGV[4]  numbers of the requests, joined
--- ARGV[5]  number of requests that take the place of some of them, such as their retries and
---          next visits
--- ARGV[6]  number of slots with a new state
--- ARGV[7]  number of changes to the failed requests
--- ARGV[8]  number of groups of counts with new numbers
+-- ARGV[4]  numbers of the settled requests, joined
+-- ARGV[5]  number of requests that are left
+-- ARGV[6]  number of requests that take the place of some that are settled, such as their
+--          retries and next visits
+-- ARGV[7]  number of slots with a new state
+-- ARGV[8]  number of changes to the failed requests
+-- ARGV[9]  number of groups of counts with new numbers
+-- then for each request that is left its number, its new payload, and the reason why it cannot
+-- be restored, or nothing; a reason stays until the request is done
 -- then for each request that takes a place its slot, priority negated, kind (see offer.lua;
 -- it may have a time) and payload
 -- then for each of these slots the arguments of about.lua
@@ -16,6 +20,19 @@
 --
 -- Returns 'done'; or 'strange', and changes nothing, if a request is not in progress.
 
+-- Appends the arguments from `first` on to the output, as one entry, or several for many.
+local function put_out(first)
+  local entry = {'worker', ARGV[1]}
+  for i = first, #ARGV do
+    entry[#entry + 1] = i - first + 1
+    entry[#entry + 1] = ARGV[i]
+    if #entry > 2000 or i == #ARGV then
+      redis.call('XADD', KEYS[1] .. ':output', '*', unpack(entry))
+      entry = {'worker', ARGV[1]}
+    end
+  end
+end
+
 if not done_before then
   local numbers = {}
   for i = 1, #ARGV[4], NUMBER_BYTES do
@@ -23,18 +40,34 @@ if not done_before then
     if redis.call('HEXISTS', leased_key, number) == 0 then return {'strange'} end
     numbers[#numbers + 1] = number
   end
-  local states = 9 + 4 * ARGV[5]
-  local failed = states + 3 * ARGV[6]
-  keep_failed(failed, tonumber(ARGV[7]))
-  put_out(keep_totals(failed + 3 * ARGV[7], ARGV[8]))
+  local left = 10
+  local instead = left + 3 * ARGV[5]
+  local states = instead + 4 * ARGV[6]
+  local failed = states + 3 * ARGV[7]
+  local totals = failed + 3 * ARGV[8]
+  local lines = totals + 2 * ARGV[9]
+  for i = left, instead - 1, 3 do
+    if redis.call('HEXISTS', leased_key, ARGV[i]) == 0 then return {'strange'} end
+  end
+  keep_failed(failed, tonumber(ARGV[8]))
+  if lines > totals then
+    redis.call('HSET', totals_key, unpack(ARGV, totals, lines - 1))
+  end
+  put_out(lines)
   for _, number in ipairs(numbers) do redis.call('HDEL', leased_key, number) end
   if redis.call('EXISTS', aside_key) == 1 then
     for _, number in ipairs(numbers) do redis.call('HDEL', aside_key, number) end
   end
-  for i = 9, states - 1, 4 do
+  for i = left, instead - 1, 3 do
+    local slot, score = unpacked(redis.call('HGET', leased_key, ARGV[i]), 1)
+    redis.call('HSET', leased_key, ARGV[i], packed(slot, score, ARGV[i + 1]))
+    redis.call('HSET', left_key, ARGV[i], '')
+    if ARGV[i + 2] ~= '' then redis.call('HSET', aside_key, ARGV[i], ARGV[i + 2]) end
+  end
+  for i = instead, states - 1, 4 do
     push(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
   end
-  keep_states(states, tonumber(ARGV[6]))
+  keep_states(states, tonumber(ARGV[7]))
   redis.call('HINCRBY', state_key, 'done', #numbers)
   redis.call('HSET', state_key, 'step', ARGV[3])
 end

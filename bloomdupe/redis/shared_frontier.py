@@ -12,7 +12,7 @@ from bloomdupe.redis.partition import RedisLease, Settled, Taken, stored_slot
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from bloomdupe.redis.partition import LeftRequest, Offer, SeenMark
+    from bloomdupe.redis.partition import Offer, SeenMark
     from bloomdupe.redis.server import Talk
 
 __all__ = ["SharedFrontier", "Turn"]
@@ -175,9 +175,9 @@ class SharedFrontier(OwningFrontier):
     def settle(
         self, done: Iterable[tuple[RedisLease, Sequence[bytes]] | Settled]
     ) -> list[RedisLease]:
-        """Settle requests, with the lines of output of each.
+        """Settle or leave requests, with the lines of output of each.
 
-        Returns the refused requests, because their partitions have another owner by
+        Returns the refused settlements, because their partitions have another owner by
         now: they were handed out again, and their lines are not kept. All children of a
         request must have been offered. Children that were done as a part of it are
         *marked* as seen instead. A request may also *rely* on another request of this
@@ -213,7 +213,8 @@ class SharedFrontier(OwningFrontier):
         self.mark_seen([mark for one in accepted for mark in one.marks])
         for one in all_done:
             self._kept.settled(one.lease)
-        return [one.lease for one in all_done if one.lease.token in refused]
+        settled = (one.lease for one in all_done if one.left is None)
+        return [lease for lease in settled if lease.token in refused]
 
     def _works_on(self, lease: RedisLease) -> bool:
         return self.holds(lease) and lease.number in (
@@ -230,21 +231,3 @@ class SharedFrontier(OwningFrontier):
         relied = {lease.partition for one in done for lease in one.relies}
         self._renew(sorted(relied & self._owned.keys()))
         return {one.lease.token for one in done if not all(map(self.holds, one.relies))}
-
-    def leave(self, left: Iterable[LeftRequest]) -> None:
-        """Leave requests unsettled; they become pending again when this worker ends.
-
-        A request that another worker has by now is left out.
-        """
-        self._make_up()
-        by_partition: dict[int, list[LeftRequest]] = {}
-        for one in left:
-            if self.holds(one.lease):
-                by_partition.setdefault(one.lease.partition, []).append(one)
-        self._carry_out(
-            {n: self._owned[n].leave(some) for n, some in by_partition.items()}
-        )
-        self._give_back_idle()
-        for some in by_partition.values():
-            for one in some:
-                self._kept.settled(one.lease)

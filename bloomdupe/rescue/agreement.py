@@ -10,8 +10,6 @@ from bloomdupe.store.format import MODULUS
 if TYPE_CHECKING:
     from bloomdupe.store.check import CheckReport
 
-__all__ = ["disagreements"]
-
 NONE = [0, 0]
 
 

@@ -26,7 +26,6 @@ from bloomdupe.store.datafile import DataFile
 from bloomdupe.store.format import (
     CHECKSUM_BYTES,
     COOKIES,
-    DATABASES,
     FAILURES,
     FRONTIER_FORMAT,
     HISTORY,
@@ -47,14 +46,11 @@ if TYPE_CHECKING:
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.snapshot import Snapshot
 
-__all__ = ["Repaired", "repair"]
-
 HOME_ONLY = (COOKIES, FAILURES, HISTORY)
 """Databases with records that must not come back: outside its tree, a record may have
 been deleted."""
 BATCH_RECORDS = 2_000
 """Records that one transaction holds."""
-KNOWN = (*DATABASES, *OPTIONAL_DATABASES)
 
 _FORGOTTEN = "URLs in them are forgotten, and fetched again when a link leads to them"
 CONSEQUENCES = {

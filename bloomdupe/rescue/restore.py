@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["restore"]
-
 
 def restore(
     backup: Path,
@@ -37,7 +35,7 @@ def restore(
         )
     if there and files.in_use(target):
         raise StoreLockedError(f"{target} is in use; wait for its owner or stop it")
-    building = target.with_name(target.name + ".restoring")
+    building = target.with_name(target.name + files.RESTORING)
     files.delete_unfinished(building)
     files.make_directory(target.parent)
     source = Store.open(backup, readonly=True, network=True)

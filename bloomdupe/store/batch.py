@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
     import lmdb
 
-__all__ = ["Batch"]
-
 LMDB_PAGE_BYTES = 4096
 
 

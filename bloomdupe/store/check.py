@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["CheckReport", "check", "verify"]
-
 MAX_PROBLEMS = 100
 
 

@@ -9,6 +9,7 @@ has ever had cookies is copied record by record, into pages that were zero befor
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     import lmdb
 
     Progress: TypeAlias = Callable[[int], None]
-
-__all__ = ["copy_compacted", "ignored"]
 
 BATCH_BYTES = 16 << 20
 """Bytes of a transaction when records are copied."""
@@ -112,7 +111,8 @@ def _copy_data(
     env: lmdb.Environment, directory: Path, without: Collection[bytes]
 ) -> None:
     if COOKIES not in open_databases(env):
-        env.copy(str(directory), compact=True)
+        # As bytes, which py-lmdb takes and its types do not know: any name works.
+        env.copy(os.fsencode(directory), compact=True)  # type: ignore[arg-type]
         with open_environment(directory, lock=False) as copy:
             if COOKIES not in open_databases(copy):
                 return

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["DataFile", "Leaf", "NotLmdbError"]
-
 MAGIC = 0xBEEFC0DE
 DATA_VERSION = 1
 HEADS = 2

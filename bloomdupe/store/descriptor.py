@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Descriptor"]
-
 
 class Descriptor:
     """A file descriptor that is closed in each fork of this process.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import TYPE_CHECKING, Any
 
 import lmdb
@@ -16,13 +17,6 @@ from bloomdupe.store.system_errors import limit_of_memory
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = [
-    "build",
-    "open_databases",
-    "open_environment",
-    "unmappable",
-]
-
 MAP_BYTES = 1 << 30
 """Address space at first; doubled whenever a batch does not fit."""
 
@@ -35,7 +29,7 @@ def open_environment(
     size = max(MAP_BYTES, 2 * size)
     try:
         return lmdb.open(
-            str(path),
+            os.fsencode(path),
             map_size=size,
             readonly=readonly,
             lock=lock,

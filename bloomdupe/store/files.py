@@ -21,36 +21,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.store.platform import Mount
 
-__all__ = [
-    "DATA",
-    "MARKER",
-    "OWNER",
-    "SILENT_AFTER",
-    "CleanMark",
-    "MarkFile",
-    "Marked",
-    "Owner",
-    "beat",
-    "check_file_system",
-    "delete_unfinished",
-    "free_space",
-    "identify",
-    "in_use",
-    "lock_owner",
-    "make_directory",
-    "make_lock_file",
-    "owner_of",
-    "read_json",
-    "read_mark",
-    "read_marker",
-    "refuse_link",
-    "store_exists",
-    "sync_directory",
-    "write_file",
-    "write_json",
-    "write_marker",
-]
-
 DATA = "data.mdb"
 OWNER = "owner.lock"
 LMDB_LOCK = "lock.mdb"
@@ -60,6 +30,8 @@ MARK = "clean.json"
 LOCK_BYTES = 8192
 """Size of LMDB's lock file: a head, and 126 readers of 64 bytes."""
 MARK_BYTES = 400
+RESTORING = ".restoring"
+"""End of the name of a backup's copy, until it takes the place of the store."""
 COMMIT_NANOSECONDS = 5 * 10**9
 """A change of the data file within this time of the beginning of an interrupted commit
 is its own."""
@@ -148,6 +120,10 @@ def store_exists(path: Path) -> bool:
     An empty directory and nothing at all count as no store.
     """
     if not path.exists() and not path.is_symlink():
+        if path.with_name(path.name + RESTORING).exists():
+            raise StoreError(
+                f"`bloomdupe restore` of {path} was interrupted: run it again"
+            )
         return False
     if not path.is_dir():
         raise StoreError(
@@ -417,19 +393,26 @@ def write_file(
     place: Path,
     parts: Iterable[bytes],
     *,
+    mode: int = 0o600,
     before: Callable[[Path], None] = lambda _: None,
 ) -> None:
-    """Write a file atomically and durably; ``before`` as in :func:`write_json`."""
+    """Write a file atomically and durably; ``before`` as in :func:`write_json`.
+
+    By default only its owner can read it. If this fails, nothing is left behind.
+    """
     building = place.with_name(place.name + ".new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-    fd = os.open(building, flags, 0o600)
-    with open(fd, "wb") as file:  # noqa: PTH123
-        for part in parts:
-            file.write(part)
-        file.flush()
-        sync(fd)
-    before(building)
-    building.replace(place)
+    fd = os.open(building, flags, mode)
+    try:
+        with open(fd, "wb") as file:  # noqa: PTH123
+            for part in parts:
+                file.write(part)
+            file.flush()
+            sync(fd)
+        before(building)
+        building.replace(place)
+    finally:  # it has no name any more if all went well
+        building.unlink(missing_ok=True)
     sync_directory(place.parent)
 
 

@@ -95,65 +95,6 @@ from bloomdupe.errors import StoreDamagedError
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = [
-    "BLOBS",
-    "CHECKSUM_BYTES",
-    "COOKIES",
-    "COOKIE_HEAD",
-    "COUNT",
-    "DATABASES",
-    "DELAY",
-    "DELAYS",
-    "DIGEST_BYTES",
-    "FAILURES",
-    "FAILURE_HEAD",
-    "FORMAT",
-    "FRONTIER_DATABASES",
-    "FRONTIER_FORMAT",
-    "HISTORY",
-    "HISTORY_HEAD",
-    "HISTORY_KEY",
-    "INVERTED",
-    "JOURNAL_HEAD",
-    "JOURNAL_KEY",
-    "LATER",
-    "LATER_KEY",
-    "LEDGER",
-    "MAGIC",
-    "MODULUS",
-    "OPTIONAL_DATABASES",
-    "PAGE_BYTES",
-    "PAGE_COUNTS",
-    "PAGE_KEY",
-    "SLOT_HEAD",
-    "SLOT_KEY",
-    "JournalEntry",
-    "Ledger",
-    "StoredLater",
-    "StoredRequest",
-    "StoredSlot",
-    "Totals",
-    "blob_sum",
-    "checksum",
-    "damaged",
-    "database_of",
-    "describe",
-    "json_of",
-    "later_key",
-    "later_record",
-    "name_digest",
-    "page_value",
-    "read_later",
-    "read_record",
-    "request_key",
-    "request_record",
-    "requests_in_slot",
-    "slot_of",
-    "slot_prefix",
-    "sum_of",
-    "total_of",
-]
-
 MAGIC = "bloomdupe"
 FORMAT = 1
 PAGE_BYTES = 8168
@@ -288,16 +229,18 @@ def later_key(due: float, sequence: int) -> bytes:
     return LATER_KEY.pack(max(0, math.ceil(due * 1e6)), sequence)
 
 
+def stored_priority(priority: int) -> int:
+    """Return a priority, or the nearest within 64 bits."""
+    return max(-_PRIORITY_LIMIT, min(priority, _PRIORITY_LIMIT))
+
+
 def later_record(
     key: bytes, slot: str, priority: int, payload: bytes, *, start: bool
 ) -> bytes:
-    """Return the value in ``later`` of a request.
-
-    Priorities outside 64 bits are stored as the nearest within.
-    """
+    """Return the value in ``later`` of a request."""
     name = slot.encode(errors="surrogatepass")
-    priority = max(-_PRIORITY_LIMIT, min(priority, _PRIORITY_LIMIT))
-    head = _LATER_HEAD.pack(_LATER_MARK, _START * start, priority, len(name))
+    kept = stored_priority(priority)
+    head = _LATER_HEAD.pack(_LATER_MARK, _START * start, kept, len(name))
     value = head + name + payload
     return checksum(key, value) + value
 

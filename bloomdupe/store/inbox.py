@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["Inbox"]
-
 FOLDER = "inbox"
 SUFFIX = ".json"
 UNREADABLE = ".unreadable"

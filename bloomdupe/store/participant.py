@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.store.batch import Batch
 
-__all__ = ["Part", "Participant"]
-
 
 def _write_nothing(_: Batch) -> None:
     pass

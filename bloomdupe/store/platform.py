@@ -17,21 +17,6 @@ import uuid
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = [
-    "Mount",
-    "ProcessMemory",
-    "boot_id",
-    "memory_of_group",
-    "memory_of_machine",
-    "mounts",
-    "mounts_of",
-    "process_memory",
-    "reserve",
-    "size_of_memory",
-    "sync",
-    "sync_data",
-]
-
 GROUP = Path("/sys/fs/cgroup/memory.max")
 BOOT = ("sysctl", "-n", "kern.bootsessionuuid")
 """Command that tells the identifier of the boot on macOS."""

@@ -13,8 +13,6 @@ from bloomdupe.printable import logger_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["Progress", "told"]
-
 logger = logger_of(__name__)
 
 PATIENCE = 1.0

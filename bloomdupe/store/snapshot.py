@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 
     import lmdb
 
-__all__ = ["READ_BYTES", "Snapshot"]
-
 READ_BYTES = 1 << 20
 """Bytes of requests that are read at once: reading ends after them."""
 

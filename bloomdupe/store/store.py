@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.format import Ledger, StoredLater, Totals
     from bloomdupe.store.participant import Part
 
-__all__ = ["Store"]
-
 
 class Store:
     """A directory with an LMDB environment (0.9 format) and its owner's lock.

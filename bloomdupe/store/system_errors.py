@@ -17,8 +17,6 @@ from bloomdupe.store.platform import reserve
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["failed", "limit_of_memory", "reason_of"]
-
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PROBE_BYTES = 1 << 20
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.store.snapshot import Snapshot
 
-__all__ = ["OpenData", "check_data", "trusted_header", "trusted_ledger"]
-
 
 def check_data(path: Path, *, owned: bool) -> CheckReport | None:
     """Check the data unless it is unchanged; None if nothing was checked.

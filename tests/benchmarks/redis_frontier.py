@@ -186,14 +186,34 @@ def logs(report: Report, url: str, judge: redis.Redis) -> None:
 
 def memory_of_a_million(report: Report, url: str, judge: redis.Redis) -> None:
     """Measure what is left in Redis when a million requests are done and collected."""
+    ours, exact = (
+        left_of_a_million(f"{url}{n}", judge, exact=n) for n in (False, True)
+    )
+    before = memory(judge)
+    for some in batches(keys(0, MILLION), 1_000):
+        judge.sadd("scrapy:dupefilter", *some)
+    theirs = (memory(judge) - before) / MILLION
+    report.table(
+        "A million requests that are done",
+        "",
+        ["", "bytes a request"],
+        [
+            ["bloomdupe", f"{ours:.2f}"],
+            ["bloomdupe, exact URLs", f"{exact:.1f}"],
+            ["scrapy-redis' set", f"{theirs:.1f} ({theirs / ours:.1f} times as much)"],
+        ],
+    )
+
+
+def left_of_a_million(url: str, judge: redis.Redis, *, exact: bool) -> float:
+    """Return the bytes that are left of each of a million requests."""
     before = memory(judge)
     with SharedFrontier.open(url, MILLION) as frontier:
         frontier.tend()
-        empty = memory(judge) - before
         for begin in range(0, MILLION, 50_000):
             for some in batches(keys(begin, 50_000), 2_000):
                 frontier.offer(
-                    Offer(f"host{int(key[:8], 16) % 1_000}", key, PAYLOAD)
+                    Offer(f"host{int(key[:8], 16) % 1_000}", key, PAYLOAD, exact=exact)
                     for key in some
                 )
                 while leases := frontier.lease(2_000, 2_000):
@@ -201,21 +221,7 @@ def memory_of_a_million(report: Report, url: str, judge: redis.Redis) -> None:
             collect(frontier)
         assert frontier.finished
         done = sum(counts.done for counts in frontier.counts())
-        taken = memory(judge) - before
-    before = memory(judge)
-    for some in batches(keys(0, MILLION), 1_000):
-        judge.sadd("scrapy:dupefilter", *some)
-    set_ = memory(judge) - before
-    ours, theirs = taken / done, set_ / MILLION
-    report.table(
-        f"{done:,} requests that are done",
-        f"Made with {empty / 1e6:.1f} MB.",
-        ["", "bytes a request"],
-        [
-            ["bloomdupe", f"{ours:.2f}"],
-            ["scrapy-redis' set", f"{theirs:.1f} ({theirs / ours:.1f} times as much)"],
-        ],
-    )
+        return (memory(judge) - before) / done
 
 
 def collect(frontier: SharedFrontier) -> None:

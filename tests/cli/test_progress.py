@@ -98,6 +98,7 @@ def test_short_tasks_after_each_other_are_not_silent_for_long(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 100.0
+    monkeypatch.setattr(progress, "PATIENCE", 1.0)
     monkeypatch.setattr(progress, "monotonic", lambda: now)
     for name in ("_seen", "_due"):  # they hold for the process
         monkeypatch.setattr(progress.Progress, name, 0.0)

@@ -8,6 +8,7 @@ from backups import Backups
 from crawl_kills import CrawlKills
 from damage import Damage
 from ends import Ends
+from feed_server import FeedServerKills
 from full_creation import FullCreation
 from full_disk import FullDisk
 from generated_spiders import OnDisk, OnRedis
@@ -66,4 +67,5 @@ EVERY_FAULT: tuple[Fault, ...] = (
     SharedIdioms(),
     OnDisk(),
     OnRedis(),
+    FeedServerKills(),
 )

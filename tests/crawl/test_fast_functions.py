@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -59,10 +60,12 @@ def test_every_answer_is_awaited_as_scrapy_does(answer: Callable[[], Any]) -> No
         plain = value if any(value is each for each in PLAIN) else repr(value)
         return plain, [str(each.message) for each in caught]
 
-    mine, scrapys = [
-        asyncio.run(outcome(each))
-        for each in (ensure_awaitable, scrapys_ensure_awaitable)
-    ]
+    # asyncio.run() would drop the loop that another test has made for its reactor.
+    with closing(asyncio.new_event_loop()) as loop:
+        mine, scrapys = [
+            loop.run_until_complete(outcome(each))
+            for each in (ensure_awaitable, scrapys_ensure_awaitable)
+        ]
     assert mine == scrapys
 
 

@@ -315,3 +315,5 @@ def test_a_failure_comes_back_as_it_was() -> None:
     )
     assert Failure.unpacked(failure.packed()) == failure
     assert json.dumps(failure[:5])
+    far = failure._replace(priority=10**20)  # which the queue takes, too
+    assert Failure.unpacked(far.packed()).priority == (1 << 63) - 1

@@ -89,7 +89,6 @@ DISK_ONLY = {
     "BLOOMDUPE_FEED_CHANGED": ("refuse", "accept"),
     "BLOOMDUPE_FILTER_MEMORY": (None, 0),
     "BLOOMDUPE_GROWTH": ("grow", "error"),
-    "BLOOMDUPE_START_REQUESTS": ("resume", "always"),
 }
 """Settings that a crawl on Redis does not support, each with its default."""
 

@@ -301,19 +301,6 @@ def test_a_request_settled_before_it_was_written_is_never_written(
             assert txn.stat(queue)["entries"] == 0
 
 
-def test_a_checkpoint_is_due_when_much_is_unwritten(
-    stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(frontier, "MAX_FRESH", 10_000)
-    owed = Frontier(stored)
-    for number in range(8):  # 1,001 bytes each, and the slot
-        assert not owed.due
-        owed.push("host", 0, str(number).encode())
-    assert owed.due
-    owed.checkpoint()
-    assert not owed.due
-
-
 def test_a_checkpoint_is_due_sooner_if_its_requests_are_in_many_slots(
     stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,16 +75,15 @@ def test_keys_sort_by_slot_and_then_the_other_way_round(
     assert first == second or not second.startswith(first)
 
 
-@pytest.mark.parametrize("priority", range(-60, 60))
-def test_neighbouring_priorities_differ(priority: int) -> None:
-    for start in (False, True):
+@pytest.mark.parametrize("start", [False, True])
+def test_neighbouring_priorities_differ(start: bool) -> None:
+    for priority in range(-60, 60):
         newest = rank(priority, 2**48 - 1, start, False)
         oldest = rank(priority, 0, start, False)
         assert newest < oldest
-        if not start:
-            assert oldest < rank(priority, 2**48 - 1, True, False)
-        else:
-            assert oldest < rank(priority - 1, 2**48 - 1, False, False)
+        # Of the same priority are start requests next, then those of the one below.
+        below = (priority - 1, False) if start else (priority, True)
+        assert oldest < rank(below[0], 2**48 - 1, below[1], False)
 
 
 def test_a_plain_request_has_a_short_key() -> None:

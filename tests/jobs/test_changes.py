@@ -257,6 +257,45 @@ def test_binary_garbage_on_stdin_is_no_url(job: Path, tmp_path: Path) -> None:
     assert done.stdout.isascii()
 
 
+@pytest.mark.parametrize("words", [["add", "--from"], ["import"]])
+@pytest.mark.parametrize(
+    ("name", "code", "reason"),
+    [
+        ("/proc/self/mem", 1, "cannot read /proc/self/mem: Input/output error"),
+        ("\0", 2, "cannot read \\x00: embedded null byte"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(
+    verb: Verb, job: Path, words: list[str], name: str, code: int, reason: str
+) -> None:
+    if name != "\0" and not Path(name).exists():
+        pytest.skip("only Linux has such a file")
+    answer = verb(words[0], job, *words[1:], name)
+    assert (answer.code, answer.out) == (code, "")
+    assert reason in answer.err
+    assert len(urls(verb, job)) == len(WAIT)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["add", "--from", "-"], "cannot read standard input: it is closed"),
+        (["check", "--from", "-"], "cannot read standard input: it is closed"),
+        (["import", "-"], "cannot read standard input: it is closed"),
+        (["reset"], "There is no terminal to confirm it"),
+    ],
+)
+def test_a_closed_standard_input_is_named(
+    verb: Verb, job: Path, words: list[str], reason: str
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", None)
+        answer = verb(words[0], job, *words[1:])
+    assert answer.code == 2
+    assert reason in answer.err
+    assert len(urls(verb, job)) == len(WAIT)
+
+
 def test_a_job_is_begun_for_a_spider(verb: Verb, tmp_path: Path) -> None:
     answer = verb("add", tmp_path / "job", "https://a.example/")
     assert answer.code == 2
@@ -313,6 +352,18 @@ def test_requeue_chooses_among_the_given_urls(
     assert sorted(urls(verb, job)) == sorted([*WAIT, *DONE[40:]])
 
 
+# paths
+
+
+def test_a_job_may_have_a_name_that_is_no_text(verb: Verb, tmp_path: Path) -> None:
+    job = make_job(tmp_path / "j\udcff", WAIT, done=DONE)
+    assert verb("backup", job, tmp_path / "\udcfe").code == 0
+    assert verb("restore", tmp_path / "\udcfe", job, "--replace").code == 0
+    assert verb("add", job, "https://a.example/new").out == "1 pending now\n"
+    assert len(urls(verb, job)) == len(WAIT) + 1
+    assert sound(verb, job)
+
+
 # drop
 
 
@@ -340,6 +391,16 @@ def test_drop_removes_the_chosen_requests_and_they_stay_seen(
         assert verb("check", job, url).out == f"seen, not pending: {url}\n"
         assert verb("add", job, url).out.startswith("0 pending now")
     assert verb("drop", job, *options).out == f"0 removed, {len(order)} pending\n"
+
+
+@pytest.mark.parametrize("name", ["drop", "block"])
+def test_a_url_is_named_as_the_spider_writes_it(
+    verb: Verb, tmp_path: Path, name: str
+) -> None:
+    job = make_job(tmp_path / "job", ["https://münchen.example/ä"])
+    answer = verb(name, job, "https://münchen.example/ä")
+    assert answer.out.startswith("1 removed")
+    assert urls(verb, job) == []
 
 
 def test_drop_needs_a_choice(verb: Verb, job: Path) -> None:
@@ -462,6 +523,52 @@ def test_union_refuses_mismatches_before_any_change(verb: Verb, job: Path) -> No
     assert "another secret key" in answer.err
     assert verb("check", job, "https://new.example/").out.startswith("new")
     assert "cannot be united with itself" in verb("union", job, job).err
+
+
+# restore and reset, ended before one of their renames
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes the next rename of a path that ends in this end the verb."""
+    rename = Path.rename
+
+    def end(name: str) -> None:
+        def ends(path: Path, target: Path) -> Path:
+            if path.name.endswith(name):
+                monkeypatch.setattr(Path, "rename", rename)
+                raise KeyboardInterrupt
+            return rename(path, target)
+
+        monkeypatch.setattr(Path, "rename", ends)
+
+    return end
+
+
+def test_no_job_begins_in_the_place_of_one_that_is_being_restored(
+    verb: Verb, job: Path, ended: Callable[[str], None]
+) -> None:
+    assert verb("backup", job, "copy").code == 0
+    ended(".restoring")
+    assert verb("restore", "copy", job, "--replace").err.endswith("interrupted\n")
+    assert not (job / "bloomdupe").exists()
+    answer = verb("add", job, "https://new.example/", "--spider", "x")
+    assert answer.code == 1
+    assert "was interrupted: run it again" in answer.err
+    assert verb("restore", "copy", job, "--replace").code == 0
+    assert sorted(urls(verb, job)) == sorted(WAIT)
+    assert [one.name for one in job.glob("bloomdupe.*")] == ["bloomdupe.replaced-1"]
+
+
+def test_reset_removes_the_store_last(
+    verb: Verb, job: Path, ended: Callable[[str], None]
+) -> None:
+    (job / "bloomdupe.feeds").mkdir()
+    ended("bloomdupe")
+    assert verb("reset", job, "--yes").err.endswith("interrupted\n")
+    assert [one.name for one in job.iterdir()] == ["bloomdupe"]
+    assert verb("reset", job, "--yes").code == 0
+    assert [*job.iterdir()] == []
 
 
 # reset

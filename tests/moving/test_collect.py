@@ -533,7 +533,7 @@ def changed(**fields: Any) -> Callable[[Path], None]:
         (no_record, ["site.jsonl is there, and was not collected", "Move it away"]),
         (damaged, [f"{RECORD} is damaged", "Put it back"]),
         (cut, [f"{RECORD} is damaged: 4 bytes are too many"]),
-        (changed(format=3), ["has format 3", "knows 2"]),
+        (changed(format=3), ["has format 3", "reads format 2"]),
         (changed(positions=["0-0"]), ["is not as it was written"]),
         (changed(blobs={"feed0": [0, ""]}), ["feed0 is not as it was written"]),
     ],

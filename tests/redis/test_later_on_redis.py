@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 )
 
 from bloomdupe.redis.frontier_reader import FrontierReader, LeftOver
-from bloomdupe.redis.partition import LeftRequest, Offer, RedisLease, Settled
+from bloomdupe.redis.partition import Offer, RedisLease, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def test_a_crawl_with_a_request_for_later_is_not_finished(url: str) -> None:
         )
         [lease] = one.lease(EVERYTHING)
         assert one.left_over() is None
-        one.leave([LeftRequest(lease, b"1")])
+        one.settle([Settled(lease, left=b"1")])
         left = one.left_over()
         assert left is not None
         assert left[:3] == (1, 0, 1)

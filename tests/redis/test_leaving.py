@@ -12,7 +12,7 @@ from support.redis_server import LOGGED, RedisServer
 from bloomdupe.errors import StoreUnreachableError
 from bloomdupe.redis.frontier_reader import LeftOver
 from bloomdupe.redis.owner import owning_frontier
-from bloomdupe.redis.partition import LeftRequest, Offer, RedisLease, SeenMark, Settled
+from bloomdupe.redis.partition import Offer, RedisLease, SeenMark, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def test_slots_take_turns_when_no_request_is_in_progress(url: str) -> None:
         assert one.lease(100) == []
         one.settle([(first[0], [])])
         assert one.lease(100) == []
-        one.leave([LeftRequest(first[1], b"")])
+        one.settle([Settled(first[1], left=b"")])
         assert len(one.lease(100)) == 4
 
 
@@ -68,7 +68,7 @@ def test_requests_that_two_workers_left_keep_neither_running(url: str) -> None:
             worker.settle([(lease, [b"done"]) for lease in leases[1:]])
             assert worker.left_over() is None
         for worker, leases in held.items():
-            worker.leave([LeftRequest(leases[0], b"as it is now", [b"put out"])])
+            worker.settle([Settled(leases[0], [b"put out"], left=b"as it is now")])
         for worker in held:
             assert worker.left_over() == LeftOver(2)
             assert not worker.finished
@@ -90,13 +90,13 @@ def test_left_requests_do_not_keep_a_partition(url: str) -> None:
         two.tend()
         one.tend()
         assert len(one.owned) == PARTITIONS
-        one.leave(LeftRequest(lease, lease.payload) for lease in held)
+        one.settle(Settled(lease, left=lease.payload) for lease in held)
         assert len(one.owned) == PARTITIONS // 2
         two.tend()
         again = two.lease(100)
         assert {lease.payload for lease in again} < {lease.payload for lease in held}
-        one.leave(LeftRequest(lease, b"too late", [b"too late"]) for lease in held)
-        assert lines(two) == [b"too late"] * (len(held) - len(again))
+        one.settle(Settled(lease, [b"too late"], left=b"too late") for lease in held)
+        assert lines(two) == []
 
 
 def of_other_partition(leases: list[RedisLease], than: RedisLease) -> RedisLease:

@@ -11,7 +11,7 @@ from support.standing_crawl import PARTITIONS, StandingCrawl, lines_of_start
 from bloomdupe import BloomFilter
 from bloomdupe.cli.main import main
 from bloomdupe.errors import StoreError
-from bloomdupe.redis.partition import LeftRequest
+from bloomdupe.redis.partition import Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def crawl_at(url: str) -> None:
     one = crawl.workers["one"]
     one.news.keep([(b"digest", b"cookie")])
     lease = crawl.leased["one"][0]
-    one.leave([LeftRequest(lease, lease.payload, reason="the reason")])
+    one.settle([Settled(lease, left=lease.payload, reason="the reason")])
     crawl.close()
     with SharedFrontier.open(url) as importing:
         importing.imports.begin({})

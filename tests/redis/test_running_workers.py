@@ -34,6 +34,7 @@ def test_a_sign_of_life_costs_the_same_with_many_workers(
             counted: Any = judge.info("commandstats")
             costs.add(sum(each["calls"] for each in counted.values()))
     assert len(costs) == 1
+    assert {worker._announce().workers for worker in many} == {len(many)}
     for worker in many:
         worker.close()
 
@@ -92,3 +93,36 @@ def test_a_name_is_free_at_once_when_its_worker_ends(url: str) -> None:
             one.keep_state(state)
     with opened(url, "two", name="a") as two:
         assert two.take_state() == b"second"
+
+
+def test_a_round_begins_when_all_workers_have_ended(
+    server: RedisServer, url: str, name: str
+) -> None:
+    rounds = []
+
+    def begin(worker: str) -> SharedFrontier:
+        one = opened(url, worker)
+        rounds.append(one.begin_round(again=True))
+        return one
+
+    one, two = begin("one"), begin("two")
+    one.close(reason="finished")
+    three = begin("three")  # "two" is there
+    two.close(reason="shutdown")
+    three.close(reason="finished")
+    four, five = begin("four"), begin("five")
+    with server.client() as client:
+        client.hset(f"bloomdupe:{{{name}}}", "round", 1)  # it has gone back
+        four.tend()
+        assert rounds == [1, 1, 1, 2, 2]
+        assert four.round == 2
+        five.close(reason="shutdown")
+        four.close(reason="shutdown")
+        begin("six").close()
+        assert rounds[-1] == 2
+        # An emptied Redis gets no head.
+        seven = begin("seven")
+        client.flushall()
+        seven._announce()
+        seven.close(reason="finished")
+        assert not client.exists(f"bloomdupe:{{{name}}}")

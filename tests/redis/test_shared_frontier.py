@@ -504,8 +504,11 @@ def test_every_call_may_be_repeated_when_its_answer_is_lost(
         lose(lambda: one.settle([(x, [x.payload]) for x in rest[:3]]))
         assert one.settle([(x, [x.payload]) for x in rest]) == []
         assert one.finished
+        one.offer(offers(9))
+        [last] = one.lease(1)
+        lost(lambda: one.settle([Settled(last, [last.payload], left=b"again")]))
         assert Counter(output.line for output in one.outputs()) == Counter(
-            offer.payload for offer in offers(*range(9))
+            offer.payload for offer in offers(*range(10))
         )
 
 

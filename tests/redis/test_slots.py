@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.redis.frontier_reader import FrontierReader
-from bloomdupe.redis.partition import AboutSlot, LeftRequest, Offer, Settled
+from bloomdupe.redis.partition import AboutSlot, Offer, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def test_a_state_goes_with_its_slot(url: str, server: RedisServer) -> None:
         assert {lease.slot: lease.about for lease in found} == {"a": b"2", "b": b""}
         assert two.last_owner_until(found[0]) is None  # all times are known
         left = next(lease for lease in found if lease.slot == "a")
-        two.leave([LeftRequest(left, left.payload, about=state(3))])
+        two.settle([Settled(left, about=state(3), left=left.payload)])
         assert stored(url) == {"a": 3}
     with open_one(url) as three:
         # The last one had begun other requests, of which nothing is known.

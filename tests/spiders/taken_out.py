@@ -25,7 +25,6 @@ FENCE = {
     },
     "renew": {"or owner[2] ~= ARGV[2] then return -1 end": "then end"},
     "settle": {STRANGE: ""},
-    "leave": {STRANGE: ""},
 }
 """The guards in each script by which a worker loses a partition with its lease, and the
 text in their place.
@@ -33,7 +32,7 @@ text in their place.
 
 ONCE = {"if not done_before then": "if true then", STRANGE: ""}
 
-SETTLING = {"settle": ONCE, "leave": ONCE}
+SETTLING = {"settle": ONCE}
 """Those by which a settlement counts once, apart from ``owner.lua``."""
 
 

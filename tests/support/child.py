@@ -9,25 +9,12 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from scrapy import crawler
 from scrapy.settings import Settings
-from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.misc import load_object
 
-from support import placing, stops
-
-CHECKPOINTS = "bloomdupe/checkpoints"
-
-
-class Stats(MemoryStatsCollector):
-    """Tells the test of each checkpoint that has become durable."""
-
-    def inc_value(self, key: str, *args: Any, **options: Any) -> None:
-        super().inc_value(key, *args, **options)
-        if key == CHECKPOINTS:
-            stops.tell("checkpoints", self.get_value(key))
+from support import placing
 
 
 def main() -> None:
@@ -36,7 +23,7 @@ def main() -> None:
         load_object(name)(*arguments)
     os.environ["STOP"], os.environ["EVENTS"] = order["stop"], order["events"]
     placing.install()
-    settings = Settings({"STATS_CLASS": "support.child.Stats"})
+    settings = Settings()
     settings.setdict(order["settings"], "cmdline")
     reactorless = not settings.getbool("TWISTED_REACTOR_ENABLED", True)
     kind = crawler.AsyncCrawlerProcess if reactorless else crawler.CrawlerProcess

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 FEEDS = {"items.jsonl": {"format": "jsonlines"}}
 """The feed that ``Crawl.items()`` reads."""
+JSON = "--json"
 
 Before: TypeAlias = "Callable[[], object]"
 """A function of a module in ``spiders/``, or a ``partial`` of one."""
@@ -80,14 +81,13 @@ class Process:
         return file.read_text("utf-8", "replace") if file.exists() else ""
 
     @property
-    def alive(self) -> bool:
-        return not self._child.has_ended()
+    def json(self) -> str:
+        """The output of a verb with ``--json``, without its messages."""
+        return (self._place / "json").read_text("utf-8")
 
     @property
-    def checkpoints(self) -> int:
-        """How many checkpoints of this run are durable."""
-        told = (e[1] for e in events(self._place / "events") if e[0] == "checkpoints")
-        return max(map(int, told), default=0)
+    def alive(self) -> bool:
+        return not self._child.has_ended()
 
     def until(self, condition: Callable[[], object]) -> None:
         """Wait until something holds, as long as the process lives."""
@@ -110,14 +110,6 @@ class Process:
             return any(visit.path == what for visit in log)
 
         self.until(asked)
-
-    def until_checkpoints(self, more: int = 2) -> None:
-        """Wait for checkpoints. The second from now holds all that is done now.
-
-        No checkpoint comes while nothing changes.
-        """
-        wanted = self.checkpoints + more
-        self.until(lambda: self.checkpoints >= wanted)
 
     def until_logged(self, words: str) -> None:
         self.until(lambda: words in self.log)
@@ -333,15 +325,21 @@ class Crawl:
         (self.folder / "scrapy.cfg").write_text("[settings]\ndefault=crawl_settings\n")
 
     def bloomdupe(self, *arguments: str, code: int = 0) -> str:
-        """Run a verb of ``bloomdupe`` in the folder; return its output."""
-        run = self.start_bloomdupe(*arguments).wait()
+        """Run a verb of ``bloomdupe`` in the folder; return its output.
+
+        JSON is returned alone: a verb that takes long also says how far it is.
+        """
+        process = self.start_bloomdupe(*arguments)
+        run = process.wait()
         assert run.status == code, run.log
-        return run.log
+        return process.json if JSON in arguments else run.log
 
     def start_bloomdupe(self, *arguments: str) -> Process:
         """Start a verb of ``bloomdupe``."""
         script = Path(sys.executable).with_name("bloomdupe")
-        return self._fork([str(script), *arguments], self._next_place())
+        place = self._next_place()
+        apart = {"output": str(place / "json")} if JSON in arguments else {}
+        return self._fork([str(script), *arguments], place, **apart)
 
     def has_ended(self, process: Process, status: int) -> None:
         """Wait until the site has read everything that an ended run has sent.
@@ -362,11 +360,12 @@ class Crawl:
         self._runs += 1
         return place
 
-    def _fork(self, command: list[str], place: Path) -> Process:
+    def _fork(self, command: list[str], place: Path, **apart: str) -> Process:
         task = {
             "folder": str(self.folder),
             "command": command,
             "log": str(place / "log"),
+            **apart,
         }
         first = len(self.site.log)  # before it can ask for anything
         process = Process(forks().start(task), self, place, first)

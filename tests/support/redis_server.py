@@ -30,8 +30,14 @@ busy disk would decide what is lost.
 SCANNED = 1_000
 """Keys that are looked at in one call."""
 END_PRESENCE = """
-if ARGV[1] == '' then return redis.call('DEL', KEYS[1]) end
-return redis.call('HDEL', KEYS[1], ARGV[1])
+local found = redis.call('HGETALL', KEYS[1])
+for i = 1, #found, 2 do
+  if ARGV[1] == '' or found[i] == ARGV[1] then
+    local one = cjson.decode(found[i + 1])
+    one[1] = 0
+    redis.call('HSET', KEYS[1], found[i], cjson.encode(one))
+  end
+end
 """
 BRING_FORWARD = """
 for _, member in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do

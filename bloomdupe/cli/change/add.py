@@ -13,7 +13,6 @@ from bloomdupe.cli.change.urls_argument import (
 )
 from bloomdupe.cli.output import warn
 from bloomdupe.cli.progress_bar import counted
-from bloomdupe.cli.store_argument import add_store
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -38,9 +37,8 @@ class Add(AddingVerb):
     example = "add crawls/site --from urls.txt --callback parse_item"
     needs = "add"
 
-    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
-        """Add the store, the URLs, and the options of their requests."""
-        add_store(parser, jobdir, self, required=True)
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add the URLs, and the options of their requests."""
         add_urls(parser)
         add_request_options(parser)
         parser.add_argument(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.cli.change.change_verb import ChangeVerb
 from bloomdupe.cli.change.drop import going_on_in_words
 from bloomdupe.cli.change.selection_arguments import add_named, dropping_of
-from bloomdupe.cli.store_argument import add_store
 from bloomdupe.crawl.state.blocked import described
 from bloomdupe.errors import SettingError
 
@@ -38,9 +37,8 @@ class Block(ChangeVerb):
     needs = "changing"
     fields = ("rules", "dropped", "in_progress")
 
-    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
-        """Add the store, and the rule."""
-        add_store(parser, jobdir, self, required=True)
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add the rule."""
         add_named(parser)
         parser.add_argument(
             "--undo", action="store_true", help="delete this rule; remove no requests"

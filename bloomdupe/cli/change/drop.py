@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.change.change_verb import ChangeVerb
 from bloomdupe.cli.change.selection_arguments import add_named, dropping_of
-from bloomdupe.cli.store_argument import add_store
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -32,9 +31,8 @@ class Drop(ChangeVerb):
     needs = "changing"
     fields = ("dropped", "left", "in_progress")
 
-    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
-        """Add the store, and the selection of requests."""
-        add_store(parser, jobdir, self, required=True)
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add the selection of requests."""
         add_named(parser)
 
     def change(self, options: Namespace, project: Callable[[], Project]) -> Change:

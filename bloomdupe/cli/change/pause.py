@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bloomdupe.cli.change.change_verb import ChangeVerb
-from bloomdupe.cli.store_argument import add_store
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -30,9 +29,8 @@ class Pause(ChangeVerb):
     fields = ("paused", "pending")
     undo: ClassVar[bool] = False
 
-    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
-        """Add the store, and the slot."""
-        add_store(parser, jobdir, self, required=True)
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add the slot."""
         parser.add_argument(
             "--slot",
             required=True,

@@ -18,7 +18,6 @@ from bloomdupe.cli.change.urls_argument import (
 )
 from bloomdupe.cli.output import warn
 from bloomdupe.cli.progress_bar import counted
-from bloomdupe.cli.store_argument import add_store
 from bloomdupe.crawl.changes.selection import Selection
 from bloomdupe.errors import SettingError
 
@@ -44,9 +43,8 @@ class Requeue(AddingVerb):
     example = "requeue crawls/site https://example.com/a --callback parse_item"
     needs = "changing"
 
-    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
-        """Add the store, the URLs, and the options of their requests."""
-        add_store(parser, jobdir, self, required=True)
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add the URLs, and the options of their requests."""
         add_urls(parser)
         add_selection(parser)
         add_failed(parser, "failed requests, instead of URLs")

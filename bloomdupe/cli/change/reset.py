@@ -6,7 +6,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.output import warn
-from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import SettingError
 
@@ -33,9 +32,8 @@ class Reset(Verb["Removal"]):
     example = "reset crawls/site"
     needs = "removal"
 
-    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
-        """Add the store, and ``--yes``."""
-        add_store(parser, jobdir, self, required=True)
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add ``--yes``."""
         parser.add_argument("--yes", action="store_true", help="do not ask")
 
     def run(self, options: Namespace) -> Removal:
@@ -60,7 +58,7 @@ class Reset(Verb["Removal"]):
 
 def _confirm(removal: Removal) -> None:
     names, held = ", ".join(removal.places), removal.contents
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise SettingError(
             f"this removes {names}: {held}. There is no terminal to confirm it; --yes"
             " does"

@@ -84,8 +84,9 @@ def dropping_of(options: Namespace, project: Callable[[], Project]) -> dict[str,
 
         try:
             for url in options.urls:
-                key, _ = project().key_of(checked(url))
-                pages[key.hex()] = url
+                request = checked(url)
+                key, _ = project().key_of(request)
+                pages[key.hex()] = request.url  # as stored, e.g. with an ASCII host
         except ValueError as error:
             raise SettingError(str(error)) from error
     return {**selection.values, "pages": pages}

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.cli.output import warn
 from bloomdupe.cli.progress_bar import counted
-from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import plural
 
@@ -37,9 +36,8 @@ class Stop(Verb[StopAnswer]):
     example = "stop crawls/site"
     needs = "stop"
 
-    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
-        """Add the store, and ``--wait``."""
-        add_store(parser, jobdir, self, required=True)
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add ``--wait``."""
         parser.add_argument(
             "--wait", action="store_true", help="return when the crawl has ended"
         )

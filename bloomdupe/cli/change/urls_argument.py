@@ -72,12 +72,15 @@ def given_lines(options: Namespace, problems: Problems) -> Iterator[Line]:
 def opened(name: str) -> Iterator[BinaryIO]:
     """Open a file, or standard input; :class:`SettingError` if it cannot be opened."""
     if name == "-":
+        if sys.stdin is None:  # it was closed before the program began
+            raise SettingError("cannot read standard input: it is closed")
         yield sys.stdin.buffer
         return
     try:
         file = Path(name).open("rb")  # noqa: SIM115 - closed below
-    except OSError as error:
-        raise SettingError(f"cannot read {name}: {error.strerror}") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", error)
+        raise SettingError(f"cannot read {name}: {reason}") from error
     with file:
         yield file
 

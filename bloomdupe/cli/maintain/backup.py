@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.cli.progress_bar import bytes_read
-from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.filter.bloom import BloomFilter
@@ -13,8 +12,6 @@ from bloomdupe.filter.bloom import BloomFilter
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
-
-__all__ = ["Backup"]
 
 
 class Copied(NamedTuple):
@@ -39,11 +36,8 @@ class Backup(Verb[Copied]):
     needs = "directory"
     json_indent = None
 
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
-        """Add the store and the new directory."""
-        add_store(parser, jobdir, self, required=True)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the new directory."""
         parser.add_argument("target", help="directory to create")
         parser.add_argument(
             "--with-cookies",
@@ -71,7 +65,3 @@ class Backup(Verb[Copied]):
                 f"{result.cookies_left_out:,} cookies are left out: a crawl that goes"
                 " on from it may have to log in again (--with-cookies copies them)"
             )
-
-    def json(self, result: Copied) -> dict[str, Any]:
-        """Return all of it."""
-        return result._asdict()

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.cli.progress_bar import bytes_read
-from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.filter.bloom import BloomFilter
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
-
-__all__ = ["Compact"]
 
 
 class Sizes(NamedTuple):
@@ -35,13 +32,8 @@ class Compact(Verb[Sizes]):
     )
     example = "compact crawls/site"
     needs = "directory"
+    store_required = False
     json_indent = None
-
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
-        """Add the store."""
-        add_store(parser, jobdir, self)
 
     def run(self, options: argparse.Namespace) -> Sizes:
         """Compact it."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.progress_bar import bytes_read
-from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.rescue.repair import Repaired, repair
 
@@ -32,9 +31,8 @@ class Repair(Verb[Saved]):
     example = "repair crawls/site saved"
     needs = "directory"
 
-    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
-        """Add both stores."""
-        add_store(parser, jobdir, self, required=True)
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add the new store."""
         parser.add_argument("new", help="directory to create")
 
     def run(self, options: Namespace) -> Saved:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.cli.progress_bar import bytes_read
-from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.jobs import open_job
 from bloomdupe.rescue.restore import restore
@@ -37,15 +36,19 @@ class Restore(Verb[Restored]):
     )
     example = "restore backup crawls/site --replace"
     needs = "new_directory"
+    store_required = False
     json_indent = None
 
-    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
-        """Add the backup and the store."""
+    def add_store(self, parser: ArgumentParser, jobdir: str | None) -> None:
+        """Add the backup, and then the store."""
         parser.add_argument("backup", help="a copy that `bloomdupe backup` has made")
+        super().add_store(parser, jobdir)
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add ``--replace``."""
         parser.add_argument(
             "--replace", action="store_true", help="move the existing store aside"
         )
-        add_store(parser, jobdir, self)
 
     def run(self, options: Namespace) -> Restored:
         """Put it in place."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.cli.progress_bar import bytes_read
-from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Verb
 from bloomdupe.rescue.agreement import disagreements
@@ -14,8 +13,6 @@ from bloomdupe.store.check import verify
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
-
-__all__ = ["Verify"]
 
 
 class Verification(NamedTuple):
@@ -37,12 +34,7 @@ class Verify(Verb[Verification]):
     )
     example = "verify crawls/site"
     needs = "directory"
-
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
-        """Add the store."""
-        add_store(parser, jobdir, self)
+    store_required = False
 
     def run(self, options: argparse.Namespace) -> Verification:
         """Read it; if the bytes are sound, check that the records agree."""
@@ -67,10 +59,6 @@ class Verify(Verb[Verification]):
             )
         else:
             yield "Everything is as it was written."
-
-    def json(self, result: Verification) -> dict[str, Any]:
-        """Return all of it."""
-        return result._asdict()
 
     def status(self, result: Verification) -> int:
         """Return 1 if there is a fault."""

@@ -47,15 +47,14 @@ class Collect(Verb[CollectedOutput]):
     example = "collect redis://localhost:6379/0#site output --follow --delete"
     needs = "url"
 
-    def add_arguments(
-        self,
-        parser: ArgumentParser,
-        jobdir: str | None,  # noqa: ARG002 - a URL names the crawl
-    ) -> None:
-        """Add the crawl, the directory, and the options."""
+    def add_store(self, parser: ArgumentParser, _: str | None) -> None:
+        """Add the URL of the crawl."""
         parser.add_argument(
             "store", metavar="URL", help="of the crawl: redis://host:6379/0#name"
         )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add the directory, and the options."""
         parser.add_argument(
             "directory", metavar="DIRECTORY", help="of the files; made if need be"
         )

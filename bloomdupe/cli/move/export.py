@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.cli.progress_bar import counted
-from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreError
-from bloomdupe.store.platform import sync
+from bloomdupe.store.files import write_file
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -51,9 +49,8 @@ class Export(Verb[WrittenExport]):
     needs = "stored"
     json_indent = None
 
-    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
-        """Add the store and the file."""
-        add_store(parser, jobdir, self, required=True)
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add the file."""
         parser.add_argument("file", metavar="FILE", help="- is standard output")
         parser.add_argument(
             "--without-marks",
@@ -110,15 +107,8 @@ def _lines(options: Namespace, exported: Exported) -> Generator[str, None, None]
 
 
 def _write(place: Path, lines: Iterable[str]) -> None:
-    building = place.with_name(place.name + ".part")
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        with open(os.open(building, flags, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123
-            for line in lines:
-                file.write(line + "\n")
-            file.flush()
-            sync(file.fileno())
-        building.replace(place)
+        write_file(place, (f"{line}\n".encode() for line in lines))
     except StoreError:
         raise
     except OSError as error:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.cli.change.change_verb import blocked_in_words
 from bloomdupe.cli.change.urls_argument import opened, size_of_file
 from bloomdupe.cli.progress_bar import bytes_of, counted
-from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreError
@@ -46,9 +45,8 @@ class Import(Verb["Imported"]):
     example = "import crawls/site --spider site"
     needs = "receiver"
 
-    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
-        """Add the store, and the source."""
-        add_store(parser, jobdir, self, required=True)
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add the source."""
         parser.add_argument(
             "source",
             nargs="?",

@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.cli.progress_bar import counted
-from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreMismatchError
@@ -45,9 +44,8 @@ class Union(Verb[United]):
     example = "union crawls/site backups/monday backups/tuesday"
     needs = "directory"
 
-    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
-        """Add the store and the other stores."""
-        add_store(parser, jobdir, self, required=True)
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add the other stores."""
         parser.add_argument(
             "others",
             nargs="+",

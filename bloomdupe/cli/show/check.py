@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.cli.change.urls_argument import add_urls, check_named, given_lines
 from bloomdupe.cli.progress_bar import counted
-from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.leases.failure import in_words
 from bloomdupe.crawl.progress.pace import when
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from bloomdupe.jobs.on_disk.lookup import FoundUrl
-
-__all__ = ["Check"]
 
 
 class Checked(NamedTuple):
@@ -44,13 +41,8 @@ class Check(Verb[Checked]):
     example = "check crawls/site https://example.com/a https://example.com/b"
     needs = "directory"
 
-    def add_arguments(
-        self,
-        parser: argparse.ArgumentParser,
-        jobdir: str | None,
-    ) -> None:
-        """Add the store and the URLs."""
-        add_store(parser, jobdir, self, required=True)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the URLs."""
         add_urls(parser)
 
     def run(self, options: argparse.Namespace) -> Checked:

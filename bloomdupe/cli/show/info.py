@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import duration, plural, size, when
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.job_contract import Job
     from bloomdupe.jobs.overview import Overview, RunFigures, WorkerFigures
 
-__all__ = ["Info"]
-
 
 class Info(Verb[Description]):
     """Reads the last checkpoint and shows its contents."""
@@ -38,12 +35,7 @@ class Info(Verb[Description]):
     )
     example = "info crawls/site"
     needs = "describe"
-
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
-        """Add the store."""
-        add_store(parser, jobdir, self)
+    store_required = False
 
     def run(self, options: argparse.Namespace) -> Description:
         """Read the job."""
@@ -128,7 +120,7 @@ def _rows_of_job(found: Description, job: Overview) -> Iterator[tuple[str, str]]
         yield from _counts_of_workers(workers)
     yield "pages done", f"{job.pages:,}"
     yield "items", f"{job.totals.items:,}"
-    yield from _failures_and_round(job, runs)
+    yield from _failures_and_round(job, runs, workers)
     yield "slots with requests", f"{len(job.slots):,}"
     if job.at_rest:
         yield "  resting", f"{len(job.at_rest):,}"
@@ -144,7 +136,7 @@ def _rows_of_job(found: Description, job: Overview) -> Iterator[tuple[str, str]]
 
 
 def _failures_and_round(
-    job: Overview, runs: RunFigures | None
+    job: Overview, runs: RunFigures | None, workers: WorkerFigures | None
 ) -> Iterator[tuple[str, str]]:
     yield "requests failed", f"{sum(job.failed.values()):,}"
     for cause, requests in job.failed.items():
@@ -152,6 +144,8 @@ def _failures_and_round(
     if runs is not None:
         together = f"{plural(runs.runs, 'run')} of {runs.seconds:,.0f} s together"
         yield "round", f"{runs.round}, in {together}"
+    elif workers is not None:
+        yield "round", str(workers.round)
 
 
 def _counts_of_workers(workers: WorkerFigures) -> Iterator[tuple[str, str]]:

@@ -48,7 +48,7 @@ class Jobs(Verb["list[JobLine]"]):
     )
     example = "jobs crawls"
 
-    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
+    def add_store(self, parser: ArgumentParser, jobdir: str | None) -> None:
         """Add the directory."""
         default = None if jobdir is None else str(Path(jobdir).parent)
         parser.add_argument(

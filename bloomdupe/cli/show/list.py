@@ -13,7 +13,6 @@ from bloomdupe.cli.change.selection_arguments import (
     reasons_of,
 )
 from bloomdupe.cli.progress_bar import counted
-from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.changes.selection import Selection
 from bloomdupe.crawl.leases.failure import Failure, in_words
@@ -53,12 +52,10 @@ class List(Verb["Iterator[Listed]"]):
     )
     example = "list crawls/site --slot example.com --pattern '/tag/' --limit 20"
     needs = "requests"
+    store_required = False
 
-    def add_arguments(
-        self, parser: argparse.ArgumentParser, jobdir: str | None
-    ) -> None:
-        """Add the store, the selection of requests, and their number."""
-        add_store(parser, jobdir, self)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the selection of requests, and their number."""
         add_selection(parser)
         add_failed(parser, "the failed requests, instead of pending requests")
         parser.add_argument(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.cli.output import write
-from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import BloomDupeError, SettingError
 from bloomdupe.monitoring.extra import need
+from bloomdupe.store.files import write_file
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -41,11 +39,11 @@ class Report(Verb[WrittenPage]):
     )
     example = "report crawls/site -o report.html"
     needs = "reader"
+    store_required = False
     json_indent = None
 
-    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
-        """Add the store and the file."""
-        add_store(parser, jobdir, self)
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add the file."""
         parser.add_argument(
             "-o",
             "--output",
@@ -66,7 +64,7 @@ class Report(Verb[WrittenPage]):
         if target.is_dir():
             raise SettingError(f"--output {target}: it is a directory; name a file")
         try:
-            _write(target, page)
+            write_file(target, [page], mode=0o666)
         except OSError as error:
             raise BloomDupeError(f"--output {target}: {error.strerror}") from error
         return WrittenPage(options.output, len(page))
@@ -84,16 +82,3 @@ def _page(job: Job) -> str:
     from bloomdupe.monitoring.report import report
 
     return report(view, job.describe().as_dict())
-
-
-def _write(target: Path, data: bytes) -> None:
-    mask = os.umask(0)
-    os.umask(mask)
-    file, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(file, "wb") as written:
-            written.write(data)
-        Path(name).chmod(0o666 & ~mask)
-        Path(name).replace(target)
-    finally:  # it has no name any more if all went well
-        Path(name).unlink(missing_ok=True)

@@ -90,11 +90,7 @@ class Size(Verb[dict[str, Any]]):
     )
     example = "size --urls 10M --fpp 1e-6"
 
-    def add_arguments(
-        self,
-        parser: argparse.ArgumentParser,
-        jobdir: str | None,  # noqa: ARG002
-    ) -> None:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the capacity of a filter, and its limits."""
         parser.add_argument(
             "--urls",

@@ -7,7 +7,6 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.store_argument import add_store
 from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import SettingError
 from bloomdupe.monitoring.extra import need
@@ -35,10 +34,10 @@ class Top(Verb["View"]):
     )
     example = "top crawls/site"
     needs = "reader"
+    store_required = False
 
-    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
-        """Add the store and the interval."""
-        add_store(parser, jobdir, self)
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add the interval."""
         parser.add_argument(
             "--interval",
             type=float,

@@ -187,6 +187,8 @@ class EngineOnDisk(Settling):
         self.state.restore(crawl.blobs.get(STATE))
         self.children.restore(crawl.blobs_of(CHILDREN))
         self.cut_short.restore(crawl.record.get("cut_short", {}))
+        self._known_before = {*self.children.families}
+        self._known_before.update(map(bytes.fromhex, self.cut_short.answers))
         self.after_a_kill = run.last == OPEN
         if run.resumed:
             before = crawl.record.get("totals", {}).get("start_items", 0)
@@ -383,8 +385,7 @@ class EngineOnDisk(Settling):
         if payload is None and (memory := self._in_memory(offer)) is None:
             return
         attachment = None if payload else request
-        changes = offer.repeats or instead or self.children.families
-        if payload and changes:
+        if payload and (offer.repeats or instead):
             payload = self._with_visit(payload, offer, instead=instead)
         entry = self.frontier.push(
             offer.slot,
@@ -433,17 +434,13 @@ class EngineOnDisk(Settling):
     def _with_visit(self, payload: bytes, offer: Accepted, *, instead: bool) -> bytes:
         """Return the payload of a request with its visit, and the name that it takes.
 
-        A retry or redirect inherits the visits of its parent. An earlier run may have
-        had a request for this page in memory, whose outputs are known by the
-        fingerprint, and now ``start()`` may lead to it. Otherwise a request that takes
-        the place of its parent also takes its name, while outputs of an earlier run are
+        A retry or redirect inherits the visits of its parent. A request that takes the
+        place of its parent also takes its name, while outputs of an earlier run are
         still to come.
         """
         parent = offer.parent
         visit = self.revisits.follow(parent) if parent and offer.repeats else None
-        if offer.name in self.children.families:
-            visit = replace(visit or Visit(), name=offer.name)
-        elif parent and instead and self.owes(parent):
+        if parent and instead and self.owes(parent):
             visit = replace(visit or Visit(), name=parent.pass_on())
         if visit is None:
             return payload
@@ -506,7 +503,16 @@ class EngineOnDisk(Settling):
         return self.frontier.seconds_until_ready()
 
     def begin(self, lease: Lease) -> None:
-        """See :meth:`Engine.begin`."""
+        """See :meth:`Engine.begin`.
+
+        An earlier run may have had a request for this page in memory, whose outputs are
+        known by the fingerprint. Now any other request may lead to it.
+        """
+        request = lease.request
+        if self._known_before and lease.entry.payload and not request.dont_filter:
+            key = self._session.fingerprint(request)
+            if key in self._known_before and key not in self._unmarked:
+                lease.given_name = key
         super().begin(lease)
         if lease.visit is not None:
             self.revisits.begin_visit(lease, lease.visit)

@@ -156,6 +156,7 @@ class Circuits(Participant, SlotState):
         self._log = RestLog()
         self._clock = Clock(None)
         self.frontier: Frontier
+        self.leases: Leases
 
     # When a slot is asked
 
@@ -178,11 +179,9 @@ class Circuits(Participant, SlotState):
         if circuit is not None and circuit.is_open:
             circuit.probe = lease
 
-    def response_downloaded(
-        self, response: Response, request: Request, lease_of: Callable[[Request], Any]
-    ) -> None:
+    def response_downloaded(self, response: Response, request: Request) -> None:
         """Keep the status of an answer, before middlewares can replace the answer."""
-        if lease_of(request) is not None:
+        if self.leases.of(request) is not None:
             self._statuses[id(request)] = response.status
 
     def answered(self, lease: Lease, result: object) -> None:
@@ -344,21 +343,17 @@ class Retries:
         self._stats = crawler.stats
         self._growing = growing
         self.circuits = Circuits(crawler, engine, growing)
-        self._leases: Leases
 
     def attach(self, frontier: Frontier, leases: Leases) -> None:
         """Begin to watch the results of requests."""
-        self.circuits.frontier = frontier
-        self._leases = leases
-        leases.handed_out.append(self.circuits.handed_out)
-        leases.answered.append(self.circuits.answered)
-        leases.ended.append(self.circuits.ended)
+        circuits = self.circuits
+        circuits.frontier, circuits.leases = frontier, leases
+        leases.handed_out.append(circuits.handed_out)
+        leases.answered.append(circuits.answered)
+        leases.ended.append(circuits.ended)
         self._crawler.signals.connect(
-            self._response_downloaded, signals.response_downloaded
+            circuits.response_downloaded, signals.response_downloaded
         )
-
-    def _response_downloaded(self, response: Response, request: Request) -> None:
-        self.circuits.response_downloaded(response, request, self._leases.of)
 
     def let_wait(
         self,

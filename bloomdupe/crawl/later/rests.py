@@ -11,8 +11,6 @@ from bloomdupe.printable import logger_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["RETRY_AFTER", "Rest", "RestLog", "rests_in"]
-
 logger = logger_of(__name__)
 
 RETRY_AFTER = "Retry-After"

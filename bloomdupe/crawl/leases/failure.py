@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgpack  # type: ignore[import-untyped]
 
-from bloomdupe.store.format import DIGEST_BYTES
+from bloomdupe.store.format import DIGEST_BYTES, stored_priority
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -91,7 +91,8 @@ class Failure(NamedTuple):
 
     def packed(self) -> bytes:
         """Return the record of the store."""
-        packed: bytes = msgpack.packb(list(self), unicode_errors="surrogatepass")
+        kept = self._replace(priority=stored_priority(self.priority))
+        packed: bytes = msgpack.packb(list(kept), unicode_errors="surrogatepass")
         return packed
 
     def is_to_retry(self, reasons: tuple[str, ...]) -> bool:

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.store import Store
 
 
-KILLED = "killed"
-"""Reason of a run that ended without recording a reason."""
-
 DAY = 86_400
 TIERS = ((600.0, 5), (DAY, 60), (60 * DAY, 3_600), (math.inf, DAY))
 """Up to which age, in seconds, there is a point in how many seconds. For a year that

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.inside_scrapy.engine import EngineAccess
 
-__all__ = ["SlotLook", "SlotPaces", "SlotTimes"]
-
 
 PART_OF_TIME = 0.01
 """Greatest part of the time to spend on looks at all slots: there may be a million."""

@@ -30,7 +30,7 @@ class Blocked:
 
     ``rules`` is the note of the filter, a list of JSON objects. A rule has a ``slot``,
     a ``pattern``, or both, for requests of this slot with URLs that match this regular
-    expression; or it has a ``url`` as the user gave it, and ``key``, its fingerprint in
+    expression; or it has a ``url`` as Scrapy writes it, and ``key``, its fingerprint in
     hexadecimal. ``count`` is called for each request that is dropped.
     """
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from bloomdupe.inside_scrapy.engine import EngineAccess
     from bloomdupe.store.store import Store
 
-__all__ = ["Delays", "LastRequests"]
-
 MOST = 10_000
 """Delays kept in memory; the rest is read from the store when a slot is made."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.settings import JobSettings
 
-__all__ = ["PAGE", "PENDING", "SlotLimits"]
-
 PAGE, PENDING = "page", "pending"
 """The kinds of limits."""
 SETTINGS = {

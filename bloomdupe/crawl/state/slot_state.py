@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from bloomdupe.crawl.later.clock import Clock
 
-__all__ = ["CIRCUIT", "DELAY", "HOLD", "LAST_REQUEST", "SlotState"]
-
 CIRCUIT, DELAY, HOLD, LAST_REQUEST = "circuit", "delay", "hold", "last"
 """Names of the values in the object that Redis keeps of a slot."""
 

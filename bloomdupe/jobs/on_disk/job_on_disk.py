@@ -263,14 +263,15 @@ def _listed(
 def _remove(states: list[Path], paths: list[Path]) -> None:
     """Remove the state, and each directory: rename it in one step, and delete it.
 
-    As long as the store is there, an interrupted removal is repeated.
+    The store is the first path, and removed last: as long as it is there, an
+    interrupted removal is repeated.
     """
     for state in states:
         try:
             state.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"cannot remove {state}: {error}") from error
-    for path in paths:
+    for path in reversed(paths):
         aside = path.with_name(path.name + REMOVING)
         files.delete_unfinished(aside)
         try:

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.progress.rounds import IMPORT
-from bloomdupe.errors import (
-    IncompatibleFilterError,
-    SettingError,
-)
+from bloomdupe.errors import IncompatibleFilterError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.jobs.on_disk.held_job import HeldJob
@@ -49,7 +46,7 @@ class StoppedJob(HeldJob):
         :class:`StoreMismatchError` if this project would make different fingerprints,
         and :class:`SettingError` if the job is not that of ``spider``.
         """
-        project = _project_of_store(path, settings, spider)
+        project = project_of_job(path, settings, spider)
         given = JobSettings.read(project.settings)
         seen = BloomFilter.open(
             path, growth=given.growth, allow_network_fs=given.allow_network_fs
@@ -98,7 +95,7 @@ class StoppedJob(HeldJob):
 
     @classmethod
     def _begin(cls, path: Path, settings: Settings | None, spider: str | None) -> Self:
-        project = _project_to_begin(path, settings, spider)
+        project = project_of_job(path, settings, spider)
         given = project.settings.copy()
         given.set("JOBDIR", str(path.parent), "cmdline")
         job = CrawlJob(JobSettings.read(given), project.spider, project.fingerprinter)
@@ -209,36 +206,9 @@ class StoppedJob(HeldJob):
 def project_of_job(
     path: Path, settings: Settings | None, spider: str | None
 ) -> Project:
-    """Return the project of a job; of ``spider`` if the job is to begin.
-
-    Raises :class:`SettingError` if it is another spider's, or if there is no job, and
-    no spider is given.
-    """
+    """Return the project of a job; see :meth:`Project.of_job`."""
+    identity = None
     if Store.exists(path):
-        return _project_of_store(path, settings, spider)
-    return _project_to_begin(path, settings, spider)
-
-
-def _project_of_store(
-    path: Path, settings: Settings | None, spider: str | None
-) -> Project:
-    with closing(Store.open(path, readonly=True, network=True)) as store:
-        identity = store.header["identity"]
-    if spider not in (None, identity.get("spider")):
-        raise SettingError(
-            f"--spider {spider!r}: the job in {path} is that of spider"
-            f" {identity.get('spider')!r}"
-        )
-    return Project.of_store(settings, identity)
-
-
-def _project_to_begin(
-    path: Path, settings: Settings | None, spider: str | None
-) -> Project:
-    if spider is None:
-        raise SettingError(
-            f"{path}: there is no job yet; --spider NAME says whose it is to be"
-        )
-    project = Project(settings, spider)
-    project.check_spider()
-    return project
+        with closing(Store.open(path, readonly=True, network=True)) as store:
+            identity = store.header["identity"]
+    return Project.of_job(settings, spider, identity, str(path))

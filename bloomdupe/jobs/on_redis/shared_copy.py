@@ -64,6 +64,7 @@ def copied(
                     frontier.keep_holding()
             seen.notes["run"] = "shared"
             seen.notes["exact"] = True
+            seen.notes["generation"] = frontier.round
             seen.notes[BLOCKED] = frontier.rules
             queue.checkpoint(_failures(frontier, queue))
         finally:

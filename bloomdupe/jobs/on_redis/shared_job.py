@@ -16,10 +16,11 @@ from bloomdupe.crawl.engines.on_redis.shared_feeds import shared_feeds_of
 from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.crawl.state.blocked import BLOCKED, Blocked, changed_rules
-from bloomdupe.errors import SettingError, StoreMismatchError
+from bloomdupe.errors import StoreMismatchError
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.jobs.on_redis.partition_layer import parsed
 from bloomdupe.jobs.project import Project
+from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_header import PartitionRule
 from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.redis.partition import Offer, SeenMark
@@ -345,23 +346,6 @@ def _check_cut(
 def project_of_shared_job(
     url: str, settings: Settings | None, spider: str | None
 ) -> Project:
-    """Return the project of a shared crawl; of ``spider`` if the crawl is to begin.
-
-    Raises :class:`SettingError` if it is another spider's, or no spider is given.
-    """
+    """Return the project of a shared crawl; see :meth:`Project.of_job`."""
     identity = OpenFrontier.identity_at(url)
-    if identity is None:
-        if spider is None:
-            raise SettingError(
-                "--spider NAME says whose the crawl is to be: there is none yet of"
-                " this name"
-            )
-        project = Project(settings, spider)
-        project.check_spider()
-        return project
-    if spider not in (None, identity.get("spider")):
-        raise SettingError(
-            f"--spider {spider!r}: the crawl of this name is that of spider"
-            f" {identity.get('spider')!r}"
-        )
-    return Project.of_store(settings, identity)
+    return Project.of_job(settings, spider, identity, Address.of(url).shown)

@@ -84,7 +84,7 @@ def overview(
         delays=delays,
         failed=dict(failed.reasons.most_common()),
         blocked=reader.read_rules(),
-        workers=WorkerFigures(states, alive, memory, limit),
+        workers=WorkerFigures(states, alive, memory, limit, reader.round),
     )
     return job, failed
 

@@ -17,7 +17,7 @@ from bloomdupe.redis.settled.tally import Tally, packed_groups
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from bloomdupe.redis.partition import LeftRequest, Settled
+    from bloomdupe.redis.partition import Settled
     from bloomdupe.redis.server import Server, Talk
     from bloomdupe.redis.settled.failed_requests import FailedRequest
     from bloomdupe.redis.settled.tally import Numbers
@@ -176,15 +176,22 @@ class OwnedPartition:
         return leases
 
     def settle(self, done: Sequence[Settled]) -> Talk[None]:
-        """Settle requests, and store the lines of output of each.
+        """Settle or leave requests, and store the lines of output of each.
 
-        Requests that this worker has settled before are left out. Changes nothing if
-        another worker is the owner.
+        Requests that this worker has settled or left before are left out. Changes
+        nothing if another worker is the owner.
         """
         yield from self._repeat()
         done = [one for one in done if one.lease.number in self.in_progress]
         if done:
             numbers = tuple(one.lease.number for one in done)
+            settled = [one.lease.number for one in done if one.left is None]
+            left = [
+                word
+                for one in done
+                if one.left is not None
+                for word in (one.lease.number, one.left, one.reason)
+            ]
             instead = [offer for one in done for offer in one.instead]
             waiting = [w for offer in instead for w in offer.words(fifo=self._fifo)]
             lines = [line for one in done for line in one.lines]
@@ -193,34 +200,14 @@ class OwnedPartition:
             changes: list[bytes | int] = [word for one in failed for word in one]
             totals = self._tally.plus(one.counts for one in done)
             arguments = (
-                b"".join(numbers), len(instead), len(states) // 3, len(failed),
-                len(totals), *waiting, *states, *changes, *packed_groups(totals),
-                *lines,
+                b"".join(settled), len(left) // 3, len(instead), len(states) // 3,
+                len(failed), len(totals), *left, *waiting, *states, *changes,
+                *packed_groups(totals), *lines,
             )  # fmt: skip
             step = _Step("settle", arguments, numbers, failed=failed, totals=totals)
             yield from self._do(step)
             if instead:
                 self.is_dry = False
-
-    def leave(self, left: Sequence[LeftRequest]) -> Talk[None]:
-        """Leave requests that this worker will not settle.
-
-        They are pending again when the partition is given back or taken by another
-        worker. Changes nothing if another worker is the owner.
-        """
-        yield from self._repeat()
-        words: list[bytes | str] = []
-        for one in left:
-            words += one.lease.number, one.payload, one.reason
-        lines = [line for one in left for line in one.lines]
-        numbers = tuple(one.lease.number for one in left)
-        states = _states_of(left)
-        totals = self._tally.plus(one.counts for one in left)
-        arguments = (
-            len(left), len(states) // 3, len(totals), *words, *states,
-            *packed_groups(totals), *lines,
-        )  # fmt: skip
-        yield from self._do(_Step("leave", arguments, numbers, totals=totals))
 
     def _do(self, step: _Step) -> Talk[None]:
         """Do a step of the owner; the previous step must have been answered."""
@@ -275,9 +262,7 @@ class OwnedPartition:
             self._turn = (last, counts[last]) if counts[last] < of_each else ("", 0)
 
 
-def _states_of(
-    some: Iterable[Settled | LeftRequest],
-) -> tuple[bytes | str | int, ...]:
+def _states_of(some: Iterable[Settled]) -> tuple[bytes | str | int, ...]:
     """Return the words for the latest state of each slot."""
     latest = {one.about.slot: one.about for one in some if one.about is not None}
     return tuple(word for about in latest.values() for word in about.words)

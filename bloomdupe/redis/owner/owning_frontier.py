@@ -51,6 +51,7 @@ class _Loads(NamedTuple):
     """The state under the name that the user has given to this worker, or nothing."""
     now: int
     """Redis' Unix milliseconds."""
+    round: int
 
 
 class OwningFrontier(OpenFrontier):
@@ -80,6 +81,7 @@ class OwningFrontier(OpenFrontier):
         self._milliseconds = int(lease_seconds * 1000)
         self._stays = stays
         self._name = name or ""
+        self._round: int | str = 0
         self._stops: int | None = None
         self.asked_to_stop = False
         """Whether the workers were asked to stop since this worker began."""
@@ -193,6 +195,20 @@ class OwningFrontier(OpenFrontier):
         ):
             self._share(loads, expired=False)
 
+    def begin_round(self, *, again: bool) -> int:
+        """Return the number of the round, counted from 1, that this worker works on.
+
+        A new one begins if that is wanted ``again``, a worker has closed with the
+        reason ``finished``, and all workers have ended. Workers that come before this
+        one has ended are in the same round.
+        """
+        found = self.round
+        if again and self.finished:
+            self._round = "again"
+            found = self._announce().round
+        self._round = found
+        return found
+
     def take_state(self) -> bytes | None:
         """Return the state of the last worker with the name of this one.
 
@@ -242,7 +258,7 @@ class OwningFrontier(OpenFrontier):
         """Say that this worker is alive for so long; return the script's answer."""
         work = sum(partition.work for partition in self._owned.values())
         words = self.worker, milliseconds, self.imports.number, +self._stays, reason
-        load = len(self._owned), work, self._name
+        load = len(self._owned), work, self._name, self._round
         answer: list[Any] = self._server.run("present", *words, *load, *state)
         return answer
 

@@ -54,8 +54,6 @@ NOT_SHARED = (
     "BLOOMDUPE_CHECKPOINT_INTERVAL",
     "BLOOMDUPE_FEED_CHANGED",
     "BLOOMDUPE_FILTER_MEMORY",
-    # A new round would have to begin for all workers at one moment.
-    "BLOOMDUPE_START_REQUESTS",
 )
 """Settings that only a crawl with a JOBDIR supports; they are refused."""
 SLOT_LIMITS = ("BLOOMDUPE_MAX_PAGES_PER_SLOT", "BLOOMDUPE_MAX_PENDING_PER_SLOT")
@@ -137,6 +135,11 @@ def check_settings(job: CrawlJob, crawler: Crawler) -> None:
             " bloomdupe.BloomDupeFilter, for Redis decides what is a duplicate"
         )
     check_not_shared(crawler.settings)
+    if settings.start_requests == "always":
+        raise SettingError(
+            'BLOOMDUPE_START_REQUESTS = "always" does not work with'
+            " BLOOMDUPE_REDIS_URL: each worker would schedule all of them"
+        )
     for slot, parts in settings.redis_slot_parts.items():
         _check_parts(slot, parts, crawler.settings)
 

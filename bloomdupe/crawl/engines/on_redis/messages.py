@@ -40,15 +40,10 @@ __all__ = [
 
 REQUEST, START_PAGE, ITEM, FAILED = b"R", b"S", b"I", b"F"
 REQUESTS = frozenset({REQUEST, START_PAGE})
-_EARLIER = {b"A": REQUEST, b"B": START_PAGE}
-"""The kinds that an earlier version gave requests with output: its names come first."""
 _COUNTED = b"C"
 """The kind of a message that has counts, and another message behind them."""
 _ANSWERS = "answers"
-_HEAD, _COUNT, _FAILED, _LENGTH = (
-    Struct("<cB"), Struct("<H"), Struct("<IB"), Struct("<I"),
-)  # fmt: skip
-_NAME_BYTES = 16
+_HEAD, _FAILED, _LENGTH = Struct("<cB"), Struct("<IB"), Struct("<I")
 _LONGEST = 255
 """Bytes of a name."""
 
@@ -90,9 +85,6 @@ def message_of(payload: bytes) -> Message:
         (size,) = _LENGTH.unpack_from(body)
         counts = json.loads(body[_LENGTH.size : _LENGTH.size + size])
         return message_of(body[_LENGTH.size + size :])._replace(counts=counts)
-    if kind in _EARLIER:
-        (count,) = _COUNT.unpack_from(body)
-        kind, body = _EARLIER[kind], body[_COUNT.size + count * _NAME_BYTES :]
     return Message(kind, name, body)
 
 

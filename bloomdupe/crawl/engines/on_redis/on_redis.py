@@ -37,7 +37,7 @@ from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.crawl.progress.slot_times import SlotTimes
 from bloomdupe.crawl.progress.watch import Watch, glance_of
-from bloomdupe.crawl.requests.names import START, name_of
+from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, is_fresh_start
 from bloomdupe.crawl.state.blocked import Blocked
 from bloomdupe.crawl.state.cookies import PackedCookies
@@ -52,7 +52,6 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.printable import logger_of, printable
 from bloomdupe.redis.partition import (
-    LeftRequest,
     Offer,
     Settled,
 )
@@ -153,7 +152,9 @@ class EngineOnRedis:
             session.fingerprint,
             partial(session.stats.inc_value, "bloomdupe/dropped_blocked"),
         )
-        self.starting = StartOutputs(session.processing, START, session.fingerprint)
+        again = settings.start_requests == "again"
+        number = self._frontier.begin_round(again=again)
+        self.starting = StartOutputs(session.processing, number, session.fingerprint)
         self._access.share_slots(self._parts, self._frontier.share_of)
         self._cookies = self._shared_cookies() if settings.cookies else None
         self._look = SharedLook(
@@ -289,6 +290,7 @@ class EngineOnRedis:
             {"worker": self._frontier.worker, "shown": self._frontier.shown},
             extra=extra,
         )
+        self._stats.set_value("bloomdupe/round", self.starting.round)
         if self.blocked.rules:
             self.blocked.say(self._spider)
         for slot, parts in self._parts.items():
@@ -403,7 +405,7 @@ class EngineOnRedis:
         """See :meth:`Engine.begin`."""
         request, page = lease.request, lease.own
         lease.answers_before = lease.root.own.answers
-        # An earlier version has not said so.
+        # One in memory has no message that says so.
         page.is_start = page.is_start or (
             request.dont_filter and is_fresh_start(request)
         )
@@ -423,7 +425,8 @@ class EngineOnRedis:
     def set_aside(self, entry: Entry, why: str) -> None:
         """See :meth:`Engine.set_aside`."""
         lease: RedisLease = self._at_hand.remove(entry).lease
-        self._worker.leave(LeftRequest(lease, lease.payload, reason=printable(why)))
+        left = Settled(lease, left=lease.payload, reason=printable(why))
+        self._worker.settle(left)
         self._worker.ask_again(lease.slot)
 
     def keeps_out(self, entry: Entry, request: Request) -> bool:
@@ -501,14 +504,14 @@ class EngineOnRedis:
         lease = page.lease
         if lease is not None:
             self._stats.inc_value("bloomdupe/unfinished")
-            left = LeftRequest(lease, lease.payload, about=self._state_of(lease))
+            left = Settled(lease, about=self._state_of(lease), left=lease.payload)
             if answers is not None:
                 left = left._replace(
-                    payload=with_answers(lease.payload, answers),
                     lines=_lines_of(outcome),
                     counts=self._worker_counts.settle(outcome),
+                    left=with_answers(lease.payload, answers),
                 )
-            self._worker.leave(left)
+            self._worker.settle(left)
         elif (
             root.of_page is None
             and answers is not None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.on_redis.shared_failures import Retried
     from bloomdupe.crawl.engines.on_redis.worker_reports import InMemory, WorkerReports
     from bloomdupe.crawl.progress.history import Point
-    from bloomdupe.redis.partition import LeftRequest, Offer, RedisLease, SeenMark
+    from bloomdupe.redis.partition import Offer, RedisLease, SeenMark
     from bloomdupe.redis.shared_frontier import SharedFrontier
 
     Result = TypeVar("Result")
@@ -68,7 +68,6 @@ class _Calls:
     state: list[bytes | None] = field(default_factory=list)
     offers: list[Offer] = field(default_factory=list)
     done: list[Settled] = field(default_factory=list)
-    left: list[LeftRequest] = field(default_factory=list)
     marks: list[SeenMark] = field(default_factory=list)
     asked: list[tuple[SeenMark, InMemory]] = field(default_factory=list)
     not_begun: list[RedisLease] = field(default_factory=list)
@@ -78,12 +77,7 @@ class _Calls:
     def are_urgent(self) -> bool:
         """Whether some of them do not wait for the next look at Redis."""
         return bool(
-            self.offers
-            or self.state
-            or self.done
-            or self.left
-            or self.asked
-            or self.not_begun
+            self.offers or self.state or self.done or self.asked or self.not_begun
         )
 
 
@@ -158,15 +152,9 @@ class Worker(Thread):
             self._changed.notify()
 
     def settle(self, done: Settled) -> None:
-        """Settle a request, after all its children were offered."""
+        """Settle or leave a request, after all its children were offered."""
         with self._changed:
             self._calls.done.append(done)
-            self._changed.notify()
-
-    def leave(self, left: LeftRequest) -> None:
-        """Leave a request unsettled."""
-        with self._changed:
-            self._calls.left.append(left)
             self._changed.notify()
 
     def mark(self, marks: Iterable[SeenMark]) -> None:
@@ -241,7 +229,7 @@ class Worker(Thread):
             if calls.news:
                 self._patiently(self._frontier.news.keep, calls.news)
             self._offer_and_settle(calls.offers, calls.done)
-            self._leave_mark_and_ask(calls)
+            self._mark_and_ask(calls)
             if closing:
                 self._end(calls.not_begun)
                 return
@@ -334,15 +322,13 @@ class Worker(Thread):
             if accepted := [one for one in marked if one.token not in tokens]:
                 self._tell(self.crawl.accepted, accepted, sure)
 
-    def _leave_mark_and_ask(self, calls: _Calls) -> None:
-        """Leave requests, mark requests, and look up which requests count as seen.
+    def _mark_and_ask(self, calls: _Calls) -> None:
+        """Mark requests, and look up which requests count as seen.
 
         And keep the state of this worker, if there is a new one.
         """
         if calls.state:
             self._patiently(self._frontier.keep_state, *calls.state)
-        if calls.left:
-            self._patiently(self._frontier.leave, calls.left)
         if calls.marks:
             self._patiently(self._frontier.mark_seen, calls.marks)
         if calls.asked:

@@ -16,7 +16,7 @@ from bloomdupe.crawl.engines.on_redis.messages import (
     packed_failed,
     payload_of,
 )
-from bloomdupe.crawl.requests.names import name_of
+from bloomdupe.crawl.requests.names import OutputNames, name_of
 from bloomdupe.crawl.state.limits import PAGE, PENDING
 from bloomdupe.redis.partition import NO_BOUND, Offer, SeenMark, SlotBounds, Taken
 
@@ -118,7 +118,8 @@ class MakingOffers:
             mark = offer.keys[-1][0]
             if bounds is None:  # else it may be offered again, if it is refused
                 self._seen.add(mark, exact=exact)
-            if offer.name is not None:  # else it passes though its page was seen
+            # Else it passes though its page was seen.
+            if offer.name is not None and not self._is_again(offer):
                 known_as = mark
             if name != mark:
                 also = SeenMark(offer.slot, mark, exact)
@@ -144,6 +145,10 @@ class MakingOffers:
             self._later.time_of(offer.not_before),
             exact,
         )
+
+    def _is_again(self, offer: Accepted) -> bool:
+        """Whether it is a start request that an earlier round may have scheduled."""
+        return offer.start and self._session.engine.starting.round > 1
 
     def _bounds_of(self, offer: Accepted) -> SlotBounds | None:
         """Return the limits of a request's slot; a redirect counts, and always passes.
@@ -186,8 +191,9 @@ class MakingOffers:
         The request may have been left before, with the first of these lines, and
         another worker may do it, too, or the page that has yielded it.
         """
-        for name, line in page.named(lines):
-            self.lines(name, [line], of)
+        names = OutputNames(page.name)
+        for line in lines:
+            self.lines(names.name_of(line), [line], of)
 
     def lines(
         self,

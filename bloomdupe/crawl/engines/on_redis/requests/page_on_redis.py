@@ -9,7 +9,6 @@ from bloomdupe.crawl.engines.on_redis.messages import (
     payload_of,
     with_answers,
 )
-from bloomdupe.crawl.requests.names import OutputNames
 from bloomdupe.redis.partition import Settled
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ class PageOnRedis:
     """
 
     __slots__ = (
-        "_line_names",
         "answers",
         "failed",
         "is_child",
@@ -65,7 +63,6 @@ class PageOnRedis:
         """The request for its next visit, if that is pending when this one is done."""
         self.may_hold = True
         """Whether a request may still be held back for this."""
-        self._line_names: OutputNames | None = None
 
     def done(
         self,
@@ -113,8 +110,3 @@ class PageOnRedis:
         payload = payload_of(kind, name if yielded else self.name, body)
         instead = instead._replace(payload=with_answers(payload, root.items_left))
         return (None, instead) if yielded and self.is_child else (instead, None)
-
-    def named(self, lines: list[bytes]) -> list[tuple[bytes, bytes]]:
-        """Return lines with their names."""
-        names = self._line_names = self._line_names or OutputNames(self.name)
-        return [(names.name_of(line), line) for line in lines]

@@ -1,0 +1,334 @@
+"""F26: workers on Redis that wait for URLs are killed while URLs are added.
+
+``python tests/crash/feed_server.py --urls 10000 --kills 24`` runs one crawl with so
+many URLs and kills, and prints its figures.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from argparse import ArgumentParser
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
+
+from spiders.staying import Stays
+from support.crawl import FEEDS, Crawl
+from support.engines import Redis
+from support.redis_server import RedisServer
+from support.site import Answer, Site
+from support.waiting import until
+from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, lost, silently_wrong
+
+from bloomdupe import BloomFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support.crawl import Process
+    from support.site import Visit
+
+WORKERS = 4
+PARTITIONS = 16
+PARTS = 8
+"""Of the one host: each worker has some."""
+REPEATED = 20
+"""URLs of a portion that were added before."""
+DELAY = 0.01
+"""Seconds that an answer takes."""
+CLOCK = 0.01
+"""Seconds: the difference that two clocks may have."""
+
+
+@dataclass
+class Figures:
+    """The crawl in numbers."""
+
+    urls: int
+    kills: int = 0
+    held: int = 0
+    """Those of them that struck while all answers were held back."""
+    requests: int = 0
+    again: int = 0
+    """Requests for a page that a killed worker had asked for, and not done."""
+    done_again: int = 0
+    """Requests for a page that was done."""
+    items: int = 0
+    """In the collected file."""
+    added: int = 0
+    seen: int = 0
+    """URLs that were added before, as the verbs have answered."""
+    seconds: float = 0.0
+
+
+class FeedServer:
+    """A crawl that stays open, with a feeder, and a ``collect`` that follows it."""
+
+    def __init__(
+        self, crawl: Crawl, rng: Random, urls: int, kills: int, workers: int
+    ) -> None:
+        self.crawl = crawl
+        self.site = crawl.site
+        self.figures = Figures(urls)
+        self.killed: dict[str, float] = {}
+        """Names of the workers that were killed, with the time of the kill."""
+        self._rng = rng
+        self._kills = kills
+        self._workers = workers
+        self._crew: list[tuple[str, Process]] = []
+        self._count = 0
+        self._collector: Process | None = None
+        self._urls = [f"{self.site.base}/{number}" for number in range(urls)]
+        crawl.starts = ()
+        crawl.settings |= {
+            "BLOOMDUPE_EXPECTED_URLS": 100_000,
+            "BLOOMDUPE_REDIS_PARTITIONS": PARTITIONS,
+            "BLOOMDUPE_REDIS_SLOT_PARTS": {"127.0.0.1": PARTS},
+            "BLOOMDUPE_STAY": True,
+            "FEEDS": FEEDS,
+            "LOG_LEVEL": "INFO",
+        }
+
+    def run(self, between: Callable[[FeedServer], None] | None = None) -> None:
+        """Add all URLs while workers are killed; end when all is done.
+
+        A control does something ``between`` two portions, in the midst of it.
+        """
+        begun = time.monotonic()
+        for _ in range(self._workers):
+            self._hire()
+        self.crawl.make_project()
+        self._collector = self.crawl.start_bloomdupe(
+            "collect", self.crawl.engine.job, "out", "--follow"
+        )
+        size = -(-len(self._urls) // self._kills)
+        for number, first in enumerate(range(0, len(self._urls), size)):
+            if between is not None and number == self._kills // 2:
+                between(self)
+            self._add_and_kill(number, first, first + size)
+        until(self._is_done, deadline=1_800)
+        self._stop()
+        status = self._collector.wait().status
+        assert status == 0, self._collector.log
+        self.figures.seconds = time.monotonic() - begun
+
+    def _hire(self) -> None:
+        """Start a worker, and wait until it has joined."""
+        name = f"worker {self._count}"
+        self._count += 1
+        worker = self.crawl.start(Stays, USER_AGENT=name)
+        self._crew.append((name, worker))
+        worker.until_logged("This is worker")
+
+    def _add_and_kill(self, number: int, first: int, end: int) -> None:
+        """Add a portion, and kill a worker meanwhile; another worker comes."""
+        rng, site = self._rng, self.site
+        new = self._urls[first:end]
+        old = rng.sample(self._urls[:first], min(first, REPEATED))
+        held = rng.random() < 0.5
+        answers = rng.randrange(1, len(new))
+        begun = len(site.log)
+        if held:  # with requests on their way
+            site.hold_after(answers)
+        adding = self._feed(number, [*old, *new])
+        if held:
+            until(lambda: site.shut and site.waiting)
+        else:  # at any step
+            until(lambda: len(site.log) >= begun + answers)
+        name, worker = self._crew.pop(rng.randrange(len(self._crew)))
+        worker.kill()
+        self.killed[name] = time.time()
+        self.figures.kills += 1
+        self.figures.held += held
+        site.release()
+        self._hire()
+        self._take(adding)
+
+    def _feed(self, number: int, urls: list[str]) -> Process:
+        """Let one of the two verbs add URLs."""
+        file = self.crawl.folder / f"urls{number}"
+        file.write_text("".join(f"{url}\n" for url in urls))
+        job = self.crawl.engine.job
+        words = ["add", job, "--from", file.name]
+        if number % 2:
+            words = ["import", job, file.name]
+        return self.crawl.start_bloomdupe(*words, "--json")
+
+    def _take(self, adding: Process) -> None:
+        run = adding.wait()
+        assert run.status == 0, run.log
+        answer = json.loads(run.log)
+        self.figures.added += answer["taken_in"]
+        self.figures.seen += answer["seen"]
+
+    def _is_done(self) -> bool:
+        counts = self._engine.counts()
+        return not any(one.pending or one.leased for one in counts)
+
+    @property
+    def _engine(self) -> Redis:
+        engine = self.crawl.engine
+        assert isinstance(engine, Redis)
+        return engine
+
+    def _stop(self) -> None:
+        self.crawl.bloomdupe("stop", self.crawl.engine.job, "--wait")
+        for _, worker in self._crew:
+            run = worker.wait()
+            assert run.finish_reason == "asked_to_stop", run.log
+            assert (run.status, run.log.count("Traceback")) == (0, 0), run.log
+        self._crew.clear()
+
+    def add_again(self, urls: int) -> int:
+        """Add so many URLs once more; return how many requests come of it."""
+        until(self._is_done)
+        begun = len(self.site.log)
+        if not self._crew:
+            self._hire()
+        self._take(self._feed(0, self._urls[:urls]))
+        until(self._is_done)
+        return len(self.site.log) - begun
+
+    def forget(self) -> None:
+        """Let Redis forget which URLs it has seen, and add the first of them again."""
+        until(self._is_done)
+        for number in range(PARTITIONS):
+            with BloomFilter.open(f"{self.crawl.engine.job}:{number}") as seen:
+                seen.clear()
+        self.add_again(REPEATED)
+
+    # The judge
+
+    def judge(self) -> Outcome:
+        """Compare the log of the site with the output and with its times."""
+        figures, visits = self.figures, self._visits()
+        wanted = {f"/{number}" for number in range(figures.urls)}
+        if never := wanted - visits.keys():
+            return lost(f"never asked for: {sorted(never)[:5]}")
+        if strange := visits.keys() - wanted:
+            return silently_wrong(f"asked for, but not added: {sorted(strange)[:5]}")
+        with self._engine.frontier() as frontier:
+            outputs = list(frontier.outputs())
+        done = {
+            _page_of(one.line.decode().partition(" ")[2]): _time_of(one.number)
+            for one in outputs
+        }
+        collected = (self.crawl.folder / "out" / "items.jsonl").read_text()
+        figures.requests = sum(map(len, visits.values()))
+        figures.items = len(collected.splitlines())
+        found = Counter(map(_page_of, collected.splitlines()))
+        if gone := wanted - found.keys():
+            return lost(f"{len(gone)} items: {sorted(gone)[:5]}")
+        if len(outputs) != len(wanted) or found.total() != len(wanted):
+            return silently_wrong(f"{found.total()} items of {len(wanted)} pages")
+        for path, some in visits.items():
+            *earlier, last = some
+            figures.again += len(earlier)
+            late = [one for one in some if self._sent(one) > done[path] + CLOCK]
+            figures.done_again += len(late)
+            if alive := [one for one in earlier if _agent(one) not in self.killed]:
+                return silently_wrong(f"asked for again: {[*alive, last]}")
+        if figures.done_again:
+            return silently_wrong(f"done again: {figures.done_again} pages")
+        if figures.added != figures.urls:
+            return silently_wrong(f"{figures.added} URLs were new, of {figures.urls}")
+        if again := self.add_again(figures.urls):
+            return silently_wrong(f"added again, and asked for again: {again} pages")
+        self._stop()
+        return OK
+
+    def _visits(self) -> dict[str, list[Visit]]:
+        """Return the requests for each page, in the order in which they were sent."""
+        found: dict[str, list[Visit]] = {}
+        for visit in sorted(self.site.log, key=self._sent):
+            found.setdefault(visit.path, []).append(visit)
+        return found
+
+    def _sent(self, visit: Visit) -> float:
+        """Return the time by which it was sent; the site may have read it later."""
+        return min(visit.time, self.killed.get(_agent(visit), visit.time))
+
+
+def _agent(visit: Visit) -> str:
+    return str(visit.headers["User-Agent"])
+
+
+def _page_of(line: str) -> str:
+    return f"/{json.loads(line)['page']}"
+
+
+def _time_of(number: bytes) -> float:
+    """Return the Unix time at which an entry of the output was stored."""
+    return int(number.split(b"-")[0]) / 1000
+
+
+class FeedServerKills(Fault):
+    """A crawl that stays open, whose workers are killed while URLs are added."""
+
+    number = "F26"
+    name = "`kill -9` of workers on Redis that wait for URLs, while URLs are added"
+    trials = 10
+
+    def missing(self) -> str | None:
+        return None if shutil.which("redis-server") else "needs redis-server"
+
+    def quick(self, folder: Path, seed: int) -> list[Outcome]:
+        return crawled(folder, seed, 300, 4, 2)[0]
+
+    def run(self, folder: Path, seed: int) -> list[Outcome]:
+        return crawled(folder, seed, 1_000, 10)[0]
+
+    def control(self, folder: Path) -> list[Outcome]:
+        """Redis forgets which URLs it has seen, and some are added again."""
+        return crawled(folder, CONTROL_SEED, 300, 4, 2, FeedServer.forget)[0]
+
+
+def crawled(
+    folder: Path,
+    seed: int,
+    urls: int,
+    kills: int,
+    workers: int = WORKERS,
+    between: Callable[[FeedServer], None] | None = None,
+) -> tuple[list[Outcome], Figures]:
+    """Run a crawl; return an outcome for each kill, and the figures."""
+    with (
+        Site(lambda _: Answer("x"), delay=DELAY) as site,
+        RedisServer(folder / "redis") as server,
+        Crawl(folder, site, Redis(server, "feed")) as crawl,
+    ):
+        feed = FeedServer(crawl, Random(seed), urls, kills, workers)
+        try:
+            feed.run(between)
+            outcome = feed.judge()
+        except AssertionError as error:
+            outcome = crashed(str(error))
+    return [OK] * (feed.figures.kills - 1) + [outcome], feed.figures
+
+
+def main() -> None:
+    """Run one crawl, and print its figures."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--urls", type=int, default=10_000)
+    parser.add_argument("--kills", type=int, default=24)
+    parser.add_argument("--workers", type=int, default=WORKERS)
+    parser.add_argument("--seed", type=int, default=1)
+    options = vars(parser.parse_args())
+    with TemporaryDirectory(prefix="feed-server-") as folder:
+        outcomes, figures = crawled(Path(folder), **options)
+    for name, value in asdict(figures).items():
+        print(f"{name:12}{value:>10,.{1 if name == 'seconds' else 0}f}")
+    print(outcomes[-1].verdict, outcomes[-1].words)
+    sys.exit(outcomes[-1] != OK)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Rounds of a crawl, on both engines: from its start requests until it has finished."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from spiders.rounds import Rounds
+from support.engines import on_both_engines
+from support.site import links
+
+if TYPE_CHECKING:
+    from support.crawl import Crawl
+    from support.site import Pages
+
+AGAIN: dict[str, Any] = {"BLOOMDUPE_START_REQUESTS": "again"}
+STARTS = ["/a", "/b"]
+
+
+@pytest.fixture
+def pages() -> Pages:
+    return {"/a": links("/b", "/c"), "/b": links("/a"), "/c": links("/a"), "/d": ""}
+
+
+@pytest.fixture
+def crawl(crawl: Crawl, feed: None) -> Crawl:  # noqa: ARG001 - it adds a feed
+    return crawl
+
+
+def round_of(crawl: Crawl) -> Any:
+    found = json.loads(crawl.bloomdupe("info", crawl.engine.job, "--json"))
+    return found["job"]["round"]
+
+
+@on_both_engines
+def test_a_new_round_fetches_start_pages_and_new_links(
+    crawl: Crawl, pages: dict[str, Any]
+) -> None:
+    assert sorted(crawl.run(Rounds, **AGAIN).requested) == ["/a", "/b", "/c"]
+    assert crawl.run(Rounds).requested == []
+    assert round_of(crawl) == 1
+    pages["/a"] = links("/b", "/c", "/d")
+    run = crawl.run(Rounds, **AGAIN)
+    assert sorted(run.requested) == [*STARTS, "/d"]
+    assert run.stats["bloomdupe/round"] == 2
+    assert sorted(crawl.run(Rounds, **AGAIN).requested) == STARTS
+    assert crawl.run(Rounds).requested == []
+    assert round_of(crawl) == 3
+    items = Counter(item["page"] for item in crawl.items())
+    assert items == {"start": 3, "a": 3, "b": 3, "c": 1, "d": 1}
+
+
+@on_both_engines
+def test_a_round_that_was_killed_goes_on(crawl: Crawl) -> None:
+    crawl.run(Rounds)
+    crawl.settings |= {**AGAIN, "CONCURRENT_REQUESTS": 1}
+    killed = crawl.killed(Rounds, at_request=2)
+    run = crawl.run(Rounds)
+    assert run.stats["bloomdupe/round"] == 2
+    assert {*killed.requested, *run.requested} == {*STARTS}
+    assert len(run.requested) <= len(STARTS)
+    items = Counter(item["page"] for item in crawl.items())
+    assert items == {"start": 2, "a": 2, "b": 2, "c": 1}
+
+
+on_redis = pytest.mark.parametrize("engine", ["redis"], indirect=True)
+
+
+@pytest.mark.slow
+@on_redis
+@pytest.mark.usefixtures("engine")
+def test_workers_that_begin_together_are_in_one_round(crawl: Crawl) -> None:
+    crawl.finish(Rounds)
+    for number in (2, 3):
+        crawl.site.take()
+        crawl.site.hold()
+        crew = [crawl.start(Rounds, **AGAIN) for _ in range(3)]
+        crawl.site.until_requested(len(crawl.site.log) + 1)
+        late = crawl.start(Rounds, **AGAIN)
+        for worker in (*crew, late):
+            worker.until_logged("This is worker")
+        crawl.site.release()
+        for worker in (*crew, late):
+            assert worker.finish().stats["bloomdupe/round"] == number
+        assert sorted(crawl.site.take()) == STARTS
+    items = Counter(item["page"] for item in crawl.items())
+    assert items == {"start": 3, "a": 3, "b": 3, "c": 1}
+
+
+@pytest.mark.slow
+@on_redis
+@pytest.mark.usefixtures("engine")
+def test_a_crawl_that_is_not_finished_begins_no_new_round(crawl: Crawl) -> None:
+    crawl.run(Rounds, **AGAIN)
+    crawl.make_project()
+    crawl.bloomdupe("add", crawl.engine.job, f"{crawl.site.base}/d")
+    run = crawl.run(Rounds, **AGAIN)
+    assert (run.requested, run.stats["bloomdupe/round"]) == (["/d"], 1)
+    refused = crawl.refused(Rounds, BLOOMDUPE_START_REQUESTS="always")
+    assert "each worker would schedule all of them" in refused.log
+
+
+@pytest.mark.slow
+@on_redis
+@pytest.mark.usefixtures("engine")
+def test_a_round_moves_to_a_job_of_one_process(crawl: Crawl) -> None:
+    crawl.run(Rounds)
+    done = crawl.durable_pages
+    crawl.settings |= AGAIN
+    crawl.site.hold("/b")
+    worker = crawl.start(Rounds)
+    worker.until_requested("/b")
+    worker.until(lambda: crawl.durable_pages > done)
+    worker.kill()
+    crawl.site.release()
+    crawl.make_project()
+    crawl.bloomdupe("export", crawl.engine.job, "exported")
+    crawl.bloomdupe("import", "job", "exported")
+    alone = dict.fromkeys(name for name in crawl.settings if "_REDIS_" in name)
+    crawl.settings |= {**alone, "JOBDIR": "job"}
+    run = crawl.run(Rounds)
+    assert run.stats["bloomdupe/round"] == 2
+    assert run.requested == ["/b"]
+
+
+@pytest.mark.slow
+@on_redis
+@pytest.mark.usefixtures("engine")
+def test_items_of_all_rounds_are_collected(crawl: Crawl) -> None:
+    for number in (1, 2):
+        crawl.finish(Rounds, **AGAIN)
+        crawl.collect()
+        lines = (crawl.folder / "items.jsonl").read_text().splitlines()
+        pages = Counter(json.loads(line)["page"] for line in lines)
+        assert pages == {"start": number, "a": number, "b": number, "c": 1}

@@ -1,0 +1,29 @@
+"""A spider whose start requests come with and without ``dont_filter``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from scrapy.http import Response
+
+
+class Rounds(Spider):
+    """Follows links; has an item for each page, and one for ``start()``."""
+
+    name = "rounds"
+
+    async def start(self) -> AsyncIterator[Any]:
+        base = self.start_urls[0]
+        yield Request(f"{base}a")
+        yield Request(f"{base}a")  # a duplicate
+        yield Request(f"{base}b", dont_filter=True)
+        yield {"page": "start"}
+
+    def parse(self, response: Response) -> Any:
+        yield {"page": response.url.rpartition("/")[2]}
+        yield from response.follow_all(css="a")
