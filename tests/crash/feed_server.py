@@ -165,7 +165,7 @@ class FeedServer:
     def _take(self, adding: Process) -> None:
         run = adding.wait()
         assert run.status == 0, run.log
-        answer = json.loads(run.log)
+        answer = json.loads(adding.json)
         self.figures.added += answer["taken_in"]
         self.figures.seen += answer["seen"]
 
