@@ -21,7 +21,7 @@ from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.crawl.state.blocked import changed_rules
 from bloomdupe.errors import StoreMismatchError, UnserializableError
 from bloomdupe.frontier.payload import url_of
-from bloomdupe.frontier.pending_requests import count_pending, portions
+from bloomdupe.frontier.pending_requests import count_pending, pending_that, portions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -142,7 +142,7 @@ def _requeue(change: Change) -> Steps:
                 wanted[one.key] = one
         if wanted:
             search = Search({key: one.url for key, one in wanted.items()}, job.keys)
-            for found in portions(job.store):
+            for _, found in pending_that(job.store, search.may_be):
                 for key in (search.key_of(one.payload) for one in found):
                     if key is not None and wanted.pop(key, None) is not None:
                         answer["waited"] += 1

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote_to_bytes, urlsplit
 
+from w3lib.url import canonicalize_url
+
 from bloomdupe.errors import SettingError, UnserializableError
 
 if TYPE_CHECKING:
@@ -60,6 +62,10 @@ MOST_HOSTS = 100
 class RequestReader(Protocol):
     """Reads stored requests, and knows their fingerprints."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether these are of canonical URLs, as those of Scrapy's fingerprinter."""
+
     def request_of(self, payload: bytes, /) -> Request:
         """Return a stored request; raises :class:`UnserializableError`."""
 
@@ -70,24 +76,14 @@ class RequestReader(Protocol):
 class Search:
     """Finds pending requests for the pages that ``wanted`` has, by fingerprint."""
 
-    def __init__(
-        self,
-        wanted: Mapping[bytes, str],
-        keys: RequestReader,
-        *,
-        plain: bool = False,
-    ) -> None:
-        """``wanted`` has the URL of each fingerprint.
-
-        ``plain`` says that the fingerprints are of canonical URLs, as Scrapy's are, and
-        that ``wanted`` has these.
-        """
+    def __init__(self, wanted: Mapping[bytes, str], keys: RequestReader) -> None:
+        """``wanted`` has the URL of each fingerprint."""
         self._wanted = wanted
         self._keys = keys
         self.may_be: Callable[[bytes], object]
         """Whether some bytes of the store may hold a wanted request."""
         if len(wanted) <= FEW_PAGES:
-            texts = [_Texts(url, plain=plain) for url in wanted.values()]
+            texts = [_Texts(url, plain=keys.is_plain) for url in wanted.values()]
             self.may_be = lambda data: any(one.are_in(data) for one in texts)
         else:
             self.may_be = _hosts_in(wanted.values())
@@ -125,7 +121,7 @@ class _Texts:
     """
 
     def __init__(self, url: str, *, plain: bool) -> None:
-        parts = urlsplit(url)
+        parts = urlsplit(canonicalize_url(url) if plain else url)
         host = re.escape((parts.hostname or "").removeprefix("www.").encode())
         # It begins with the host itself, which is fast.
         pattern = rb"%b(?:(?<![\w.-]%b)|(?<=www\.%b))(?![\w-])" % (host, host, host)
@@ -142,16 +138,20 @@ class _Texts:
         return self._all_in(data) or (escaped and self._all_in(unquote_to_bytes(data)))
 
     def _all_in(self, data: bytes) -> bool:
-        data = data.lower()
-        texts = self._pieces if b"/." in data else self._whole
-        return all(text in data for text in texts) and self._host(data) is not None
+        # The pieces come first: a rare one is found missing at 0.3 ns a byte, and a
+        # search for two common characters costs 0.9.
+        return (
+            all(text in data for text in self._pieces)
+            and (all(text in data for text in self._whole) or b"/." in data)
+            and self._host(data.lower()) is not None
+        )
 
 
 def _texts(parts: list[str]) -> list[bytes]:
     """Return the parts that have one spelling only, the longest first."""
     # An empty field need not have the "=" that is canonical.
     known = [part.removesuffix("=") for part in parts if _unescaped(part)]
-    texts = {part.lower().encode() for part in known}
+    texts = {part.encode() for part in known}
     return sorted(texts - {b"", b"/"}, key=len, reverse=True)
 
 

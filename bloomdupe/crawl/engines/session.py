@@ -15,7 +15,7 @@ from bloomdupe.crawl.start_outputs import StartItem
 from bloomdupe.errors import FeedError
 from bloomdupe.inside_scrapy.engine import EngineAccess
 from bloomdupe.inside_scrapy.processing import Processing, current_work
-from bloomdupe.links.fingerprint import fingerprint_function
+from bloomdupe.links.fingerprint import fingerprint_function, is_plain
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -63,6 +63,7 @@ class Session:
         fingerprinter = crawler.request_fingerprinter
         assert fingerprinter is not None  # noqa: S101 - the crawl is open
         self.fingerprint = fingerprint_function(fingerprinter)
+        self.is_plain = is_plain(fingerprinter)
         self._memory_watch = MemoryWatch(lambda: self.stopping.fail(MemoryError()))
 
     def attach(self, engine: Engine) -> None:

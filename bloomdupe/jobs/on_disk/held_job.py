@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 class NoReader:
     """Reads no requests: for changes that name slots and patterns only."""
 
+    is_plain = False
+
     def request_of(self, payload: bytes) -> NoReturn:
         """Refuse."""
         raise NotImplementedError

@@ -7,8 +7,6 @@ from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from w3lib.url import canonicalize_url
-
 from bloomdupe.crawl.changes.selection import Search
 from bloomdupe.crawl.leases.failure import Failure, digest_of, page_of
 from bloomdupe.crawl.requests.summary import summary_of
@@ -66,7 +64,7 @@ def look_up(
         }
         fpp = seen.current_fpp()
     # A URL that is not seen may be pending all the same, if another filter marks.
-    wanted = {key: canonicalize_url(url) for url, (key, _) in keys.items()}
+    wanted = {key: url for url, (key, _) in keys.items()}
     pending = _pending(path, project, wanted, watched) if asked else {}
     failures = _failures_of(path, [key for key, _ in keys.values()])
     failed = {
@@ -88,7 +86,7 @@ def _pending(
     watched: Watched,
 ) -> dict[bytes, list[dict[str, Any]]]:
     waits: dict[bytes, list[dict[str, Any]]] = {}
-    search = Search(asked, project, plain=project.is_plain)
+    search = Search(asked, project)
     with closing(Store.open(path, readonly=True, network=True)) as store:
         read = pending_that(store, search.may_be)
         read = watched(read, count_pending(store), "requests", itemgetter(0))
