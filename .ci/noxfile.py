@@ -1,10 +1,10 @@
-"""The job list: what CI runs, and a person runs by name.
+"""The job list: CI runs it, and a person runs a job by its name.
 
     pipx run nox -f .ci/noxfile.py --list
     pipx run nox -f .ci/noxfile.py -s "tests(3.10-scrapy2.13)"
 
 Each session of ``tests`` installs a combination of versions that bloomdupe claims, and
-runs the tests that pytest runs by default; arguments after ``--`` run others. The
+runs the tests that pytest runs by default; arguments after ``--`` replace them. The
 versions of ``lowest`` are the lowest that ``pyproject.toml`` allows.
 """
 

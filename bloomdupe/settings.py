@@ -273,7 +273,7 @@ def _wait(value: object, name: str) -> float | None:
 
 
 def _parsed(value: object) -> object:
-    """Return a value, or what a text says in JSON; None if it is no JSON."""
+    """Return a value, or the value of a text in JSON; None if it is no JSON."""
     if not isinstance(value, str):
         return value
     try:

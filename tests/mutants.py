@@ -64,7 +64,7 @@ def changes_of(source: str) -> Iterator[str]:
 
 
 def running(source: str) -> str | None:
-    """Return the syntax tree of a text without annotations, and what only they need.
+    """Return the syntax tree of a text without annotations and the names for them.
 
     None if it is no Python: cosmic-ray takes the ``/`` in a signature for a division.
     """

@@ -115,7 +115,7 @@ class Ending:
     def say_end(
         self, reason: str, totals: Totals, where: str, *, pending: bool
     ) -> None:
-        """Log how the run ended, ``where`` the items are, and what the user can do.
+        """Log how the run ended, ``where`` the items are, and the user's next step.
 
         ``pending`` says whether the number of pending requests is known.
         """

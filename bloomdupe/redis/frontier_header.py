@@ -6,7 +6,7 @@ The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
 ``header``    parameters, secret key, identity, number of partitions, and the numbers of
               parts of large slots, as JSON
 ``stops``     how often the running workers were asked to stop
-``blocked``   rules that keep requests out, a JSON list; the program says what they mean
+``blocked``   rules that keep requests out, a JSON list; the program gives them meaning
 ``look``      the state of the crawl as a worker has seen it in its turn; and
 ``next_look``  the time in milliseconds of the next turn
 ``runs``      number of runs; in a run, at least one worker is there at any time
@@ -71,7 +71,7 @@ at once.
 class PartitionRule(NamedTuple):
     """Assigns each slot to a partition, and each part of a large slot to another one.
 
-    Never change what it returns: seen requests would be looked up in the wrong place.
+    Never change its answers: seen requests would be looked up in the wrong place.
     """
 
     partitions: int

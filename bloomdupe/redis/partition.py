@@ -1,4 +1,4 @@
-"""What goes into a partition of a shared frontier, and what comes out of it."""
+"""The values that go into a partition of a shared frontier, and come out of it."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ class DisturbedCrawl:
         self._finish()
 
     def _begin(self, before: Before | None = None) -> None:
-        """Let stock Scrapy do it; ``before`` is what all workers call first."""
+        """Let stock Scrapy do it; all workers call ``before`` first."""
         self._before = before
         self.stock: Run = self.crawl.run(Everyday, ADDONS=None)
         self._allow(0)

@@ -87,7 +87,7 @@ class SharedCrawl(Crawl):
         super().__init__(idiom, **options)
 
     def run(self, stop: Stop | None = None, *, trace: bool = False) -> Run:
-        """Run it once, as the worker that takes over all that there is."""
+        """Run it once, as the worker that gets all partitions."""
         self._server.end_leases(self._job)
         return super().run(stop, trace=trace)
 

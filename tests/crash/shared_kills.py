@@ -97,7 +97,7 @@ class Pair:
         self.first.work()
 
     def rob(self) -> None:
-        """Let the second worker take over what the first one has."""
+        """Let the second worker take the requests over that the first worker has."""
         self.redis.server.end_leases(JOB)
         self.second.run()
 
@@ -121,7 +121,7 @@ def gone_back(pair: Pair) -> None:
 
 
 def robbed(pair: Pair) -> None:
-    """A worker settles what another worker has done since."""
+    """A worker settles a request that another worker has done since."""
     leases = pair.first.lease()
     pair.rob()
     pair.first.offer_links(leases)

@@ -65,7 +65,7 @@ class Memory:
         return 0
 
     def pass_on(self, log: str, *, last: bool) -> None:
-        """Let others have the requests of a process that was killed.
+        """Let other processes have the requests of a process that was killed.
 
         ``log`` is its log; ``last`` says that no other process is alive.
         """

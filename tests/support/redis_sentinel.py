@@ -78,7 +78,7 @@ class RedisSentinel:
 
     @property
     def _facts(self) -> dict[str, Any]:
-        """What the sentinel knows of the service; nothing while it does not answer."""
+        """The sentinel's facts on the service; nothing while it does not answer."""
         once = Retry(NoBackoff(), 0)
         with (
             suppress(redis.ConnectionError, redis.ResponseError),

@@ -125,8 +125,8 @@ class OwningFrontier(OpenFrontier):
         """See :meth:`OpenFrontier.open`; there are further ``options``.
 
         The name of a ``worker`` must be unique; by default it is drawn at random. A
-        worker that ``stays`` goes on when nothing is pending; others can see that. The
-        user may give a ``name`` to a worker: see :meth:`take_state`.
+        worker that ``stays`` goes on when nothing is pending; the other workers can see
+        that. The user may give a ``name`` to a worker: see :meth:`take_state`.
         """
         if not lease_seconds >= MIN_LEASE:
             raise SettingError(
@@ -223,7 +223,7 @@ class OwningFrontier(OpenFrontier):
         self._announce("keep", state or b"")
 
     def _announce(self, *state: bytes | str) -> _Loads:
-        """Say that this worker is alive; return what all workers have to do."""
+        """Say that this worker is alive; return the loads of all workers."""
         self._make_up()
         self._present = True
         answer = self._run_present(self._milliseconds, "", *state)

@@ -1,4 +1,4 @@
-"""Reports: what the thread that talks to Redis reports, carried out on the reactor."""
+"""Reports: carries out on the reactor the reports of the thread that talks to Redis."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ OF_ALL = (
 
 
 class Standing:
-    """The last look at the whole crawl, and what no worker can do now.
+    """The last look at the whole crawl, and the requests that no worker can do now.
 
     Redis has nothing to do if its thread has said so, and this worker has offered
     nothing since: then the thread looks again. Requests in memory do not count.
@@ -93,7 +93,7 @@ class Standing:
         return point._replace(**{name: getattr(self.whole, name) for name in OF_ALL})
 
     def said(self, *kinds: str) -> str:
-        """Return what all workers have done, for a message; empty if it is unknown."""
+        """Return the figures of all workers, for a message; empty if unknown."""
         if self.whole is None:
             return ""
         figures = (plural(getattr(self.whole, f"{kind}s"), kind) for kind in kinds)

@@ -254,7 +254,7 @@ class Worker(Thread):
             self._patiently(self._frontier.close, not_begun, self._reason)
 
     def _hurries(self) -> bool:
-        """Whether the reactor waits for what the next calls bring."""
+        """Whether the reactor waits for the results of the next calls."""
         calls = self._calls
         return bool(self._wanted or calls.asked or calls.not_begun or self._closing)
 

@@ -1,4 +1,4 @@
-"""WorkerReports: what the thread that talks to Redis reports to the reactor."""
+"""WorkerReports: the reports of the thread that talks to Redis to the reactor."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ REFUSALS: dict[int, str] = {Taken.PAGE_LIMIT: PAGE, Taken.PENDING_LIMIT: PENDING
 
 
 class MakingOffers:
-    """Gives Redis what it keeps for all workers, each under its name.
+    """Offers requests to Redis, which keeps them for all workers under their names.
 
     ``seen`` holds the marks that this worker knows, ``parts`` the numbers of parts of
     slots that have several.

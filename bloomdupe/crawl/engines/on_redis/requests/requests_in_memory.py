@@ -44,7 +44,7 @@ class _Kept(NamedTuple):
 
 
 class RequestsInMemory:
-    """Asks Redis which requests in memory are done, and keeps the others.
+    """Asks Redis which requests in memory are done, and keeps the rest.
 
     ``at_hand`` holds the pending requests, and ``seen`` the marks that the worker
     knows.
