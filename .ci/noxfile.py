@@ -92,7 +92,9 @@ def mutants(session: nox.Session) -> None:
 def _venv(session: nox.Session, name: str, python: str) -> Path:
     """Make a virtual environment anew, and return the folder of its programs."""
     session.chdir(ROOT)
-    place = Path(session.create_tmp()) / name
+    # Not in ``create_tmp()``, which becomes the TMPDIR of the tests, too: the names of
+    # their sockets would be too long.
+    place = Path(session.cache_dir) / name
     session.run(f"python{python}", "-m", "venv", "--clear", str(place))
     return place / "bin"
 

@@ -207,8 +207,8 @@ class StartOutputs:
             # A parent without dont_filter is remembered by Scrapy's filter, too.
             second = (
                 parent.dont_filter
-                and page == self._fingerprint(parent)
                 and self.is_page(page)
+                and page == self._fingerprint(parent)
                 and identity_of(request, page, parent)
                 not in (page, identity_of(parent, page, parent))
             )

@@ -89,7 +89,7 @@ class MeetsByHand(TwoWays):
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **options: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **options)
-        crawler.signals.connect(spider.meet_by_hand, signals.spider_opened)
+        crawler.signals.connect(spider.meet_by_hand, signals.engine_started)
         return spider
 
     def meet_by_hand(self) -> None:
