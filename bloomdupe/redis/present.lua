@@ -9,8 +9,8 @@
 -- ARGV[6]  number of partitions that it owns
 -- ARGV[7]  number of pending requests and requests in progress there
 -- ARGV[8]  the name that the user has given to it, which no other running worker has; or nothing
--- ARGV[9]  number of the round that it works on; 'again': a new one, if a worker of the last
---          one ended with the reason 'finished'; 0: it does not know
+-- ARGV[9]  number of the round that it works on; 'again': a new one, if the last worker of the
+--          last one to end by itself gave the reason 'finished'; 0: it does not know
 -- ARGV[10] 'read' or 'keep' the state under that name, or nothing
 -- ARGV[11] the state to keep; nothing drops it
 --
@@ -57,7 +57,11 @@ else
     if ARGV[9] == 'again' and tonumber(found[8] or 0) == round then
       round = round + 1
       redis.call('HSET', head, 'round', round)
-      redis.call('DEL', head .. ':news', head .. ':news:order')
+      -- The changes are counted on: a worker that was stopped meanwhile knows some.
+      local news = head .. ':news'
+      local changes = redis.call('HGET', news, 'changes')
+      redis.call('DEL', news, news .. ':order')
+      if changes then redis.call('HSET', news, 'changes', changes) end
     end
     local number = redis.call('HINCRBY', head, 'runs', 1)
     local run = {number, now / 1000, cjson.null, 'open'}
@@ -69,6 +73,8 @@ else
     round = tonumber(ARGV[9])
     redis.call('HSET', head, 'round', round)
   end
+  -- A worker has ended, and this one goes on.
+  if tonumber(found[8] or 0) == round then redis.call('HDEL', head, 'finished') end
   local one = {now + ARGV[2], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[4]), name}
   redis.call('HSET', workers_key, worker, cjson.encode(one))
   running[worker], count = one, was_there and count or count + 1

@@ -112,7 +112,7 @@ def test_a_round_moves_to_a_job_of_one_process(crawl: Crawl) -> None:
     crawl.site.hold("/b")
     worker = crawl.start(Rounds)
     worker.until_requested("/b")
-    worker.until(lambda: crawl.durable_pages > done)
+    worker.until(lambda: crawl.durable_pages == done + 2)  # /a, and the item
     worker.kill()
     crawl.site.release()
     crawl.make_project()

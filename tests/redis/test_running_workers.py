@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bloomdupe.errors import StoreLockedError
+from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
@@ -126,3 +127,37 @@ def test_a_round_begins_when_all_workers_have_ended(
         seven._announce()
         seven.close(reason="finished")
         assert not client.exists(f"bloomdupe:{{{name}}}")
+
+
+def test_a_round_is_not_finished_while_a_worker_goes_on(
+    server: RedisServer, url: str, name: str
+) -> None:
+    """Its ``start()`` has waited when the other one found nothing pending."""
+    one, two = opened(url, "one"), opened(url, "two")
+    assert [each.begin_round(again=True) for each in (one, two)] == [1, 1]
+    two.close(reason="finished")
+    one.tend()
+    one.offer([Offer("host", b"start page", b"request")])
+    assert one.settle((lease, []) for lease in one.lease(1)) == []
+    server.end_leases(name, "one")  # as if it were killed
+    three = opened(url, "three")
+    assert three.begin_round(again=True) == 1
+    three.close(reason="finished")
+    with opened(url, "four") as four:
+        assert four.begin_round(again=True) == 2
+
+
+def test_a_worker_that_was_stopped_gets_the_news_of_a_new_round(
+    server: RedisServer, url: str, name: str
+) -> None:
+    with opened(url, "one") as one, opened(url, "two") as two:
+        assert [each.begin_round(again=True) for each in (one, two)] == [1, 1]
+        two.news.keep([(b"%d" % n, b"of the first round") for n in range(3)])
+        assert len(one.news.read()) == 3
+        server.end_leases(name, "one")  # as if it were stopped
+        two.close(reason="finished")
+        with opened(url, "three") as three:
+            assert three.begin_round(again=True) == 2
+            assert three.news.read() == []
+            three.news.keep([(b"0", b"of the second round")])
+            assert one.news.read() == [b"of the second round"]
