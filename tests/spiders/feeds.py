@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from scrapy import Spider, signals
+from scrapy import Request, Spider, signals
 from scrapy.exporters import BaseItemExporter, CsvItemExporter
 from scrapy.extensions.feedexport import (
     BlockingFeedStorage,
@@ -62,6 +62,17 @@ class Shop(Spider):
 
     def item(self, path: str, number: int) -> Any:
         return {"path": path, "number": number, "text": 'a "b", ä\nc'}
+
+
+class Front(Shop):
+    """Only the first page brings items."""
+
+    name = "front"
+
+    async def parse(self, response: Any) -> Any:
+        async for one in super().parse(response):
+            if isinstance(one, Request) or urlsplit(response.url).path == "/":
+                yield one
 
 
 class Many(Shop):
