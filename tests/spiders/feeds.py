@@ -23,7 +23,7 @@ from support.stops import moment, stop_at
 import bloomdupe.crawl.leases.outcomes
 import bloomdupe.feeds.exporter
 import bloomdupe.feeds.feed
-from bloomdupe.feeds.delivery import Target
+from bloomdupe.feeds.delivery import Deliveries, Target
 from bloomdupe.feeds.file import FeedFile
 
 if TYPE_CHECKING:
@@ -289,6 +289,16 @@ def stop_around_storing() -> None:
         stop_at("after storing")
 
     Target.store = watched  # type: ignore[method-assign]
+
+
+def stop_when_taken() -> None:
+    taken = Deliveries._taken
+
+    def watched(self: Deliveries, delivery: Any) -> None:
+        stop_at("taken")
+        taken(self, delivery)
+
+    Deliveries._taken = watched  # type: ignore[method-assign]
 
 
 def without_csv_headers() -> None:
