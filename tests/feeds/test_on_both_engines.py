@@ -216,16 +216,20 @@ def test_overwriting_begins_anew_with_the_crawl(crawl: Crawl) -> None:
 @pytest.mark.parametrize("wanted", [True, False])
 def test_an_empty_feed_is_stored_if_it_is_wanted(crawl: Crawl, wanted: bool) -> None:
     crawl.settings |= {
-        "FEEDS": {"none.json": {"format": "json"}, "none.csv": {"format": "csv"}},
+        "FEEDS": {
+            "none.json": {"format": "json"},
+            "none.json.gz": FEEDS["items.json.gz"],
+            "none.csv": {"format": "csv"},
+        },
         "FEED_STORE_EMPTY": wanted,
     }
     finish(crawl, Empty)
     found = {place.name for place in crawl.folder.glob("none.*")}
-    assert found == ({"none.json", "none.csv"} if wanted else set())
+    assert found == ({*crawl.settings["FEEDS"]} if wanted else set())
     if wanted:
-        assert (crawl.folder / "none.json").read_bytes() == scrapys(
-            [], {"format": "json"}
-        )
+        for name in ("none.json", "none.json.gz"):
+            expected = scrapys([], {"format": "json"})
+            assert content_of(crawl.folder / name) == expected
 
 
 def test_an_item_for_which_an_exporter_fails_is_missing_in_one_feed(
