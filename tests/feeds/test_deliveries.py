@@ -170,6 +170,8 @@ def test_an_exporter_that_cannot_be_interrupted_is_run_at_the_end(
     assert file.read_text() == "old\n"
     crawl.run(Articles)
     assert read(file) == read(crawl.folder / "again.sums") == ITEMS
+    crawl.run(Articles, starts=("/", "/new"))
+    assert read(file) == NEW
     assert not [*crawl.folder.glob(".*part")]
     before = file.stat()
     crawl.run(Articles)
