@@ -69,8 +69,8 @@ class Deliveries:
     The store keeps a list of them. When a storage has accepted a file, a *receipt* is
     put beside it in the spool, because the store may be closed by then; the next commit
     drops the delivery, and then the receipt is removed. The file is removed as soon as
-    it is not in use (``in_use`` returns the names of the files that the store or a feed
-    uses). If the process dies meanwhile, the whole file is delivered again.
+    it is not in use (``in_use`` returns the names of the files that are in the store).
+    If the process dies meanwhile, the whole file is delivered again.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Deliveries:
         access: FeedExporterAccess,
         spool: Spool,
         tell: Callable[[FeedSlot, bool], None],
-        in_use: Callable[[], Collection[str | None]],
+        in_use: Callable[[], Collection[str]],
     ) -> None:
         self._access = access
         self._spool = spool

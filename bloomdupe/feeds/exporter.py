@@ -68,7 +68,7 @@ class FeedExporter(FeedExporterAccess):
         self._late: list[str] = []
         self._taken: dict[str, dict[str, Any]] = {}
         self._names: dict[str, str] = {}
-        self._in_store: set[str | None] = set()
+        self._in_store: set[str] = set()
         self._lost: list[MissingFeed] = []
         self._whole = True
         self._ending = self._finishing = self._closed = False
@@ -388,10 +388,9 @@ class FeedExporter(FeedExporterAccess):
                 )
         feed.close()
 
-    def _in_use(self) -> set[str | None]:
-        """Return the names of the spool's files that the store or a feed uses."""
-        present = {f.present for f in self.durable if isinstance(f, SpooledFeed)}
-        return present | self._in_store
+    def _in_use(self) -> set[str]:
+        """Return the names of the spool's files that are in the store."""
+        return self._in_store
 
     def tell(self, slot: FeedSlot, stored: bool) -> None:
         """Report a complete file in the log, in the stats and by a signal."""

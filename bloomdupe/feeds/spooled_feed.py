@@ -63,12 +63,6 @@ class SpooledFeed(Feed):
         path = self._spool.place(f"{self._token}.{batch.slot.batch_id}")
         return FeedFile(Content.begin(str(path), overwrite=False), private=True)
 
-    @property
-    def present(self) -> str | None:
-        """Name of the present file."""
-        file = self.batch.file
-        return None if file is None else Path(file.path).name
-
     def deliveries(self, complete: Iterable[Complete]) -> list[Delivery]:
         """Return the deliveries of complete batches that were not delivered before."""
         return [

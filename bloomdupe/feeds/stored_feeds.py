@@ -232,7 +232,7 @@ class StoredFeeds:
         return None if number is None else Path(self._files[number]["path"]).name
 
     @property
-    def names_in_spool(self) -> set[str | None]:
+    def names_in_spool(self) -> set[str]:
         """Names of all files in the spool that are in the store."""
         return {Path(f["path"]).name for f in self._files if "spooled" in f}
 

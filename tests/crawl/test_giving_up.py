@@ -108,10 +108,10 @@ def test_failed_requests_are_retried_and_removed_on_success(
         )
         in run.log
     )
-    pages |= {"/404": links("/new"), "/new": "a page"}
+    pages |= {"/404": "-> /200", "/200": links("/new"), "/new": "a page"}
     run = crawl.run(Wrong, BLOOMDUPE_RETRY_FAILED="404,pipeline")
     asked = {"/404", "/fail404", "/item", "/nowhere", "/raise_fail404"}
-    assert sorted(run.requested) == sorted([*asked, "/new"])
+    assert sorted(run.requested) == sorted([*asked, "/200", "/new"])
     assert run.stats["bloomdupe/retried_failures"] == len(asked)
     assert run.finish_reason == "finished"
     assert (

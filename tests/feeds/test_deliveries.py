@@ -13,6 +13,7 @@ from spiders.feeds import (
     fill_the_file,
     fill_the_memory,
     stop_around_storing,
+    stop_when_taken,
     stop_while_s3_reads,
 )
 from support.ports import kept_port
@@ -151,7 +152,8 @@ def test_standard_output_gets_the_whole_feed_at_the_end(crawl: Crawl) -> None:
     assert not crawl.run(Articles, CLOSESPIDER_PAGECOUNT=1).log
     log = (crawl.folder / "log").read_text()
     assert "it is stored in stdout: when the crawl has finished" in log
-    assert items_in(crawl.run(Articles).log.encode(), "json") == ITEMS
+    run = crawl.killed(Articles, stop="here taken", before=stop_when_taken)
+    assert items_in(run.log.encode(), "json") == ITEMS
     assert not crawl.run(Articles).log
     added = crawl.run(Articles, starts=("/", "/new")).log
     assert items_in(added.encode(), "json") == items_of("new")
@@ -162,11 +164,14 @@ def test_an_exporter_that_cannot_be_interrupted_is_run_at_the_end(
 ) -> None:
     file = crawl.folder / "items.sums"
     file.write_text("old\n")
-    crawl.settings["FEEDS"] = {"items.sums": {**SUMS, "overwrite": True}}
+    overwriting = {**SUMS, "overwrite": True}
+    crawl.settings["FEEDS"] = {"items.sums": overwriting, "again.sums": overwriting}
     crawl.killed(Articles, stop=THIRD)
     assert file.read_text() == "old\n"
     crawl.run(Articles)
-    assert read(file) == ITEMS
+    assert read(file) == read(crawl.folder / "again.sums") == ITEMS
+    crawl.run(Articles, starts=("/", "/new"))
+    assert read(file) == NEW
     assert not [*crawl.folder.glob(".*part")]
     before = file.stat()
     crawl.run(Articles)

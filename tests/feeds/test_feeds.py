@@ -111,6 +111,14 @@ def test_a_page_with_very_many_items_is_all_there_or_not_at_all(crawl: Crawl) ->
         assert read(crawl.folder / name) == MANY
 
 
+def test_a_page_with_very_many_items_is_written_in_parts(crawl: Crawl) -> None:
+    crawl.settings["FEEDS"] = feeds(["jsonl"])
+    crawl.killed(Many, starts=("/c",), before=partial(die_at_piece, 5, "written"))
+    crawl.run(Many, starts=("/c",))
+    found = read(crawl.folder / "items.jsonl")
+    assert found == sorted([*items_of("c", 200), *items_of("c1")])
+
+
 def test_batches_of_a_page_that_has_died_are_taken_back(crawl: Crawl) -> None:
     batches = {"out/%(batch_time)s.jsonl": {"format": "jsonl", "batch_item_count": 1}}
     crawl.settings |= {"FEEDS": batches, "LOG_LEVEL": "INFO"}

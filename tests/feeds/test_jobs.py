@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spiders.feeds import Articles, ByCategory, NotForJson, without_csv_headers
+from spiders.feeds import (
+    Articles,
+    ByCategory,
+    NamedLate,
+    NotForJson,
+    without_csv_headers,
+)
 from support.repetition import repeated
 from support.shop import ITEMS, NEW, feeds, items_of, read
 
@@ -178,6 +184,18 @@ def test_a_begun_feed_is_not_continued_with_another_parameter(
     crawl.run(ByCategory, CATEGORY="music", **ACCEPT)
     assert books.read_bytes().startswith(before)
     assert read(books, music) == ITEMS
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json"])
+def test_a_parameter_may_be_known_late(crawl: Crawl, form: str) -> None:
+    options = {"format": form, "overwrite": True}
+    crawl.settings["FEEDS"] = {f"%(category)s.{form}": options}
+    for _ in range(2):
+        crawl.killed(NamedLate, stop=THIRD)
+    crawl.run(NamedLate)
+    assert read(crawl.folder / f"books.{form}") == ITEMS
+    crawl.run(NamedLate, starts=("/", "/new"))
+    assert read(crawl.folder / f"books.{form}") == NEW
 
 
 def test_a_feed_continues_its_file_in_a_later_run(crawl: Crawl) -> None:

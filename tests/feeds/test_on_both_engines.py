@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
-from spiders.feeds import Articles, Empty, Shop, Unstorable
+from spiders.feeds import Articles, Empty, Front, Shop, Unstorable
 from spiders.shared_feeds import Uneven
 from support.shop import FOUND, ITEMS, READERS, items_in, read
 
@@ -180,6 +180,14 @@ def test_batches_are_full_and_valid(crawl: Crawl) -> None:
         assert len(names) == -(-len(items) // size)
 
 
+def test_a_full_batch_stays_when_no_more_items_come(crawl: Crawl) -> None:
+    options = {"format": "jsonlines", "batch_item_count": 3, "overwrite": True}
+    crawl.settings["FEEDS"] = {"%(batch_id)d.jsonl": options}
+    finish(crawl, Front)
+    (place,) = crawl.folder.glob("*.jsonl")
+    assert read(place) == [("", number) for number in range(3)]
+
+
 def test_a_uri_with_a_time_names_one_file(crawl: Crawl) -> None:
     crawl.settings["FEEDS"] = {"%(time)s.json": {"format": "json"}}
     crawl.run(Shop, CLOSESPIDER_PAGECOUNT=3)
@@ -208,16 +216,20 @@ def test_overwriting_begins_anew_with_the_crawl(crawl: Crawl) -> None:
 @pytest.mark.parametrize("wanted", [True, False])
 def test_an_empty_feed_is_stored_if_it_is_wanted(crawl: Crawl, wanted: bool) -> None:
     crawl.settings |= {
-        "FEEDS": {"none.json": {"format": "json"}, "none.csv": {"format": "csv"}},
+        "FEEDS": {
+            "none.json": {"format": "json"},
+            "none.json.gz": FEEDS["items.json.gz"],
+            "none.csv": {"format": "csv"},
+        },
         "FEED_STORE_EMPTY": wanted,
     }
     finish(crawl, Empty)
     found = {place.name for place in crawl.folder.glob("none.*")}
-    assert found == ({"none.json", "none.csv"} if wanted else set())
+    assert found == ({*crawl.settings["FEEDS"]} if wanted else set())
     if wanted:
-        assert (crawl.folder / "none.json").read_bytes() == scrapys(
-            [], {"format": "json"}
-        )
+        for name in ("none.json", "none.json.gz"):
+            expected = scrapys([], {"format": "json"})
+            assert content_of(crawl.folder / name) == expected
 
 
 def test_an_item_for_which_an_exporter_fails_is_missing_in_one_feed(

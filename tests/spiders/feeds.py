@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from scrapy import Spider, signals
+from scrapy import Request, Spider, signals
 from scrapy.exporters import BaseItemExporter, CsvItemExporter
 from scrapy.extensions.feedexport import (
     BlockingFeedStorage,
@@ -23,7 +23,7 @@ from support.stops import moment, stop_at
 import bloomdupe.crawl.leases.outcomes
 import bloomdupe.feeds.exporter
 import bloomdupe.feeds.feed
-from bloomdupe.feeds.delivery import Target
+from bloomdupe.feeds.delivery import Deliveries, Target
 from bloomdupe.feeds.file import FeedFile
 
 if TYPE_CHECKING:
@@ -62,6 +62,17 @@ class Shop(Spider):
 
     def item(self, path: str, number: int) -> Any:
         return {"path": path, "number": number, "text": 'a "b", ä\nc'}
+
+
+class Front(Shop):
+    """Only the first page brings items."""
+
+    name = "front"
+
+    async def parse(self, response: Any) -> Any:
+        async for one in super().parse(response):
+            if isinstance(one, Request) or urlsplit(response.url).path == "/":
+                yield one
 
 
 class Many(Shop):
@@ -117,6 +128,21 @@ class ByCategory(Articles):
     @property
     def category(self) -> Any:
         return self.settings["CATEGORY"]
+
+
+class NamedLate(Articles):
+    """A parameter of its feed is not there before the spider is open."""
+
+    name = "named_late"
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.opened, signals.spider_opened)
+        return spider
+
+    def opened(self) -> None:
+        self.category = "books"
 
 
 class NotForJson(Shop):
@@ -278,6 +304,16 @@ def stop_around_storing() -> None:
         stop_at("after storing")
 
     Target.store = watched  # type: ignore[method-assign]
+
+
+def stop_when_taken() -> None:
+    taken = Deliveries._taken
+
+    def watched(self: Deliveries, delivery: Any) -> None:
+        stop_at("taken")
+        taken(self, delivery)
+
+    Deliveries._taken = watched  # type: ignore[method-assign]
 
 
 def without_csv_headers() -> None:
