@@ -571,6 +571,47 @@ def test_reset_removes_the_store_last(
     assert [*job.iterdir()] == []
 
 
+@pytest.fixture
+def not_deleted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes the deletion of a directory of this name end the verb."""
+    rmtree = shutil.rmtree
+
+    def end(name: str) -> None:
+        def ends(path: Path) -> None:
+            if path.name == name and path.exists():
+                monkeypatch.setattr(shutil, "rmtree", rmtree)
+                raise KeyboardInterrupt
+            rmtree(path)
+
+        monkeypatch.setattr(shutil, "rmtree", ends)
+
+    return end
+
+
+def test_reset_removes_the_rest_of_an_interrupted_reset(
+    verb: Verb, job: Path, not_deleted: Callable[[str], None]
+) -> None:
+    (job / "bloomdupe.feeds").mkdir()
+    for left in ("bloomdupe.feeds.removing", "bloomdupe.removing"):
+        not_deleted(left)
+        assert verb("reset", job, "--yes").err.endswith("interrupted\n")
+        assert left in [one.name for one in job.iterdir()]
+    answer = verb("reset", job, "--yes")
+    assert answer.code == 0
+    assert "bloomdupe.removing: what an interrupted reset has left" in answer.out
+    assert [*job.iterdir()] == []
+    assert verb("reset", job, "--yes").code == 1
+
+
+def test_a_new_store_removes_the_rest_of_an_interrupted_reset(
+    verb: Verb, job: Path, not_deleted: Callable[[str], None]
+) -> None:
+    not_deleted("bloomdupe.removing")
+    assert verb("reset", job, "--yes").err.endswith("interrupted\n")
+    make_job(job, [])
+    assert [one.name for one in job.iterdir()] == ["bloomdupe"]
+
+
 # reset
 
 
