@@ -652,6 +652,17 @@ def test_reset_asks_at_a_terminal(
     assert (job / "bloomdupe").exists() == bool(code)
 
 
+def test_a_link_to_a_store_is_not_reset(verb: Verb, job: Path) -> None:
+    linked = job.with_name("linked")
+    linked.mkdir()
+    (linked / "bloomdupe").symlink_to(job / "bloomdupe")
+    answer = verb("reset", linked, "--yes")
+    assert answer.code == 1
+    assert f"is a link: name {job / 'bloomdupe'}\n" in answer.err
+    assert sorted(urls(verb, linked)) == sorted(WAIT)
+    assert verb("reset", (linked / "bloomdupe").resolve(), "--yes").code == 0
+
+
 def test_a_damaged_job_can_be_reset_too(verb: Verb, job: Path) -> None:
     data = job / "bloomdupe/data.mdb"
     data.write_bytes(data.read_bytes()[:5000])

@@ -225,6 +225,8 @@ class JobOnDisk(Job):
         store = self.directory
         if not Store.exists(store):
             raise StoreError(f"{store}: there is no bloomdupe store")
+        if store.is_symlink():
+            raise StoreError(f"{store} is a link: name {store.resolve()}")
         # Before the lock: the data of a store that has an owner are not checked.
         contents, stays = _contents(store)
         lock = _lock(store)
@@ -344,7 +346,13 @@ def jobs_in(directory: Path) -> list[Path]:
 
 
 def _is_job(path: Path) -> bool:
-    return (path / "bloomdupe" / files.DATA).is_file()
+    store = path / "bloomdupe"
+    with contextlib.suppress(PermissionError):
+        try:
+            return (store / files.DATA).is_file()
+        except PermissionError:  # of another user; its reader says so
+            return store.is_dir()
+    return False
 
 
 def _jobs_in(directory: Path, depth: int) -> Iterator[Path]:
@@ -352,7 +360,8 @@ def _jobs_in(directory: Path, depth: int) -> Iterator[Path]:
         if _is_job(inside):
             yield inside
         elif depth > 1 and inside.is_dir() and not inside.is_symlink():
-            yield from _jobs_in(inside, depth - 1)
+            with contextlib.suppress(PermissionError):
+                yield from _jobs_in(inside, depth - 1)
 
 
 def no_job(path: Path) -> StoreError:
