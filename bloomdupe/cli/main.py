@@ -208,6 +208,9 @@ def run(options: Namespace) -> int:
     except BloomDupeError as error:
         warn(f"bloomdupe {verb.name}: {error}")
         return 2 if isinstance(error, SettingError) else 1
+    except PermissionError as error:
+        warn(f"bloomdupe {verb.name}: {error}; look at its owner and its permissions")
+        return 1
     except KeyboardInterrupt:
         warn(f"bloomdupe {verb.name}: interrupted")
         return INTERRUPTED

@@ -32,6 +32,8 @@ LOCK_BYTES = 8192
 MARK_BYTES = 400
 RESTORING = ".restoring"
 """End of the name of a backup's copy, until it takes the place of the store."""
+REMOVING = ".removing"
+"""End of the name of a directory while it is deleted."""
 COMMIT_NANOSECONDS = 5 * 10**9
 """A change of the data file within this time of the beginning of an interrupted commit
 is its own."""
@@ -398,22 +400,34 @@ def write_file(
 ) -> None:
     """Write a file atomically and durably; ``before`` as in :func:`write_json`.
 
-    By default only its owner can read it. If this fails, nothing is left behind.
+    By default only its owner can read it. If this fails, nothing is left behind. A
+    second process that writes the same file at the same time is refused.
     """
     building = place.with_name(place.name + ".new")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     fd = os.open(building, flags, mode)
-    try:
-        with open(fd, "wb") as file:  # noqa: PTH123
+    with open(fd, "wb") as file:  # noqa: PTH123
+        # Its writer may have renamed it between the opening and the lock.
+        if not (_flock(fd, fcntl.LOCK_EX) and _is_at(building, fd)):
+            raise StoreLockedError(f"another process writes {place}: wait for its end")
+        try:
+            file.truncate()
             for part in parts:
                 file.write(part)
             file.flush()
             sync(fd)
-        before(building)
-        building.replace(place)
-    finally:  # it has no name any more if all went well
-        building.unlink(missing_ok=True)
+            before(building)
+            building.replace(place)
+        except BaseException:
+            building.unlink(missing_ok=True)
+            raise
     sync_directory(place.parent)
+
+
+def _is_at(place: Path, fd: int) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(place.lstat(), os.fstat(fd))
+    return False
 
 
 def read_json(place: Path) -> dict[str, Any] | None:
@@ -475,6 +489,11 @@ def refuse_link(path: Path) -> None:
                 " own; it was not followed: find out who has put it there, and delete"
                 " it"
             )
+
+
+def aside(path: Path) -> Path:
+    """Return the place to which a directory is moved before it is deleted."""
+    return path.with_name(path.name + REMOVING)
 
 
 def delete_unfinished(path: Path) -> None:

@@ -140,6 +140,7 @@ class Store:
             if not network:
                 files.check_file_system(path)
             files.make_directory(path.parent)
+            files.delete_unfinished(files.aside(path))
             files.refuse_link(building)
             building.mkdir(mode=0o700, exist_ok=True)
             lock = files.lock_owner(building)

@@ -571,6 +571,47 @@ def test_reset_removes_the_store_last(
     assert [*job.iterdir()] == []
 
 
+@pytest.fixture
+def not_deleted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes the deletion of a directory of this name end the verb."""
+    rmtree = shutil.rmtree
+
+    def end(name: str) -> None:
+        def ends(path: Path) -> None:
+            if path.name == name and path.exists():
+                monkeypatch.setattr(shutil, "rmtree", rmtree)
+                raise KeyboardInterrupt
+            rmtree(path)
+
+        monkeypatch.setattr(shutil, "rmtree", ends)
+
+    return end
+
+
+def test_reset_removes_the_rest_of_an_interrupted_reset(
+    verb: Verb, job: Path, not_deleted: Callable[[str], None]
+) -> None:
+    (job / "bloomdupe.feeds").mkdir()
+    for left in ("bloomdupe.feeds.removing", "bloomdupe.removing"):
+        not_deleted(left)
+        assert verb("reset", job, "--yes").err.endswith("interrupted\n")
+        assert left in [one.name for one in job.iterdir()]
+    answer = verb("reset", job, "--yes")
+    assert answer.code == 0
+    assert "bloomdupe.removing: what an interrupted reset has left" in answer.out
+    assert [*job.iterdir()] == []
+    assert verb("reset", job, "--yes").code == 1
+
+
+def test_a_new_store_removes_the_rest_of_an_interrupted_reset(
+    verb: Verb, job: Path, not_deleted: Callable[[str], None]
+) -> None:
+    not_deleted("bloomdupe.removing")
+    assert verb("reset", job, "--yes").err.endswith("interrupted\n")
+    make_job(job, [])
+    assert [one.name for one in job.iterdir()] == ["bloomdupe"]
+
+
 # reset
 
 
@@ -609,6 +650,17 @@ def test_reset_asks_at_a_terminal(
     assert "This removes" in done.stderr
     assert done.returncode == code
     assert (job / "bloomdupe").exists() == bool(code)
+
+
+def test_a_link_to_a_store_is_not_reset(verb: Verb, job: Path) -> None:
+    linked = job.with_name("linked")
+    linked.mkdir()
+    (linked / "bloomdupe").symlink_to(job / "bloomdupe")
+    answer = verb("reset", linked, "--yes")
+    assert answer.code == 1
+    assert f"is a link: name {job / 'bloomdupe'}\n" in answer.err
+    assert sorted(urls(verb, linked)) == sorted(WAIT)
+    assert verb("reset", (linked / "bloomdupe").resolve(), "--yes").code == 0
 
 
 def test_a_damaged_job_can_be_reset_too(verb: Verb, job: Path) -> None:

@@ -1,4 +1,8 @@
-"""A job on media that cannot be written: verbs that only read work, the rest refuse."""
+"""A job on media that cannot be written, or of another user.
+
+On such media, verbs that only read work, and the rest refuse. The store of another user
+is refused by all.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,14 @@ import os
 import shutil
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 from support.jobs import Answer, make_job
 from support.waiting import DEADLINE
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 READING = {
     "info": [],
@@ -29,41 +37,70 @@ CHANGING = {
     "reset": ["--yes"],
     "compact": [],
 }
+OTHERS = {
+    **READING,
+    **CHANGING,
+    "export": ["-"],
+    "backup": ["copy"],
+    "repair": ["copy"],
+    "report": ["-o", "-"],
+    "stop": [],
+    "top": [],
+}
+del OTHERS["union"]  # with itself
+NOBODY = 65534
 MOUNT = 'mount --bind "$0" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
 
 
 PROGRAM = """
-import contextlib, io, json, sys
+import contextlib, importlib, io, json, os, pkgutil, sys
+import bloomdupe
 from bloomdupe.cli.main import main
+for module in pkgutil.walk_packages(bloomdupe.__path__, "bloomdupe."):
+    importlib.import_module(module.name)  # the other user may not read them
+os.seteuid(int(sys.argv[2]))
 answers = {}
 for name, arguments in json.loads(sys.argv[1]).items():
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main([name, "../media", *arguments])
+        code = main([name, *arguments])
     answers[name] = code, out.getvalue(), err.getvalue()
 print(json.dumps(answers))
 """
 
 
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answer]:
-    """Call all verbs in a place that was mounted read-only for them."""
-    folder = tmp_path_factory.mktemp("media")
-    make_job(folder / "job", [f"https://a.example/{n}" for n in range(10)])
-    (folder / "media").mkdir()
+def needs_root() -> None:
     if os.geteuid() or shutil.which("unshare") is None:
         reason = "needs root, and unshare"
         if os.environ.get("BLOOMDUPE_TEST_ALL"):
             pytest.fail(reason)
         pytest.skip(reason)
-    mounted = ["unshare", "-m", "sh", "-c", MOUNT, "../job", "../media"]
-    verbs = json.dumps({**READING, **CHANGING})
+
+
+def call_all(
+    folder: Path, verbs: dict[str, list[str]], user: int, *before: str
+) -> dict[str, Answer]:
     done = subprocess.check_output(
-        [*mounted, sys.executable, "-c", PROGRAM, verbs],
-        cwd=folder / "media",
+        [*before, sys.executable, "-c", PROGRAM, json.dumps(verbs), str(user)],
+        cwd=folder,
         timeout=DEADLINE,
     )
     return {name: Answer(*answer) for name, answer in json.loads(done).items()}
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answer]:
+    """Call all verbs in a place that was mounted read-only for them."""
+    needs_root()
+    folder = tmp_path_factory.mktemp("media")
+    make_job(folder / "job", [f"https://a.example/{n}" for n in range(10)])
+    (folder / "media").mkdir()
+    mounted = ["unshare", "-m", "sh", "-c", MOUNT, "../job", "../media"]
+    verbs = {
+        name: ["../media", *arguments]
+        for name, arguments in {**READING, **CHANGING}.items()
+    }
+    return call_all(folder / "media", verbs, 0, *mounted)
 
 
 @pytest.mark.parametrize("name", READING)
@@ -78,3 +115,33 @@ def test_verbs_that_change_something_are_refused(
     assert (answers[name].code, answers[name].out) == (1, "")
     assert "Read-only file system" in answers[name].err
     assert answers[name].err.count("\n") == 1
+
+
+# A job of another user
+
+
+@pytest.fixture(scope="module")
+def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answer]:
+    """Call all verbs as another user."""
+    needs_root()
+    folder = tmp_path_factory.mktemp("jobs")
+    folder.chmod(0o755)
+    make_job(folder / "job", ["https://a.example/1"])
+    (folder / "private").mkdir(0o700)
+    verbs = {name: ["job", *arguments] for name, arguments in OTHERS.items()}
+    return call_all(folder, {**verbs, "jobs": ["."]}, NOBODY)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_job_of_another_user_is_refused(
+    refusals: dict[str, Answer], name: str
+) -> None:
+    assert (refusals[name].code, refusals[name].out) == (1, "")
+    assert "Permission denied" in refusals[name].err
+    assert "look at its owner and its permissions\n" in refusals[name].err
+    assert refusals[name].err.count("\n") == 1
+
+
+def test_the_job_of_another_user_is_listed(refusals: dict[str, Answer]) -> None:
+    assert refusals["jobs"].code == 0
+    assert "job  cannot be read" in refusals["jobs"].out

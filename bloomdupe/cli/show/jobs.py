@@ -83,7 +83,7 @@ class Jobs(Verb["list[JobLine]"]):
 def _line_of(job: Path) -> JobLine:
     try:
         view = StoreReader(job / "bloomdupe").read()
-    except BloomDupeError as error:
+    except (BloomDupeError, PermissionError) as error:
         return JobLine(str(job), "cannot be read", str(error))
     state = view.job.state
     return JobLine(

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.descriptor import Descriptor
 
 
-REMOVING = ".removing"
 STATE = "spider.state"
 """File in a JOBDIR, of Scrapy's extension."""
 
@@ -213,10 +212,21 @@ class JobOnDisk(Job):
 
     @contextmanager
     def removal(self) -> Iterator[Removal]:
-        """Lock the job and prepare to remove its store."""
+        """Lock the job and prepare to remove its store.
+
+        If an earlier removal was interrupted when the store had lost its name already,
+        prepare to remove the rest.
+        """
+        rest = files.aside(self.new_directory)
+        if rest.is_dir() and not self.new_directory.exists():
+            remove = partial(files.delete_unfinished, rest)
+            yield Removal([str(rest)], "what an interrupted reset has left", remove, [])
+            return
         store = self.directory
         if not Store.exists(store):
             raise StoreError(f"{store}: there is no bloomdupe store")
+        if store.is_symlink():
+            raise StoreError(f"{store} is a link: name {store.resolve()}")
         # Before the lock: the data of a store that has an owner are not checked.
         contents, stays = _contents(store)
         lock = _lock(store)
@@ -227,7 +237,7 @@ class JobOnDisk(Job):
             has_state = store.name == "bloomdupe" and state.is_file()
             states = [state] if has_state else []
             named = [str(path) for path in paths + states]
-            yield Removal(named, contents, partial(_remove, states, paths), stays)
+            yield Removal(named, contents, partial(_remove, states, places), stays)
         finally:
             lock.close()
 
@@ -260,10 +270,10 @@ def _listed(
 # Removing
 
 
-def _remove(states: list[Path], paths: list[Path]) -> None:
+def _remove(states: list[Path], places: list[Path]) -> None:
     """Remove the state, and each directory: rename it in one step, and delete it.
 
-    The store is the first path, and removed last: as long as it is there, an
+    The store is in the first place, and removed last: as long as it is there, an
     interrupted removal is repeated.
     """
     for state in states:
@@ -271,9 +281,11 @@ def _remove(states: list[Path], paths: list[Path]) -> None:
             state.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"cannot remove {state}: {error}") from error
-    for path in reversed(paths):
-        aside = path.with_name(path.name + REMOVING)
+    for path in reversed(places):
+        aside = files.aside(path)
         files.delete_unfinished(aside)
+        if not path.is_dir():
+            continue
         try:
             path.rename(aside)
             files.sync_directory(path.parent)
@@ -334,7 +346,13 @@ def jobs_in(directory: Path) -> list[Path]:
 
 
 def _is_job(path: Path) -> bool:
-    return (path / "bloomdupe" / files.DATA).is_file()
+    store = path / "bloomdupe"
+    with contextlib.suppress(PermissionError):
+        try:
+            return (store / files.DATA).is_file()
+        except PermissionError:  # of another user; its reader says so
+            return store.is_dir()
+    return False
 
 
 def _jobs_in(directory: Path, depth: int) -> Iterator[Path]:
@@ -342,7 +360,8 @@ def _jobs_in(directory: Path, depth: int) -> Iterator[Path]:
         if _is_job(inside):
             yield inside
         elif depth > 1 and inside.is_dir() and not inside.is_symlink():
-            yield from _jobs_in(inside, depth - 1)
+            with contextlib.suppress(PermissionError):
+                yield from _jobs_in(inside, depth - 1)
 
 
 def no_job(path: Path) -> StoreError:
