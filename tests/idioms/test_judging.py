@@ -151,6 +151,6 @@ def test_the_judge_sees_a_request_that_counts_too_early() -> None:
     model = undisturbed(gathers)
     with Crawl(gathers, without="reading_values") as crawl:
         crawl.configure(CONCURRENT_REQUESTS=1, BLOOMDUPE_CHECKPOINT_INTERVAL=0.001)
-        assert crawl.run(Stop(request=15)).stopped
+        assert crawl.run(Stop(point="after commit", nth=8)).stopped
         assert run_to_end(crawl) == []
         assert any("missing" in complaint for complaint in judge(model, crawl))

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -37,7 +38,6 @@ from support.repetition import repeated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from support.jobs import Verb
 
@@ -245,7 +245,7 @@ def test_a_pickle_runs_nothing_unless_it_is_trusted(verb: Verb, tmp_path: Path) 
     answer = verb("import", job, "--spider", "site")
     assert answer.code == 1
     assert "it has a support.jobs.Harmless in it" in answer.out
-    assert "it has a pathlib.Path.touch in it" in answer.out
+    assert f"it has a {Path.touch.__module__}.Path.touch in it" in answer.out
     assert urls(verb, job) == ["https://a.example/1"]
     assert not harm.exists()
     # The control: this pickle would run.

@@ -74,7 +74,7 @@ def test_a_place_that_cannot_be_created_is_named(tmp_path: Path) -> None:
         BloomFilter.open(tmp_path / ("x" * 300), 1000)
 
 
-@pytest.mark.parametrize("name", ["os.stat", "shutil.disk_usage"])
+@pytest.mark.parametrize("name", ["pathlib.Path.stat", "shutil.disk_usage"])
 def test_a_disk_that_cannot_be_looked_at_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
