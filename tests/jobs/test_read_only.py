@@ -57,7 +57,8 @@ import contextlib, importlib, io, json, os, pkgutil, sys
 import bloomdupe
 from bloomdupe.cli.main import main
 for module in pkgutil.walk_packages(bloomdupe.__path__, "bloomdupe."):
-    importlib.import_module(module.name)  # the other user may not read them
+    with contextlib.suppress(ImportError):  # its package is not installed
+        importlib.import_module(module.name)  # the other user may not read them
 os.seteuid(int(sys.argv[2]))
 answers = {}
 for name, arguments in json.loads(sys.argv[1]).items():
