@@ -14,12 +14,11 @@ from scrapy.utils.misc import load_object
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.feeds.delivery import Deliveries
 from bloomdupe.feeds.draft import Draft
-from bloomdupe.feeds.feed import Feed, encode, full_uri
+from bloomdupe.feeds.feed import Feed, encode
 from bloomdupe.feeds.feed_format import is_direct, local_path, replaces
 from bloomdupe.feeds.feed_job import FeedsPart
 from bloomdupe.feeds.spool import Spool, stored
 from bloomdupe.feeds.spooled_feed import SpooledFeed
-from bloomdupe.feeds.stored_feeds import MissingFeed, StoredFeeds
 from bloomdupe.feeds.uri import with_parameters, without_secret
 from bloomdupe.inside_scrapy.engine import send_signal
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from bloomdupe.feeds.feed_job import FeedJob
+    from bloomdupe.feeds.stored_feeds import MissingFeed, StoredFeeds
 
 logger = logger_of(__name__)
 
@@ -65,7 +65,7 @@ class FeedExporter(FeedExporterAccess):
         self._job: FeedJob | None = None
         self.durable: list[Feed] = []
         """The feeds that are part of the checkpoint, in the order of their numbers."""
-        self._late: list[str] = []
+        self._late: dict[str, dict[str, Any]] = {}
         self._taken: dict[str, dict[str, Any]] = {}
         self._names: dict[str, str] = {}
         self._in_store: set[str] = set()
@@ -98,7 +98,8 @@ class FeedExporter(FeedExporterAccess):
         enabled = build_component_list(crawler.settings.getwithbase("EXTENSIONS"))
         if cls not in map(load_object, enabled):
             exporter.feeds.clear()
-        exporter._checked(left)
+        left.check()
+        exporter._checked(exporter.feeds, left)
 
     def restore(self, job: FeedJob, left: StoredFeeds) -> None:
         """Make the feeds part of the checkpoint; called when the crawl opens.
@@ -107,26 +108,28 @@ class FeedExporter(FeedExporterAccess):
         and :class:`~bloomdupe.errors.EngineError`.
         """
         self.check()
-        self._names = names = self._checked(left)
+        left.check()
+        self._names = self._checked(self.feeds, left)
         left.finish()
         self._spool = spool = Spool(left.spool, job.dump, job.load)
         self._deliveries = Deliveries(self, spool, self.tell, self._in_use)
         self._deliveries.restore(left.deliveries)
         for template, options in self.feeds.items():
             try:
-                slot = self._slot_of(template, options, left.uri_of(names[template]))
+                self._take_feed(template, options, left)
             except KeyError:  # its URI is not known yet
-                self._late.append(template)
-            else:
-                self._take_feed(template, options, slot, left)
+                self._late[template] = options
         self._taken = dict(self.feeds)
         self.feeds.clear()
         self._in_store = left.names_in_spool
         self._lost = left.lost()
+        self._left = left.again(self._lost)
         self._finished = self._idle = left.resumed and left.finished
         self._job = job
 
-    def _checked(self, left: StoredFeeds) -> dict[str, str]:
+    def _checked(
+        self, feeds: dict[str, dict[str, Any]], left: StoredFeeds
+    ) -> dict[str, str]:
         """Compare the feeds with the last run; return their names by template."""
         names = {
             template: left.name_of(
@@ -134,10 +137,9 @@ class FeedExporter(FeedExporterAccess):
                 self.name_of(template, options),
                 self._path_of(template, options),
             )
-            for template, options in self.feeds.items()
+            for template, options in feeds.items()
         }
-        left.check()
-        left.check_feeds({names[t]: options for t, options in self.feeds.items()})
+        left.check_feeds({names[t]: options for t, options in feeds.items()})
         return names
 
     def name_of(self, template: str, options: dict[str, Any]) -> str:
@@ -162,17 +164,14 @@ class FeedExporter(FeedExporterAccess):
         place = local_path(slot)
         return None if place is None else str(place)
 
-    def _slot_of(
-        self, template: str, options: dict[str, Any], uri: str | None
-    ) -> FeedSlot:
-        if uri is not None:
-            uri = full_uri(self, template, options, uri)
-        return self.new_slot(template, options, 1, uri)
-
     def _take_feed(
-        self, template: str, options: dict[str, Any], slot: FeedSlot, left: StoredFeeds
+        self, template: str, options: dict[str, Any], left: StoredFeeds
     ) -> None:
-        """Take a feed from Scrapy."""
+        """Take a feed from Scrapy.
+
+        Raises :class:`KeyError` if the spider lacks a parameter of its URI.
+        """
+        slot = self.new_slot(template, options, 1)
         number, name = len(self.durable), self._names[template]
         if is_direct(slot):
             known = left.take(name, options)
@@ -195,12 +194,11 @@ class FeedExporter(FeedExporterAccess):
         if self._job is None:
             super().open_spider(spider)
             return
-        new = StoredFeeds({}, {}, self._job.store, resumed=False, accept=False)
-        for template in self._late:
-            options = self._taken[template]
-            self._take_feed(
-                template, options, self._slot_of(template, options, None), new
-            )
+        try:
+            if self._late:
+                self._take_late(self._left)
+        except Exception as error:  # noqa: BLE001 - of any function for parameters
+            self._job.fail(error)
         self._deliveries.set_feeds(
             {
                 self._names[template]: (template, options)
@@ -208,6 +206,14 @@ class FeedExporter(FeedExporterAccess):
             }
         )
         self._deliveries.start()
+
+    def _take_late(self, left: StoredFeeds) -> None:
+        """Take the feeds whose parameters are known only now."""
+        self._names |= self._checked(self._late, left)
+        left.finish()
+        for template, options in self._late.items():
+            self._take_feed(template, options, left)
+        self._lost = left.lost()
 
     # Items
 

@@ -191,7 +191,7 @@ def options_of(options: dict[str, Any]) -> dict[str, Any]:
         "postprocessing": [str(p) for p in options.get("postprocessing", ())],
         "encoding": _encoding(options.get("encoding")),
         "indent": options.get("indent"),
-        "item_export_kwargs": _stable(options.get("item_export_kwargs") or {}),
+        "item_export_kwargs": _stable(options["item_export_kwargs"]),
     }
 
 

@@ -13,7 +13,7 @@ from bloomdupe.feeds.feed import Known
 from bloomdupe.feeds.feed_format import changed_options, options_of
 from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.spool import placed, spool_of
-from bloomdupe.feeds.uri import fits
+from bloomdupe.feeds.uri import fits, has_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +67,7 @@ class StoredFeeds:
         accept: bool,
         anew: str = ANOTHER_JOB,
     ) -> None:
-        self._anew = anew
+        self._anew, self._store = anew, store
         self.spool = spool_of(store)
         """The directory of the spool."""
         self.deliveries: list[dict[str, Any]] = record.get("deliveries", [])
@@ -103,7 +103,8 @@ class StoredFeeds:
     def check_feeds(self, feeds: Mapping[str, dict[str, Any]]) -> None:
         """Refuse to go on with feeds that differ from those of the last run.
 
-        ``feeds`` are the options of the feeds of this run, by name. Raises
+        ``feeds`` are the options of the feeds of this run, by name. A name that still
+        has parameters may be that of any feed that fits it. Raises
         :class:`~bloomdupe.errors.FeedError`.
         """
         if not self._bound:
@@ -119,10 +120,13 @@ class StoredFeeds:
                     f"FEEDS: {record['uri']} was begun with {was}, now it has {has}:"
                     f" set it back, name another file, or {self._anew}"
                 )
+        late = [name for name in feeds if has_parameters(name)]
         uris = [
             record["uri"]
             for name, record in self._feeds.items()
-            if name not in feeds and not _is_done(record)
+            if name not in feeds
+            and not _is_done(record)
+            and not any(fits(record["uri"], one) for one in late)
         ]
         if uris and not self._accept:
             raise FeedError(
@@ -172,11 +176,6 @@ class StoredFeeds:
             if record is not None and _is_same(record["path"], path):
                 return name
         return own
-
-    def uri_of(self, name: str) -> str | None:
-        """Return the URI of the present file of a feed, without its secrets."""
-        record = self._feeds.get(name)
-        return None if record is None or not self.resumed else record["uri"]
 
     def take(self, name: str, options: dict[str, Any]) -> Known:
         """Return the state of a feed of this run; call it after :meth:`finish`.
@@ -263,6 +262,23 @@ class StoredFeeds:
             kept = {**record, "done": True} if self.finished else record
             lost.append(MissingFeed(name, kept, file, held))
         return lost
+
+    def again(self, lost: list[MissingFeed]) -> StoredFeeds:
+        """Return these feeds as the store has them when they were :meth:`lost`."""
+        record: dict[str, Any] = {"feeds_finished": self.finished}
+        feeds: dict[str, Any] = record.setdefault("feeds", {})
+        files: list[dict[str, Any]] = record.setdefault("files", [])
+        blobs: dict[str, bytes] = {}
+        for feed in lost:
+            feed.keep(feeds, files, blobs)
+        return StoredFeeds(
+            record,
+            blobs,
+            self._store,
+            resumed=self.resumed,
+            accept=self._accept,
+            anew=self._anew,
+        )
 
 
 def _finished(record: dict[str, Any], piece: bytes, held: bytes) -> FeedFile | None:

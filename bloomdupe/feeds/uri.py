@@ -41,6 +41,11 @@ def with_parameters(template: str, values: Mapping[str, object]) -> str:
     return _PARAMETER.sub(filled, template)
 
 
+def has_parameters(template: str) -> bool:
+    """Whether a template has parameters besides those of time and batch."""
+    return any(f["name"] not in _CHANGING for f in _PARAMETER.finditer(template))
+
+
 def fits(uri: str, template: str) -> bool:
     """Whether a URI may be a result of this template."""
     literal = _PARAMETER.sub("\0", template).replace("%%", "%")

@@ -333,7 +333,11 @@ def opening(crawler: Crawler | None) -> Generator[None, None, None]:
 
 def fail_crawl(crawler: Crawler, reason: str) -> None:
     """Close the spider of a running crawl, soon; the process ends with status 1."""
-    mark_failed(crawler)
+    engine: Any = crawler.engine
+    # An engine that has not started yet does not tell that it has stopped.
+    mark_failed(
+        crawler, signals.engine_stopped if engine.running else signals.spider_closed
+    )
     stop_crawl(crawler, reason)
 
 

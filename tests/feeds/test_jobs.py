@@ -144,58 +144,67 @@ def by_category(crawl: Crawl) -> tuple[Path, Path]:
     return crawl.folder / "books.jsonl", crawl.folder / "music.jsonl"
 
 
+@pytest.mark.parametrize("spider", [ByCategory, NamedLate])
 def test_another_parameter_of_the_spider_is_another_feed(
-    crawl: Crawl, by_category: tuple[Path, Path]
+    crawl: Crawl, by_category: tuple[Path, Path], spider: type[Articles]
 ) -> None:
     books, music = by_category
-    crawl.run(ByCategory, CATEGORY="books")
+    crawl.run(spider, CATEGORY="books")
     content = books.read_bytes()
     # The job has finished: new work is of the other category, and its file is ours.
     new = ("/", "/new", "/a")
     crawl.site.hold_after(1)
-    crawl.killed(
-        ByCategory, stop="after pwrite music.jsonl", starts=new, CATEGORY="music"
-    )
+    crawl.killed(spider, stop="after pwrite music.jsonl", starts=new, CATEGORY="music")
     crawl.site.release()
     (done,) = {path for path, _ in read(music)}
     assert read(music) == items_of(done)
     assert books.read_bytes() == content
     books.write_bytes(content + b'{"path": "mine", "number": 0}\n')
-    crawl.run(ByCategory, starts=new, CATEGORY="music")
+    crawl.run(spider, starts=new, CATEGORY="music")
     assert read(music) == [*items_of("a"), *items_of("new")]
     # The job never erases earlier lines of the first file, with -O neither.
-    crawl.run(ByCategory, starts=(*new, "/b"), CATEGORY="books")
+    crawl.run(spider, starts=(*new, "/b"), CATEGORY="books")
     assert read(books) == sorted([*ITEMS, ("mine", 0), *items_of("b")])
     assert len(read(music)) == 6
 
 
+@pytest.mark.parametrize("spider", [ByCategory, NamedLate])
 def test_a_begun_feed_is_not_continued_with_another_parameter(
-    crawl: Crawl, by_category: tuple[Path, Path]
+    crawl: Crawl, by_category: tuple[Path, Path], spider: type[Articles]
 ) -> None:
     books, music = by_category
-    crawl.killed(ByCategory, stop=THIRD, CATEGORY="books")
+    crawl.killed(spider, stop=THIRD, CATEGORY="books")
     before = books.read_bytes()
-    run = crawl.refused(ByCategory, CATEGORY="music")
-    assert "has begun with a feed books.jsonl" in run.log
-    assert "the same arguments of the spider, -o books.jsonl" in run.log
-    assert "BLOOMDUPE_FEED_CHANGED" in run.log
-    assert books.read_bytes() == before
-    assert not music.exists()
-    crawl.run(ByCategory, CATEGORY="music", **ACCEPT)
+    for _ in range(2):
+        run = crawl.refused(spider, CATEGORY="music")
+        assert "has begun with a feed books.jsonl" in run.log
+        assert "the same arguments of the spider, -o books.jsonl" in run.log
+        assert "BLOOMDUPE_FEED_CHANGED" in run.log
+        assert books.read_bytes() == before
+        assert not music.exists()
+    crawl.killed(spider, stop=THIRD, CATEGORY="books")
     assert books.read_bytes().startswith(before)
+    before = books.read_bytes()
+    crawl.run(spider, CATEGORY="music", **ACCEPT)
+    assert books.read_bytes() == before
+    assert read(music)
     assert read(books, music) == ITEMS
 
 
 @pytest.mark.parametrize("form", ["jsonl", "json"])
 def test_a_parameter_may_be_known_late(crawl: Crawl, form: str) -> None:
     options = {"format": form, "overwrite": True}
-    crawl.settings["FEEDS"] = {f"%(category)s.{form}": options}
+    names = (f"all.{form}", f"%(category)s.{form}", f"%(category)s all.{form}")
+    crawl.settings["FEEDS"] = dict.fromkeys(names, options)
     for _ in range(2):
         crawl.killed(NamedLate, stop=THIRD)
     crawl.run(NamedLate)
-    assert read(crawl.folder / f"books.{form}") == ITEMS
+    places = [crawl.folder / (name % {"category": "books"}) for name in names]
+    for place in places:
+        assert read(place) == ITEMS
     crawl.run(NamedLate, starts=("/", "/new"))
-    assert read(crawl.folder / f"books.{form}") == NEW
+    for place in places:
+        assert read(place) == NEW
 
 
 def test_a_feed_continues_its_file_in_a_later_run(crawl: Crawl) -> None:

@@ -232,6 +232,11 @@ def test_an_empty_feed_is_stored_if_it_is_wanted(crawl: Crawl, wanted: bool) -> 
             assert content_of(crawl.folder / name) == expected
 
 
+def test_a_parameter_that_the_spider_never_has_is_refused(crawl: Crawl) -> None:
+    feeds = {"%(category)s.jsonl": {"format": "jsonl"}}
+    assert "KeyError: 'category'" in crawl.refused(Articles, FEEDS=feeds).log
+
+
 def test_an_item_for_which_an_exporter_fails_is_missing_in_one_feed(
     crawl: Crawl,
 ) -> None:

@@ -142,7 +142,7 @@ class NamedLate(Articles):
         return spider
 
     def opened(self) -> None:
-        self.category = "books"
+        self.category = self.settings.get("CATEGORY", "books")
 
 
 class NotForJson(Shop):
