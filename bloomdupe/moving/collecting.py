@@ -244,13 +244,15 @@ class Collecting:
         """Collect the output in Redis, with a pause after each batch.
 
         At the end it is known whether the crawl had ended before. A crawl without any
-        requests has not begun.
+        requests has not begun, and one with a worker goes on: ``start()`` may wait, or
+        a request that cannot be stored.
         """
         frontier = self._frontier
         frontier.check_still_there()
-        # In this order: a crawl that begins between the two looks has not ended.
+        # In this order: a crawl that begins between two of these looks has not ended,
+        # nor has one with a worker that offers a request and leaves.
         self._begun = self._begun or any(c.pushed for c in frontier.counts())
-        finished = self._begun and frontier.finished and not frontier.stays
+        finished = self._begun and not frontier.workers() and frontier.finished
         batch = _Batch(self._collection.positions)
         for number in range(frontier.partitions):
             for entry in self._entries(number, batch.positions[number]):

@@ -111,6 +111,7 @@ def test_each_line_comes_once_however_often_it_is_called(
         assert verb("collect", url, out).code == 0
         assert crawl.complaints(out) == []
     crawl.put_out(1, rng)
+    crawl.leave()
     done = verb("collect", url, out)
     assert (done.code, done.err) == (0, "")
     assert "The crawl has not ended" not in done.out
@@ -128,6 +129,7 @@ def test_each_line_comes_once_however_often_it_is_called(
 
 def test_the_output_of_collect(verb: Verb, crawl: Crawl, tmp_path: Path) -> None:
     out = tmp_path / "out"
+    crawl.leave()
     found = json.loads(verb("collect", crawl.url, out, "--json").out)
     lines = {name: sum(map(len, parts)) for name, parts in crawl.expected.items()}
     assert found == {
@@ -147,10 +149,13 @@ def test_the_output_of_collect(verb: Verb, crawl: Crawl, tmp_path: Path) -> None
         "failed": False,
         "interrupted": False,
     }
+    crawl.join()
     crawl.offer(1)
+    crawl.leave()
     said = verb("collect", crawl.url, out).out
     assert f"{out / 'site.jsonl'}  0 lines added, " in said
     assert "The crawl has not ended: the same command" in said
+    crawl.join()
     crawl.put_out(20, random.Random(3))
     assert "deleted from Redis: " in verb("collect", crawl.url, out, "--delete").out
     assert crawl.complaints(out) == []
@@ -159,7 +164,7 @@ def test_the_output_of_collect(verb: Verb, crawl: Crawl, tmp_path: Path) -> None
 def test_a_crawl_that_has_not_begun_has_not_ended(
     verb: Verb, url: str, tmp_path: Path
 ) -> None:
-    Crawl(url)
+    Crawl(url).leave()
     assert not json.loads(verb("collect", url, tmp_path / "a", "--json").out)[
         "finished"
     ]
@@ -228,6 +233,7 @@ def test_each_line_comes_once_after_an_end_at_any_point(
         out = tmp_path / f"out{stop}"
         out.mkdir()
         for number, point in enumerate((stop, rng.randint(1, 60))):
+            crawl.leave()
             disk = Disk(out, tmp_path / f"disk{stop}-{number}") if power else None
             code = collect(crawl.url, out, *options, stop=point, disk=disk)
             assert code in (0, -signal.SIGKILL)
@@ -236,11 +242,12 @@ def test_each_line_comes_once_after_an_end_at_any_point(
                 kinds.popleft()  # it has fewer points than that: all were tried
             if disk is not None and code:
                 disk.cut(rng)
+            crawl.join()
             crawl.put_out(3, rng)
+        crawl.leave()
         said = Path(f"{out}.said")
         assert collect(crawl.url, out, *options) == 0, said.read_text()
         assert crawl.complaints(out) == [], f"ended at {stop}"
-        crawl.frontier.close()
         if not kinds:
             break
     assert ends > 100 // STRIDE
@@ -258,6 +265,7 @@ def test_each_line_comes_once_after_any_error_at_any_point(
         rng = random.Random(stop)
         crawl = Crawl(server.url(f"raised{next(_numbers)}"))
         crawl.put_out(9, rng)
+        crawl.leave()
         out = tmp_path / f"out{stop}"
         code = collect(crawl.url, out, stop=stop, raises=raises)
         said = Path(f"{out}.said")
@@ -268,7 +276,6 @@ def test_each_line_comes_once_after_any_error_at_any_point(
         assert "Traceback" not in said.read_text()
         assert collect(crawl.url, out) == 0, said.read_text()
         assert crawl.complaints(out) == [], f"raised at {stop}"
-        crawl.frontier.close()
 
 
 @pytest.mark.parametrize(
@@ -283,6 +290,7 @@ def test_the_judge_finds_errors(
         rng = random.Random(stop)
         crawl = Crawl(server.url(f"wrong{next(_numbers)}"))
         crawl.put_out(9, rng)
+        crawl.leave()
         out = tmp_path / f"out{stop}"
         out.mkdir()
         disk = Disk(out, tmp_path / f"disk{stop}") if power else None
@@ -355,6 +363,7 @@ def test_following_until_the_crawl_has_ended(
         while crawl.settle(rng):
             if not rng.randrange(20):
                 until(lambda: not crawl.complaints(out))
+        crawl.leave()
         assert ended(pid) == 0
     assert crawl.complaints(out) == []
     assert "not ended" not in Path(f"{out}.said").read_text()
@@ -362,10 +371,21 @@ def test_following_until_the_crawl_has_ended(
         assert all(client.xlen(key) <= 1 for key in streams(crawl))
 
 
-def test_a_crawl_that_begins_during_collect_has_not_ended(
-    crawl: Crawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("running", [False, True])
+def test_a_crawl_that_goes_on_during_collect_has_not_ended(
+    crawl: Crawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, running: bool
 ) -> None:
-    begins = iter([lambda: crawl.offer(1)])
+    """A worker comes and leaves, or has nothing pending before, and leaves."""
+    if not running:
+        crawl.leave()
+
+    def offer_and_leave() -> None:
+        if not running:
+            crawl.join()
+        crawl.offer(1)
+        crawl.leave()
+
+    begins = iter([offer_and_leave])
 
     def watched(look: Callable[[OpenFrontier], Any]) -> Callable[..., Any]:
         def looked(frontier: OpenFrontier) -> Any:
@@ -375,7 +395,7 @@ def test_a_crawl_that_begins_during_collect_has_not_ended(
 
         return looked
 
-    for name in ("counts", "left_over"):
+    for name in ("workers" if running else "counts", "left_over"):
         look = getattr(OpenFrontier, name)
         monkeypatch.setattr(OpenFrontier, name, watched(look))
     out = tmp_path / "out"
@@ -387,7 +407,10 @@ def test_a_crawl_that_begins_during_collect_has_not_ended(
 
     assert not ended()
     assert not ended()
+    crawl.join()
     crawl.put_out(0, random.Random(10))
+    assert not ended()
+    crawl.leave()
     assert ended()
     assert crawl.complaints(out) == []
 
@@ -443,6 +466,7 @@ def test_following_waits_for_redis_and_reports_it_once(
                 if times == 1:
                     server.kill()
             crawl.put_out(9, rng)
+            crawl.leave()
             assert ended(pid) == 0
     assert waits() == 2
     assert crawl.complaints(out) == []

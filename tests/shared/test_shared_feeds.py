@@ -13,6 +13,7 @@ from spiders.feeds import (
     close_mailbox,
     stop_around_storing,
 )
+from spiders.shared_feeds import InMemory
 from support.ports import kept_port
 from support.shop import ITEMS, NEW, PAGES, items_in, read
 from support.storage_servers import ftp_server, s3_server
@@ -108,6 +109,22 @@ def test_a_delivery_that_fails_is_tried_again(crawl: Crawl, place: Path) -> None
     for _ in range(2):
         crawl.collect("--delete")
     assert mails(place) == [ITEMS, ITEMS]
+
+
+def test_nothing_is_delivered_while_a_worker_goes_on(crawl: Crawl, place: Path) -> None:
+    crawl.site.pages = {"/first": "", "/last": ""}
+    crawl.settings["FEEDS"] = {f"mail://{place}": JSON}
+    crawl.site.hold("/last")
+    worker = crawl.start(InMemory)
+    worker.until_requested("/last")
+    worker.until(lambda: crawl.durable_pages)
+    assert "The crawl has not ended" in crawl.collect()
+    assert not mails(place)
+    crawl.site.release()
+    worker.finish()
+    crawl.collect()
+    (mail,) = place.iterdir()
+    assert json.loads(mail.read_text()) == [{"page": "/first"}, {"page": "/last"}]
 
 
 @pytest.mark.parametrize("instant", ["before", "after"])

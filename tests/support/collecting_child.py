@@ -62,19 +62,28 @@ class Crawl:
 
     def __init__(self, url: str, identity: dict[str, Any] | None = None) -> None:
         self.url = url
-        self.frontier = SharedFrontier.open(
-            url,
-            1_000,
-            partitions=PARTITIONS,
-            worker="a worker",  # so that the order is the same each time
-            lease_seconds=LONG,
-            identity=IDENTITY if identity is None else identity,
-        )
-        self.frontier.tend()
+        self._identity = IDENTITY if identity is None else identity
+        self.join()
         self.expected: dict[str, list[list[dict[str, Any]]]] = {
             name: [[] for _ in range(PARTITIONS)] for name in NAMES
         }
         self._number = 0
+
+    def join(self) -> None:
+        """Let the worker come."""
+        self.frontier = SharedFrontier.open(
+            self.url,
+            1_000,
+            partitions=PARTITIONS,
+            worker="a worker",  # so that the order is the same each time
+            lease_seconds=LONG,
+            identity=self._identity,
+        )
+        self.frontier.tend()
+
+    def leave(self) -> None:
+        """Let the worker leave: the crawl has ended if nothing is pending."""
+        self.frontier.close()
 
     def offer(self, count: int) -> None:
         """Let so many requests wait."""
