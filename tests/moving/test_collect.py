@@ -415,6 +415,17 @@ def test_a_crawl_that_goes_on_during_collect_has_not_ended(
     assert crawl.complaints(out) == []
 
 
+def test_a_killed_worker_counts_until_its_lease_has_run_out(
+    verb: Verb, server: RedisServer, crawl: Crawl, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    assert "The crawl has not ended" in verb("collect", crawl.url, out).out
+    with started(crawl.url, out, "--follow") as pid:
+        server.end_leases(crawl.url.partition("#")[2])
+        assert ended(pid) == 0
+    assert crawl.complaints(out) == []
+
+
 @pytest.mark.parametrize("json_", [False, True])
 def test_ctrl_c_ends_following(crawl: Crawl, tmp_path: Path, *, json_: bool) -> None:
     out = tmp_path / "out"
