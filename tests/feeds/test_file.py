@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 BASE = b"".join(b"line %d\n" % number for number in range(1000))
 PIECE = b"one\ntwo\n"
-OPTIONS = {"format": "jsonlines", "fields": None, "batch_item_count": 0}
+OPTIONS: dict[str, Any] = {
+    "format": "jsonlines",
+    "fields": None,
+    "item_export_kwargs": {},
+    "batch_item_count": 0,
+}
 FEED: dict[str, Any] = {"uri": "f", "file": 0, "options": options_of(OPTIONS)}
 
 

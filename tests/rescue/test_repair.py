@@ -18,6 +18,7 @@ from bloomdupe.errors import StoreDamagedError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.store.check import check
+from bloomdupe.store.datafile import DataFile
 from bloomdupe.store.format import blob_sum
 from bloomdupe.store.participant import Part
 from bloomdupe.store.store import Store
@@ -184,6 +185,24 @@ def test_repair_finds_pages_below_lost_pages(
         # With an unlucky key of the store, one link was a false positive.
         assert 0.99 * KEYS < len(seen) <= KEYS
         assert all(f"seen {number}" in seen for number in range(KEYS))
+
+
+def test_repair_keeps_records_on_a_page_of_another_tree(
+    job: Path, tmp_path: Path, run: Run
+) -> None:
+    place = job / "bloomdupe" / "data.mdb"
+    until_later(place)
+    with DataFile(place) as file:
+        (leaf, *_) = file.records(b"pages", file.databases()[b"pages"])
+    data = bytearray(place.read_bytes())
+    at, other = data.index(b"payload 7") // PAGE * PAGE, leaf.page * PAGE
+    number = data[other : other + 8]
+    data[other : other + PAGE] = number + data[at + 8 : at + PAGE]
+    data[at : at + PAGE] = bytes(PAGE)
+    place.write_bytes(data)
+    report = json.loads(run("repair", job, tmp_path / "new", "--json"))
+    assert report["damaged"]
+    assert payloads(tmp_path / "new") == set(range(REQUESTS))
 
 
 def test_repair_rebuilds_the_records_that_say_how_much_there_is(
