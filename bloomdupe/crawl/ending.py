@@ -10,7 +10,12 @@ from scrapy.exceptions import CloseSpider, DontCloseSpider
 from bloomdupe.crawl.later.sleeping import WAITING
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.progress.rounds import FINISHED
-from bloomdupe.errors import SettingError, StoreError, UnserializableError
+from bloomdupe.errors import (
+    FeedError,
+    SettingError,
+    StoreError,
+    UnserializableError,
+)
 from bloomdupe.inside_scrapy.engine import fail_crawl, mark_failed, stop_crawl
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.printable import logger_of
@@ -184,10 +189,13 @@ class Stopping:
             what = "The store of the crawl failed"
         if isinstance(error, MemoryError):
             what, reason = "Memory has run out", limit_of_memory()
-        plain = (SettingError, UnserializableError)
-        if isinstance(error, plain):
+        # A feed that cannot be continued says it all, unless a plugin has failed.
+        plain = isinstance(error, (SettingError, UnserializableError)) or (
+            isinstance(error, FeedError) and error.__cause__ is None
+        )
+        if plain:
             what = "The crawl cannot go on"
-        expected = isinstance(error, (StoreError, MemoryError, *plain))
+        expected = plain or isinstance(error, (StoreError, MemoryError))
         logger.critical(
             "%(what)s, so the crawl stops: %(reason)s. Once the cause is gone, run the"
             " same command again: it goes on from the last checkpoint.",

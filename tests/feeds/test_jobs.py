@@ -180,6 +180,7 @@ def test_a_begun_feed_is_not_continued_with_another_parameter(
         assert "has begun with a feed books.jsonl" in run.log
         assert "the same arguments of the spider, -o books.jsonl" in run.log
         assert "BLOOMDUPE_FEED_CHANGED" in run.log
+        assert "A checkpoint failed" not in run.log
         assert books.read_bytes() == before
         assert not music.exists()
     crawl.killed(spider, stop=THIRD, CATEGORY="books")
