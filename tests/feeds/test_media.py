@@ -178,6 +178,7 @@ def test_two_processes_that_write_the_same_file_leave_a_whole_one(
 ) -> None:
     script, files = tmp_path / "script.py", tmp_path / "files"
     script.write_text(WRITE_OFTEN)
+    files.mkdir()  # Scrapy's store fails if another process makes it just then
     writers = [
         forks().start({
             "folder": str(tmp_path),
