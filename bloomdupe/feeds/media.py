@@ -21,7 +21,7 @@ from bloomdupe.errors import FeedError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.inside_scrapy.engine import item_pipelines
 from bloomdupe.store.descriptor import Descriptor
-from bloomdupe.store.files import make_directory, sync_directory
+from bloomdupe.store.files import is_at, make_directory, sync_directory
 from bloomdupe.store.platform import sync
 
 if TYPE_CHECKING:
@@ -125,8 +125,7 @@ def _locked(path: Path) -> Descriptor:
     while True:
         descriptor = Descriptor.open(path, flags, 0o666)
         fcntl.flock(descriptor.fileno(), fcntl.LOCK_EX)
-        found = os.fstat(descriptor.fileno())
         # The process that had the lock may have renamed the file meanwhile.
-        if path.exists() and os.path.samestat(found, path.stat()):
+        if is_at(path, descriptor.fileno()):
             return descriptor
         descriptor.close()

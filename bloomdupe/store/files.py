@@ -408,7 +408,7 @@ def write_file(
     fd = os.open(building, flags, mode)
     with open(fd, "wb") as file:  # noqa: PTH123
         # Its writer may have renamed it between the opening and the lock.
-        if not (_flock(fd, fcntl.LOCK_EX) and _is_at(building, fd)):
+        if not (_flock(fd, fcntl.LOCK_EX) and is_at(building, fd)):
             raise StoreLockedError(f"another process writes {place}: wait for its end")
         try:
             file.truncate()
@@ -424,7 +424,8 @@ def write_file(
     sync_directory(place.parent)
 
 
-def _is_at(place: Path, fd: int) -> bool:
+def is_at(place: Path, fd: int) -> bool:
+    """Whether an open file still has this name."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(place.lstat(), os.fstat(fd))
     return False

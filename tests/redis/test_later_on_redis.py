@@ -294,6 +294,24 @@ def test_the_clock_of_redis_decides(url: str, monkeypatch: pytest.MonkeyPatch) -
         assert abs(one.clock_ahead) < UNIT / 4
 
 
+def test_an_answer_that_is_late_does_not_set_the_clock(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes later than Redis has told the time."""
+    now = time.time
+    with open_one(url) as one:
+        present = one._run_present
+
+        def late(*arguments: Any) -> Any:
+            answer = present(*arguments)
+            monkeypatch.setattr(time, "time", lambda: now() + 5 * UNIT)
+            return answer
+
+        monkeypatch.setattr(one, "_run_present", late)
+        one.look_around()
+        assert abs(one.clock_ahead) < UNIT / 4
+
+
 def test_a_frontier_without_requests_for_later_says_so(url: str) -> None:
     with open_one(url) as one:
         assert one.left_over() == LeftOver()

@@ -226,11 +226,15 @@ class OwningFrontier(OpenFrontier):
         """Say that this worker is alive; return the loads of all workers."""
         self._make_up()
         self._present = True
+        asked = time.time()
         answer = self._run_present(self._milliseconds, "", *state)
         if not answer[0]:
             raise self._refusal(*answer[1:])
         loads = _Loads(*answer)
-        self.clock_ahead = loads.now / 1000 - time.time()
+        # Redis has answered between these two times, so a late answer tells less than
+        # a quick one before it.
+        now = loads.now / 1000
+        self.clock_ahead = min(max(self.clock_ahead, now - time.time()), now - asked)
         if loads.rules != self._rules_text:
             self._rules_text, self.rules = loads.rules, rules_in(loads.rules)
         # There are fewer if Redis has lost one.
