@@ -13,8 +13,6 @@ from disturbed_crawl import DisturbedCrawl, Worker
 from spiders import taken_out
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from redis_places import OneRedis
     from support.crawl import Before
 
@@ -49,17 +47,18 @@ class ControlledCrawl(DisturbedCrawl):
 
     def memory(self, place: OneRedis) -> None:
         """Redis goes back, so that it has forgotten the links of a page."""
-        armed, offered, gone = (self.crawl.folder / name for name in ("1", "2", "3"))
-        files: list[Path] = [armed, offered, gone]
-        self._first(partial(taken_out.memory, *map(str, files)))
-        written = place.server.written
-        armed.touch()
+        step = self.crawl.folder / "step"
+        self._begin(partial(taken_out.memory, str(step)))
         self.site.release()
-        self._until(offered.exists)
+        self._hire_one()
+        self._until(lambda: step.exists() and step.read_text() == "before")
+        written = place.server.written
+        step.write_text("offer")
+        self._until(lambda: step.read_text() == "offered")
         place.server.kill()
         place.server.cut_back(*written)
         place.server.start()
-        gone.touch()
+        step.write_text("gone")
         self._finish()
 
     def _first(self, before: Before) -> Worker:

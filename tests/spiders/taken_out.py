@@ -12,6 +12,7 @@ from bloomdupe.crawl.engines.on_redis.worker import Worker
 from bloomdupe.redis import open_frontier
 from bloomdupe.redis import server as scripts
 from bloomdupe.redis.kept_offers import KeptOffers
+from bloomdupe.redis.partition import SeenMark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,22 +72,35 @@ def offers() -> None:
     open_frontier.KeptOffers = Forgetful  # type: ignore[attr-defined]
 
 
-def memory(*places: str) -> None:
-    """Offer nothing again, and wait before the pages are settled.
+def memory(place: str) -> None:
+    """Offer nothing again to a Redis that goes back at the first page with new links.
 
-    As soon as the file ``armed`` is there, the file ``offered`` is made when requests
-    have been offered; then it waits for the file ``gone``.
+    The file at that place tells how far it is. The first worker writes ``before`` into
+    it, offers the links when the file says ``offer``, writes ``offered``, and settles
+    the page when the file says ``gone``.
     """
     offers()
-    armed, offered, gone = map(Path, places)
-    say = Worker._offer_and_settle
+    say, step = Worker._offer_and_settle, Path(place)
+
+    def wait_for(word: str) -> None:
+        while step.read_text() != word:
+            time.sleep(0.01)
 
     def slowly(worker: Worker, offers: list[Any], done: list[Any]) -> None:
+        links = [
+            SeenMark(offer.slot, offer.fingerprint)
+            for offer in offers
+            if offer.of is not None
+        ]
+        # A link to a page that is known already would not be lost.
+        if step.exists() or all(worker._frontier.knows(links)):
+            say(worker, offers, done)
+            return
+        step.write_text("before")
+        wait_for("offer")
         say(worker, offers, [])
-        if offers and armed.exists():
-            offered.touch()
-            while not gone.exists():
-                time.sleep(0.01)
+        step.write_text("offered")
+        wait_for("gone")
         say(worker, [], done)
 
     Worker._offer_and_settle = slowly  # type: ignore[assignment,method-assign]
