@@ -112,23 +112,17 @@ def order(place: str) -> None:
     A file at that place tells the next worker that it is not the first.
     """
     say, killed = Worker._offer_and_settle, Path(place)
+    parents: set[tuple[int, str, bytes]] = set()
 
     def settle_first(worker: Worker, offers: list[Any], done: list[Any]) -> None:
-        children = [offer for offer in offers if offer.of is not None]
-        if killed.exists() or not children:
+        if killed.exists():
             say(worker, offers, done)
             return
-        parent = children[0].of
-
-        def is_done() -> bool:
-            return any(one.lease == parent for one in done)
-
-        while not is_done():
-            with worker._changed:
-                done, worker._calls.done = done + worker._calls.done, []
-            time.sleep(0.01)
-        say(worker, [], done)
-        killed.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
+        # No link is offered at all: the first page that is done has lost its own.
+        parents.update(offer.of.token for offer in offers if offer.of is not None)
+        say(worker, [offer for offer in offers if offer.of is None], done)
+        if any(one.lease.token in parents for one in done):
+            killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
 
     Worker._offer_and_settle = settle_first  # type: ignore[assignment,method-assign]
