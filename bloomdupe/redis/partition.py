@@ -207,6 +207,8 @@ class Settled(NamedTuple):
     """
     reason: str = ""
     """The reason why it is left, if it cannot be restored; kept until it is done."""
+    is_ending: bool = False
+    """Whether its worker is about to end, so that other workers wait for it."""
 
 
 class OutputLine(NamedTuple):

@@ -9,8 +9,9 @@
 -- ARGV[7]  number of slots with a new state
 -- ARGV[8]  number of changes to the failed requests
 -- ARGV[9]  number of groups of counts with new numbers
--- then for each request that is left its number, its new payload, and the reason why it cannot
--- be restored, or nothing; a reason stays until the request is done
+-- then for each request that is left its number, its new payload, the reason why it cannot be
+-- restored, or nothing, and 1 if the worker is about to end, so that other workers wait for the
+-- request; a reason stays until the request is done
 -- then for each request that takes a place its slot, priority negated, kind (see offer.lua;
 -- it may have a time) and payload
 -- then for each of these slots the arguments of about.lua
@@ -41,12 +42,12 @@ if not done_before then
     numbers[#numbers + 1] = number
   end
   local left = 10
-  local instead = left + 3 * ARGV[5]
+  local instead = left + 4 * ARGV[5]
   local states = instead + 4 * ARGV[6]
   local failed = states + 3 * ARGV[7]
   local totals = failed + 3 * ARGV[8]
   local lines = totals + 2 * ARGV[9]
-  for i = left, instead - 1, 3 do
+  for i = left, instead - 1, 4 do
     if redis.call('HEXISTS', leased_key, ARGV[i]) == 0 then return {'strange'} end
   end
   keep_failed(failed, tonumber(ARGV[8]))
@@ -58,10 +59,10 @@ if not done_before then
   if redis.call('EXISTS', aside_key) == 1 then
     for _, number in ipairs(numbers) do redis.call('HDEL', aside_key, number) end
   end
-  for i = left, instead - 1, 3 do
+  for i = left, instead - 1, 4 do
     local slot, score = unpacked(redis.call('HGET', leased_key, ARGV[i]), 1)
     redis.call('HSET', leased_key, ARGV[i], packed(slot, score, ARGV[i + 1]))
-    redis.call('HSET', left_key, ARGV[i], '')
+    if ARGV[i + 3] == '0' then redis.call('HSET', left_key, ARGV[i], '') end
     if ARGV[i + 2] ~= '' then redis.call('HSET', aside_key, ARGV[i], ARGV[i + 2]) end
   end
   for i = instead, states - 1, 4 do

@@ -82,6 +82,21 @@ def test_requests_that_two_workers_left_keep_neither_running(url: str) -> None:
         assert two.left_over() == LeftOver(1)
 
 
+def test_requests_of_a_worker_that_is_ending_keep_the_others_running(url: str) -> None:
+    one, two = pair(url)
+    with one, two:
+        one.offer(offers(20))
+        held = one.lease(100)
+        two.settle([(lease, []) for lease in two.lease(100)])
+        one.settle([(lease, []) for lease in held[1:]])
+        one.settle([Settled(held[0], left=b"as it is now", is_ending=True)])
+        assert two.left_over() is None
+        one.close()
+        two.tend()
+        [again] = two.lease(100)
+        assert again.payload == b"as it is now"
+
+
 def test_left_requests_do_not_keep_a_partition(url: str) -> None:
     with opened(url) as one, opened(url) as two:
         one.tend()

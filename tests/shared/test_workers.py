@@ -8,10 +8,19 @@ import re
 import signal
 import time
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spiders.workers import All, Alone, Closing, Everyday, Late, Other
+from spiders.workers import (
+    All,
+    Alone,
+    Closing,
+    Everyday,
+    Late,
+    Other,
+    touch_when_looking_for_end,
+)
 from support.judge import lines
 from support.redis_server import LOGGED, RedisServer
 from support.site import graph
@@ -130,6 +139,22 @@ def test_requests_of_an_interrupted_worker_continue_at_once(crawl: Crawl) -> Non
     crawl.interrupted(Closing, after=1)
     crawl.finish(Closing)
     assert lines(crawl.items()) == expected
+
+
+def test_a_page_that_close_spider_cut_short_is_left_to_the_other_worker(
+    crawl: Crawl,
+) -> None:
+    go = str(crawl.folder / "go")
+    crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 600
+    pipelines = {"spiders.workers.ClosesLate": 100}
+    first = crawl.start(
+        Closing, starts=("/9",), CLOSE=True, ITEM_PIPELINES=pipelines, GO=go
+    )
+    first.until_logged("Closing spider")
+    before = partial(touch_when_looking_for_end, go)
+    second = crawl.start(Closing, starts=("/9",), before=before)
+    assert second.finish().requested.count("/9") == 1
+    assert first.wait().finish_reason == "enough"
 
 
 REFUSED: list[tuple[type[Spider], str, str]] = [

@@ -17,6 +17,8 @@ from scrapy.exceptions import CloseSpider
 from scrapy.utils.request import RequestFingerprinter
 from support.stops import pause
 
+from bloomdupe.crawl.engines.on_redis.worker import Worker
+
 if TYPE_CHECKING:
     from scrapy.http import Response
 
@@ -154,6 +156,34 @@ class Closing(All):
         if self.settings.getbool("CLOSE") and self.number(response) == 9:
             raise CloseSpider("enough")
         yield from super().parse(response)
+
+
+class ClosesLate:
+    """A pipeline that ends when there is a file at ``GO``."""
+
+    def __init__(self, go: str) -> None:
+        self.go = Path(go)
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> ClosesLate:
+        return cls(crawler.settings["GO"])
+
+    async def close_spider(self, spider: Spider | None = None) -> None:
+        """Wait; Scrapy before 2.14 passes the spider."""
+        while not self.go.exists():
+            await asyncio.sleep(0.01)
+
+
+def touch_when_looking_for_end(place: str) -> None:
+    """Make a file when this worker has looked whether the crawl is at its end."""
+    look = Worker._look_for_end
+
+    def looked(worker: Worker, offered: int) -> bool:
+        over = look(worker, offered)
+        Path(place).touch()
+        return over
+
+    Worker._look_for_end = looked  # type: ignore[method-assign]
 
 
 class Plain(All):

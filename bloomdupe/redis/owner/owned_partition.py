@@ -190,7 +190,7 @@ class OwnedPartition:
                 word
                 for one in done
                 if one.left is not None
-                for word in (one.lease.number, one.left, one.reason)
+                for word in (one.lease.number, one.left, one.reason, int(one.is_ending))
             ]
             instead = [offer for one in done for offer in one.instead]
             waiting = [w for offer in instead for w in offer.words(fifo=self._fifo)]
@@ -200,7 +200,7 @@ class OwnedPartition:
             changes: list[bytes | int] = [word for one in failed for word in one]
             totals = self._tally.plus(one.counts for one in done)
             arguments = (
-                b"".join(settled), len(left) // 3, len(instead), len(states) // 3,
+                b"".join(settled), len(left) // 4, len(instead), len(states) // 3,
                 len(failed), len(totals), *left, *waiting, *states, *changes,
                 *packed_groups(totals), *lines,
             )  # fmt: skip

@@ -504,7 +504,12 @@ class EngineOnRedis:
         lease = page.lease
         if lease is not None:
             self._stats.inc_value("bloomdupe/unfinished")
-            left = Settled(lease, about=self._state_of(lease), left=lease.payload)
+            left = Settled(
+                lease,
+                about=self._state_of(lease),
+                left=lease.payload,
+                is_ending=root.cut,  # by CloseSpider, which closes this worker
+            )
             if answers is not None:
                 left = left._replace(
                     lines=_lines_of(outcome),
