@@ -65,15 +65,28 @@ def bytes_of(total: int | None) -> Iterator[Callable[[int], None]]:
 
 
 class _Bar(tqdm):  # type: ignore[misc]
-    """A bar that is never drawn before its delay has passed.
+    """A bar that is drawn seldom, however many lines are printed above it.
 
-    Without this, each line that is printed above the bar would draw it.
+    It is never drawn before its delay has passed. A line that is printed takes it away;
+    by itself, tqdm would draw it anew below each of them.
     """
 
+    _drawn_at = 0.0
+    _is_drawn = False
+
     def display(self, msg: str | None = None, pos: int | None = None) -> None:
-        early = self.delay > 0 and self._time() < self.start_t + self.delay
-        if msg is not None or not early:
-            super().display(msg, pos)
+        if msg is None:
+            now = self._time()
+            early = self.delay > 0 and now < self.start_t + self.delay
+            if early or now < self._drawn_at + self.mininterval:
+                return
+            self._drawn_at, self._is_drawn = now, True
+        super().display(msg, pos)
+
+    def clear(self, nolock: bool = False) -> None:
+        if self._is_drawn:
+            self._is_drawn = False
+            super().clear(nolock)
 
 
 def _bar(total: int | None, unit: str) -> Any:  # noqa: ANN401 - tqdm has no types

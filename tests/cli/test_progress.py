@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import io
 import re
 import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.jobs import make_job
+from tqdm import tqdm  # type: ignore[import-untyped]
 
 from bloomdupe.cli import progress_bar
 from bloomdupe.filter import layer
@@ -50,6 +52,19 @@ def test_a_verb_that_may_take_long_shows_its_progress(
     answer = verb(*(places.get(word, word) for word in LONG[name]))
     assert answer.code == 0, answer
     assert sum(passed) > 0
+
+
+@pytest.mark.parametrize(
+    ("bar", "drawn"), [(progress_bar._Bar, 1), (tqdm, 21)], ids=["ours", "tqdm"]
+)
+def test_lines_above_a_bar_do_not_draw_it_each_time(bar: Any, drawn: int) -> None:
+    terminal = io.StringIO()
+    with bar(total=20, file=terminal, mininterval=1_000, leave=False) as shown:
+        for number in range(20):
+            tqdm.write(f"line {number}", file=terminal)
+            shown.update()
+    assert terminal.getvalue().count("%|") == drawn
+    assert re.findall(r"line (\d+)\n", terminal.getvalue()) == [*map(str, range(20))]
 
 
 @pytest.mark.parametrize(

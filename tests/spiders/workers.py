@@ -183,7 +183,7 @@ def touch_when_looking_for_end(place: str) -> None:
         Path(place).touch()
         return over
 
-    Worker._look_for_end = looked  # type: ignore[method-assign]
+    Worker._look_for_end = looked  # type: ignore[assignment,method-assign]
 
 
 class Plain(All):
