@@ -22,18 +22,12 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.changes.change import Change
     from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.crawl.leases.failure import Failure
-    from bloomdupe.jobs.added import Added
     from bloomdupe.jobs.overview import Description
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Receiver, Source
-    from bloomdupe.jobs.request_line import Wanted
     from bloomdupe.jobs.view import Reader
     from bloomdupe.store.store import Store
 
-    Found: TypeAlias = Callable[[Project, Added], Iterator[Wanted]]
-    """Yields the requests to add to a job of this project; lines that cannot be read
-    become problems of the result.
-    """
     Watched: TypeAlias = Callable[..., Iterator[Any]]
     """Yields the given things and shows their progress, by total and kind.
 
@@ -99,6 +93,9 @@ class ChangingJob(Protocol):
 
         Raises :class:`~bloomdupe.errors.StoreMismatchError` if it is refused.
         """
+
+    def wait_for_end(self) -> None:
+        """Wait until the crawl has ended that a change has asked to stop."""
 
     def close(self) -> None:
         """End the work on the job."""
@@ -189,40 +186,13 @@ class Job(ABC):
         watched: Watched,
         *,
         by_url: bool,
+        adding: bool = False,
+        spider: str | None = None,
     ) -> ChangingJob:
         """Open the job for changes, whether a crawl runs it or not.
 
         ``say`` is called with news for the user. Without ``by_url``, the changes name
-        slots and patterns only.
-        """
-
-    @abstractmethod
-    def add(
-        self,
-        found: Found,
-        settings: Settings | None,
-        spider: str | None,
-        say: Callable[[str], None],
-        watched: Watched,
-    ) -> Added:
-        """Make requests pending that the job has not seen, also while its crawl runs.
-
-        ``spider`` is the spider of a job that this begins. ``say`` is called with news
-        for the user.
-        """
-
-    @abstractmethod
-    def stop(
-        self,
-        say: Callable[[str], None],
-        watched: Watched,
-        *,
-        wait: bool,
-    ) -> int:
-        """Ask the running crawl to end, and ``wait`` until it has ended, or not.
-
-        Returns the number of its processes. ``say`` is called with news for the user.
-        If no crawl runs, :class:`~bloomdupe.errors.StoreError` is raised.
+        slots and patterns only. ``adding`` requests may begin a job of ``spider``.
         """
 
     # Operations that an engine may lack

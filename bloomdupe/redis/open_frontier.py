@@ -10,7 +10,6 @@ from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_header import (
     change_rules,
     check_partitions,
-    header_in,
     header_of,
     read_rules,
 )
@@ -148,19 +147,6 @@ class OpenFrontier(FrontierReader):
             header = header_of(server, None, None, None, None, None)
             identity: dict[str, Any] = header["identity"]
             return identity
-        finally:
-            server.close()
-
-    @classmethod
-    def stop_workers(cls, url: str) -> int:
-        """Ask the running workers of a frontier to stop; return how many there are.
-
-        Workers that begin later do not notice it.
-        """
-        server = Server(Address.of(url))
-        try:
-            header_in(server.fields(), server.address)
-            return int(server.run("stop"))
         finally:
             server.close()
 
@@ -350,6 +336,13 @@ class OpenFrontier(FrontierReader):
         )
 
     # The crawl
+
+    def stop_workers(self) -> int:
+        """Ask the running workers to stop; return how many there are.
+
+        Workers that begin later do not notice it.
+        """
+        return int(self._server.run("stop"))
 
     def change_rules(
         self, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]

@@ -660,7 +660,7 @@ def test_a_stop_counts_after_a_stop_that_redis_has_lost(
     server: RedisServer, name: str, url: str
 ) -> None:
     def stop(frontier: SharedFrontier) -> bool:
-        assert SharedFrontier.stop_workers(url) == 1
+        assert frontier.stop_workers() == 1
         frontier.tend()
         return frontier.asked_to_stop
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from bloomdupe.cli.change.change_verb import AddingVerb
@@ -35,7 +35,7 @@ class Add(AddingVerb):
         " this is interrupted, run it again."
     )
     example = "add crawls/site --from urls.txt --callback parse_item"
-    needs = "add"
+    needs = "changing"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Add the URLs, and the options of their requests."""
@@ -49,8 +49,14 @@ class Add(AddingVerb):
 
     def run(self, options: Namespace) -> Added:
         """Add the requests."""
+        from bloomdupe.jobs.added import Added
+        from bloomdupe.jobs.adding import add
+
         check_named(options)
-        found = partial(self.found, options, start=True)
-        job, settings, spider = options.job, options.project_settings, options.spider
-        added: Added = job.add(found, settings, spider, warn, counted)
+        added, settings, spider = Added(), options.project_settings, options.spider
+        opened = options.job.changing(
+            settings, warn, counted, by_url=True, adding=True, spider=spider
+        )
+        with closing(opened) as job:
+            add(self.found(options, job.project, added, start=True), job, added)
         return added

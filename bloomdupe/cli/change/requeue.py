@@ -53,7 +53,7 @@ class Requeue(AddingVerb):
     def run(self, options: Namespace) -> Added:
         """Add the requests."""
         from bloomdupe.jobs.added import Added
-        from bloomdupe.jobs.on_disk.adding import requeue, requeue_failed
+        from bloomdupe.jobs.adding import requeue, requeue_failed
 
         added = Added()
         selection = Selection.of(options.slot, options.pattern)

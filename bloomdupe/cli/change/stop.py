@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.cli.output import warn
@@ -34,7 +35,7 @@ class Stop(Verb[StopAnswer]):
         " --wait waits for that."
     )
     example = "stop crawls/site"
-    needs = "stop"
+    needs = "changing"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Add ``--wait``."""
@@ -44,8 +45,12 @@ class Stop(Verb[StopAnswer]):
 
     def run(self, options: Namespace) -> StopAnswer:
         """Ask the crawl to end."""
-        processes = options.job.stop(warn, counted, wait=options.wait)
-        return StopAnswer(processes, options.wait)
+        opened = options.job.changing(None, warn, counted, by_url=False)
+        with closing(opened) as job:
+            answer = job.make({"kind": "stop"}).answer
+            if options.wait:
+                job.wait_for_end()
+        return StopAnswer(answer.get("processes", 1), options.wait)
 
     def text(self, result: StopAnswer) -> Iterator[str]:
         """Yield a line."""

@@ -52,9 +52,9 @@ class Changing:
         settings: Settings | None,
         say: Callable[[str], None],
         watched: Watched,
-        spider: str | None = None,
+        spider: str | None,
         *,
-        by_url: bool = True,
+        by_url: bool,
     ) -> None:
         self._watched = watched
         self._path = path

@@ -22,7 +22,6 @@ from bloomdupe.errors import (
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.pending_requests import count_pending, pending_requests
-from bloomdupe.jobs.added import Added
 from bloomdupe.jobs.job_contract import Job, ListedRequest, Removal
 from bloomdupe.jobs.on_disk.state_on_disk import FailureReader, StoreReader
 from bloomdupe.jobs.overview import Description
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.crawl.leases.failure import Failure
-    from bloomdupe.jobs.job_contract import Found, Watched
+    from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.on_disk.changing import Changing
     from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
     from bloomdupe.jobs.project import Project
@@ -136,39 +135,14 @@ class JobOnDisk(Job):
         watched: Watched,
         *,
         by_url: bool,
+        adding: bool = False,
+        spider: str | None = None,
     ) -> Changing:
         """Open the job, or give the changes to the process that has it open."""
         from bloomdupe.jobs.on_disk.changing import Changing
 
-        return Changing(self.directory, settings, say, watched, by_url=by_url)
-
-    def add(
-        self,
-        found: Found,
-        settings: Settings | None,
-        spider: str | None,
-        say: Callable[[str], None],
-        watched: Watched,
-    ) -> Added:
-        """Add them to the store, or put them into the inbox of the running crawl."""
-        from bloomdupe.jobs.on_disk.adding import add
-        from bloomdupe.jobs.on_disk.changing import Changing
-
-        added, path = Added(), self.new_directory
-        with closing(Changing(path, settings, say, watched, spider)) as job:
-            add(found(job.project, added), job, added)
-        return added
-
-    def stop(self, say: Callable[[str], None], watched: Watched, *, wait: bool) -> int:
-        """Let the process end that runs the crawl."""
-        from bloomdupe.jobs.on_disk.changing import Changing
-
-        path = self.directory
-        with closing(Changing(path, None, say, watched, by_url=False)) as job:
-            job.make({"kind": "stop"})
-            if wait:
-                job.wait_for_end()
-        return 1
+        path = self.new_directory if adding else self.directory
+        return Changing(path, settings, say, watched, spider, by_url=by_url)
 
     def reader(self) -> AbstractContextManager[StoreReader]:
         """Return a reader of checkpoints."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -30,10 +31,11 @@ from bloomdupe.crawl.engines.on_redis.shared_failures import (
 from bloomdupe.crawl.leases.failure import mark_of
 from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.crawl.state.blocked import Blocked, changed_rules
+from bloomdupe.errors import StoreError
 from bloomdupe.jobs.job_contract import Made
-from bloomdupe.jobs.on_redis.shared_job import project_of_shared_job
+from bloomdupe.jobs.on_redis.shared_job import SharedJob, project_of_shared_job
 from bloomdupe.redis.open_frontier import OpenFrontier
-from bloomdupe.redis.partition import Offer, SeenMark
+from bloomdupe.redis.partition import Offer, SeenMark, Taken
 from bloomdupe.redis.server import AT_ONCE
 
 if TYPE_CHECKING:
@@ -48,22 +50,39 @@ if TYPE_CHECKING:
 
     Answer = dict[str, Any]
 
+PAUSE = 0.25
+"""Seconds between two looks for workers that have ended."""
+
 
 class ChangingOnRedis:
     """Makes the changes in the partitions themselves: no worker is asked.
 
-    Close it at the end. Raises the errors of :meth:`OpenFrontier.open`.
+    Close it at the end. Raises the errors of :meth:`OpenFrontier.open`. ``adding``
+    requests begins a crawl of ``spider``, if there is none: with the settings of the
+    project, of which a crawl that is there keeps its own.
     """
 
-    def __init__(self, url: str, settings: Settings | None) -> None:
+    def __init__(
+        self, url: str, settings: Settings | None, spider: str | None, *, adding: bool
+    ) -> None:
         self._url = url
         self._settings = settings
-        self._frontier = OpenFrontier.open(url)
+        self._spider = spider
+        self._workers: list[str] = []
+        """Those that were asked to stop."""
+        if adding and OpenFrontier.identity_at(url) is None:
+            SharedJob.open_or_begin(
+                url, settings, spider, None, alone=False, marks=False
+            ).close()
+        # Added requests come behind all others of their priority.
+        self._frontier = OpenFrontier.open(url, fifo=adding)
         self._kinds = {
+            "add": self._add,
             "requeue": self._requeue,
             "requeue failed": self._requeue_failed,
             "drop": self._drop,
             "block": self._block,
+            "stop": self._stop,
         }
 
     def close(self) -> None:
@@ -73,7 +92,7 @@ class ChangingOnRedis:
     @cached_property
     def project(self) -> Project:
         """The project of the crawl."""
-        return project_of_shared_job(self._url, self._settings, None)
+        return project_of_shared_job(self._url, self._settings, self._spider)
 
     def make(self, change: Change) -> Made:
         """Make a change."""
@@ -81,6 +100,42 @@ class ChangingOnRedis:
         answer: Answer = {}
         self._kinds[change["kind"]](change, answer)
         return Made(answer, taken_up=False)
+
+    def wait_for_end(self) -> None:
+        """Wait until the workers have ended that were asked to stop."""
+        while not set(self._workers).isdisjoint(self._frontier.workers()):
+            time.sleep(PAUSE)
+
+    def _stop(self, change: Change, answer: Answer) -> None:  # noqa: ARG002
+        """Ask all workers to end that are running now."""
+        self._workers = self._frontier.workers()
+        answer["processes"] = self._frontier.stop_workers()
+        if not answer["processes"]:
+            raise StoreError(
+                f"{self._frontier.shown}: no worker runs, so there is nothing to stop"
+            )
+
+    def _add(self, change: Change, answer: Answer) -> None:
+        """Offer requests; one with ``dont_filter`` is new each time."""
+        asked = [*map(Asked.of, change["requests"])]
+        free = [one for one in asked if not self._blocks(one.slot, one.payload)]
+        taken = self._frontier.offer(map(self._new, free))
+        answer["taken_in"] = taken.count(Taken.NEW)
+        answer["seen"] = taken.count(Taken.SEEN)
+        answer["blocked"] = len(asked) - len(free)
+
+    def _new(self, one: Asked) -> Offer:
+        """Return a request that is added if it is not known."""
+        if one.dont_filter:
+            offer = _offer_of(one)
+        else:
+            payload = payload_of(REQUEST, one.key, one.payload)
+            offer = Offer(one.slot, one.key, payload, one.priority, known_as=one.key)
+        due = one.not_before
+        if due is not None:
+            due += self._frontier.clock_ahead
+        start = one.start and self.project.order.starts_apart
+        return offer._replace(start=start, not_before=due, exact=one.exact)
 
     def _requeue_failed(self, change: Change, answer: Answer) -> None:
         """Make failed requests pending again, partition by partition."""
@@ -125,12 +180,15 @@ class ChangingOnRedis:
 
     def _blocks(self, slot: str, payload: bytes) -> bool:
         """Whether a rule keeps a stored request out."""
+        blocked = self._blocked
+        return bool(blocked.rules) and blocked.blocks(
+            slot, payload, self.project.request_of
+        )
+
+    @cached_property
+    def _blocked(self) -> Blocked:
         rules = self._frontier.rules
-        if not rules:
-            return False
-        project = self.project
-        blocked = Blocked(rules, lambda request: project.key_of(request)[0])
-        return blocked.blocks(slot, payload, project.request_of)
+        return Blocked(rules, lambda request: self.project.key_of(request)[0])
 
     def _drop(self, change: Change, answer: Answer) -> None:
         """Remove pending requests, slot by slot."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreError
-from bloomdupe.jobs.added import Added
 from bloomdupe.jobs.job_contract import Job, Removal
 
 if TYPE_CHECKING:
@@ -22,12 +20,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.crawl.leases.failure import Failure
-    from bloomdupe.jobs.job_contract import (
-        Found,
-        ListedItems,
-        ListedRequest,
-        Watched,
-    )
+    from bloomdupe.jobs.job_contract import ListedItems, ListedRequest, Watched
     from bloomdupe.jobs.on_redis.changing_on_redis import ChangingOnRedis
     from bloomdupe.jobs.on_redis.shared_job import SharedJob
     from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
@@ -35,10 +28,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Source
     from bloomdupe.store.store import Store
-
-
-PAUSE = 0.25
-"""Seconds between two looks for workers that have ended."""
 
 
 class JobOnRedis(Job):
@@ -88,11 +77,13 @@ class JobOnRedis(Job):
         watched: Watched,  # noqa: ARG002
         *,
         by_url: bool,  # noqa: ARG002 - the project is made when it is needed
+        adding: bool = False,
+        spider: str | None = None,
     ) -> ChangingOnRedis:
         """Open the crawl; workers go on."""
         from bloomdupe.jobs.on_redis.changing_on_redis import ChangingOnRedis
 
-        return ChangingOnRedis(self.url, settings)
+        return ChangingOnRedis(self.url, settings, spider, adding=adding)
 
     def reader(self) -> AbstractContextManager[CrawlReader]:
         """Connect a reader, which makes a history of its reads."""
@@ -139,44 +130,6 @@ class JobOnRedis(Job):
                 marks=marks,
             )
         )
-
-    def add(
-        self,
-        found: Found,
-        settings: Settings | None,
-        spider: str | None,
-        say: Callable[[str], None],  # noqa: ARG002 - Redis answers at once
-        watched: Watched,  # noqa: ARG002
-    ) -> Added:
-        """Offer them to the crawl."""
-        from bloomdupe.jobs.on_redis.shared_job import SharedJob
-
-        added, url = Added(), self.url
-        with closing(SharedJob.open_to_add(url, settings, spider)) as job:
-            job.add(found(job.project, added), added)
-        return added
-
-    def stop(
-        self,
-        say: Callable[[str], None],  # noqa: ARG002
-        watched: Watched,  # noqa: ARG002
-        *,
-        wait: bool,
-    ) -> int:
-        """Ask all workers to end that are running now."""
-        from bloomdupe.redis.frontier_reader import FrontierReader
-        from bloomdupe.redis.open_frontier import OpenFrontier
-
-        with FrontierReader.open(self.url) as reader:
-            names = set(reader.workers())
-            workers = OpenFrontier.stop_workers(self.url)
-            if not workers:
-                raise StoreError(
-                    f"{reader.shown}: no worker runs, so there is nothing to stop"
-                )
-            while wait and not names.isdisjoint(reader.workers()):
-                time.sleep(PAUSE)
-        return workers
 
     @contextmanager
     def removal(self) -> Iterator[Removal]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.filter.bloom import BloomFilter
-    from bloomdupe.jobs.added import Added
     from bloomdupe.jobs.receiver import Imported
     from bloomdupe.jobs.request_line import Wanted
     from bloomdupe.redis.settled.failed_requests import StoredFailure
@@ -124,26 +122,6 @@ class SharedJob:
             undo.pop_all()
         return job
 
-    @classmethod
-    def open_to_add(
-        cls, url: str, settings: Settings | None, spider: str | None
-    ) -> Self:
-        """Open the crawl that a URL names, or begin it with the project's settings.
-
-        A crawl that exists keeps its own parameters, not those of the settings.
-        """
-        if OpenFrontier.identity_at(url) is None:
-            return cls.open_or_begin(
-                url, settings, spider, None, alone=False, marks=False
-            )
-        project = project_of_shared_job(url, settings, spider)
-        frontier = OpenFrontier.open(url, fifo=True)
-        with ExitStack() as undo:
-            undo.callback(frontier.close)
-            frontier.imports.check_ended()
-            undo.pop_all()
-        return cls(project, frontier, alone=False)
-
     def _check_source(self, header: dict[str, Any], *, marks: bool) -> None:
         """Refuse a filter that cannot be imported, if its ``marks`` are wanted."""
         if not marks:
@@ -162,24 +140,6 @@ class SharedJob:
         """Close the connection, without uncommitted changes."""
         self._folder.cleanup()
         self._frontier.close()
-
-    def add(self, requests: Iterable[Wanted], added: Added) -> None:
-        """Add requests by hand, while workers run or not; count them.
-
-        A request with ``dont_filter`` is new each time.
-        """
-        self.notes[IMPORT] = {"source": secrets.token_hex(8), "done": False}
-        for place, one in enumerate(requests):
-            if self.keeps_out(one):
-                added.blocked += 1
-                continue
-            self.take_over(one, place, in_any_case=False)
-            added.taken_in += 1
-            if self.due:
-                self.commit()
-        self.commit()
-        added.taken_in -= self.seen
-        added.seen += self.seen
 
     # Methods for an import
 
