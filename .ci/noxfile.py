@@ -32,7 +32,7 @@ QUICK = ("tests/store", "tests/frontier", "tests/filter", "tests/links")
 @nox.session(python=False)
 @nox.parametrize("name", [nox.param(name, id=name) for name in SCRAPY])
 def tests(session: nox.Session, name: str) -> None:
-    """Run the tests on one of the combinations."""
+    """Run the tests on a combination of versions."""
     python, scrapy = SCRAPY[name]
     bin_ = _venv(session, name, python)
     # Without a reactor, Scrapy 2.15 to 2.17 needs httpx.

@@ -78,7 +78,11 @@ def job_folder(settings: BaseSettings) -> Path | None:
 
 def item_files(settings: BaseSettings) -> str:
     """Return the destinations of the items, for the log."""
-    files = [str(uri).replace("%%", "%") for uri in settings.getdict("FEEDS")]
+    here = f"{Path.cwd()}/"
+    files = [
+        str(uri).replace("%%", "%").removeprefix(here)
+        for uri in settings.getdict("FEEDS")
+    ]
     if settings["FEED_URI"]:
         files.append(str(settings["FEED_URI"]))
     return ", ".join(files) or "no file (FEEDS is empty)"

@@ -269,7 +269,7 @@ class Acceptance:
         self._warned_of_polling = True
         logger.warning(
             "start() yields %(request)s again and again, and an earlier run has"
-            " scheduled it so often already: this run skips it as often. If start()"
+            " scheduled it so often already, so this run skips it as often. If start()"
             " polls this page without end, set BLOOMDUPE_START_REQUESTS = 'always':"
             " then each run schedules all that start() yields. The stat"
             " bloomdupe/start_requests_skipped counts the requests that are skipped",
@@ -284,9 +284,9 @@ class Acceptance:
         self._warned = True
         logger.warning(
             "%(request)s cannot be stored: %(reason)s. Such requests live in memory"
-            " only, and the request that yielded one is not done before it is; after a"
-            " crash that one is fetched again. No more of them will be logged (see the"
-            " stat scheduler/unserializable)",
+            " only. The page that yielded such a request is not done before the request"
+            " is, so after a crash the page is fetched again. No more of them will be"
+            " logged (see the stat scheduler/unserializable)",
             {
                 "request": request,
                 "reason": self._session.serializer.explain(request),

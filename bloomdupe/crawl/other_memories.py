@@ -30,8 +30,8 @@ KNOWN = {"scrapy_deltafetch.middleware.DeltaFetch"}
 """Spider middlewares of other packages that write at once what was done."""
 
 REMEDY = (
-    "A component that notes what it knows when bloomdupe.signals.checkpoint is sent,"
-    " and from which page it has it, loses nothing: see crawler/known.py of bloomdupe"
+    "A component that records its items when bloomdupe.signals.checkpoint is sent, each"
+    " with its page, loses nothing: see crawler/known.py in bloomdupe's repository"
 )
 
 
@@ -63,8 +63,9 @@ class OtherMemories:
         """Look for known components; called by Scrapy."""
         for name in _components(self._crawler):
             logger.warning(
-                "%(name)s notes at once what it has seen, in a database of its own: if"
-                " the process is killed, it may drop what is in no output. %(remedy)s.",
+                "%(name)s records an item as soon as it has seen it, in a database of"
+                " its own: if the process is killed, it may drop items that are in no"
+                " output. %(remedy)s.",
                 {"name": name, "remedy": REMEDY},
                 extra={"spider": spider},
             )
@@ -80,10 +81,10 @@ class OtherMemories:
         self._warned = True
         logger.warning(
             "An item was dropped by a pipeline (%(reason)s) on a page that may run"
-            " again because the last run was killed. If the pipeline drops what a"
-            " database of its own knows, and has noted the item there before the kill,"
-            " the item is in no output. %(remedy)s. More such items are only counted,"
-            " in the stat bloomdupe/dropped_again.",
+            " again because the last run was killed. If the pipeline drops items that a"
+            " database of its own knows, and has recorded this item there before the"
+            " kill, the item is in no output. %(remedy)s. More such items are only"
+            " counted, in the stat bloomdupe/dropped_again.",
             {"reason": exception, "remedy": REMEDY},
             extra={"spider": spider},
         )

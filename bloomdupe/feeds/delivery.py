@@ -155,8 +155,8 @@ class Deliveries:
                 self._queue.append(delivery)
             else:
                 logger.warning(
-                    "The feed %(uri)s (%(items)d items) is not delivered, for this run"
-                    " has not got it: it stays in %(place)s until a run has",
+                    "The feed %(uri)s (%(items)d items) is not delivered, because this"
+                    " run has no such feed: it stays in %(place)s until a run has it",
                     {
                         "uri": delivery.uri,
                         "items": delivery.items,

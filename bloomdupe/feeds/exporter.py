@@ -208,7 +208,7 @@ class FeedExporter(FeedExporterAccess):
         self._deliveries.start()
 
     def _take_late(self, left: StoredFeeds) -> None:
-        """Take the feeds whose parameters are known only now."""
+        """Take the feeds with parameters that are known only now."""
         self._names |= self._checked(self._late, left)
         left.finish()
         for template, options in self._late.items():

@@ -246,7 +246,7 @@ def is_direct(slot: FeedSlot) -> bool:
     """Whether a feed can be written piece by piece, in several runs.
 
     This holds for files on this machine, if their exporter writes each item
-    independently and all plugins are compressors whose streams may follow one another.
+    independently and all plugins compress in streams that may follow one another.
     """
     return (
         local_path(slot) is not None

@@ -370,8 +370,8 @@ def refuse(record: dict[str, Any], piece: bytes, change: str, anew: str) -> NoRe
     raise FeedChangedError(
         f"the feed {record['path']} {change} since the last run, which left"
         f" {left:,} bytes in it. Put it back as it was; or set"
-        ' BLOOMDUPE_FEED_CHANGED = "accept" to go on at its end as it is now (what'
-        f" has gone from it is not scraped again); or {anew}"
+        ' BLOOMDUPE_FEED_CHANGED = "accept" to go on at its end as it is now (lost'
+        f" items are not scraped again); or {anew}"
     )
 
 

@@ -61,8 +61,8 @@ class BloomFilter:
     (which stands for its UTF-8 bytes).
 
     ``BloomFilter(capacity, fpp)`` lives in memory only; :meth:`open` keeps it in a
-    directory. ``growth`` says what happens past capacity: ``"grow"`` adds a layer,
-    so that p holds; ``"warn"`` goes on with a rising rate; ``"error"`` raises
+    directory. Once the capacity is reached, ``growth`` decides: ``"grow"`` adds a
+    layer, so that p holds; ``"warn"`` goes on with a rising rate; ``"error"`` raises
     :class:`~bloomdupe.errors.FilterFullError` and adds nothing.
 
     ``confirm`` is the share of keys (0 to 1) that are also kept exactly, so that a

@@ -163,9 +163,9 @@ class Contents:
                 self.taken_over[name] = taker.number
             if taker.geometry != layer.geometry:
                 raise IncompatibleFilterError(
-                    f"the filters differ: layer {taker.number} is one for"
-                    f" {taker.geometry.capacity:,} keys, and what is to be added is one"
-                    f" for {layer.geometry.capacity:,}"
+                    f"the filters differ: layer {taker.number} is for"
+                    f" {taker.geometry.capacity:,} keys, and the layer to add is for"
+                    f" {layer.geometry.capacity:,}"
                 )
             found.append(taker)
         # New keys go into a layer of their own, with all positions of the other layers.

@@ -144,7 +144,7 @@ class Parameters:
             if header[name] != ours:
                 raise StoreMismatchError(
                     f"{path} has {name} = {header[name]!r}, this version of bloomdupe"
-                    f" has {ours!r}; use the one that wrote it"
+                    f" has {ours!r}; use the version that wrote it"
                     f" ({header['written_by']})"
                 )
         return cls(
@@ -164,7 +164,7 @@ def check_same(path: Path | str, found: dict[str, Any], wanted: dict[str, Any]) 
             raise StoreMismatchError(f"{path} was made with another key", name)
         raise StoreMismatchError(
             f"{path} was made with {name} = {found.get(name)!r}, but {name} ="
-            f" {value!r} is asked for; ask for the former, or name another place for"
-            " a new store",
+            f" {value!r} is asked for; give the first value, or name another place"
+            " for a new store",
             name,
         )

@@ -214,7 +214,7 @@ class _WithDelays(dict[str, dict[str, Any]]):
 
 
 def _shared(kind: type[Any], share: Callable[[], float]) -> type[Any]:
-    """Return the class of a slot whose delays are divided by a share."""
+    """Return the class of a slot that divides its delays by a share."""
 
     def download_delay(slot: object) -> float:
         return float(kind.download_delay(slot)) / share()

@@ -144,6 +144,6 @@ def _refuse(what: str) -> None:
     raise EngineError(
         f"Scrapy {__version__} has no {what} as Scrapy 2.13 to 2.19 have: the feeds of"
         " a crawl with a JOBDIR cannot be written. Set EXTENSIONS ="
-        ' {"bloomdupe.feeds.FeedExporter": None} to do without, or use a version of'
+        ' {"bloomdupe.FeedExporter": None} to do without, or use a version of'
         " bloomdupe made for this Scrapy"
     )

@@ -148,7 +148,7 @@ class Project:
             return cls.of_store(settings, identity)
         if spider is None:
             raise SettingError(
-                f"{job}: there is no job yet; --spider NAME says whose it is to be"
+                f"{job}: there is no job yet; --spider NAME names the spider for it"
             )
         project = cls(settings, spider)
         if project.spiders and not project.known:
@@ -191,7 +191,7 @@ class Project:
         return self._crawler
 
     def crawler_for(self, feeds: dict[str, dict[str, Any]]) -> Crawler:
-        """Return a crawler with other ``FEEDS``, whose spider has only its name.
+        """Return a crawler with other ``FEEDS``, and a spider that has only its name.
 
         No code of the spider's own runs. Nothing can be crawled with it.
         """
@@ -272,7 +272,7 @@ def _compiled(patterns: list[str]) -> list[re.Pattern[str]]:
 
 @contextmanager
 def _loading(settings: BaseSettings, name: str) -> Iterator[None]:
-    """Name the setting whose objects cannot be loaded here."""
+    """Name the setting in the error if its objects cannot be loaded here."""
     try:
         yield
     except (ImportError, SyntaxError, NameError) as error:

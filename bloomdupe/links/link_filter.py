@@ -291,8 +291,8 @@ class LinkFilter:
         fingerprinter = self._crawler.request_fingerprinter
         if fingerprinter is None or not is_known_early(fingerprinter, settings):
             return (
-                "the REQUEST_FINGERPRINTER_CLASS may look at what a request does not"
-                " have yet; if it does not, give it the attribute bloomdupe_early ="
+                "the REQUEST_FINGERPRINTER_CLASS may read values that a request does"
+                " not have yet; if it does not, give it the attribute bloomdupe_early ="
                 " True"
             )
         for name in ("DUPEFILTER_DEBUG", "DEPTH_STATS_VERBOSE"):

@@ -244,8 +244,8 @@ class Collecting:
         """Collect the output in Redis, with a pause after each batch.
 
         At the end it is known whether the crawl had ended before. A crawl without any
-        requests has not begun, and one with a worker goes on: ``start()`` may wait, or
-        a request that cannot be stored.
+        requests has not begun, and a crawl with a worker goes on: ``start()`` may
+        wait, or a request that cannot be stored.
         """
         frontier = self._frontier
         frontier.check_still_there()
@@ -360,8 +360,8 @@ def _origin_of(frontier: OpenFrontier, *, rest: bool) -> Origin:
     feeds = frontier.identity.get("feeds")
     if not isinstance(feeds, list) or not all(isinstance(f, str) for f in feeds):
         raise StoreMismatchError(
-            f"{frontier.shown} says of no feeds in its identity, so it is not of a"
-            " Scrapy crawl: its output can be read, but not collected"
+            f"{frontier.shown} is no crawl of Scrapy, because it names no feeds: its"
+            " output can be read, but not collected"
         )
     start = [
         (frontier.forgotten(number) if rest else NO_ENTRY).decode()

@@ -145,7 +145,7 @@ class Collection:
         return {**file, "path": str(path)}
 
     def _read(self) -> None:
-        """Read the record; refuse one that is damaged, or of another frontier."""
+        """Read the record; refuse a damaged record, or that of another frontier."""
         if (self.directory / EARLIER).exists():
             raise StoreMismatchError(
                 f"{self.directory} was collected by an earlier version of bloomdupe:"

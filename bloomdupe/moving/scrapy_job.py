@@ -227,8 +227,8 @@ def _fingerprints(file: BinaryIO, place: Path, problems: Problems) -> Iterator[b
         if len(head) < SIZE_BYTES or len(fingerprint) < size or not size:
             problems.add(
                 str(place),
-                f"it is torn at byte {at:,}: pages whose fingerprints stand behind it"
-                " may be fetched again",
+                f"it is torn at byte {at:,}: pages with fingerprints after that may be"
+                " fetched again",
             )
             return
         yield fingerprint

@@ -135,9 +135,9 @@ class RedisJob(Source):
         if self._queue.is_there and self._queue.kind != names.kind.type:
             raise StoreMismatchError(
                 f"{self._shown}: the key {self._queue.name!r} is a {self._queue.kind},"
-                " and what SCHEDULER_QUEUE_CLASS names"
-                " (scrapy_redis.queue.PriorityQueue unless it is set) would be a"
-                f" {names.kind.type}: set it to the class with which the crawl has run",
+                f" but SCHEDULER_QUEUE_CLASS makes a {names.kind.type}"
+                " (scrapy_redis.queue.PriorityQueue unless it is set): set it to the"
+                " class with which the crawl was run",
                 "SCHEDULER_QUEUE_CLASS",
             )
         if self._start.kind not in ("list", "set", "zset", "none"):
@@ -211,10 +211,9 @@ class RedisJob(Source):
         if not self._knows_start_requests:
             problems.add(
                 self._start.name,
-                f"spider {self._project.spider!r} makes requests of it by a method of"
-                " its own (make_request_from_data), so these start URLs"
-                f" ({self._start.size:,}) are left out: let scrapy-redis take them into"
-                " its queue first",
+                f"spider {self._project.spider!r} makes its start requests by a method"
+                f" of its own (make_request_from_data), so {self._start.size:,} start"
+                " URLs are left out: let scrapy-redis take them into its queue first",
             )
             return
         encoding = self._project.spiders_own("redis_encoding")
@@ -330,19 +329,17 @@ class RedisJob(Source):
             if missing < len(requests):
                 raise StoreMismatchError(
                     f"{self._shown}: the fingerprints in {self._seen.name!r} are"
-                    f" scrapy-redis' own, and this job's are those of {name}, to which"
-                    " they mean nothing; a hash cannot be turned into another one. Set"
-                    " REQUEST_FINGERPRINTER_CLASS ="
-                    f" {global_object_name(theirs)!r} in the settings of the project,"
-                    f" and leave it there as long as the job lives; or {WITHOUT_MARKS}",
+                    f" scrapy-redis' own, and this job has those of {name}, which are"
+                    " other hashes. Set REQUEST_FINGERPRINTER_CLASS ="
+                    f" {global_object_name(theirs)!r} in the settings of the project"
+                    f" for as long as you keep the job; or {WITHOUT_MARKS}",
                     "REQUEST_FINGERPRINTER_CLASS",
                 )
         raise StoreMismatchError(
             f"{self._shown}: the fingerprints in {self._seen.name!r} are neither those"
-            f" of {name}, nor of any version of scrapy-redis; a hash cannot be turned"
-            " into another one. If the project makes them by a function of its own, let"
-            " a class do that which REQUEST_FINGERPRINTER_CLASS names; or"
-            f" {WITHOUT_MARKS}",
+            f" of {name}, nor of any version of scrapy-redis. If a function of the"
+            " project makes them, put it into a class and name that class in"
+            f" REQUEST_FINGERPRINTER_CLASS; or {WITHOUT_MARKS}",
             "REQUEST_FINGERPRINTER_CLASS",
         )
 

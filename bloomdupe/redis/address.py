@@ -58,8 +58,8 @@ class Address(NamedTuple):
         found = cls._read(url, EXAMPLE.partition("#")[0])
         if found.name:
             raise SettingError(
-                f"{found.shown}: the URL must end before the #; what stands behind it"
-                " would name a filter"
+                f"{found.shown}: leave out the # and the name behind it, which would"
+                " name a filter or a crawl of bloomdupe"
             )
         return found._replace(shown=found.shown.removesuffix("#"))
 
@@ -72,7 +72,7 @@ class Address(NamedTuple):
             # Both the text of the error and the URL may contain the password.
             raise SettingError(
                 f"this URL of a Redis cannot be read ({type(error).__name__}); expected"
-                f" one such as {example}"
+                f" a URL such as {example}"
             ) from None
         user = f"{parts.username}@" if parts.username else ""
         hosts = parts.netloc.rpartition("@")[2]

@@ -23,7 +23,7 @@ try:
     from redis.sentinel import Sentinel, SentinelManagedConnection
 except ImportError as error:
     raise ExtraMissingError(
-        "what is on Redis needs the package redis, which is not installed:"
+        "the URL of a Redis needs the package redis, which is not installed:"
         " pip install 'bloomdupe[redis]'"
     ) from error
 
@@ -248,9 +248,9 @@ class Connection:
         if isinstance(error, redis.ResponseError) and not down:
             return self._refusal(error)
         return StoreUnreachableError(
-            f"{self.address.shown}: no Redis answers there ({error}); what was sent"
-            " last has happened wholly or not at all. Look whether the server runs and"
-            " the URL is right, and try again"
+            f"{self.address.shown}: no Redis answers there ({error}); the last"
+            " command took effect wholly or not at all. Check that the server runs and"
+            " that the URL is right, and try again"
         )
 
     def _refusal(self, error: redis.ResponseError) -> StoreError:
@@ -265,8 +265,8 @@ class Connection:
         full = isinstance(error, redis.exceptions.OutOfMemoryError)
         if full or text.startswith("OOM "):
             return StoreFullError(
-                f"{shown}: the memory of this Redis is full; what was sent last has not"
-                " happened. Raise its maxmemory, or make room"
+                f"{shown}: the memory of this Redis is full; the last command did"
+                " nothing. Raise its maxmemory, or make room"
             )
         if text.startswith("GONE"):  # our scripts say so
             return StoreError(
@@ -296,7 +296,7 @@ class Connection:
 
     def _access(self, error: Exception) -> StoreAccessError:
         return StoreAccessError(
-            f"{self.address.shown}: Redis lets us not in ({error}); check user and"
-            " password in the URL, and what the user may do (see"
+            f"{self.address.shown}: Redis refuses this user ({error}); check user and"
+            " password in the URL, and the rights of the user (see"
             " bloomdupe/docs/redis.md)"
         )

@@ -69,7 +69,7 @@ at once.
 
 
 class PartitionRule(NamedTuple):
-    """Assigns each slot to a partition, and each part of a large slot to another one.
+    """Assigns each slot, or each part of a large slot, to a partition.
 
     Never change its answers: seen requests would be looked up in the wrong place.
     """

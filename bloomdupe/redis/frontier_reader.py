@@ -106,9 +106,9 @@ class PartitionState(Counts):
 
     @property
     def lost_owner(self) -> str:
-        """The worker whose lease ran out before it gave the partition back; or empty.
+        """The worker that lost the partition because its lease ran out; or empty.
 
-        That is :attr:`lost_for` seconds ago.
+        That was :attr:`lost_for` seconds ago.
         """
         return "" if self.seconds_left > 0 else self.worker
 

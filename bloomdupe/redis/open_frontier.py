@@ -91,9 +91,9 @@ class OpenFrontier(FrontierReader):
         See :class:`~bloomdupe.redis.address.Address` for the URL. ``capacity`` is the
         expected number of requests, and ``fpp`` the probability that a new request is
         taken for seen. ``partitions`` is the highest number of workers. One worker has
-        all requests of a slot; ``slot_parts`` names slots whose requests are divided by
-        their fingerprints, and says into how many parts, so that several workers have
-        them. These four never change afterwards.
+        all requests of a slot; ``slot_parts`` maps a slot to a number of parts: its
+        requests are divided by their fingerprints, so that several workers have them.
+        These four never change afterwards.
 
         ``identity`` says to which crawl the frontier belongs, in JSON; opening it with
         a different identity is refused. ``key`` is the secret key of a new frontier.

@@ -34,7 +34,7 @@ class Record(NamedTuple):
     A page is a string of 8,168 bytes at ``bloomdupe:{NAME}:MADE:LAYER:PAGE``, with the
     same bytes as in an LMDB store. The 16-byte identities of the keys that are kept
     exactly are a set at ``bloomdupe:{NAME}:MADE:exact``. Both names contain ``made`` so
-    that what remains of an earlier filter is never taken for ours.
+    that the remains of an earlier filter are never taken for ours.
     """
 
     header: dict[str, Any]

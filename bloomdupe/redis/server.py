@@ -108,9 +108,9 @@ class Server(Connection):
         if policy.startswith("allkeys-"):
             raise StoreMismatchError(
                 f"{self.address.shown}: this Redis throws away keys when its memory is"
-                f" full (maxmemory-policy {policy}), and with them what was seen; set"
-                " it to noeviction (redis-cli CONFIG SET maxmemory-policy noeviction,"
-                " and in redis.conf), or use another Redis",
+                f" full (maxmemory-policy {policy}), and with them URLs that were seen;"
+                " set it to noeviction (redis-cli CONFIG SET maxmemory-policy"
+                " noeviction, and in redis.conf), or use another Redis",
                 "maxmemory-policy",
             )
 
@@ -258,8 +258,8 @@ class Server(Connection):
             )
         if have < replicas:
             raise StoreUnreachableError(
-                f"{self.address.shown}: {have} of {replicas} replicas have what was"
-                " sent last (BLOOMDUPE_REDIS_REPLICAS); look whether they run"
+                f"{self.address.shown}: {have} of {replicas} replicas have the last"
+                " change (BLOOMDUPE_REDIS_REPLICAS); check that they run"
             )
 
     def set_field(self, name: str, value: str) -> None:

@@ -40,7 +40,8 @@ class SharedFrontier(OwningFrontier):
     settle it**: then every seen request is pending, in progress or done, whenever a
     worker dies.
 
-    See :class:`~bloomdupe.redis.open_frontier.OpenFrontier` for what needs no worker.
+    :class:`~bloomdupe.redis.open_frontier.OpenFrontier` has the calls that need no
+    worker.
     """
 
     def look(

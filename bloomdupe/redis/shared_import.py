@@ -163,9 +163,9 @@ class Imports:
         """Refuse a filter that cannot be merged with the keys imported before."""
         if theirs.confirm:
             raise StoreMismatchError(
-                f"{self._server.address.shown}: what comes keeps a share of its keys"
-                f" exactly (confirm = {theirs.confirm:g}), and a filter on Redis does"
-                f" not; {WITHOUT_MARKS}",
+                f"{self._server.address.shown}: the filter of the source keeps a share"
+                f" of its keys exactly (confirm = {theirs.confirm:g}), which a filter"
+                f" on Redis cannot; {WITHOUT_MARKS}",
                 "confirm",
             )
         if self._seen is not None and self._seen.parameters != theirs:

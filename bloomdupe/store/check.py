@@ -107,7 +107,7 @@ def _read_meta(report: CheckReport, leaf: Leaf, damaged: list[int]) -> None:
         name = leaf.keys[number].decode(errors="replace")
         record = read_record(leaf.values[number])
         if record is None:
-            report.problems.append(f"record {name!r} is not one")
+            report.problems.append(f"record {name!r} is no JSON object")
             continue
         report.records[name] = record
         if name == LEDGER:

@@ -176,7 +176,7 @@ class DataFile:
             free = _Tree(*_tree.unpack_from(page, _TREES))
             main = _Tree(*_tree.unpack_from(page, _TREES + _tree.size))
             if _magic(page, _HEAD) != (MAGIC, DATA_VERSION) or not flags & META:
-                raise NotLmdbError(f"head {number} is not one of LMDB 0.9")
+                raise NotLmdbError(f"head {number} was not written by LMDB 0.9")
             if number == 0:
                 self.page_size = free.page_size
                 if self.page_size not in [1 << bits for bits in range(9, 16)]:

@@ -418,6 +418,6 @@ def damaged(file: str, what: str) -> StoreDamagedError:
     store = Path(file).parent
     return StoreDamagedError(
         f"{file}: {what}; `bloomdupe restore BACKUP {store} --replace` puts a backup in"
-        f" its place, `bloomdupe repair {store} NEW` saves what can be read, and"
-        f" `bloomdupe verify {store}` lists what cannot"
+        f" its place, `bloomdupe repair {store} NEW` saves the readable records, and"
+        f" `bloomdupe verify {store}` lists the damage"
     )

@@ -54,8 +54,8 @@ class Store:
           lock.mdb          LMDB's own
           owner.lock        flock(2) held by the process that writes; its pid, and
                             the last sign of life of a crawl
-          store.json        the record ``store`` of data.mdb: tells a store whose
-                            data is gone from a place without a store
+          store.json        the record ``store`` of data.mdb: tells a store that
+                            has lost its data from a place without a store
           clean.json        state of data.mdb after the last transaction, and
                             whether the next commit has begun
           inbox/            changes that other processes ask the owner for, see

@@ -141,7 +141,7 @@ def canonical_path(uri: str) -> str:
 
 
 def _spell(path: str, way: int) -> Link:
-    """Spell a canonical path in one of eight ways, all with the same fingerprint."""
+    """Spell a canonical path in a way from 0 to 7; all have the same fingerprint."""
     plain, question, query = path.partition("?")
     spelled = path
     if way == 1:

@@ -71,7 +71,7 @@ def written() -> tuple[int, int]:
 
 
 def device_written(directory: Path) -> int | None:
-    """Bytes that the disk under a directory has written, for whomever.
+    """Bytes that the disk under a directory has written, for all programs.
 
     None if the kernel does not tell (network and layered file systems).
     """

@@ -95,7 +95,7 @@ class Run(NamedTuple):
     asked: float
     """Bytes per key of wchar: the bytes that write calls were given."""
     device: float | None
-    """Bytes per key that the disk wrote, for whomever."""
+    """Bytes per key that the disk wrote, for all programs."""
     wall: list[float]
     cpu: list[float]
     largest: int
@@ -155,8 +155,8 @@ def bytes_written(report: Report, directory: Path, *, quick: bool) -> None:
     report.table(
         "Bytes written per new key",
         f"p = {FPP:g}, {keys:,} new keys, a checkpoint every {EVERY:,}, folding"
-        " included. From /proc/self/io; and what the whole disk wrote meanwhile, for"
-        " whomever. write_bytes is shown but not judged: it counts a whole folio of"
+        " included. From /proc/self/io, beside the writes of all programs to the disk"
+        " meanwhile. write_bytes is shown but not judged: it counts a whole folio of"
         " the page cache when any byte of it changes, which on kernels with large"
         " folios is far more than reaches the disk.",
         ["n", "wchar", "write_bytes", "whole disk"],
@@ -164,8 +164,8 @@ def bytes_written(report: Report, directory: Path, *, quick: bool) -> None:
     )
     report.table(
         "How long a checkpoint takes",
-        "ms of wall time, in the same run; above, what this disk needs to sync"
-        " anything at all.",
+        "ms of wall time, in the same run; the first line is the time that the"
+        " disk needs for any sync.",
         ["", "median", "99 %", "longest", "longest, CPU"],
         stalls,
     )

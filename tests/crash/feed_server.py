@@ -153,7 +153,7 @@ class FeedServer:
         self._take(adding)
 
     def _feed(self, number: int, urls: list[str]) -> Process:
-        """Let one of the two verbs add URLs."""
+        """Add URLs by one verb or the other."""
         file = self.crawl.folder / f"urls{number}"
         file.write_text("".join(f"{url}\n" for url in urls))
         job = self.crawl.engine.job
@@ -271,7 +271,7 @@ def _time_of(number: bytes) -> float:
 
 
 class FeedServerKills(Fault):
-    """A crawl that stays open, whose workers are killed while URLs are added."""
+    """A crawl that stays open: its workers are killed while URLs are added."""
 
     number = "F26"
     name = "`kill -9` of workers on Redis that wait for URLs, while URLs are added"

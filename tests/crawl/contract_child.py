@@ -1,7 +1,7 @@
 """Runs the scenarios of test_scheduler_contract.py: ``contract_child.py FOLDER WHERE``.
 
 Each runs under Scrapy's scheduler and under ours, in a single process: in ``memory``,
-in a ``job``, or in one that is ``resumed``. Prints, as JSON, the behaviour that a
+in a ``job``, or in a job that is ``resumed``. Prints, as JSON, the behaviour that a
 scheduler's user can see.
 """
 

@@ -40,7 +40,7 @@ def test_a_component_with_a_database_of_its_own_gets_a_warning(
         DELTAFETCH_ENABLED=enabled,
         SPIDER_MIDDLEWARES=middlewares,
     )
-    assert (f"{NAME} notes at once" in run.log) == warned
+    assert (f"{NAME} records an item as soon as" in run.log) == warned
     assert "Traceback" not in run.log
 
 

@@ -103,7 +103,7 @@ def test_failed_requests_are_retried_and_removed_on_success(
         or (
             "8 requests have failed so far in this job (3 404, 2 timeout, 1 callback,"
             " 1 errback, 1 pipeline); BLOOMDUPE_RETRY_FAILED = True retries all but"
-            " callback, pipeline: -s BLOOMDUPE_RETRY_FAILED=callback,pipeline retries"
+            " callback, pipeline; -s BLOOMDUPE_RETRY_FAILED=callback,pipeline retries"
             " these, and items that their pages have yielded before come twice"
         )
         in run.log

@@ -158,7 +158,7 @@ def test_a_request_that_cannot_be_stored_keeps_its_parent(crawl: Crawl) -> None:
     assert run.stats["scheduler/unserializable"] >= 1
     assert run.log.count("WARNING: <GET") == 1
     assert "cannot be stored: <function Unstorable.parse.<locals>" in run.log
-    assert "after a crash that one is fetched again" in run.log
+    assert "after a crash the page is fetched again" in run.log
     assert run.stats["bloomdupe/unfinished"] == 0
 
 

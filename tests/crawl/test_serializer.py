@@ -389,13 +389,13 @@ def test_a_planted_pickle_is_not_loaded() -> None:
         ),
         (
             ["\4a.example/", *NONE, {13: "scrapy.FormRequest", 15: {"_url": "x"}}],
-            "no attribute of a subclass",
+            "attributes that are not a subclass",
         ),
         (
             ["\4a.example/", *NONE, {13: "scrapy.FormRequest", 15: {"__a__": 1}}],
-            "no attribute of a subclass",
+            "attributes that are not a subclass",
         ),
-        (["\4a.example/", *NONE, {15: {"a": 1}}], "no attribute of a subclass"),
+        (["\4a.example/", *NONE, {15: {"a": 1}}], "attributes that are not a subclass"),
         (["\4a.example/", *NONE, {1: "gone"}], "no method 'gone'"),
         (["\4a.example/", *NONE, {1: "name"}], "no method 'name'"),
         ([""], "index out of range"),

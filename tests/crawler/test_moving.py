@@ -50,7 +50,7 @@ def test_nothing_is_lost_and_every_item_is_written_once(
 
     code, log = project.crawl(*job, *options)
     assert code == 1
-    assert "`bloomdupe import job --spider site` takes them over" in log
+    assert "`bloomdupe import job --spider site` imports them" in log
 
     assert "requests pending now" in verb(project, "import", "job", "--spider", "site")
     code, log = project.crawl(*job, *options)

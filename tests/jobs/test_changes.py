@@ -299,7 +299,7 @@ def test_a_closed_standard_input_is_named(
 def test_a_job_is_begun_for_a_spider(verb: Verb, tmp_path: Path) -> None:
     answer = verb("add", tmp_path / "job", "https://a.example/")
     assert answer.code == 2
-    assert "--spider NAME says whose it is to be" in answer.err
+    assert "--spider NAME names the spider for it" in answer.err
     assert not (tmp_path / "job").exists()
     answer = verb("add", tmp_path / "job", "https://a.example/", "--spider", "site")
     assert answer == (0, "1 pending now\n", "")

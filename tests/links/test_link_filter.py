@@ -109,9 +109,9 @@ ACTIVE = [
     "lower_order_by_hand",
 ]
 ASIDE = {
-    "headers": "the REQUEST_FINGERPRINTER_CLASS may look at what a request does not",
+    "headers": "the REQUEST_FINGERPRINTER_CLASS may read values that a request",
     "fragments": "give it the attribute bloomdupe_early = True",
-    "poet_on_unknown": "the REQUEST_FINGERPRINTER_CLASS may look at what",
+    "poet_on_unknown": "the REQUEST_FINGERPRINTER_CLASS may read values",
     "rewrite": "spiders.links.Rewrite handles what spiders yield after",
     "listener": "listens to the signal request_scheduled",
     "drop_listener": "listens to the signal request_dropped",

@@ -661,8 +661,8 @@ def test_a_second_collect_at_the_same_time_is_refused(
 @pytest.mark.parametrize(
     ("identity", "words"),
     [
-        ({}, "says of no feeds"),
-        ({"feeds": "a.jsonl"}, "says of no feeds"),
+        ({}, "names no feeds"),
+        ({"feeds": "a.jsonl"}, "names no feeds"),
         ({"feeds": []}, "has no feeds, so there is nothing to collect"),
         ({"feeds": ["a/x.jsonl", "file:///b/x.jsonl"]}, "would have the same file"),
         ({"feeds": ["out/"]}, "'out/' has no last part"),

@@ -506,7 +506,7 @@ def test_names_follow_the_settings(theirs: Theirs) -> None:
         ("SCHEDULER_QUEUE_KEY = 'a'", 1, "nothing of scrapy-redis is there for spider"),
         ("SCHEDULER_QUEUE_KEY = '%(name'", 2, "'%(name' is no name of a key"),
         ("SCHEDULER_QUEUE_CLASS = 'my.Queue'", 2, "its order is not known here"),
-        ("SCHEDULER_QUEUE_CLASS = 'a.LifoQueue'", 1, "is a zset, and what"),
+        ("SCHEDULER_QUEUE_CLASS = 'a.LifoQueue'", 1, "is a zset, but"),
         ("SCHEDULER_DUPEFILTER_KEY = 'site:requests'", 1, "no set of fingerprints"),
         ("REDIS_START_URLS_KEY = 'text'", 1, "no list or set of start URLs"),
     ],
@@ -527,7 +527,7 @@ def test_a_job_of_another_spider_and_a_missing_job(theirs: Theirs) -> None:
     theirs.feed("list", ["https://a.example/1"])
     answer = theirs.verb("import", "job", theirs.url)
     assert answer.code == 2
-    assert "--spider NAME says whose it is to be" in answer.err
+    assert "--spider NAME names the spider for it" in answer.err
     assert theirs.verb("import", "job", theirs.url, "--spider", "site").code == 0
     assert theirs.verb("import", "job", theirs.url).code == 0
     assert theirs.verb("import", "job", theirs.url, "--spider", "other").code == 2
@@ -538,9 +538,9 @@ def test_a_job_of_another_spider_and_a_missing_job(theirs: Theirs) -> None:
     [
         ("redis://:open-sesame@127.0.0.1:{port}", 1, "no Redis answers there"),
         ("redis://:open-sesame@127.0.0.1:x", 2, "cannot be read"),
-        ("redis://:open-sesame@127.0.0.1#seen", 2, "must end before the #"),
+        ("redis://:open-sesame@127.0.0.1#seen", 2, "leave out the #"),
         ("unix:///nowhere?password=open-sesame", 1, "no Redis answers there"),
-        ("unix://nobody:open-sesame@{socket}", 1, "Redis lets us not in"),
+        ("unix://nobody:open-sesame@{socket}", 1, "Redis refuses this user"),
     ],
 )
 def test_a_server_that_does_not_answer(

@@ -58,7 +58,7 @@ def test_pages_that_break_off_keep_no_worker(crawl: Crawl) -> None:
     for worker in begin(crawl, Broken):
         run = worker.wait()
         assert (run.status, run.finish_reason) == (1, "incomplete"), run.log
-        assert "pages were left" in run.log
+        assert "Pages broken off" in run.log
     # Pages that have broken off come again as a whole, as with a JOBDIR.
     assert lines(crawl.items()) == numbers("page", *range(6, 20), *range(6, 20))
     (crawl.folder / "mended").touch()

@@ -249,7 +249,7 @@ def test_a_list_comes_into_a_crawl_of_a_slot_with_parts(crawl: Crawl) -> None:
 
 def test_import_refuses_settings_that_do_not_fit_workers(crawl: Crawl) -> None:
     words = ["import", crawl.engine.job, list_of(crawl, f"{crawl.site.base}/1")]
-    assert "--spider NAME says whose" in crawl.bloomdupe(*words, code=2)
+    assert "--spider NAME names the spider" in crawl.bloomdupe(*words, code=2)
     project(crawl, BLOOMDUPE_CONFIRM=1)
     said = crawl.bloomdupe(*words, "--spider", "all", code=2)
     assert "BLOOMDUPE_CONFIRM = 1 does not work with BLOOMDUPE_REDIS_URL" in said

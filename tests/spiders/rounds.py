@@ -1,4 +1,4 @@
-"""A spider whose start requests come with and without ``dont_filter``."""
+"""A spider with start requests that come with and without ``dont_filter``."""
 
 from __future__ import annotations
 

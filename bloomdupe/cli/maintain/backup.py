@@ -42,7 +42,7 @@ class Backup(Verb[Copied]):
         parser.add_argument(
             "--with-cookies",
             action="store_true",
-            help="copy the cookies, too: with them one is logged in as the crawl is",
+            help="copy the cookies, too, by which the crawl is logged in",
         )
 
     def run(self, options: argparse.Namespace) -> Copied:

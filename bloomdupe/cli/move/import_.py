@@ -71,7 +71,7 @@ class Import(Verb["Imported"]):
             metavar="URL",
             help=(
                 "a page that scrapy-redis has fetched, and no start page; needed only"
-                " if no pending request shows whose the fingerprints are"
+                " if no pending request shows which class made the fingerprints"
             ),
         )
         parser.add_argument(

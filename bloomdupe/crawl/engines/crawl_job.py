@@ -144,8 +144,8 @@ class CrawlJob:
             return
         if settings.wait is not None:
             raise SettingError(
-                "BLOOMDUPE_STAY and BLOOMDUPE_WAIT are both set: the one lets the crawl"
-                " stay open, and the other ends it; leave one of them out"
+                "BLOOMDUPE_STAY and BLOOMDUPE_WAIT are both set: the first keeps the"
+                " crawl open, and the second ends it; unset one of them"
             )
         if settings.directory is None and settings.redis_url is None:
             raise SettingError(

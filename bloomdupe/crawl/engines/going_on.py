@@ -62,8 +62,8 @@ def _check_import(session: Session, seen: BloomFilter) -> None:
     if note.get("marked") and note.get("owed"):
         logger.warning(
             "%(owed)s in this job: `bloomdupe import` could not read them, and says"
-            " why. They are taken in when it is called again and can read them, with"
-            " --trust-pickles for instance",
+            " why. Call it again, for instance with --trust-pickles: it adds those that"
+            " it can read then",
             {
                 "owed": plural(
                     note["owed"], "request is missing", "requests are missing"
@@ -83,7 +83,7 @@ def _check_queue_of_scrapy(session: Session, seen: BloomFilter) -> None:
         raise StoreMismatchError(
             f"JOBDIR: requests are pending in {active.parent} that only Scrapy's"
             f" own scheduler can see: `bloomdupe import {jobdir} --spider"
-            f" {session.spider.name}` takes them over; or set SCHEDULER ="
+            f" {session.spider.name}` imports them; or set SCHEDULER ="
             ' "scrapy.core.scheduler.Scheduler" to go on with that crawl, or give'
             " the new one another JOBDIR"
         )
@@ -106,9 +106,8 @@ def _say_how_it_stands(session: Session, engine: EngineOnDisk) -> None:
     if run.idle:
         logger.info(
             "This job was finished %(when)s, with %(pages)s and %(items)s:"
-            " nothing of it is done again, and only start requests that are"
-            ' new are taken in. BLOOMDUPE_START_REQUESTS = "again" begins a new'
-            " round",
+            " only new start requests are scheduled."
+            ' BLOOMDUPE_START_REQUESTS = "again" begins a new round',
             {
                 "when": run.finished_when,
                 "pages": plural(totals.pages, "page"),

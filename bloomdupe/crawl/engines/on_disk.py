@@ -505,8 +505,8 @@ class EngineOnDisk(Settling):
     def begin(self, lease: Lease) -> None:
         """See :meth:`Engine.begin`.
 
-        An earlier run may have had a request for this page in memory, whose outputs are
-        known by the fingerprint. Now any other request may lead to it.
+        An earlier run may have had a request for this page in memory. The outputs of
+        that request are known by its fingerprint. Any request may lead to the page now.
         """
         request = lease.request
         if self._known_before and lease.entry.payload and not request.dont_filter:

@@ -103,8 +103,8 @@ class Lease:
     """One request handed to the engine: a :class:`bloomdupe.inside_scrapy.Work`.
 
     Its *root* is the request itself, or the request that it repeats from memory. The
-    root is not settled before all its parts are done, and before the requests in memory
-    whose page it is; see :mod:`bloomdupe.crawl.leases.in_memory`.
+    root is not settled before all its parts and all requests in memory of its page are
+    done; see :mod:`bloomdupe.crawl.leases.in_memory`.
     """
 
     __slots__ = (

@@ -319,8 +319,8 @@ def _method_of(spider: Spider, name: str) -> MethodType | None:
 def may_be_callback(spider: Spider | type[Spider], name: str) -> bool:
     """Whether a callback may have this name: it is callable, and the spider's own.
 
-    Methods of every spider are none, such as ``__init__``, ``close`` or
-    ``from_crawler``.
+    Methods that all spiders have, such as ``__init__``, ``close`` or ``from_crawler``,
+    are not callbacks.
     """
     if name not in _CALLBACKS_OF_SCRAPY and hasattr(Spider, name):
         return False

@@ -402,7 +402,7 @@ class Serializer:
         if CLASS in others:
             return made_again(others[CLASS], values, own, extras)
         if own or extras:
-            raise TypeError("it would change what is no attribute of a subclass")
+            raise TypeError("it would set attributes that are not a subclass's own")
         return Request(**values)
 
 

@@ -65,7 +65,7 @@ def made_again(
     if not {*own} <= {*own_attributes_of(class_)}:
         raise TypeError(f"{name} has other attributes by now")
     if extras and (class_ is Request or not _may_be_extras(extras)):
-        raise TypeError("it would change what is no attribute of a subclass")
+        raise TypeError("it would set attributes that are not a subclass's own")
     request = _constructed(class_, values | own)
     # Its constructor may add headers that were removed since.
     request.headers = Headers(values.get("headers"), encoding=request.encoding)

@@ -88,8 +88,8 @@ class Blocked:
     def say(self, spider: Spider) -> None:
         """Log the number of rules."""
         logger.info(
-            "`bloomdupe block` keeps requests out by %(rules)s; these are counted in"
-            " bloomdupe/dropped_blocked",
+            "`bloomdupe block` keeps requests out by %(rules)s; the stat"
+            " bloomdupe/dropped_blocked counts these requests",
             {"rules": plural(len(self.rules), "rule")},
             extra={"spider": spider},
         )

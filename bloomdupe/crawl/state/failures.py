@@ -136,17 +136,16 @@ class Failures(Participant):
             return 0
         if reasons is None:
             code = PAGE_CAME & self.by_reason.keys()
+            remedies = [named(code)] if code else []
+            if code != self.by_reason.keys():
+                those = f"all but {', '.join(sorted(code))}" if code else "them"
+                remedies.insert(0, f"BLOOMDUPE_RETRY_FAILED = True retries {those}")
             logger.info(
-                "%(failed)s failed so far in this job (%(reasons)s);"
-                " BLOOMDUPE_RETRY_FAILED = True retries %(those)s",
+                "%(failed)s failed so far in this job (%(reasons)s); %(remedies)s",
                 {
                     "failed": plural(len(self), "request has", "requests have"),
                     "reasons": counted_by(self.by_reason),
-                    "those": (
-                        f"all but {', '.join(sorted(code))}: {named(code)}"
-                        if code
-                        else "them"
-                    ),
+                    "remedies": "; ".join(remedies),
                 },
             )
             return 0

@@ -35,11 +35,11 @@ QUIET = 3.0
 class Changing:
     """Makes changes to the job with the store at ``path``, one after another.
 
-    If no process has the job, this one opens it, and keeps it. Otherwise each change
+    If no process has the job, ``Changing`` opens and keeps it. Otherwise each change
     goes into the inbox of the owner, which answers at its next checkpoint. If the owner
-    ends before that, this process opens the job and finds the change in the inbox.
+    ends before that, ``Changing`` opens the job and finds the change in the inbox.
     ``say`` is called with news for the user, and ``watched`` shows the progress of a
-    change that this process makes. Without ``by_url``, the changes name slots
+    change that is made here. Without ``by_url``, the changes name slots
     and patterns only, and the project is not needed.
 
     Close it at the end. Raises the errors of :meth:`StoppedJob.open`, and

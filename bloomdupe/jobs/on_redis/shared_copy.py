@@ -84,7 +84,7 @@ def _identity(frontier: SharedFrontier) -> dict[str, Any]:
     """Return the identity of a job of a single process."""
     given = frontier.identity
     if not {"spider", "fingerprinter"} <= given.keys():
-        raise StoreError(f"{frontier.shown} is none of a Scrapy crawl")
+        raise StoreError(f"{frontier.shown} is no crawl of Scrapy")
     return {
         "spider": given["spider"],
         "fingerprinter": given["fingerprinter"],
@@ -106,8 +106,8 @@ def _requests(frontier: SharedFrontier, queue: Frontier, total: int) -> Iterator
                 raise StoreError(
                     f"{frontier.shown}: items that start() has yielded are not put out"
                     " yet, or failures of requests that cannot be stored are not"
-                    " recorded, and no file can hold them: let a worker run for a"
-                    " moment"
+                    " recorded yet, and an export cannot hold them: let a worker run"
+                    " for a moment"
                 )
             queue.push(
                 one.slot,

@@ -210,16 +210,16 @@ class OwningFrontier(OpenFrontier):
         return found
 
     def take_state(self) -> bytes | None:
-        """Return the state of the last worker with the name of this one.
+        """Return the state that the last worker with the same name has kept.
 
-        Another worker has the name only when this one has ended, or its lease has run
-        out. Raises :class:`~bloomdupe.errors.StoreLockedError` if another worker has
-        it, as every sign of life does.
+        A name passes to another worker only when its worker has ended, or the lease has
+        run out. Raises :class:`~bloomdupe.errors.StoreLockedError` if another worker
+        has it, as every sign of life does.
         """
         return self._announce("read").state or None
 
     def keep_state(self, state: bytes | None) -> None:
-        """Keep a state for the next worker with the name of this one."""
+        """Keep a state for the next worker with the same name."""
         self._announce("keep", state or b"")
 
     def _announce(self, *state: bytes | str) -> _Loads:

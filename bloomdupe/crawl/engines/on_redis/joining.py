@@ -125,14 +125,15 @@ def check_settings(job: CrawlJob, crawler: Crawler) -> None:
     settings = job.settings
     if settings.directory is not None:
         raise SettingError(
-            "JOBDIR and BLOOMDUPE_REDIS_URL are both set: the job lies in the one or in"
-            " the other; unset JOBDIR (-s JOBDIR=) to share the crawl"
+            "JOBDIR and BLOOMDUPE_REDIS_URL are both set, but a job is either in a"
+            " directory or on Redis: unset JOBDIR (-s JOBDIR=) to share the crawl"
         )
     filter_ = load_object(crawler.settings["DUPEFILTER_CLASS"])
     if not issubclass(filter_, BloomDupeFilter):
         raise SettingError(
-            "DUPEFILTER_CLASS: a crawl with BLOOMDUPE_REDIS_URL has"
-            " bloomdupe.BloomDupeFilter, for Redis decides what is a duplicate"
+            "DUPEFILTER_CLASS: a crawl with BLOOMDUPE_REDIS_URL needs"
+            " bloomdupe.BloomDupeFilter, because Redis decides which requests are"
+            " duplicates: remove DUPEFILTER_CLASS from the settings"
         )
     check_not_shared(crawler.settings)
     if settings.start_requests == "always":
@@ -158,7 +159,7 @@ def _check_parts(slot: str, parts: int, settings: BaseSettings) -> None:
         if limit is not None and 0 < int(limit) < parts:
             raise SettingError(
                 f"BLOOMDUPE_REDIS_SLOT_PARTS: {slot!r} has {parts} parts, and {name} ="
-                f" {limit}, which is divided among them: let it be {parts} at least, or"
+                f" {limit}, which is divided among them: set it to {parts} at least, or"
                 " take fewer parts"
             )
 

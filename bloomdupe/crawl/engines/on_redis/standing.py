@@ -74,8 +74,8 @@ class Standing:
         said = []
         if self._left.left:
             said.append(
-                f"{self._left.left} pages were left, for something other than their"
-                " callbacks broke off: see the errors above, or in the logs of other"
+                "Pages broken off by an error outside of their callbacks:"
+                f" {self._left.left}; see the errors above, or in the logs of other"
                 " workers."
             )
         if self._left.aside:

@@ -90,7 +90,7 @@ class AtHand:
             self._last_requests.sent(lease.slot, last)
 
     def next(self) -> Entry | None:
-        """Hand out a request whose slot is free, and ask for more if there are few."""
+        """Hand out a request with a free slot, and ask for more if there are few."""
         leases, stats = self._session.leases, self._session.stats
         while True:
             entry = self._queue.lease()

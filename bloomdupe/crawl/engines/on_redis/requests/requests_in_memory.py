@@ -176,7 +176,7 @@ class RequestsInMemory:
     # The end
 
     def settle(self, root: Lease) -> None:
-        """End a request in memory whose output was offered."""
+        """End a request in memory after its output was offered."""
         self._worker.mark(_marks_of(root))
         self._end(root, known=True)
 
