@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PACKAGE = "bloomdupe"
 
 ROOMS: dict[str, set[str]] = {
+    "__main__": {"cli"},
     "bloomdupe": {
         "addon", "crawl", "links", "feeds", "redis", "filter", "errors", "_version",
     },

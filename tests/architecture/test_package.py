@@ -57,9 +57,12 @@ def test_a_url_does_need_redis() -> None:
 
 def test_the_version_is_the_same_everywhere() -> None:
     assert version("bloomdupe") == bloomdupe.__version__
-    command = [str(Path(sys.executable).with_name("bloomdupe")), "--version"]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert shown == f"bloomdupe {bloomdupe.__version__}\n"
+    script = str(Path(sys.executable).with_name("bloomdupe"))
+    for command in ([script], [sys.executable, "-m", "bloomdupe"]):
+        done = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, check=True
+        )
+        assert done.stdout == f"bloomdupe {bloomdupe.__version__}\n"
 
 
 def test_imports_and_declared_requirements_agree() -> None:
