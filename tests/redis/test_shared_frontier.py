@@ -250,7 +250,7 @@ def test_a_retry_on_another_host_moves_to_its_partition(url: str) -> None:
 def test_no_request_is_lost_that_moves_to_a_partition_with_a_full_filter(
     server: RedisServer, url: str, name: str
 ) -> None:
-    """Its URL may be one that the crawl keeps exactly."""
+    """The crawl may keep its URL exactly."""
     with worker(url) as one:
         one.offer([Offer("host", b"page", b"request")])
         one.mark_seen([SeenMark(f"other{n}", b"%d" % n) for n in range(100)])

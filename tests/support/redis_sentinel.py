@@ -1,4 +1,4 @@
-"""A real master with replicas, and the sentinel that promotes one of them."""
+"""A real master with replicas, and the sentinel that promotes a replica."""
 
 from __future__ import annotations
 

@@ -58,8 +58,8 @@ class ChangingOnRedis:
     """Makes the changes in the partitions themselves: no worker is asked.
 
     Close it at the end. Raises the errors of :meth:`OpenFrontier.open`. ``adding``
-    requests begins a crawl of ``spider``, if there is none: with the settings of the
-    project, of which a crawl that is there keeps its own.
+    requests begins a crawl of ``spider`` if the name has no crawl, with the settings of
+    the project. A crawl that is there keeps its own settings.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class ChangingOnRedis:
             )
 
     def _add(self, change: Change, answer: Answer) -> None:
-        """Offer requests; one with ``dont_filter`` is new each time."""
+        """Offer requests; with ``dont_filter``, each is new every time."""
         asked = [*map(Asked.of, change["requests"])]
         free = [one for one in asked if not self._blocks(one.slot, one.payload)]
         taken = self._frontier.offer(map(self._new, free))
