@@ -337,5 +337,5 @@ def test_a_folder_without_a_job_is_refused(verb: Verb, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     answer = verb("import", tmp_path / "empty", "--spider", "site")
     assert answer.code == 1
-    assert "is a directory in which no job is" in answer.err
+    assert "is a directory without a job" in answer.err
     assert list((tmp_path / "empty").iterdir()) == []

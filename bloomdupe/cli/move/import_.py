@@ -160,7 +160,7 @@ def _source(options: Namespace) -> Iterator[Source]:
     elif ScrapyJob.is_there(directory):
         yield ScrapyJob(directory, counted, trust_pickles=options.trust_pickles)
     else:
-        raise StoreError(f"{name} is a directory in which no job is")
+        raise StoreError(f"{name} is a directory without a job")
 
 
 def _is_store(directory: Path) -> bool:

@@ -193,8 +193,8 @@ class StoppedJob(HeldJob):
                 "Each partition of the shared crawl had a filter of its own, and here"
                 " all of them are asked for every URL. So a new page counts as seen"
                 f" with a probability of {rate:.2g} instead of {promised:g}, and is"
-                " never fetched then. --without-marks, into a JOBDIR in which no job is"
-                " yet, fetches pages again that are done, and misses none"
+                " never fetched then. --without-marks, into a new JOBDIR, fetches"
+                " pages again that are done, and misses none"
             )
 
     @property
