@@ -316,7 +316,7 @@ def test_an_add_that_is_killed_may_be_repeated_and_may_begin_the_crawl(
     (crawl.folder / "settings.py").write_text("".join(settings))
     (crawl.folder / "scrapy.cfg").write_text("[settings]\ndefault = settings\n")
     job, url = crawl.engine.job, f"{site.base}/a"
-    assert "--spider NAME says" in crawl.bloomdupe("add", job, url, code=2)
+    assert "--spider NAME names" in crawl.bloomdupe("add", job, url, code=2)
     said = crawl.bloomdupe("add", job, f"{site.base}/c", "--spider", "stays")
     assert said == "1 pending now\n"
     assert state_of(call) == "not begun"
