@@ -111,7 +111,7 @@ class Imports:
             if REMOVING in note:
                 reason = "would lose their requests in progress"
             raise StoreError(
-                f"{self._server.address.shown}: {-number} workers are there, which"
+                f"{self._server.address.shown}: workers are there ({-number}), which"
                 f" {reason}. Stop them (Ctrl-C once each); a killed worker is gone"
                 " when BLOOMDUPE_REDIS_LEASE has run out"
             )

@@ -94,7 +94,7 @@ def test_nothing_is_removed_unasked_or_while_workers_run(
             worker.tend()
             during = client.dbsize()
             assert main(["reset", url, "--yes"]) == 1
-            assert "1 workers are there, which would lose" in capsys.readouterr().err
+            assert "workers are there (1), which would lose" in capsys.readouterr().err
             assert client.dbsize() == during
         assert client.dbsize() == before
 

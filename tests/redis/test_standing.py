@@ -185,7 +185,7 @@ def test_a_filter_that_has_grown_is_named(
     found = info(url)
     assert (found["grown_partitions"], found["keys"]) == (1, 4_000)
     assert found["expected_loss"] < 4_000e-6
-    assert "5, 1 have grown" in run(capsys, "info", url).out
+    assert "5, 1 grown" in run(capsys, "info", url).out
 
 
 def test_output_is_counted_until_it_is_collected_and_deleted(

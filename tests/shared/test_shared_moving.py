@@ -207,7 +207,7 @@ def test_no_worker_runs_during_an_import(
     early = crawl.start(All, DOWNLOAD_DELAY=600, BLOOMDUPE_REDIS_LEASE=20)
     early.until_requested(1)
     refused = crawl.bloomdupe("import", crawl.engine.job, keys, code=1)
-    assert "1 workers are there, which do not know the imported URLs" in refused
+    assert "workers are there (1), which do not know the imported URLs" in refused
     early.send(signal.SIGSTOP)
     redis.end_leases("crawl")
     crawl.bloomdupe("import", crawl.engine.job, keys)

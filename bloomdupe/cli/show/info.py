@@ -59,7 +59,7 @@ def _rows(found: Description) -> Iterator[tuple[str, str]]:
         yield f"made for {name}", str(value)
     if isinstance(info, PartitionedFilter) and job is not None and job.workers:
         grown = info.grown_partitions
-        more = f", {grown:,} have grown" if grown else ""
+        more = f", {grown:,} grown" if grown else ""
         yield "partitions", f"{len(job.workers.partitions):,}{more}"
         for slot, parts in info.slot_parts.items():
             yield f"  parts of {printable(slot)}", str(parts)
