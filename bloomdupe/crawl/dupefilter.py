@@ -268,17 +268,17 @@ class BloomDupeFilter(BaseDupeFilter):
         shape = parameters.geometry(0)
         full = shape.bits // 8 if filter_.keeps_pages else most_memory(shape)
         logger.info(
-            "Duplicate filter: %(capacity)d expected URLs, false-positive probability"
-            " %(fpp)g, %(megabytes).1f MB of memory when full%(mapped)s; %(seen)d URLs"
+            "Duplicate filter: %(capacity)s expected URLs, false-positive probability"
+            " %(fpp)g, %(megabytes).1f MB of memory when full%(mapped)s; %(seen)s URLs"
             " seen before (%(place)s)",
             {
-                "capacity": parameters.capacity,
+                "capacity": f"{parameters.capacity:,}",
                 "fpp": parameters.fpp,
                 "megabytes": full / 1e6,
                 "mapped": ""
                 if filter_.keeps_pages
                 else ", its pages in the data file (BLOOMDUPE_FILTER_MEMORY)",
-                "seen": len(filter_),
+                "seen": f"{len(filter_):,}",
                 "place": self._job.settings.directory or "in memory: no JOBDIR is set",
             },
         )

@@ -159,7 +159,7 @@ def test_stats_and_log_are_those_of_scrapys_own_filter(
 def test_it_logs_its_parameters_at_the_start(crawl: Crawl) -> None:
     log = crawl.run(Follow, BLOOMDUPE_EXPECTED_URLS=1e6, BLOOMDUPE_FPP=1e-4).log
     assert (
-        "Duplicate filter: 1000000 expected URLs, false-positive probability 0.0001,"
+        "Duplicate filter: 1,000,000 expected URLs, false-positive probability 0.0001,"
         " 2.5 MB of memory when full; 0 URLs seen before (job/bloomdupe)" in log
     )
 
