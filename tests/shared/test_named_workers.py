@@ -47,8 +47,10 @@ def test_the_next_worker_of_the_name_goes_on_with_the_state(
     assert re.search(r"is the name of another worker.*its lease ends in \d+ s", refused)
     redis.end_leases("crawl")
     (run,) = crawl.finish(Counts)
-    assert min(seen(run.log)) == before + 1
-    assert len(kept(redis, "one")) == max(seen(run.log)) >= 150
+    counts = seen(run.log)
+    # The state has the pages that were done when it was kept, 20 at most.
+    assert len(counts) >= 120
+    assert counts == [*range(before + 1, len(kept(redis, "one")) + 1)]
 
 
 def test_two_workers_have_two_names_and_two_states(
