@@ -17,6 +17,7 @@ from support.jobs import verb
 from support.made_urls import everyday
 from support.repetition import LEAVE_OUT_SLOW, slow_tests_run
 from support.shared_data import REPOSITORY, SHARED, how_to_run
+from tldextract import TLDExtract
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -64,11 +65,15 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart() -> None:
-    """Let no property fail because the machine is slow, or by its examples' luck.
+    """Let no test fail because of the network, the machine's speed, or an example.
 
-    The examples of a property stay the same until it is changed. Try a few of each,
-    where slow tests are left out.
+    Scrapy's cookies need the public suffixes: without a network, the first look-up logs
+    a traceback, and later look-ups are answered by tldextract's cache. The examples of
+    a property stay the same until it is changed. Try a few of each, where slow tests
+    are left out.
     """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        TLDExtract()("a.example")
     examples = MANY_EXAMPLES if slow_tests_run() else FEW_EXAMPLES
     settings.register_profile(
         "patient",
