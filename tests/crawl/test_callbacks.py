@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from functools import partial
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 import msgpack  # type: ignore[import-untyped]
@@ -759,3 +760,96 @@ def test_functions_of_one_name_are_told_apart() -> None:
     assert all(map(same, requests, again))
     assert not same(requests[0], requests[1])
     assert not same(requests[0], requests[7])
+
+
+class Alike(Spider):
+    """Its methods have names of which some do not tell them from others."""
+
+    name = "alike"
+    one = hidden(Base.got)
+    two = hidden(Base.got)
+
+    def parse_page(self, _: Any) -> Any:
+        return "page"
+
+    @staticmethod
+    def of_no_object(_: Any) -> Any:
+        return "static"
+
+
+class Overridden(Alike):
+    def parse_page(self, response: Any) -> Any:
+        return super().parse_page, response
+
+
+class Part:
+    """An object beside the spider."""
+
+    def parse_page(self, _: Any) -> Any:
+        return "part"
+
+
+def test_methods_of_one_name_are_told_apart() -> None:
+    spider = Overridden()
+    inherited, _ = spider.parse_page(None)
+    callbacks = [
+        spider.one,
+        spider.two,
+        spider.parse_page,
+        inherited,
+        Part().parse_page,
+        spider.of_no_object,
+    ]
+    requests = [Request(URL, each, dont_filter=True) for each in callbacks]
+    assert len({identity_of(each, b"x") for each in requests}) == len(requests)
+    same = [
+        is_once_more(request, b"x", requests[0], lambda _: b"x") for request in requests
+    ]
+    assert same == [True, *[False] * 5]
+
+
+EARLIER = [
+    "9e9110a4477892d7aa15ee317c670628",
+    "37fa410c905bcc9d34bd70322bd2036c",
+    "39b4c4b443303eeca310b8c502578ada",
+    "86885950b981596d356e0eb496b09a97",
+]
+
+
+def test_identities_of_most_callbacks_are_those_of_earlier_versions() -> None:
+    callbacks: list[Any] = [
+        Many().got,
+        Alike().parse_page,
+        noted,
+        partial(Many().got, 1),
+    ]
+    found = [
+        identity_of(Request(URL, each, dont_filter=True), b"").hex()
+        for each in callbacks
+    ]
+    assert found == EARLIER
+
+
+def test_an_attribute_of_the_spider_that_changes_does_not_name_a_callback() -> None:
+    spider: Any = Alike()
+    spider.callback = spider.parse_page
+    payload = Serializer(spider).dump(Request(URL, spider.callback))
+    spider.callback = spider.one
+    assert Serializer(spider).load(payload).callback == spider.parse_page
+
+
+def test_a_method_that_is_hidden_by_an_attribute_is_not_mixed_up_with_it() -> None:
+    spider: Any = Alike()
+    hidden_by_it = spider.parse_page
+    spider.parse_page = spider.one
+    with pytest.raises(UnserializableError, match="is not a method of"):
+        Serializer(spider).dump(Request(URL, hidden_by_it))
+
+
+def test_a_method_of_the_object_alone_has_the_name_of_its_attribute() -> None:
+    spider: Any = Alike()
+    spider.made = MethodType(lambda _, response: response, spider)
+    request: Any = Serializer(spider).load(
+        Serializer(spider).dump(Request(URL, spider.made))
+    )
+    assert request.callback("x") == "x"

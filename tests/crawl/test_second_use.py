@@ -6,7 +6,17 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from spiders.second_use import Again, Back, Killed, LateStart, Login, Rules, Waits
+from spiders.second_use import (
+    Again,
+    Back,
+    Decorated,
+    Killed,
+    LateStart,
+    Login,
+    Parts,
+    Rules,
+    Waits,
+)
 from support.judge import lines
 
 if TYPE_CHECKING:
@@ -42,7 +52,7 @@ def check_as_stock(crawl: Crawl, spider: type[Spider]) -> None:
 
 
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("spider", [Login, Again, Rules])
+@pytest.mark.parametrize("spider", [Login, Again, Rules, Decorated, Parts])
 def test_the_same_pages_are_fetched_as_by_scrapy(
     crawl: Crawl, spider: type[Spider]
 ) -> None:

@@ -11,7 +11,7 @@ from scrapy.spiders import CrawlSpider, Rule
 from support.stops import moment, pause
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from scrapy.http import Response
 
@@ -56,6 +56,45 @@ class Again(Spider):
         yield {"page": "second"}
 
     third = second
+
+
+def counted(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a callback without ``functools.wraps``: all have the name of this."""
+
+    def wrapper(self: Spider, response: Response) -> Any:
+        return callback(self, response)
+
+    return wrapper
+
+
+class Decorated(Again):
+    name = "decorated"
+    parse = counted(Again.parse)
+    second = counted(Again.second)
+    third = second
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(self.start_urls[0], self.parse, dont_filter=True)
+
+
+class Parts(Spider):
+    """Two classes beside the spider have a method of the same name."""
+
+    name = "parts"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(self.start_urls[0], Lists().read, dont_filter=True)
+
+
+class Lists:
+    def read(self, response: Response) -> Iterator[Any]:
+        yield {"page": "list"}
+        yield Request(response.url, Details().read)
+
+
+class Details:
+    def read(self, _: Response) -> Iterator[Any]:
+        yield {"page": "details"}
 
 
 class AgainLater(Again):

@@ -19,7 +19,7 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.requests.callbacks import is_constant
 from bloomdupe.crawl.requests.canonical import canonical_text
-from bloomdupe.crawl.requests.identity import BY_SCRAPY
+from bloomdupe.crawl.requests.identity import BY_SCRAPY, name_of_callback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -151,7 +151,7 @@ class _ValueReader:
             self.texts.append(global_object_name(value))
             return []
         if type(value) is MethodType and value.__self__ is self._callbacks.spider:
-            self.texts.append(value.__name__)
+            self.texts.append(str(name_of_callback(value)))
             return []
         if type(value) is partial and not vars(value):
             self.texts.append(repr(sorted(value.keywords)))

@@ -90,15 +90,20 @@ class Callbacks:
         if function is NO_CALLBACK:
             return 0
         plain = getattr(function, "__func__", None)
-        if plain is not None and getattr(function, "__self__", None) is self.spider:
-            name = self._names.get(plain)
-            if name is not None:
-                return name
-            for name in dir(self.spider):
-                method = _method_of(self.spider, name)
-                if method is not None and method.__func__ is plain:
+        if plain is None or getattr(function, "__self__", None) is not self.spider:
+            return None
+        known = self._names.get(plain)
+        if known is not None:
+            return known
+        own: dict[str, Any] = vars(self.spider)
+        # An attribute such as self.callback may lead to another method later on.
+        in_class = name_in_class(self.spider, plain) or ""
+        for name in (in_class, *own, *dir(self.spider)):
+            method = _method_of(self.spider, name)
+            if method is not None and method.__func__ is plain:
+                if name not in own:
                     self._names[plain] = name
-                    return name
+                return name
         return None
 
     def method(self, name: str | int) -> Callable[..., Any]:
@@ -302,6 +307,23 @@ class _ReferenceReader:
         for cell, value in zip(cells, closure, strict=True):
             cell.cell_contents = self.value(value)
         return function
+
+
+def name_in_class(owner: object, plain: Any) -> str | None:  # noqa: ANN401
+    """Return the name that a function has in its owner's class; None if it has none.
+
+    It need not be ``__name__``: a decorator may not have kept that, and a subclass may
+    have another method of that name.
+    """
+    kind = type(owner)
+    name = getattr(plain, "__name__", "")
+    if getattr(kind, name, None) is plain:
+        return str(name)
+    for base in kind.__mro__:
+        for name, value in vars(base).items():
+            if value is plain and getattr(kind, name) is plain:
+                return name
+    return None
 
 
 def _method_of(spider: Spider, name: str) -> MethodType | None:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from functools import partial
 from inspect import CO_NESTED
-from types import CellType, FunctionType
+from types import CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from mmh3 import mmh3_x64_128_digest
+from scrapy import Spider
+from scrapy.utils.python import global_object_name
 
+from bloomdupe.crawl.requests.callbacks import name_in_class
 from bloomdupe.crawl.requests.canonical import canonical_text
 from bloomdupe.crawl.requests.nested_code import digest_of_code
 
@@ -58,7 +61,10 @@ def identity_of(
     unknown types, only the type counts. Ignores meta and headers that the downloader
     set on the ``parent`` and the spider has copied.
     """
-    callback, errback = _name_of(request.callback), _name_of(request.errback)
+    callback, errback = (
+        name_of_callback(request.callback),
+        name_of_callback(request.errback),
+    )
     values: list[Any] = [
         request.cookies,
         request.cb_kwargs,
@@ -98,7 +104,9 @@ def is_once_more(
     """
     if key != fingerprint(parent):
         return False
-    callbacks = {_name_of(each.callback) or "parse" for each in (request, parent)}
+    callbacks = {
+        name_of_callback(each.callback) or "parse" for each in (request, parent)
+    }
     texts = {canonical_text(each.cb_kwargs) for each in (request, parent)}
     return len(callbacks) == 1 and len(texts) == 1
 
@@ -113,15 +121,24 @@ def _is_of_others(key: object, value: object, parent: Request | None) -> bool:
     return key.startswith(BY_BLOOMDUPE)
 
 
-def _name_of(function: Callable[..., Any] | None) -> str | None:
-    """Return the name of a callback; of a lambda or the like, all that makes it."""
+def name_of_callback(function: Callable[..., Any] | None) -> str | None:
+    """Return the name of a callback, which tells it from others.
+
+    Of a lambda or the like, it is all that makes it.
+    """
     if function is None:
         return None
     if type(function) is partial:
         arguments = canonical_text([function.args, function.keywords])
-        return f"{_name_of(function.func)} {arguments}"
+        return f"{name_of_callback(function.func)} {arguments}"
+    if type(function) is MethodType:
+        plain, owner = function.__func__, function.__self__
+        name = name_in_class(owner, plain) or name_of_callback(plain)
+        return name if isinstance(owner, Spider) else f"{name} of {_class_of(owner)}"
     name = str(getattr(function, "__name__", type(function).__name__))
-    if type(function) is FunctionType and function.__code__.co_flags & CO_NESTED:
+    if type(function) is not FunctionType:
+        return name
+    if function.__code__.co_flags & CO_NESTED:
         values = [
             function.__defaults__,
             function.__kwdefaults__,
@@ -129,7 +146,12 @@ def _name_of(function: Callable[..., Any] | None) -> str | None:
         ]
         code = digest_of_code(function.__code__).hex()
         return f"{name} {code} {canonical_text(values)}"
-    return name
+    # That of a function in a class tells of which class it is.
+    return function.__qualname__
+
+
+def _class_of(owner: object) -> str:
+    return global_object_name(owner if isinstance(owner, type) else type(owner))
 
 
 def _content(cell: CellType) -> object:
