@@ -22,6 +22,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import secrets
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmh3 import mmh3_32_uintdigest
@@ -60,6 +61,8 @@ FORMAT = 3
 BY_SLOT = "slot"
 DEFAULT_PARTITIONS = 64
 MAX_PARTITIONS = 4_096
+FIRST_IMPORTS = 1 << 40
+"""The number of imports of a new frontier is drawn below it."""
 ROOM = 1.25
 """Keys for which the filter of a partition is sized, per key of its share.
 
@@ -219,7 +222,9 @@ def header_of(
         new = Parameters.checked(capacity, fpp, key=key).header(identity or {})
         new["partitions"] = partitions or DEFAULT_PARTITIONS
         new["slot_parts"] = dict(slot_parts or {})
-        answer = server.run("create", "frontier", FORMAT, "header", json.dumps(new))
+        begin = secrets.randbelow(FIRST_IMPORTS)
+        words = "frontier", FORMAT, "header", json.dumps(new), "imports", begin
+        answer = server.run("create", *words)
         fields = dict(zip(answer[::2], answer[1::2], strict=True))
     header = header_in(fields, server.address)
     wanted: dict[str, Any] = {

@@ -27,7 +27,7 @@
 -- the round.
 --
 -- Or refuses the worker, and returns 0 and the milliseconds for which another worker has the
--- name; only 0 if an import is running, or was since then.
+-- name; only 0 if an import is running, or was since then, or the head is another one.
 
 local MOST_RUNS = 500
 local head, worker, name, was_there = KEYS[1], ARGV[1], ARGV[8], running[ARGV[1]]

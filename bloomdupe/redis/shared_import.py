@@ -36,8 +36,9 @@ class Imports:
 
     Fields of the frontier's head:
 
-    ``imports``    number of imports that have begun. A worker that knows fewer is
-                   refused
+    ``imports``    number of imports that have begun, counted from a random number. So
+                   it differs, too, if the frontier was removed, and begun anew under
+                   the same name. A worker that knows another number is refused
     ``importing``  1 until the last import has ended
     ``import``     progress of the last import, as JSON
     """
@@ -46,7 +47,7 @@ class Imports:
         fields = server.fields()
         self._server = server
         self.number = int(fields.get(b"imports", 0))
-        """Number of imports that have begun."""
+        """Number of imports that have begun, counted from a random number."""
         self._unfinished = b"importing" in fields
         self.note: dict[str, Any] = json.loads(fields.get(b"import", b"{}"))
         """Progress of the last import, as noted by the import itself."""

@@ -118,3 +118,19 @@ def test_a_removal_that_was_interrupted_goes_on(
     assert "it cannot be read" in capsys.readouterr().out
     with server.client() as client:
         assert not client.keys(f"bloomdupe:{{{name}*")
+
+
+def test_a_worker_that_was_stopped_meanwhile_does_not_join_the_new_crawl(
+    server: RedisServer, url: str, name: str
+) -> None:
+    # It believes that it knows which requests are seen.
+    with SharedFrontier.open(url, 100, partitions=PARTITIONS) as stopped:
+        stopped.tend()
+        server.end_leases(name)
+        assert main(["reset", url, "--yes"]) == 0
+        with SharedFrontier.open(url, 100, partitions=PARTITIONS) as new:
+            for call in (stopped.look_around, stopped.tend):
+                with pytest.raises(StoreError, match="another crawl has been made"):
+                    call()
+            new.tend()
+            assert len(new.owned) == PARTITIONS

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bloomdupe.errors import StoreLockedError
+from bloomdupe.errors import StoreError, StoreLockedError
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -124,7 +124,8 @@ def test_a_round_begins_when_all_workers_have_ended(
         # An emptied Redis gets no head.
         seven = begin("seven")
         client.flushall()
-        seven._announce()
+        with pytest.raises(StoreError, match="no crawl of this name"):
+            seven.look_around()
         seven.close(reason="finished")
         assert not client.exists(f"bloomdupe:{{{name}}}")
 

@@ -246,9 +246,11 @@ class OwningFrontier(OpenFrontier):
     def _refusal(self, left: int = 0) -> StoreError:
         """Return the error for a worker that must not run.
 
-        Another worker has its name, for so many milliseconds, or an import has begun.
+        Another worker has its name, for so many milliseconds, or an import has begun,
+        or the frontier is not the same any more.
         """
         if not left:
+            self.check_still_there()
             return self.imports.changed()
         return StoreLockedError(
             f"{self.shown}: BLOOMDUPE_REDIS_WORKER = {self._name!r} is the name of"
