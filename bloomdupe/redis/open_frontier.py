@@ -72,6 +72,8 @@ class OpenFrontier(FrontierReader):
         """Seconds by which Redis' clock is ahead of this machine's, as known last."""
         self.imports = Imports(server)
         """Requests and seen keys from elsewhere."""
+        # The number of imports and the header may belong to different frontiers.
+        self.check_still_there()
 
     @classmethod
     def open(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,10 @@ from support.standing_crawl import PARTITIONS, StandingCrawl, lines_of_start
 from bloomdupe import BloomFilter
 from bloomdupe.cli.main import main
 from bloomdupe.errors import StoreError
+from bloomdupe.redis.address import Address
+from bloomdupe.redis.frontier_header import header_of
 from bloomdupe.redis.partition import Settled
+from bloomdupe.redis.server import Server
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 if TYPE_CHECKING:
@@ -134,3 +138,17 @@ def test_a_worker_that_was_stopped_meanwhile_does_not_join_the_new_crawl(
                     call()
             new.tend()
             assert len(new.owned) == PARTITIONS
+
+
+def test_a_worker_that_was_stopped_while_it_began_does_not_join_the_new_crawl(
+    server: RedisServer, name: str
+) -> None:
+    # It has read the header, and not yet the number of imports.
+    url = server.url(name)
+    SharedFrontier.open(url, 100, partitions=PARTITIONS).close()
+    with closing(Server(Address.of(url))) as stopped:
+        header = header_of(stopped, 100, None, PARTITIONS, None, None)
+        assert main(["reset", url, "--yes"]) == 0
+        SharedFrontier.open(url, 100, partitions=PARTITIONS).close()
+        with pytest.raises(StoreError, match="another crawl has been made"):
+            SharedFrontier(stopped, header)
