@@ -54,6 +54,9 @@ BEFORE_CODE = re.compile(r"Error running script .*?-(?=[A-Z]+ )")
 NoScriptError = redis.exceptions.NoScriptError
 """The server does not know a script, which has not run."""
 
+WITHOUT_CODE = (redis.exceptions.TryAgainError, NoScriptError)
+"""Temporary refusals of which redis-py leaves out the code."""
+
 NOT_LET_IN = (redis.AuthenticationError, redis.exceptions.AuthorizationError)
 TRANSLATED = (
     redis.ConnectionError,
@@ -257,7 +260,7 @@ class Connection:
         """Return our error for an error that the server has sent."""
         shown = self.address.shown
         text = BEFORE_CODE.sub("", str(error))
-        if isinstance(error, redis.exceptions.TryAgainError) or FOR_NOW.match(text):
+        if isinstance(error, WITHOUT_CODE) or FOR_NOW.match(text):
             return StoreUnreachableError(
                 f"{shown}: this Redis takes no changes at the moment ({text}); the last"
                 " command did nothing. Look at the server, and try again"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bloomdupe.errors import StoreFullError
+from bloomdupe.errors import StoreFullError, StoreUnreachableError
 from bloomdupe.redis.owner import owning_frontier
 from bloomdupe.redis.partition import Offer, SeenMark
 from bloomdupe.redis.shared_frontier import SharedFrontier
@@ -81,6 +81,27 @@ def test_scripts_that_redis_has_forgotten(server: RedisServer, url: str) -> None
             other.script_flush()
             assert one.settle((lease, [b"line"]) for lease in held) == []
         assert sum(counts.done for counts in one.counts()) == len(held) == 50
+
+
+def test_scripts_that_redis_forgets_before_they_are_called_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A worker waits then, as for a Redis that is away.
+    with SharedFrontier.open(url, 1_000, partitions=PARTITIONS) as one:
+        one.tend()
+        client: Any = one._server._client
+        load = client.script_load
+
+        def load_in_vain(script: str) -> None:
+            load(script)
+            client.script_flush()
+
+        client.script_flush()
+        with monkeypatch.context() as patch:
+            patch.setattr(client, "script_load", load_in_vain)
+            with pytest.raises(StoreUnreachableError, match="No matching script"):
+                one.offer(links(0, 50))
+        assert one.offer(links(0, 50)) == [1] * 50
 
 
 @contextmanager
