@@ -8,10 +8,10 @@ import time
 from collections import Counter
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from redis_places import JOB
-from spiders.everyday import SETTINGS, Everyday
+from spiders.everyday import DAY, SETTINGS, Everyday, comes_again
 from support.site import Answer, links
 from support.waiting import until
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from support.crawl import Before, Crawl, Process, Run
     from support.site import Visit
     from trial import Outcome
+
+    from bloomdupe.redis.partition import Counts
 
 WORKERS = 4
 LEASE = 12
@@ -38,6 +40,8 @@ FLUSH = 0.05
 """Seconds between two times Ctrl-C."""
 DEADLINE = 900
 """Seconds; only a process that hangs gets there."""
+ENDED = "waiting"
+"""The reason of workers that have found nothing to do before tomorrow."""
 BADLY = "ValueError: as everyday spiders do"
 """The error that the spider itself raises."""
 
@@ -53,6 +57,11 @@ class EverydayPages:
         self._size = size
         rng = Random(seed)
         self._far = [[rng.randrange(1, size) for _ in range(far)] for _ in range(size)]
+
+    @property
+    def revisited(self) -> list[str]:
+        """The pages that are visited again."""
+        return [f"/{number}" for number in range(self._size) if comes_again(number)]
 
     def __call__(self, visit: Visit) -> Answer:
         name, _, rest = visit.path[1:].partition("?")[0].partition("/")
@@ -98,7 +107,7 @@ class Worker:
         run = self.process.wait()
         if self.stopped_by in {"kill", "interrupt twice"}:
             return ""
-        reasons = {"finished"} | ({"shutdown", None} if self.stopped_by else set())
+        reasons = {ENDED} | ({"shutdown", None} if self.stopped_by else set())
         # Scrapy that is about to begin ends without a word.
         if run.status or run.finish_reason not in reasons:
             return f"{self.name} ended with {run.status} ({run.finish_reason})"
@@ -189,7 +198,24 @@ class DisturbedCrawl:
         self.asked = len(self.site.log)
         self._hire_one()
         self._until(lambda: not self.alive)
+        self.next_day = len(self.site.log)
+        self._place.pass_time(DAY)
+        self._hire_one()
+        self._until(lambda: not self.alive)
         self._count_ends()
+
+    @property
+    def revisited(self) -> list[str]:
+        """The pages that are visited again."""
+        pages: Any = self.site.pages
+        found: list[str] = pages.revisited
+        return found
+
+    def counts(self) -> list[Counts]:
+        """Return the counts of all partitions."""
+        engine: Any = self.crawl.engine
+        found: list[Counts] = engine.counts()
+        return found
 
     @property
     def alive(self) -> list[Worker]:
@@ -204,7 +230,7 @@ class DisturbedCrawl:
     def _hire(self, count: int) -> bool:
         """Have so many workers at least; False if the crawl has ended."""
         ended = (w.process.wait() for w in self.workers if not w.process.alive)
-        if any(run.status == 0 and run.finish_reason == "finished" for run in ended):
+        if any(run.status == 0 and run.finish_reason == ENDED for run in ended):
             return bool(self.at_work)
         for _ in range(count - len(self.at_work)):
             self._hire_one()
@@ -348,5 +374,5 @@ class DisturbedCrawl:
                 name = "collect" if worker in self.collectors else "kill"
                 self.happened[name] += run.status == -signal.SIGKILL
             elif what:
-                said = "Received SIGINT" in run.log and run.finish_reason != "finished"
+                said = "Received SIGINT" in run.log and run.finish_reason != ENDED
                 self.happened[what] += said

@@ -44,6 +44,9 @@ class Place(Protocol):
     def end_leases(self, worker: str) -> int:
         """Let the leases of a worker run out; return how many partitions it owns."""
 
+    def pass_time(self, seconds: float) -> None:
+        """Let all requests scheduled for later be due sooner, as if time had passed."""
+
     def wait_until_ready(self) -> None:
         """Wait until who comes now is answered."""
 
@@ -97,6 +100,9 @@ class OneRedis:
 
     def end_leases(self, worker: str) -> int:
         return self.server.end_leases(JOB, worker)
+
+    def pass_time(self, seconds: float) -> None:
+        self.server.pass_time(JOB, seconds)
 
     def wait_until_ready(self) -> None:
         """Every client is answered at once."""
@@ -154,6 +160,10 @@ class OneCluster:
 
     def end_leases(self, worker: str) -> int:
         return sum(node.end_leases(JOB, worker) for node in self._cluster.nodes)
+
+    def pass_time(self, seconds: float) -> None:
+        for node in self._cluster.nodes:
+            node.pass_time(JOB, seconds)
 
     def wait_until_ready(self) -> None:
         """Wait until all nodes work: a node that was killed joins them by and by."""

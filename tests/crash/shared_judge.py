@@ -40,7 +40,8 @@ GO_ON = {
 def judge(crawl: DisturbedCrawl) -> Outcome:
     """Compare the result of a crawl with the result of stock Scrapy."""
     log, first = crawl.site.log, len(crawl.stock.requested)
-    stock, visits = Counter(visit.what for visit in log[:first]), log[first:]
+    stock = Counter(visit.what for visit in log[:first])
+    visits = log[first : crawl.asked]
     for bad in (_ends(crawl), _asked(crawl, stock, visits), _items(crawl)):
         if bad is not None:
             return bad
@@ -55,8 +56,12 @@ def _ends(crawl: DisturbedCrawl) -> Outcome | None:
         complaints.append(f"collect ended with {last.status}: {last.log[-200:]}")
     if any(complaints):
         return crashed("; ".join(filter(None, complaints)))
-    if not crawl.crawl.engine.finished:
+    counts = crawl.counts()
+    if any(one.pending > one.later or one.leased for one in counts):
         return lost("something waits, though all workers have ended")
+    later, wanted = sum(one.later for one in counts), len(crawl.revisited)
+    if later != wanted:
+        return silently_wrong(f"{later} pages are visited again, and not {wanted}")
     return None
 
 
@@ -66,15 +71,24 @@ def _asked(
     """Check the requests that the site has seen."""
     asked = Counter(visit.what for visit in visits)
     again = _may_go_on(crawl, at_least=1)
-    verdict = compare_visits(stock, asked, again * AT_HAND)
+    # While a slot rests, its failures do not count as tries.
+    once = Counter({what: _without_rests(what, n, stock) for what, n in asked.items()})
+    verdict = compare_visits(stock, once, again * AT_HAND)
     # The site fails once for all: stock Scrapy may have asked for a page more often.
     if never := set(stock) - set(asked):
         return lost(f"never asked for: {sorted(never)[:9]}")
     if verdict.wrong:
         return silently_wrong("; ".join(verdict.wrong))
-    if len(crawl.site.log) > crawl.asked:
+    if crawl.next_day > crawl.asked:
         return silently_wrong("a crawl that had finished has asked for something")
+    visited = sorted(visit.what for visit in crawl.site.log[crawl.next_day :])
+    if visited != sorted(crawl.revisited):
+        return silently_wrong(f"asked for on the next day: {visited}")
     return None
+
+
+def _without_rests(what: str, times: int, stock: Counter[str]) -> int:
+    return min(times, stock[what]) if what.startswith("/broken/") else times
 
 
 def _items(crawl: DisturbedCrawl) -> Outcome | None:

@@ -25,6 +25,12 @@ HOSTS = 12
 
 LATER = 0.3
 """Seconds."""
+DAY = 86_400
+"""Seconds, after which some pages are visited again."""
+MOST = 90
+"""Pages of a slot, more than any but ``trap`` has: also its third is, for a part."""
+TOO_MANY = 20
+"""Pages of ``trap`` that are more than these."""
 
 
 @dataclass
@@ -41,6 +47,9 @@ class Failed:
 
 
 SETTINGS: dict[str, Any] = {
+    "BLOOMDUPE_MAX_PAGES_PER_SLOT": MOST,
+    "BLOOMDUPE_RETRY_BACKOFF": (0.05, 2, 0.2),
+    "BLOOMDUPE_WAIT": 20,
     "CONCURRENT_REQUESTS": 8,
     "CONCURRENT_REQUESTS_PER_DOMAIN": 3,
     "DOWNLOAD_DELAY": 0,
@@ -57,7 +66,12 @@ SETTINGS: dict[str, Any] = {
     "RETRY_PRIORITY_ADJUST": -1,
     "RETRY_TIMES": 2,
 }
-"""The settings of both stock Scrapy and the workers."""
+"""The settings of both stock Scrapy, which ignores some, and the workers."""
+
+
+def comes_again(number: int) -> bool:
+    """Whether a page is visited again; none of these fails."""
+    return number % 20 == 7 and number % 14 != 9
 
 
 class Choosy:
@@ -97,6 +111,10 @@ class Everyday(Spider):
         """Return meta that schedules a request for later; stock Scrapy ignores it."""
         return {"bloomdupe_delay": LATER} if wanted else {}
 
+    def again(self, number: int) -> dict[str, Any]:
+        """Return meta that has a page visited again; stock Scrapy ignores it."""
+        return {"bloomdupe_revisit": DAY} if comes_again(number) else {}
+
     def page(self, response: Response, part: str = "") -> Page:
         return Page(response.url.removeprefix(self.site), part)
 
@@ -109,7 +127,7 @@ class Everyday(Spider):
                 href,
                 self.parser_of(other),
                 priority=other % 3,
-                meta=self.on(other) | self.later(other % 15 == 4),
+                meta=self.on(other) | self.later(other % 15 == 4) | self.again(other),
             )
         yield from self.more(number)
 
@@ -155,6 +173,9 @@ class Everyday(Spider):
                 yield self.asked("form", number, part, formdata={part: str(number)})
         if number % 12 == 8:
             yield self.round(number, 3)
+        if number == 3:
+            where = {"download_slot": "trap"}
+            yield Request(f"{self.site}/trap/0", self.parse_trap, meta=where)
         yield from self.failing(number)
         if number % 11 == 3:
             # In the slot of its target, like every request that leads there.
@@ -177,6 +198,14 @@ class Everyday(Spider):
 
     def parse_more(self, response: Response, part: str = "") -> Iterator[Any]:
         yield self.page(response, part)
+
+    def parse_trap(self, response: Response) -> Iterator[Any]:
+        """Lead to more pages of a slot than there may be."""
+        yield self.page(response)
+        more = TOO_MANY if self.settings["ADDONS"] else 0  # stock has no limit
+        for number in range(1, MOST + more):
+            url = f"{self.site}/trap/{number}"
+            yield Request(url, self.parse_more, meta={"download_slot": "trap"})
 
     def failed(self, failure: Failure) -> Iterator[Any]:
         response = failure.value.response  # type: ignore[union-attr]
