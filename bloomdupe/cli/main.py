@@ -71,8 +71,8 @@ GROUPS: dict[str, tuple[Verb[Any], ...]] = {
 VERBS = tuple(verb for group in GROUPS.values() for verb in group)
 
 
-def build_parser() -> ArgumentParser:
-    """Return the parser of the ``bloomdupe`` command."""
+def build_parser(verbs: Iterable[Verb[Any]] = VERBS) -> ArgumentParser:
+    """Return the parser of the ``bloomdupe`` command, with these of its verbs."""
     parser = _WholeParser(
         prog="bloomdupe",
         description="Size Bloom filters and look after the stores of crawls.",
@@ -81,18 +81,22 @@ def build_parser() -> ArgumentParser:
     parser.add_argument(
         "--version", action="version", version=f"bloomdupe {__version__}"
     )
-    add_verbs(parser)
+    add_verbs(parser, verbs=verbs)
     return parser
 
 
-def add_verbs(parser: ArgumentParser, jobdir: str | None = None) -> None:
-    """Add the verbs; ``jobdir`` is the default store."""
+def add_verbs(
+    parser: ArgumentParser,
+    jobdir: str | None = None,
+    verbs: Iterable[Verb[Any]] = VERBS,
+) -> None:
+    """Add verbs; ``jobdir`` is the default store."""
     # Those of the project, if Scrapy has them at hand already.
     parser.set_defaults(project_settings=None)
     parsers = parser.add_subparsers(
         dest="verb", metavar="VERB", required=True, parser_class=_AnyOrder
     )
-    for verb in VERBS:
+    for verb in verbs:
         its_parser = parsers.add_parser(
             verb.name,
             help=verb.help,
@@ -178,9 +182,12 @@ class _AnyOrder(_Parser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return the exit code: 0 done, 1 failed, 2 bad usage."""
+    words = sys.argv[1:] if arguments is None else arguments
+    # To build the parsers of all verbs takes ten times as long as that of one.
+    named = [verb for verb in VERBS if verb.name in words[:1]]
     try:
         try:
-            return run(build_parser().parse_args(arguments))
+            return run(build_parser(named or VERBS).parse_args(words))
         except BrokenPipeError:  # --help had no reader, which Python 3.10 does not mind
             return 0
         finally:

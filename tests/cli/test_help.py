@@ -182,7 +182,7 @@ def test_ctrl_c_while_the_verbs_are_imported_leaves_no_traceback() -> None:
 def test_ctrl_c_while_the_arguments_are_read_leaves_no_traceback(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted() -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "build_parser", interrupted)
