@@ -9,14 +9,11 @@ Scrapy's own, the second uses bloomdupe, the third also BLOOMDUPE_RETRY_BACKOFF.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from machine import describe
 from runner import ADDON, Report, crawl, options
-from support.site import Answer, Site
-
-if TYPE_CHECKING:
-    from support.site import Visit
+from support.site import Answer, Site, Visit
 
 STOCK: dict[str, Any] = {"LOG_LEVEL": "CRITICAL"}
 OURS = {**STOCK, **ADDON, "JOBDIR": "job"}

@@ -17,9 +17,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from bitarray import bitarray
 from bitarray.util import zeros
 from machine import describe, resident, written
 from runner import Report, options
@@ -27,11 +29,6 @@ from runner import Report, options
 from bloomdupe import BloomFilter
 from bloomdupe.filter import layer
 from bloomdupe.filter.sizing import PAGE_BITS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from bitarray import bitarray
 
 FPP = 1e-6
 GOALS = {"memory": 300.0, "ask": 4.0, "opened": 3.0, "written": 4.1}

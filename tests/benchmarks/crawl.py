@@ -19,18 +19,16 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from machine import describe
 from runner import ADDON, Figures, Report, crawl, graph, in_turn, parser_of
 from scrapy import squeues
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 FROM_MEMORY = "from memory"
 PORT = 8765

@@ -7,10 +7,8 @@ import time
 from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from support.redis_server import RedisServer
+from support.redis_server import RedisServer
 
 AT_ONCE = 1 << 16
 

@@ -24,7 +24,8 @@ import platform
 import random
 import tempfile
 from bisect import bisect_right
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import lmdb
 import msgpack  # type: ignore[import-untyped]
@@ -32,9 +33,6 @@ import msgpack  # type: ignore[import-untyped]
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.visits import ADAPTIVE, Look, Visit
 from bloomdupe.frontier.frontier import Frontier
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 HOUR, DAY = 3_600.0, 86_400.0
 YEAR = 365 * DAY

@@ -15,9 +15,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from machine import describe
 from runner import Report, options
@@ -28,10 +30,6 @@ from scrapy.utils.test import get_crawler
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
 
 OPERATIONS = 50_000
 BETWEEN_CHECKPOINTS = 2_500

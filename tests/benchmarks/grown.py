@@ -13,8 +13,8 @@ from __future__ import annotations
 import random
 import sys
 import time
+from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING
 
 from billion import noise
 from machine import describe
@@ -23,9 +23,6 @@ from runner import Figures, Report, in_turn, options
 from bloomdupe import BloomFilter
 from bloomdupe.filter import sizing
 from bloomdupe.filter.sizing import PAGE_BITS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FPP = 1e-6
 TIMES = 8

@@ -17,9 +17,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from frontier import PAYLOAD, cpu
 from machine import describe, resident
@@ -27,9 +27,6 @@ from runner import Report, in_turn, options
 
 from bloomdupe import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 OPERATIONS = 20_000
 BETWEEN_CHECKPOINTS = 1_000

@@ -7,12 +7,9 @@ import os
 import platform
 import statistics
 import time
+from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 PACKAGES = ("bloomdupe", "mmh3", "bitarray", "lmdb")
 RIVALS = (

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
 
 from machine import Clock, chunks, urls
 from rivals import add, ask
+from runner import Report
 
 from bloomdupe import BloomFilter
 from bloomdupe.filter.sizing import optimal_bits_per_key
-
-if TYPE_CHECKING:
-    from runner import Report
 
 MAX_QUESTIONS = 100_000_000
 

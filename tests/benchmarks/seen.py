@@ -14,18 +14,16 @@ import hashlib
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from machine import describe
 from runner import ADDON, Report, crawl, in_turn, options
 from support.site import Site
 
 from bloomdupe import BloomFilter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 OTHERS = 1_000
 """Room for those that the crawl itself finds: our filter, made for 10 million, is full

@@ -29,19 +29,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from distance import Distance
 from redis_filter import facts, server_seconds
 from runner import ADDON, Figures, Report, child, in_turn, options
 from support.redis_server import RedisServer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 LEASE = {"BLOOMDUPE_REDIS_LEASE": 4}
 """Seconds. Up to a quarter of it passes before the first worker gives partitions

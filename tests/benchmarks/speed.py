@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import random
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import rivals
 from bitarray import bitarray
 from machine import Clock, available_memory, chunks, urls
 from rivals import Contestant, add, ask, contestants
+from runner import Report
 
 from bloomdupe import BloomFilter
 from bloomdupe.filter.sizing import PAGE_BITS
-
-if TYPE_CHECKING:
-    import random
-
-    from runner import Report
 
 FPP = 1e-3
 SET_BYTES = 250

@@ -6,17 +6,14 @@ import multiprocessing
 import shutil
 import statistics
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from machine import chunks, device_written, resident, sync_times, urls, written
+from runner import Report
 
 from bloomdupe import BloomFilter
 from bloomdupe.filter.sizing import optimal_bits_per_key
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner import Report
 
 FPP = 1e-6
 OPEN_LIMIT, REPLAY_LIMIT = 50.0, 700.0

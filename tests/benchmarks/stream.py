@@ -12,9 +12,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dupefilter import OURS, STOCK, make
 from machine import describe, resident
@@ -23,9 +24,6 @@ from scrapy import Request
 
 from bloomdupe.links.known_urls import KnownUrls
 from bloomdupe.links.link_filter import LinkFilter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 MEAN = 15
 BATCH = 5_000

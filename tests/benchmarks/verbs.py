@@ -17,8 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgpack  # type: ignore[import-untyped]
 from scrapy import Request
@@ -30,9 +30,6 @@ from bloomdupe.frontier.payload import short_url
 from bloomdupe.links.fingerprint import fingerprint_function
 from bloomdupe.store import files
 from bloomdupe.store.trust import OpenData
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SLOTS = 1_000
 HOST = "www7.example.com"

@@ -13,16 +13,13 @@ import subprocess
 import sys
 import termios
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.jobs import call
 from support.shared_data import needs_package
 
 from bloomdupe.cli import main as cli
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 VERBS = {verb.name: verb for verb in cli.VERBS}
 

@@ -8,12 +8,12 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
 from scrapy import Request
-from support.jobs import IDENTITY, bare_job
+from support.jobs import IDENTITY, Verb, bare_job
 from support.monitored_jobs import NOW, failures_part, point
 from support.report_page import Page
 from support.shared_data import needs_package
@@ -25,11 +25,6 @@ from bloomdupe.crawl.progress.history import History
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.printable import logger_of, printable
 from bloomdupe.store.format import FAILURES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.jobs import Verb
 
 NASTY = "\x1b[2J\x07\x00\r\n\x7f\x85\x9b31m\u2028\u202e\u2066\ud800"
 """ESC, BEL, NUL, line ends, DEL, NEL, CSI of C1, bidirectional, half a surrogate."""

@@ -8,10 +8,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from support.jobs import call
+from support.jobs import Verb, call
 from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
@@ -20,9 +19,6 @@ from bloomdupe.cli import progress_bar
 from bloomdupe.cli.show import size
 from bloomdupe.cli.show.size import count, memory
 from bloomdupe.filter import hashing, sizing
-
-if TYPE_CHECKING:
-    from support.jobs import Verb
 
 KEY = bytes(16)
 REPOSITORY = Path(__file__).resolve().parents[2]

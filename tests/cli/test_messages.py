@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from spiders.checkpoint import Count
 from spiders.follow import Follow
-from support.jobs import call
+from support.crawl import Crawl
+from support.jobs import Verb, call
 from support.monitored_jobs import monitored_job
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.crawl import Crawl
-    from support.jobs import Verb
 
 
 @pytest.fixture

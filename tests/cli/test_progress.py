@@ -3,20 +3,16 @@ from __future__ import annotations
 import io
 import re
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from support.jobs import make_job
+from support.jobs import Verb, make_job
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from bloomdupe.cli import progress_bar
 from bloomdupe.filter import layer
 from bloomdupe.store import progress
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.jobs import Verb
 
 URLS = [f"https://a.example/{number}" for number in range(30)]
 LONG = {

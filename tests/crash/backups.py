@@ -8,8 +8,9 @@ import shutil
 import signal
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from child import in_child
 from crawl_kills import last_transaction
@@ -22,10 +23,6 @@ from bloomdupe import BloomFilter
 from bloomdupe.rescue.restore import restore
 from bloomdupe.store import files
 from bloomdupe.store.check import verify
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 SIZE = 30_000
 BATCH = 20

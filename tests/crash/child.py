@@ -6,12 +6,9 @@ import dataclasses
 import json
 import os
 import traceback
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from trial import Outcome, crashed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def in_child(function: Callable[[], Outcome]) -> Outcome:

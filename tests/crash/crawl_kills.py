@@ -12,12 +12,13 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import outputs
 from scrapy import Request
 from scrapy.utils.request import fingerprint
-from support.harness import DEADLINE, Project, sample_process
+from support.forks import Child
+from support.harness import DEADLINE, Project, SampleProcess, sample_process
 from trial import CONTROL_SEED, OK, Fault, Outcome, each_caught, lost, silently_wrong
 
 from bloomdupe import BloomFilter
@@ -26,12 +27,6 @@ from bloomdupe.frontier.rank import BEFORE_ALL
 from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.store.check import check
 from crawler.sample_site import canonical_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.forks import Child
-    from support.harness import SampleProcess
 
 INTERVAL = 0.1
 """Seconds between checkpoints."""

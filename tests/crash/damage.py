@@ -11,7 +11,8 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from child import in_child
 from support.waiting import until_later
@@ -23,9 +24,6 @@ from bloomdupe.errors import StoreError
 from bloomdupe.rescue.repair import repair
 from bloomdupe.store import files
 from bloomdupe.store.check import verify
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PAGE = 4096
 SECTOR = 512

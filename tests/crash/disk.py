@@ -11,16 +11,13 @@ changes of one directory reach the disk in their order.
 from __future__ import annotations
 
 import os
+import random
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterator
-
-    from strace import Call
+from strace import Call
 
 SECTOR = 512
 PAGE = 4096

@@ -6,24 +6,19 @@ import re
 import signal
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from redis_places import JOB
+from redis_places import JOB, Place
 from spiders.everyday import DAY, SETTINGS, Everyday, comes_again
-from support.site import Answer, links
+from support.crawl import Before, Crawl, Process, Run
+from support.site import Answer, Visit, links
 from support.waiting import until
+from trial import Outcome
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from redis_places import Place
-    from support.crawl import Before, Crawl, Process, Run
-    from support.site import Visit
-    from trial import Outcome
-
-    from bloomdupe.redis.partition import Counts
+from bloomdupe.redis.partition import Counts
 
 WORKERS = 4
 LEASE = 12

@@ -8,7 +8,7 @@ changes a file any more, the store included: to its end, or stopped in the middl
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from crawls import Crawl, Stop
 from judging import RUNS, Model, Verdict, again, judge, run_to_end, undisturbed
@@ -16,9 +16,6 @@ from stop_points import every_idiom, outcome_of
 from support.judge import SHOWN
 from table import Idiom, load
 from trial import CONTROL_SEED, Fault, Outcome
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LAST = "before note the end"
 """From here on everything is done; the last commit, and the end of the process."""

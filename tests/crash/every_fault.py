@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from backups import Backups
 from crawl_kills import CrawlKills
 from damage import Damage
@@ -33,9 +31,7 @@ from shared_idioms import SharedIdioms
 from shared_kills import SharedKills
 from stop_points import RaisingPoints, StopPoints
 from syscalls import SystemCalls
-
-if TYPE_CHECKING:
-    from trial import Fault
+from trial import Fault
 
 EVERY_FAULT: tuple[Fault, ...] = (
     Kills(),

@@ -16,25 +16,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 
+from collections.abc import Callable
+
 from spiders.staying import Stays
-from support.crawl import FEEDS, Crawl
+from support.crawl import FEEDS, Crawl, Process
 from support.engines import Redis
 from support.redis_server import RedisServer
-from support.site import Answer, Site
+from support.site import Answer, Site, Visit
 from support.waiting import until
 from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, lost, silently_wrong
 
 from bloomdupe import BloomFilter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.crawl import Process
-    from support.site import Visit
 
 WORKERS = 4
 PARTITIONS = 16

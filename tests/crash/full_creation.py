@@ -6,7 +6,7 @@ import faulthandler
 import os
 import random
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from child import in_child
 from full_disk import make_room, small_disk
@@ -16,9 +16,6 @@ from bloomdupe import BloomFilter
 from bloomdupe.errors import SettingError, StoreError, StoreFullError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store import files
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MOST = 100
 """Kilobytes; a new store with a frontier takes 60."""

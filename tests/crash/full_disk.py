@@ -10,17 +10,15 @@ import os
 import random
 import resource
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from support.harness import Project, sample_process
 from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, lost, silently_wrong
 from worker import REFUSED, fork_worker, run_to_end
 from world import Report, World, judge
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 WORLD = 1_500
 LEAST, MOST = 100, 450

@@ -13,10 +13,11 @@ import json
 import random
 import shutil
 import time
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 from crawls import Crawl, Stop
 from judging import Model, Verdict, ask_scrapy, ended, judge, run_to_end
@@ -35,10 +36,6 @@ from stop_points import outcome_of
 from support.redis_server import RedisServer
 from table import Idiom
 from trial import OK, Fault, Outcome, lost
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-    from pathlib import Path
 
 MOST_KILLS = 3
 TRIES = 4

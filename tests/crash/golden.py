@@ -7,8 +7,9 @@ does not know.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import lmdb
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
@@ -23,9 +24,6 @@ from bloomdupe.store.check import verify
 from bloomdupe.store.environment import open_databases
 from bloomdupe.store.format import FORMAT
 from bloomdupe.store.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -5,26 +5,21 @@ from __future__ import annotations
 import os
 import pickle
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from child import in_child
 from support.harness import Project, wait_for
-from support.site import Answer, Site, links
+from support.site import Answer, Site, Visit, links
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 
 from bloomdupe import BloomFilter
 from bloomdupe.filter import hashing
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.store.batch import Batch
 from bloomdupe.store.format import blob_sum
 from bloomdupe.store.participant import Part
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from support.site import Visit
-
-    from bloomdupe.store.batch import Batch
 
 BUDGET = 30
 BOUND = 50

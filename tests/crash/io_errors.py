@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import strace
 from syscalls import BATCH, PARTS, SIZE, judge_both, prepare, start_from
 from trial import CONTROL_SEED, Fault, Outcome, crashed, silently_wrong
 from worker import REFUSED
 from world import Report, World
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CALLS = (*strace.WRITES, "openat", "pread64", "flock", "newfstatat")
 """Those that write, and those that open a store."""

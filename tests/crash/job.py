@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Spider
 from support.jobs import idle_crawler
+from typing_extensions import Self
 
 from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.leases.children import Children, CutShort
+from bloomdupe.crawl.leases.lease import Key, Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcomes
 from bloomdupe.crawl.requests.serializer import Serializer
@@ -24,13 +28,7 @@ from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.frontier.frontier import Frontier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from typing_extensions import Self
     from world import World
-
-    from bloomdupe.crawl.leases.lease import Key, Lease
 
 FEEDS = {"out/items.jsonl": {"format": "jsonlines"}}
 """In the folder in which the folder of the job is."""

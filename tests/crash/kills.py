@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import random
 import signal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from trial import CONTROL_SEED, Fault, Outcome, crashed, each_caught
 from worker import fork_worker, run_to_end
 from world import Report, World, judge
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 SIZE, FEW = 12_000, 30
 MOST_REQUESTS = 500

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import random
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from kills import listen
 from trial import CONTROL_SEED, Fault, Outcome, crashed
@@ -15,10 +17,6 @@ from world import Report, World, judge
 from bloomdupe.errors import StoreError
 from bloomdupe.store import environment
 from bloomdupe.store import store as store_module
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 STORES = 5
 """A case."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import hypothesis
 from hypothesis.stateful import run_state_machine_as_test
@@ -11,11 +11,7 @@ from support import frontier_model as model
 from trial import CONTROL_SEED, OK, Fault, Outcome, silently_wrong
 
 from bloomdupe.store import store as store_module
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bloomdupe.store.participant import Part
+from bloomdupe.store.participant import Part
 
 EXAMPLES = 50
 """A case; each of 50 steps."""

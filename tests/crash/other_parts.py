@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from crawls import Crawl, Stop
+from crawls import Crawl, Run, Stop
 from judging import (
+    Model,
     Verdict,
     again,
     ended,
@@ -25,12 +26,6 @@ from stop_points import outcome_of
 from support.judge import differences
 from table import load
 from trial import Fault, Outcome
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from crawls import Run
-    from judging import Model
 
 CALLS = 12
 """Of a case."""

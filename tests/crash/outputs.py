@@ -5,12 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import sqlite3
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from w3lib.url import canonicalize_url
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FIELDS = ["url", "status", "title", "content_type"]
 """Fields that do not depend on the order of the requests."""

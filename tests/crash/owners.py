@@ -7,22 +7,19 @@ import os
 import shutil
 import signal
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from child import in_child
 from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, silently_wrong
 from worker import REFUSED, Work, fork_worker, run_to_end, small_limits
 from world import FEED, Report, World, judge
 
+from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.errors import StoreError, StoreLockedError
 from bloomdupe.store import files
 from bloomdupe.store.descriptor import Descriptor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from bloomdupe.crawl.leases.lease import Lease
 
 SIZE = 2_000
 BATCH = 10

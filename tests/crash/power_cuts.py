@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import strace
 from child import in_child
@@ -18,9 +18,6 @@ from syscalls import judge_both
 from trial import CONTROL_SEED, Fault, Outcome, crashed, each_caught
 from worker import without_sync, without_sync_of_feeds
 from world import Report, World, judge
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 SIZE = 150
 BATCHES = (7, 40)

@@ -19,17 +19,13 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from support.site import Answer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from support.site import Visit
+from support.site import Answer, Visit
 
 Program: TypeAlias = dict[str, Any]
 Step: TypeAlias = list[Any]

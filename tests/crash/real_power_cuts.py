@@ -22,16 +22,13 @@ import signal
 import struct
 import subprocess
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kills import BATCHES, MOST_REQUESTS, SIZE, listen
 from trial import CONTROL_SEED, Fault, Outcome, crashed, scratch
 from worker import REFUSED, fork_worker, run_to_end, without_sync
 from world import Report, World, judge
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 SYSTEMS = {
     "ext4": (64, ["mkfs.ext4", "-q", "-F"]),

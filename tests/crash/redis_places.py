@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from support.ports import kept_port
 from support.redis_cluster import RedisCluster
 from support.redis_server import LOGGED, RedisServer
 from support.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from typing_extensions import Self
+from typing_extensions import Self
 
 JOB = "crawl"
 """The job of the disturbed crawl."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import lmdb
 from child import in_child
@@ -22,10 +24,6 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store import files
 from bloomdupe.store.batch import Batch
 from bloomdupe.store.format import DATABASES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 KEYS = 500
 IDENTITY = {"spider": "here"}

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import signal
 from functools import partial
-from typing import TYPE_CHECKING
 
 from disturbed_crawl import DisturbedCrawl, Worker
+from redis_places import OneRedis
 from spiders import taken_out
-
-if TYPE_CHECKING:
-    from redis_places import OneRedis
-    from support.crawl import Before
+from support.crawl import Before
 
 BEGUN = 12
 """Answers until there is something to lose."""

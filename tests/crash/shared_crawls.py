@@ -8,23 +8,20 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 
+from collections.abc import Callable, Iterator
+
 from disturbed_crawl import CaughtError, DisturbedCrawl, EverydayPages
-from redis_places import JOB, OneCluster, OneRedis
+from redis_places import JOB, OneCluster, OneRedis, Place
 from shared_controls import ControlledCrawl
 from shared_judge import doubled, judge
 from support.crawl import Crawl
 from support.engines import Redis
 from support.site import Site
 from trial import OK, Fault, Outcome, crashed, each_caught
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from redis_places import Place
 
 SIZE, FEW = 180, 27
 """Pages with a number, and those of a control; some lead to pages without a number."""

@@ -11,11 +11,14 @@ import random
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 
-from crawls import Crawl, Stop
+from collections import Counter
+from pathlib import Path as Folder
+
+from crawls import Crawl, Run, Stop
 from judging import expected_items, of_scrapy, traceback_in
 from stop_points import every_idiom
 from support.forks import forks
@@ -25,12 +28,6 @@ from table import Idiom, load
 from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, lost, silently_wrong
 
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from pathlib import Path as Folder
-
-    from crawls import Run
 
 KILLS = 2
 LEASE = 600

@@ -7,19 +7,14 @@ says that a page was done. It asks no process that had a fault.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from disturbed_crawl import WORKERS
+from disturbed_crawl import WORKERS, DisturbedCrawl
 from support.judge import compare_visits
+from support.site import Visit
 from trial import OK, Outcome, crashed, lost, silently_wrong
 
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from disturbed_crawl import DisturbedCrawl
-    from support.site import Visit
 
 FEEDS = ("items.jsonl", "failed.jsonl")
 COMMON = '"/common/'

@@ -11,9 +11,10 @@ import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
+
+from collections.abc import Callable
 
 from child import in_child
 from redis_places import JOB, OneRedis
@@ -32,9 +33,6 @@ from trial import (
 from world import World
 
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SIZE, FEW = 8_000, 200
 WORKERS = 4

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import abc
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 from crawls import Crawl, Stop
 from judging import Verdict, stopped, undisturbed
 from table import Idiom, load
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
 STRIDE = 48
 """A case tries every so many-th point of an idiom."""

@@ -13,16 +13,13 @@ import shutil
 import signal
 import subprocess
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from worker import fork_worker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from world import World
+from world import World
 
 WRITES = (
     "pwrite64", "pwritev", "writev", "ftruncate", "fallocate", "rename", "renameat2",

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import strace
 from trial import CONTROL_SEED, Fault, Outcome, crashed, each_caught, silently_wrong
@@ -17,10 +19,6 @@ from worker import fork_worker, run_to_end
 from world import Report, World, judge
 
 from bloomdupe.store import files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 SIZE = 60
 BATCH = 9

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING
 
 import pytest
 from every_fault import EVERY_FAULT
 from soak import Case, Tally
 from support.forks import forks
-
-if TYPE_CHECKING:
-    from trial import Fault, Outcome
+from trial import Fault, Outcome
 
 pytestmark = pytest.mark.slow
 

@@ -5,19 +5,15 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from crawls import Stop
 from generated_spiders import OnDisk, OnRedis, idiom_of
 from judging import ask_scrapy
-from programs import FEATURES, covering, made, smaller
+from programs import FEATURES, Program, Step, covering, made, smaller
 from trial import OK
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from programs import Program, Step
 
 
 @dataclass(frozen=True)

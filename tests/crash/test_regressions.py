@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import strace
 from disk import STRACE_OPTIONS, TRACE, Directory, Disk
 from io_errors import CALLS
+from strace import Call
 from syscalls import judge_both, start_from
 from trial import OK
 from worker import REFUSED
 from world import Report, World
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from strace import Call
 
 WORLD = World(1, 60)
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from shared_idioms import can_be_shared, crawled
+from support.redis_server import RedisServer
 from support.shared_data import REPOSITORY
-from table import IDIOMS, load
+from table import IDIOMS, Idiom, load
 from trial import OK
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.redis_server import RedisServer
-    from table import Idiom
 
 load()
 SHARED = {name: idiom for name, idiom in IDIOMS.items() if can_be_shared(idiom)}

@@ -7,17 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pytest
 import soak as module
 from soak import Soak, plan_cases, plan_share, table
 from trial import OK, Fault, Outcome, lost
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pytest
 
 ROOT = Path(__file__).parents[2]
 

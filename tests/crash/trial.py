@@ -9,12 +9,10 @@ from __future__ import annotations
 import abc
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import ClassVar, Literal
 
 Verdict = Literal["ok", "lost", "silently wrong", "crashed"]
 

@@ -14,17 +14,14 @@ import os
 import random
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import lmdb
+from world import Report, World
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from world import Report, World
-
-    from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.leases.lease import Lease
 
 sys.path.append(str(Path(__file__).parent))  # beside pytest, too
 

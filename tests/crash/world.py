@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from job import Job, working_in
 from trial import OK, Outcome, lost, silently_wrong
@@ -22,9 +23,6 @@ from bloomdupe.errors import BloomDupeError, StoreDamagedError
 from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.store.check import check
 from bloomdupe.store.files import DATA
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 SLOTS = 7
 FEED = Path("out", "items.jsonl")

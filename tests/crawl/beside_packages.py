@@ -16,14 +16,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from support.site import Site, links
-
-if TYPE_CHECKING:
-    from support.site import Page
+from support.site import Page, Site, links
 
 PAGES = 120
 KILLS = 3

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import CrawlerRunner
+from scrapy.http import Response
 from scrapy.utils.reactor import install_reactor
 from twisted.internet.defer import inlineCallbacks
 from twisted.internet.task import react
 
 from bloomdupe.inside_scrapy.engine import stop_crawl
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from scrapy.http import Response
 
 AWARE = "scrapy.pqueues.DownloaderAwarePriorityQueue"  # the default of later ones
 FIFO = {

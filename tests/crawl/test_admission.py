@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import scrapy.crawler
 from support.forks import forks
-from support.site import links
+from support.site import Pages, Site, links
 
 from bloomdupe.crawl.admission import expand_jobdir
 from bloomdupe.errors import SettingError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.site import Pages, Site
 
 pytestmark = pytest.mark.slow
 

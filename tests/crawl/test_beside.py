@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from scrapy import Request, Spider
 from scrapy.http import Response
 from spiders.beside import One, install
+from support.crawl import Crawl
 from support.jobs import idle_crawler
 
 from bloomdupe.crawl.http_cache import WholeCache
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.crawl import Crawl
 
 NAME = "scrapy_deltafetch.middleware.DeltaFetch"
 

@@ -5,16 +5,13 @@ Judged by the server's log.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from spiders.by_hand import PlainStart
 from spiders.follow import Follow
-from support.site import PAGES
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl, Run
-    from support.site import Site
+from support.crawl import Crawl, Run
+from support.site import PAGES, Site
 
 pytestmark = pytest.mark.slow
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
@@ -21,10 +23,6 @@ from bloomdupe.crawl.requests.nested_code import digest_of_code
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.errors import UnserializableError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 URL = "http://a.example/"
 NONE = (None, None, None)

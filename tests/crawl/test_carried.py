@@ -6,8 +6,9 @@ import datetime
 import io
 import re
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from scrapy import Request, Spider
@@ -25,17 +26,12 @@ from spiders.functions import (
     StopsWithObject,
     TwoWays,
 )
+from support.crawl import Crawl, Process
 from support.engines import on_both_engines
-from support.site import graph
+from support.site import Pages, graph
 
 from bloomdupe.crawl.leases.carried import MOST_VALUES, Carried, CarriedValues
 from bloomdupe.crawl.requests.callbacks import Callbacks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.crawl import Crawl, Process
-    from support.site import Pages
 
 SIZE = 60
 EVERY = 35

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from scrapy import Spider
 from spiders.checkpoint import Count, Media, Told, Unstorable, Waiting
 from spiders.waiting import set_clock
-from support.crawl import FEEDS
+from support.crawl import FEEDS, Before, Crawl
 from support.engines import on_both_engines
-from support.site import Answer, links
+from support.site import Answer, Page, links
 
 from bloomdupe import BloomFilter
-
-if TYPE_CHECKING:
-    from scrapy import Spider
-    from support.crawl import Before, Crawl
-    from support.site import Page
 
 pytestmark = pytest.mark.slow
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from bloomdupe.crawl.leases import children as module
 from bloomdupe.crawl.leases.children import Children, CutShort
-
-if TYPE_CHECKING:
-    from bloomdupe.store.participant import Part
+from bloomdupe.store.participant import Part
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,11 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from http.cookiejar import Cookie
 from http.cookiejar import CookieJar as PlainJar
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import lmdb
 import pytest
@@ -35,12 +37,7 @@ from bloomdupe.store.check import verify
 from bloomdupe.store.copying import copy_compacted
 from bloomdupe.store.format import COOKIES, checksum, database_of
 from bloomdupe.store.participant import Part
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from bloomdupe.store.store import Store
+from bloomdupe.store.store import Store
 
 SPIDER = Spider("test")
 GIVEN = () if version_info >= (2, 14) else (SPIDER,)

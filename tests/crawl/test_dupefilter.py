@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from scrapy import Request, Spider
@@ -14,15 +15,11 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.request import RequestFingerprinter
 from spiders.dupefilter import Other, without_samples
 from spiders.follow import Follow
+from support.crawl import Crawl, Run
 from support.repetition import repeated
 
 from bloomdupe import BloomDupeFilter, BloomFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.crawl import Crawl, Run
 
 PAGES = {
     "/": "<a href='/'>1</a><a href='/a'>2</a><a href='/a#x'>3</a>"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 from spiders.ending import (
@@ -18,13 +17,10 @@ from spiders.ending import (
     Start,
     StartMended,
 )
-from support.site import PAGES
+from support.crawl import Crawl
+from support.site import PAGES, Pages
 
 from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
-    from support.site import Pages
 
 pytestmark = pytest.mark.slow
 

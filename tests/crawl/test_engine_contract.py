@@ -9,24 +9,20 @@ from __future__ import annotations
 import json
 import signal
 from collections import Counter
+from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from spiders.contract import Drives, identities, overlaps, successions
-from support.crawl import FEEDS, Crawl, Process
+from support.crawl import FEEDS, Before, Crawl, Process
 from support.engine_model import Ask, Model, Page, Program, Run
 from support.engines import DISK, Redis
 from support.repetition import repeated
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from support.crawl import Before
-    from support.site import Site
+from support.site import Site
 
 PAGES = 6
 MOST_REQUESTS = 40

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from spiders.exact_urls import Follow
+from support.crawl import Crawl
 from support.engines import Redis
-from support.site import graph, links
+from support.redis_server import RedisServer
+from support.site import Pages, graph, links
 
 from bloomdupe import BloomFilter
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
-    from support.redis_server import RedisServer
-    from support.site import Pages
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 

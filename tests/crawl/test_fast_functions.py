@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import warnings
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from scrapy import Request
@@ -17,9 +18,6 @@ from bloomdupe.inside_scrapy.awaitable import (
     ensure_awaitable,
     scrapys_ensure_awaitable,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.skipif(
     scrapys_ensure_awaitable is None, reason="from Scrapy 2.14 on"

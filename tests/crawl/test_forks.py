@@ -6,20 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import pytest
 from spiders import in_turn
 from spiders.forks import WAYS, Starting
-from support.crawl import FEEDS
-from support.site import PAGES, Answer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from support.crawl import Crawl
-    from support.site import Pages
+from support.crawl import FEEDS, Crawl
+from support.site import PAGES, Answer, Pages
 
 pytestmark = pytest.mark.slow
 

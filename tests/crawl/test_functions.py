@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 from spiders.functions import (
@@ -11,13 +10,9 @@ from spiders.functions import (
     change_lambda,
     store_methods_only,
 )
-from support.crawl import FEEDS
+from support.crawl import FEEDS, Before, Crawl, Run
 from support.engines import on_both_engines
-from support.site import graph
-
-if TYPE_CHECKING:
-    from support.crawl import Before, Crawl, Run
-    from support.site import Pages, Site
+from support.site import Pages, Site, graph
 
 SIZE = 60
 EVERY = 25

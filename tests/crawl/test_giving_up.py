@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from scrapy.settings import Settings
 from spiders.giving_up import HalfWay, StoppedAtOnce, Unstorable, Wrong
+from support.crawl import Crawl
 from support.engines import Disk, on_both_engines
-from support.site import Answer, links
+from support.site import Answer, Page, Site, links
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.failure import Failure
@@ -17,10 +18,6 @@ from bloomdupe.rescue.repair import repair
 from bloomdupe.settings import JobSettings
 from bloomdupe.store.check import verify
 from bloomdupe.store.format import FAILURES
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
-    from support.site import Page, Site
 
 LINKS = [
     "/404", "/410", "/fail404", "/raise_fail404", "/lost", "/fail_lost", "/ignored",

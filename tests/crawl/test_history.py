@@ -7,13 +7,16 @@ import resource
 import shutil
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from scrapy.settings import Settings
 from spiders.follow import Follow
+from support.crawl import Crawl
 from support.engines import on_both_engines
 from support.shared_data import REPOSITORY
+from support.site import Site
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.outcomes import Outcome
@@ -37,17 +40,10 @@ from bloomdupe.crawl.progress.pace import (
 )
 from bloomdupe.crawl.totals import MOST_SLOTS, Totals
 from bloomdupe.jobs import open_job
+from bloomdupe.jobs.view import View
 from bloomdupe.settings import JobSettings
 from bloomdupe.store import platform
 from bloomdupe.store.check import verify
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.crawl import Crawl
-    from support.site import Site
-
-    from bloomdupe.jobs.view import View
 
 START = 1_700_000_000.0
 

@@ -7,7 +7,7 @@ from before the kill must not come twice, whichever request yields them again.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from spiders.inheritance import (
@@ -20,12 +20,9 @@ from spiders.inheritance import (
     Polling,
     count_as_earlier,
 )
+from support.crawl import Crawl
 from support.engines import on_both_engines
-from support.site import Answer
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
-    from support.site import Page, Site
+from support.site import Answer, Page, Site
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from spiders.large_requests import Asynchronous, Large, Later, Slots
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
-    from support.site import Pages
+from support.crawl import Crawl
+from support.site import Pages
 
 pytestmark = pytest.mark.slow
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from scrapy.settings import Settings
 from spiders.follow import AtOnce
+from support.crawl import Crawl
 from support.jobs import idle_crawler
-from support.site import links
+from support.site import Pages, links
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.state.limits import SlotLimits
@@ -16,12 +18,6 @@ from bloomdupe.errors import StoreDamagedError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.settings import JobSettings
 from bloomdupe.store.participant import Part
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.crawl import Crawl
-    from support.site import Pages
 
 PAGES = "BLOOMDUPE_MAX_PAGES_PER_SLOT"
 PENDING = "BLOOMDUPE_MAX_PENDING_PER_SLOT"

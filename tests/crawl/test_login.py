@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from spiders.login import Login
+from support.crawl import Crawl
 from support.login_site import ACCOUNTS, PAGES, LoginSite
 
 from bloomdupe import BloomFilter
 from bloomdupe.store.check import verify
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from support.crawl import Crawl
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 

@@ -7,7 +7,9 @@ import re
 import socket
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
@@ -15,9 +17,11 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from scrapy.settings import Settings
 from spiders.follow import Follow
+from support.crawl import Crawl
 from support.monitored_jobs import point
 from support.ports import kept_port
 from support.shared_data import REPOSITORY, needs_program
+from support.site import Site
 from support.waiting import DEADLINE
 
 from bloomdupe import __version__
@@ -26,13 +30,6 @@ from bloomdupe.crawl.progress.history import Glance, HostGlance
 from bloomdupe.crawl.progress.metrics import Metrics
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from support.crawl import Crawl
-    from support.site import Site
 
 BOARD = REPOSITORY / "bloomdupe" / "monitoring" / "grafana.json"
 

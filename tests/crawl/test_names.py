@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from spiders.names import (
@@ -17,11 +17,8 @@ from spiders.names import (
     WaitsInMemory,
     count_items,
 )
-from support.site import Answer
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
-    from support.site import Page, Pages, Site
+from support.crawl import Crawl
+from support.site import Answer, Page, Pages, Site
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 

@@ -10,7 +10,8 @@ import dataclasses
 import enum
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import attr
 import attrs
@@ -24,9 +25,6 @@ from support.shared_data import needs_package
 from bloomdupe.crawl.requests.objects import put_together, take_apart
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import UnserializableError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SPIDER = Spider("example")
 SAFE = Serializer(SPIDER)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from spiders.other_filters import Tree
-from support.crawl import FEEDS
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
+from support.crawl import FEEDS, Crawl
 
 pytestmark = pytest.mark.slow
 

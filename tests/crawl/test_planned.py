@@ -6,17 +6,15 @@ import json
 import re
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
 from spiders.planned import InOrder, Planned, Spread
+from support.crawl import Crawl, Process
 from support.ports import kept_port
+from support.site import Pages, Site
 from support.waiting import DEADLINE
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl, Process
-    from support.site import Pages, Site
 
 pytestmark = [
     pytest.mark.slow,

@@ -5,14 +5,12 @@ Other crawls on such reactors, and without one, are among the idioms.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from spiders.follow import Follow
+from support.crawl import Crawl
 from support.site import PAGES
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
 
 pytestmark = pytest.mark.slow
 

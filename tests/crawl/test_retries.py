@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from spiders.retries import Asks, Many, few_circuits
-from support.site import Answer
+from support.crawl import Crawl
+from support.site import Answer, Site, Visit
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.later.circuits import GrowingWait
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
-    from support.site import Site, Visit
 
 pytestmark = pytest.mark.slow
 

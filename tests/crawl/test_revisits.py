@@ -6,20 +6,17 @@ import math
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from scrapy import Request, Spider
 from spiders.revisits import Chosen, Clumsy, ClumsyItems, Named, Pages, Rules
-from support.site import Answer, links
+from support.crawl import Crawl, Run
+from support.site import Answer, Page, Site, links
+from support.site import Visit as Asked
 
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.requests.visits import ChangeRate, Look, Visit, best_interval
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl, Run
-    from support.site import Page, Site
-    from support.site import Visit as Asked
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 
@@ -148,7 +145,6 @@ def test_after_a_kill_around_a_first_visit_the_page_comes_once_each_time(
     visit(crawl, Pages, {path: site.count[path] + 4 for path in known})
     texts = texts_of(crawl)
     alike = {text: texts[text] for text in texts if not text.startswith("news")}
-    assert alike
     assert set(alike.values()) == {1}, texts
     # The page that runs again may have a visit that is due; then its interval holds.
     assert min(gaps(site.times("/same")[-3:])) >= 0.2

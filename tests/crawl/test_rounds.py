@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from spiders.rounds import Rounds
+from support.crawl import Crawl
 from support.engines import on_both_engines
-from support.site import links
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
-    from support.site import Pages
+from support.site import Pages, links
 
 AGAIN: dict[str, Any] = {"BLOOMDUPE_START_REQUESTS": "again"}
 STARTS = ["/a", "/b"]

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 from spiders.same_work import SHOPS, LambdaStart, Messages, Shops
+from support.crawl import Crawl
 from support.engines import on_both_engines
 
 from bloomdupe import BloomFilter
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
 
 pytestmark = pytest.mark.usefixtures("feed")
 

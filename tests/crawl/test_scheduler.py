@@ -6,9 +6,10 @@ import json
 import re
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from scrapy import Spider
 from spiders.follow import Follow
 from spiders.scheduler import (
     Again,
@@ -36,15 +37,10 @@ from spiders.scheduler import (
     full_disk,
     look_often,
 )
-from support.crawl import FEEDS
+from support.crawl import FEEDS, Before, Crawl
 from support.engines import on_both_engines
 from support.repetition import repeated
-from support.site import PAGES
-
-if TYPE_CHECKING:
-    from scrapy import Spider
-    from support.crawl import Before, Crawl
-    from support.site import Site
+from support.site import PAGES, Site
 
 WHERE = pytest.mark.parametrize("jobdir", [None, "job"], ids=["memory", "job"])
 ONE: dict[str, Any] = {"CONCURRENT_REQUESTS": 1}

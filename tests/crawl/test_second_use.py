@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
+from scrapy import Spider
 from spiders.second_use import (
     Again,
     Back,
@@ -17,11 +17,8 @@ from spiders.second_use import (
     Rules,
     Waits,
 )
+from support.crawl import Crawl
 from support.judge import lines
-
-if TYPE_CHECKING:
-    from scrapy import Spider
-    from support.crawl import Crawl
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 

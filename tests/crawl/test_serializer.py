@@ -10,9 +10,10 @@ import sys
 import types
 import uuid
 from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from zoneinfo import TZPATH, ZoneInfo
 
 import msgpack  # type: ignore[import-untyped]
@@ -29,9 +30,6 @@ from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.requests.values import MOST_BYTES
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import url_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Example(Spider):

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
+from scrapy.crawler import Crawler
 
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.state.spider_state import STATE, SpiderState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from scrapy.crawler import Crawler
 
 
 class Counting(Serializer):

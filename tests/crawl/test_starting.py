@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from spiders.starting import (
@@ -16,13 +16,11 @@ from spiders.starting import (
     Stamped,
     mark_as_before,
 )
+from support.crawl import Crawl
 from support.engines import on_both_engines
+from support.site import Pages
 
 from bloomdupe import BloomFilter
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
-    from support.site import Pages
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 

@@ -5,26 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from spiders.staying import Stays
+from support.crawl import Crawl, Process
 from support.engines import on_both_engines
 from support.jobs import IDENTITY, killed_after
 from support.jobs import run as verb
 from support.judge import lines
-from support.site import links
+from support.redis_server import RedisServer
+from support.site import Pages, Site, links
 from support.waiting import until
 
 import bloomdupe
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.crawl import Crawl, Process
-    from support.redis_server import RedisServer
-    from support.site import Pages, Site
 
 DOCS = Path(bloomdupe.__file__).parent / "docs"
 WAITS = "Nothing is pending: the crawl waits for URLs (BLOOMDUPE_STAY)"

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from scrapy import Request
 from spiders.waiting import Bad, Crowd, Idle, Lambda, Later, set_clock
+from support.crawl import Crawl
+from support.site import Pages, Site
 
 from bloomdupe.crawl.later.not_before import without_time
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
-    from support.site import Pages, Site
 
 pytestmark = pytest.mark.slow
 

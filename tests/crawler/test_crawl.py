@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import scrapy
 from spiders.interrupted import interrupted_at
 from support.harness import (
     STOCK,
+    Project,
+    SampleProcess,
     read_items,
     read_log,
     sample_process,
@@ -20,11 +22,6 @@ from support.ports import kept_port
 from support.site import Site, links
 
 from crawler.sample_site import SampleJob, SampleSite
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.harness import Project, SampleProcess
 
 pytestmark = pytest.mark.slow
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from spiders.known import Titles
-from support.crawl import FEEDS
-from support.site import links
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
-    from support.site import Pages
+from support.crawl import FEEDS, Crawl
+from support.site import Pages, links
 
 pytestmark = pytest.mark.slow
 

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import EllipsisType
 
 import pytest
 from scrapy.http import HtmlResponse
 
 from crawler.links import extract_links
-
-if TYPE_CHECKING:
-    from types import EllipsisType
 
 PAGE = "http://example.com/a/b"
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
-from support.harness import STOCK, read_items
-
-if TYPE_CHECKING:
-    from support.harness import Project, SampleProcess
+from support.harness import STOCK, Project, SampleProcess, read_items
 
 pytestmark = pytest.mark.slow
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from spiders.interrupted import interrupted_at
+from support.harness import Project
 from support.real_sites import SITES, nginx
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.harness import Project
 
 pytestmark = pytest.mark.slow
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
-
-if TYPE_CHECKING:
-    from support.harness import Project
+from support.harness import Project
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
@@ -14,9 +14,6 @@ from support.ports import kept_port
 
 from crawler.links import extract_links
 from crawler.sample_site import SampleJob, SampleSite, canonical_path, open_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BASE = "http://localhost:8000/"
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import scrapy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from scrapy import Request
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
 
 SITE = os.environ.get("SITE", "")
 """Where it is, without last slash."""

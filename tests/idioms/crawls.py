@@ -20,21 +20,17 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import TracebackType
+from typing import Any, NamedTuple
 
 from recorder import FILE
 from support.forks import DEADLINE, forks
-from support.site import Site
+from support.site import Site, Visit
 from support.stops import events
+from table import Idiom
+from typing_extensions import Self
 
 from bloomdupe import BloomFilter
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from support.site import Visit
-    from table import Idiom
-    from typing_extensions import Self
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -13,18 +13,13 @@ import json
 import re
 import signal
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from crawls import Crawl, Stop
+from crawls import Crawl, Outputs, Run, Stop
 from support.judge import SHOWN, compare_visits, differences
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from crawls import Outputs, Run
-    from table import Idiom
+from table import Idiom
 
 RERUN_FINISHED = True
 """Whether a job that is finished is run once more after a stop: issue 12.10."""

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from support.site import Answer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.site import Visit
+from support.site import Answer, Visit
 
 PAGES = 21
 """In the tree."""

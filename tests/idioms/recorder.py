@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from itemadapter import ItemAdapter
+from scrapy.crawler import Crawler
 from support import stops
 
 from bloomdupe.signals import checkpoint
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
 
 FILE = "recorder.sqlite"
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from crawls import Crawl, Stop
 from judging import Model, again, judge, run_to_end, stopped, undisturbed
 from recorder import FILE
 from table import load
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
 
 PLAIN = load()["plain"]
 KILL = Stop(point="after pwrite items.jsonl")

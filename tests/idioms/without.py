@@ -6,13 +6,10 @@ A project calls such a function before it crawls; see :class:`crawls.Crawl`.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from bloomdupe.feeds.feed import Feed
-    from bloomdupe.feeds.feed_job import FeedsPart
+from bloomdupe.feeds.feed import Feed
+from bloomdupe.feeds.feed_job import FeedsPart
 
 
 def consuming_while_preparing() -> None:

@@ -14,8 +14,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from scrapy import Request
@@ -26,6 +27,7 @@ from support.jobs import (
     COMMIT,
     IDENTITY,
     SPIDER,
+    Verb,
     bare_job,
     call,
     killed_after,
@@ -43,11 +45,6 @@ from bloomdupe.frontier.pending_requests import portions
 from bloomdupe.jobs.lines import Line, Problems
 from bloomdupe.jobs.project import Project
 from bloomdupe.jobs.request_line import Defaults, named, read_all
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.jobs import Verb
 
 DONE = [f"https://a.example/done/{number}" for number in range(50)]
 WAIT = [f"https://{host}.example/{number}" for host in "ab" for number in range(100)]

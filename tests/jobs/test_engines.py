@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.jobs import run
 
 from bloomdupe.cli.main import VERBS
 from bloomdupe.jobs import ENGINES, open_job
+from bloomdupe.jobs.job_contract import Job
 from bloomdupe.jobs.on_disk.job_on_disk import JobOnDisk
 from bloomdupe.jobs.on_redis.job_on_redis import JobOnRedis
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bloomdupe.jobs.job_contract import Job
 
 NAMED = {JobOnDisk: "crawls/site", JobOnRedis: "redis://:secret@nowhere/0#site"}
 BEFORE = {"restore": ["backup"]}

@@ -5,26 +5,21 @@ from __future__ import annotations
 import json
 import pickle
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from scrapy import Request
 from scrapy.utils.request import fingerprint
-from support.jobs import IDENTITY, SPIDER, Harm, sound, urls
+from support.jobs import IDENTITY, SPIDER, Harm, Verb, sound, urls
 from support.monitored_jobs import failures_part
+from support.redis_server import RedisServer
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.format import FAILURES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from support.jobs import Verb
-    from support.redis_server import RedisServer
 
 A, B = "https://a.example/", "https://b.example/"
 WHY = {

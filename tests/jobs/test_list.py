@@ -9,20 +9,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from scrapy import Request
-from support.jobs import SPIDER, Harm, bare_job, call, make_job
+from support.jobs import SPIDER, Harm, Verb, bare_job, call, make_job
 from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli.show.list import FIRST
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.store import files
-
-if TYPE_CHECKING:
-    from support.jobs import Verb
 
 HOSTS = ("a.example", "b.example", "c.example")
 

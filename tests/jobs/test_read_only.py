@@ -11,14 +11,11 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.jobs import Answer, make_job
 from support.waiting import DEADLINE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 READING = {
     "info": [],

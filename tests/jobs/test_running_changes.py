@@ -6,21 +6,18 @@ import json
 import re
 import signal
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from spiders.follow import Follow
+from support.crawl import Crawl, Process
 from support.engines import Redis
 from support.jobs import killed_after
-from support.site import PAGES, links
+from support.site import PAGES, Pages, Site, links
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.changes.news import news_of
 from bloomdupe.store.inbox import Inbox
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl, Process
-    from support.site import Pages, Site
 
 SLOW: dict[str, Any] = {"CONCURRENT_REQUESTS": 1}
 TAKEN_UP = "taken up by the running crawl: "

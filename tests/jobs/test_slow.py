@@ -5,26 +5,22 @@ from __future__ import annotations
 import json
 import re
 import time
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import pytest
 from spiders.follow import Follow
 from spiders.retries import Many
+from support.crawl import Crawl
 from support.jobs import run as verb
 from support.monitored_jobs import point
-from support.site import Answer
+from support.site import Answer, Site
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.later.rests import Rest, rests_in
 from bloomdupe.crawl.progress.pace import time_to_fill, time_to_go
 from bloomdupe.crawl.progress.slot_times import SlotPaces, SlotTimes
 from bloomdupe.frontier.frontier import Frontier
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.crawl import Crawl
-    from support.site import Site
 
 CLOCK = r"\d\d:\d\d:\d\d"
 HOUR = 3_600

@@ -6,17 +6,21 @@ import json
 import os
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from spiders.follow import Follow
 from spiders.states import Hang
 from spiders.waiting import Later
+from support.crawl import Crawl
+from support.engines import Memory
 from support.jobs import run as verb
 from support.monitored_jobs import monitored_job
 from support.report_page import Page
 from support.shared_data import needs_package
-from support.site import PAGES
+from support.site import PAGES, Pages, Site
 from support.terminal import Terminal
 
 from bloomdupe import BloomFilter
@@ -24,14 +28,6 @@ from bloomdupe.crawl.progress.pace import clock
 from bloomdupe.jobs.on_disk import state_on_disk
 from bloomdupe.jobs.state import Signs, state_of
 from bloomdupe.store import files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from support.crawl import Crawl
-    from support.engines import Memory
-    from support.site import Pages, Site
 
 HOUR = 3_600.0
 OFTEN: dict[str, Any] = {"BLOOMDUPE_PROGRESS_INTERVAL": 0.05}

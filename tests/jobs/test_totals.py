@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
 from spiders.totals import ClosedAt, Everything
-from support.crawl import FEEDS
+from support.crawl import FEEDS, Crawl
 from support.ports import kept_port
 from support.repetition import repeated
-from support.site import Answer, links
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
-    from support.site import Page, Site
+from support.site import Answer, Page, Site, links
 
 pytestmark = pytest.mark.usefixtures("engine")
 

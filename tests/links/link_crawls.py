@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from scrapy import Spider
 from scrapy.crawler import CrawlerProcess
 from spiders.links import (
     Asynchronous,
@@ -24,9 +25,6 @@ from spiders.links import (
     Unstorable,
 )
 from spiders.poet import PoetSpider
-
-if TYPE_CHECKING:
-    from scrapy import Spider
 
 SCRAPYS_SCHEDULER = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
 HERE = "spiders.links"

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Iterable
 from functools import partial
 from importlib import import_module
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib import parse
 
 import pytest
@@ -28,9 +29,6 @@ from bloomdupe import Addon
 from bloomdupe.crawl.fast_functions import FastFunctions
 from bloomdupe.links import safe_urls
 from bloomdupe.links.safe_urls import safe_url_string, urljoin
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 request_module: Any = import_module("scrapy.http.request")
 response_module: Any = import_module("scrapy.http.response.text")

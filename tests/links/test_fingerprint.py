@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterable
 from hashlib import sha1
-from typing import TYPE_CHECKING
 
 import pytest
 from scrapy import FormRequest, Request
@@ -18,9 +18,6 @@ from support.repetition import repeated
 from support.url_lists import BEGINNINGS, listed, put_together, specified
 
 from bloomdupe.links.fingerprint import _hash, fingerprint_function
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 SEED = 20_261_121
 

@@ -7,32 +7,26 @@ import os
 import re
 import subprocess
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from support.jobs import Verb
 from support.monitored_jobs import monitored_job, point
 from support.report_page import Page, value_of
 from support.shared_data import needs_package, needs_program
 from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.progress.history import History
+from bloomdupe.crawl.progress.history import History, Point
 from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
 from bloomdupe.jobs.view import FailedRequests
 from bloomdupe.monitoring import extra
 from bloomdupe.monitoring import page as html
+from bloomdupe.monitoring.charts import Tick
 from bloomdupe.monitoring.tables import failures
 from bloomdupe.store import files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from support.jobs import Verb
-
-    from bloomdupe.crawl.progress.history import Point
-    from bloomdupe.monitoring.charts import Tick
 
 CHARTS = {
     "Pages", "Rate", "Pending", "Hosts over time", "Failed", "Links", "Checkpoints",

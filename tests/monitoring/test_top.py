@@ -8,10 +8,11 @@ import re
 import time
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from rich.console import Console
+from support.jobs import Verb
 from support.monitored_jobs import LONG, NOW, monitored_job, point
 from support.terminal import Terminal
 
@@ -21,18 +22,12 @@ from bloomdupe.crawl.progress.pace import clock, rates
 from bloomdupe.errors import ExtraMissingError
 from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
 from bloomdupe.jobs.state import RUNNING, SILENT, State
+from bloomdupe.jobs.view import View
 from bloomdupe.monitoring import extra
 from bloomdupe.monitoring.extra import need
 from bloomdupe.monitoring.top import BARS, screen, spark
 from bloomdupe.monitoring.verdict import verdict
 from bloomdupe.store import files
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.jobs import Verb
-
-    from bloomdupe.jobs.view import View
 
 
 @pytest.fixture

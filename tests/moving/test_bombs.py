@@ -14,27 +14,23 @@ import subprocess
 import sys
 import tracemalloc
 import zlib
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from struct import pack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.jobs import make_job, run_script
+from support.jobs import Verb, make_job, run_script
 from support.waiting import DEADLINE
 
 from bloomdupe.crawl.requests import values
 from bloomdupe.crawl.requests.pickles import look_into, unpickle
 from bloomdupe.foreign import check_packed, inflated, json_of
 from bloomdupe.moving.marshalled import unmarshal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.jobs import Verb
 
 MOST = 240
 """Megabytes by which a process may grow, for any input."""

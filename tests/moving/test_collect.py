@@ -13,10 +13,11 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from support.collecting_child import (
@@ -29,7 +30,7 @@ from support.collecting_child import (
     ended,
     started,
 )
-from support.jobs import as_project
+from support.jobs import Verb, as_project
 from support.redis_server import LOGGED, RedisServer
 from support.waiting import DEADLINE, until
 
@@ -38,11 +39,6 @@ from bloomdupe.moving import collecting
 from bloomdupe.moving.collection import LOCK, RECORD
 from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from support.jobs import Verb
 
 pytestmark = pytest.mark.slow
 

@@ -8,12 +8,11 @@ import shutil
 import stat
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from scrapy import FormRequest, Request
 from scrapy.utils.request import fingerprint
-from support.jobs import IDENTITY, SPIDER, call, make_job, put, sound, urls
+from support.jobs import IDENTITY, SPIDER, Verb, call, make_job, put, sound, urls
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.serializer import Serializer
@@ -21,9 +20,6 @@ from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.store.store import Store
-
-if TYPE_CHECKING:
-    from support.jobs import Verb
 
 DONE = [f"https://a.example/done/{n}" for n in range(30)]
 PLAIN = [f"https://{host}.example/{n}" for host in "ab" for n in range(50)]

@@ -12,21 +12,26 @@ import json
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
+import redis
 from scrapy import Request
 from spiders.redis_job import Site
+from support.crawl import Crawl
 from support.jobs import (
     COMMIT,
     LONG,
     RICH,
     SPIDER,
+    Answer,
     Harm,
     Harmless,
+    Verb,
     as_project,
     described,
     killed_after,
@@ -35,6 +40,7 @@ from support.jobs import (
     urls,
 )
 from support.ports import kept_port
+from support.redis_server import RedisServer
 from support.repetition import repeated
 from support.shared_data import needs_package
 from support.site import links
@@ -49,14 +55,6 @@ from bloomdupe.links.scrapy_redis import (
     ScrapyRedisFingerprinter,
 )
 from bloomdupe.moving.scrapy_redis_job import RedisJob
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    import redis
-    from support.crawl import Crawl
-    from support.jobs import Answer, Verb
-    from support.redis_server import RedisServer
 
 PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test
 OURS = "bloomdupe.links.scrapy_redis"

@@ -6,8 +6,9 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from scrapy import FormRequest, Request, squeues
@@ -27,6 +28,7 @@ from support.jobs import (
     Harm,
     Harmless,
     SiteSpider,
+    Verb,
     as_project,
     described,
     killed_after,
@@ -35,11 +37,6 @@ from support.jobs import (
     urls,
 )
 from support.repetition import repeated
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from support.jobs import Verb
 
 # Scrapy before 2.19 leaves files of queues open in which nothing is.
 pytestmark = [

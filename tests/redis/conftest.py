@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from redis.client import Pipeline
 from support.redis_cluster import RedisCluster
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from support.redis_server import RedisServer
+from support.redis_server import RedisServer
 
 _numbers = count()
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
 
+import pytest
 import redis
+from support.redis_server import RedisServer
 from support.standing_crawl import StandingCrawl
 
 from bloomdupe import BloomFilter
@@ -15,12 +17,6 @@ from bloomdupe.redis.address import Address
 from bloomdupe.redis.keys import Keys
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pytest
-    from support.redis_server import RedisServer
 
 KEYS = [f"https://www.example/{number}" for number in range(3_000)]
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import NoReturn
 
 import pytest
 
 from bloomdupe.errors import StoreUnreachableError
 from bloomdupe.redis.open_frontier import _level
 from bloomdupe.redis.partition import Offer, RedisLease, Settled
+from bloomdupe.redis.server import Call
 from bloomdupe.redis.settled.failed_requests import (
     NOT_PENDING,
     FailedRequest,
     StoredFailure,
 )
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import NoReturn
-
-    from bloomdupe.redis.server import Call
 
 LONG = 3_600.0
 """Seconds; no lease of this length runs out in a test."""

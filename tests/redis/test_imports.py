@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreError, StoreMismatchError
+from bloomdupe.filter.parameters import Parameters
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from bloomdupe.filter.parameters import Parameters
-    from bloomdupe.redis.shared_import import Imports
+from bloomdupe.redis.shared_import import Imports
 
 LONG = 3_600.0
 """Seconds; no lease of this length runs out in a test."""

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from scrapy import Request
 from support.jobs import IDENTITY, SPIDER, call
 from support.jobs import run as verb
+from support.redis_server import RedisServer
 from support.standing_crawl import offer_of
 
 from bloomdupe.moving.collecting import Collecting
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from support.redis_server import RedisServer
 
 THEN = 4_000_000_000.0
 """Unix time, in 2096."""

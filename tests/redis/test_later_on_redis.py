@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -15,13 +15,11 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from support.redis_server import RedisServer
 
 from bloomdupe.redis.frontier_reader import FrontierReader, LeftOver
 from bloomdupe.redis.partition import Offer, RedisLease, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from support.redis_server import RedisServer
 
 LONG = 3_600.0
 """Seconds; no lease of this length runs out in a test."""

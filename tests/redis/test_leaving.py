@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from support.redis_server import LOGGED, RedisServer
@@ -14,9 +14,6 @@ from bloomdupe.redis.frontier_reader import LeftOver
 from bloomdupe.redis.owner import owning_frontier
 from bloomdupe.redis.partition import Offer, RedisLease, SeenMark, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LONG = 3_600.0
 """Seconds; no lease of this length runs out in a test."""

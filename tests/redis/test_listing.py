@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from scrapy import Request
@@ -17,13 +18,8 @@ from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.jobs.job_contract import ListedRequest
 from bloomdupe.jobs.on_redis.requests_on_redis import RequestsOnRedis
 from bloomdupe.redis import frontier_reader
-from bloomdupe.redis.partition import Offer
+from bloomdupe.redis.partition import Offer, RedisLease
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from bloomdupe.redis.partition import RedisLease
 
 Listing = list[dict[str, Any]]
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
-from support.redis_server import RedisServer  # noqa: TC002 - a fixture's type
+from support.redis_server import RedisServer
 from support.waiting import until
 
 from bloomdupe.crawl.engines.on_redis.shared_look import SharedLook, unpacked
 from bloomdupe.crawl.progress.history import Point, surplus
-from bloomdupe.redis.frontier_reader import FrontierReader
+from bloomdupe.redis.frontier_reader import FrontierReader, RunOfWorkers
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from bloomdupe.redis.frontier_reader import RunOfWorkers
 
 LONG = 3_600.0
 """Seconds; no lease of this length runs out in a test, and no turn comes twice."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 import logging
 import math
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support.redis_server import RedisServer, pages
@@ -22,10 +24,6 @@ from bloomdupe.errors import (
     StoreError,
 )
 from bloomdupe.redis.redis_filter import RedisFilter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 KEY = bytes(16)
 PAGE_BYTES = 8168

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from scrapy import Request
@@ -15,10 +16,6 @@ from support.standing_crawl import StandingCrawl, lines_of_start, offer_of
 from support.waiting import until
 
 from bloomdupe.crawl.engines.on_redis.shared_look import SharedLook
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture

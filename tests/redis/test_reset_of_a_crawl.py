@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import redis
+from support.redis_server import RedisServer
 from support.standing_crawl import PARTITIONS, StandingCrawl, lines_of_start
 
 from bloomdupe import BloomFilter
@@ -17,11 +18,6 @@ from bloomdupe.redis.frontier_header import header_of
 from bloomdupe.redis.partition import Settled
 from bloomdupe.redis.server import Server
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.redis_server import RedisServer
 
 
 def crawl_at(url: str) -> None:

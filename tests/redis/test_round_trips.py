@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from support.redis_server import RedisServer
 
 from bloomdupe.errors import StoreFullError, StoreUnreachableError
 from bloomdupe.redis.owner import owning_frontier
 from bloomdupe.redis.partition import Offer, SeenMark
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from support.redis_server import RedisServer
 
 PARTITIONS = 32
 LONG = 3_600.0

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from support.redis_server import RedisServer
 
 from bloomdupe.errors import StoreError, StoreLockedError
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from support.redis_server import RedisServer
 
 LONG = 3_600.0
 """Seconds; no lease of this length runs out in a test."""

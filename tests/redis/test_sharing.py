@@ -9,9 +9,9 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-from typing import TYPE_CHECKING
 
 import pytest
 from support.repetition import repeated
@@ -19,9 +19,6 @@ from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.redis.redis_filter import RedisFilter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CLIENTS = 4
 KEYS = [f"https://www.example/{number}" for number in range(6_000)]

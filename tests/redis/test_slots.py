@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from support.redis_server import RedisServer
 
 from bloomdupe.redis.frontier_reader import FrontierReader
 from bloomdupe.redis.partition import AboutSlot, Offer, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from support.redis_server import RedisServer
 
 LONG = 3_600.0
 """Seconds; no lease of this length runs out in a test."""

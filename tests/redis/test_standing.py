@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from support.jobs import run
+from support.redis_server import RedisServer
 from support.standing_crawl import BYTES, IDENTITY, PARTITIONS, StandingCrawl
 from support.waiting import until
 
@@ -17,11 +19,6 @@ from bloomdupe import BloomFilter
 from bloomdupe.moving.collecting import Collecting
 from bloomdupe.redis.frontier_header import FORMAT
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.redis_server import RedisServer
 
 DOCUMENT = Path(bloomdupe.__file__).parent / "docs" / "redis.md"
 RIGHTS = re.search(r"only\s+looks.*?`(~.*?)`", DOCUMENT.read_text(), re.DOTALL)

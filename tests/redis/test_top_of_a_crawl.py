@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections.abc import Iterator
 from contextlib import closing
 from itertools import product
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -19,15 +20,10 @@ from support.terminal import Terminal
 
 from bloomdupe.errors import StoreMismatchError, StoreUnreachableError
 from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
+from bloomdupe.jobs.overview import WorkerShare
+from bloomdupe.jobs.view import View
 from bloomdupe.monitoring.top import SORTS, screen
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from bloomdupe.jobs.overview import WorkerShare
-    from bloomdupe.jobs.view import View
 
 
 @pytest.fixture

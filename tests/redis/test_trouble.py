@@ -7,8 +7,10 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -30,10 +32,6 @@ from bloomdupe.errors import (
 )
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.redis_filter import RedisFilter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test
 KEYS = [f"https://www.example/{number}" for number in range(3_000)]

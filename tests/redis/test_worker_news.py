@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support.redis_server import LOGGED, RedisServer
 
 from bloomdupe.errors import StoreAccessError, StoreUnreachableError
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def frontier(url: str) -> SharedFrontier:

@@ -1,20 +1,17 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bloomdupe import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.rescue.agreement import disagreements
+from bloomdupe.store.batch import Batch
 from bloomdupe.store.check import check, verify
 from bloomdupe.store.participant import Part
 from bloomdupe.store.store import Store
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bloomdupe.store.batch import Batch
 
 
 class Rewritten:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.crawl import FEEDS, Crawl
 from support.engines import Redis
-from support.site import graph
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from support.redis_server import RedisServer
-    from support.site import Pages, Site
+from support.redis_server import RedisServer
+from support.site import Pages, Site, graph
 
 
 @pytest.fixture

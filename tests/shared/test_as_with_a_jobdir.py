@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections import Counter
 
 import pytest
 from spiders.second_use import Again, AgainLater
 from spiders.workers import After, Before, Counting, Plain, StartsInMemory
+from support.crawl import Crawl
 from support.judge import lines
-from support.site import Answer, links
-
-if TYPE_CHECKING:
-    from collections import Counter
-
-    from support.crawl import Crawl
-    from support.redis_server import RedisServer
-    from support.site import Pages
+from support.redis_server import RedisServer
+from support.site import Answer, Pages, links
 
 pytestmark = pytest.mark.slow
 

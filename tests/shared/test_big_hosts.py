@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from spiders.workers import OneHost
-from support.site import Answer, Visit, graph
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl, Process
-    from support.site import Pages
+from support.crawl import Crawl, Process
+from support.site import Answer, Pages, Visit, graph
 
 pytestmark = pytest.mark.slow
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from spiders.workers import All
@@ -11,18 +12,13 @@ from support.crawl import FEEDS, Crawl
 from support.engines import Redis
 from support.judge import lines
 from support.redis_sentinel import RedisSentinel
+from support.site import Site
 from support.waiting import until
 
 from bloomdupe.errors import SettingError, StoreUnreachableError
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from support.site import Site
 
 
 @pytest.fixture

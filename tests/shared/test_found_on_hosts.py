@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 from spiders.workers import Hosts
+from support.crawl import Crawl
 from support.judge import lines
-from support.site import links
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
-    from support.site import Page
+from support.site import Page, links
 
 pytestmark = pytest.mark.slow
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from spiders.workers import HOSTS, All, Timed
+from support.crawl import Crawl
 from support.judge import lines
-from support.site import graph
+from support.site import Pages, graph
 
 from bloomdupe.crawl.engines.on_redis.heartbeat import Heartbeat
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.crawl import Crawl
-    from support.site import Pages
 
 SIZE = 42
 ALL = lines({"page": number} for number in range(SIZE))

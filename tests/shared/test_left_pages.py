@@ -6,20 +6,17 @@ The spiders say in files how far they are, and wait for files: no test waits for
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import Any
 
 import pytest
 from spiders.workers import Broken, Kept, KeptApart, KeptBefore, KeptByStart, Parked
+from spiders.workers import Pages as PagesSpider
+from support.crawl import Crawl, Process
 from support.judge import lines
+from support.redis_server import RedisServer
+from support.site import Pages
 from support.waiting import until
-
-if TYPE_CHECKING:
-    from collections import Counter
-
-    from spiders.workers import Pages as PagesSpider
-    from support.crawl import Crawl, Process
-    from support.redis_server import RedisServer
-    from support.site import Pages
 
 pytestmark = pytest.mark.slow
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from spiders.workers import HOSTS, All, Plain
-from support.site import links
+from support.crawl import Crawl
+from support.redis_server import RedisServer
+from support.site import Pages, links
 
 from bloomdupe.redis.partition import NO_BOUND, Offer, SlotBounds, Taken
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
-    from support.redis_server import RedisServer
-    from support.site import Pages
 
 PAGES = "BLOOMDUPE_MAX_PAGES_PER_SLOT"
 PENDING = "BLOOMDUPE_MAX_PENDING_PER_SLOT"

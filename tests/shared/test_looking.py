@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from spiders.workers import All
-from support.site import graph
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
-    from support.redis_server import RedisServer
-    from support.site import Pages
+from support.crawl import Crawl
+from support.redis_server import RedisServer
+from support.site import Pages, graph
 
 pytestmark = pytest.mark.slow
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from spiders.named_workers import Counts, Unstorable
+from support.crawl import Crawl
+from support.redis_server import RedisServer
 
 from bloomdupe.crawl.requests.values import unpack
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
-    from support.redis_server import RedisServer
 
 pytestmark = pytest.mark.slow
 

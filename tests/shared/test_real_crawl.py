@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from spiders.workers import Real
+from support.crawl import Crawl
 from support.judge import lines
 from support.real_sites import SITES, nginx
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.crawl import Crawl
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from spiders.feeds import (
@@ -14,17 +14,13 @@ from spiders.feeds import (
     stop_around_storing,
 )
 from spiders.shared_feeds import InMemory
+from support.crawl import Crawl
 from support.ports import kept_port
 from support.shop import ITEMS, NEW, PAGES, items_in, read
+from support.site import Pages
 from support.storage_servers import ftp_server, s3_server
 
 from bloomdupe.moving.collection import RECORD
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.crawl import Crawl
-    from support.site import Pages
 
 pytestmark = pytest.mark.slow
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from spiders.login import Login
+from support.crawl import Crawl
 from support.judge import lines
 from support.login_site import ACCOUNTS, PAGES, LoginSite
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from support.crawl import Crawl
-    from support.redis_server import RedisServer
+from support.redis_server import RedisServer
 
 pytestmark = pytest.mark.slow
 

@@ -10,25 +10,22 @@ import pickle
 import re
 import signal
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from scrapy import Request, Spider
 from spiders.shared_moving import All
 from spiders.workers import on
+from support.crawl import Crawl
 from support.forks import TESTS
 from support.jobs import killed_after
+from support.redis_server import RedisServer
 from support.shared_data import needs_package
 from support.site import graph
 
 from bloomdupe.links.scrapy_redis import ScrapyRedisFingerprinter
 from bloomdupe.redis.shared_frontier import SharedFrontier
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from support.crawl import Crawl
-    from support.redis_server import RedisServer
 
 pytestmark = pytest.mark.slow
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
 from spiders.retries import Many
 from spiders.workers import All, Plain, Timed
+from support.crawl import Crawl
 from support.judge import lines
 from support.ports import kept_port
-from support.site import Answer, graph, links
-
-if TYPE_CHECKING:
-    from support.crawl import Crawl
-    from support.redis_server import RedisServer
-    from support.site import Pages
+from support.redis_server import RedisServer
+from support.site import Answer, Pages, graph, links
 
 FOREVER = 600
 """Seconds; no test waits for so long."""

@@ -8,10 +8,13 @@ import re
 import signal
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from scrapy import Spider
 from spiders.workers import (
     All,
     Alone,
@@ -21,18 +24,11 @@ from spiders.workers import (
     Other,
     touch_when_looking_for_end,
 )
+from support.crawl import Crawl
 from support.judge import lines
 from support.redis_server import LOGGED, RedisServer
-from support.site import graph
+from support.site import Page, Pages, graph
 from support.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from scrapy import Spider
-    from support.crawl import Crawl
-    from support.site import Page, Pages
 
 pytestmark = pytest.mark.slow
 

@@ -10,22 +10,19 @@ import asyncio
 import json
 import os
 import signal
+from collections.abc import AsyncIterator
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
 from scrapy.http import Response
 from support.engine_model import HOSTS, Ask, Page, Program, Run, item_of
+from typing_extensions import Self
 
 from bloomdupe.inside_scrapy import processing
 from bloomdupe.inside_scrapy.engine import stop_crawl
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from scrapy.crawler import Crawler
-    from typing_extensions import Self
 
 AT_ONCE = 5
 

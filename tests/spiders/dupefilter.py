@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+
+from scrapy import Request
 
 from bloomdupe.filter.layer import Layer
 from spiders.follow import Follow
-
-if TYPE_CHECKING:
-    from scrapy import Request
 
 
 class Other(Follow):

@@ -6,18 +6,15 @@ Its requests and items can be told apart by their contents.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import FormRequest, Request, Spider
 from scrapy.exceptions import DropItem
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-
-    from scrapy.http import Response
-    from twisted.python.failure import Failure
+from scrapy.http import Response
+from twisted.python.failure import Failure
 
 HOSTS = 12
 """On which the pages seem to be: slots of the downloader."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import Spider
-
-if TYPE_CHECKING:
-    from scrapy.http import Response
+from scrapy.http import Response
 
 
 class Follow(Spider):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from scrapy import Request, Spider, signals
@@ -25,9 +26,6 @@ import bloomdupe.feeds.exporter
 import bloomdupe.feeds.feed
 from bloomdupe.feeds.delivery import Deliveries, Target
 from bloomdupe.feeds.file import FeedFile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @dataclass

@@ -9,15 +9,13 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import Spider
 from support.stops import moment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 STAY = Path("stay")
 

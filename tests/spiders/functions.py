@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from asyncio import Event
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.exceptions import CloseSpider
-from scrapy.http import TextResponse
+from scrapy.http import Response, TextResponse
+from typing_extensions import Self
 
 from bloomdupe.crawl.leases.carried import CarriedValues
 from bloomdupe.crawl.requests.callbacks import Callbacks
 from bloomdupe.errors import UnserializableError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
-    from typing_extensions import Self
 
 
 class Tree(Spider):

@@ -6,25 +6,22 @@ import asyncio
 import json
 import random
 import zlib
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import scrapy
 from common import SITE, download, once, path_of
 from scrapy import Request, signals
+from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.exceptions import CloseSpider, DontCloseSpider, DropItem
+from scrapy.http import Response
+from scrapy.settings import BaseSettings
 from support.stops import durable, pause, stop_at, wanted
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
-    from scrapy.settings import BaseSettings
-    from typing_extensions import Self
+from typing_extensions import Self
 
 CHECKPOINT = 0.03
 """Seconds after which there has usually been a checkpoint."""

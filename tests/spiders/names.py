@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.retry import get_retry_request
-from scrapy.http import TextResponse
+from scrapy.http import Response, TextResponse
 from support.stops import moment, pause
 
 from bloomdupe.crawl.engines.checkpoint import CrawlRecord
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
-
-    from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.frontier import Frontier
 
 
 class OnceMore(Spider):

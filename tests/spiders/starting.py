@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import uuid
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import DropItem
 from support.stops import moment, pause
+from typing_extensions import Self
 
 from bloomdupe.crawl.progress.rounds import Run
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 def mark_as_before() -> None:

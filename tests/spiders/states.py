@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from scrapy.http import Response
 
 from spiders.follow import Follow
-
-if TYPE_CHECKING:
-    from scrapy.http import Response
 
 
 class Hang(Follow):

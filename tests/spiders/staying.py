@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import Spider, signals
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from typing_extensions import Self
+from scrapy.crawler import Crawler
+from typing_extensions import Self
 
 
 class Stays(Spider):

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bloomdupe.crawl.engines.on_redis.worker import Worker
 from bloomdupe.redis import open_frontier
 from bloomdupe.redis import server as scripts
 from bloomdupe.redis.kept_offers import KeptOffers
 from bloomdupe.redis.partition import SeenMark
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 STRANGE = "return {'strange'}"
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.exceptions import CloseSpider
+from scrapy.http import Response
 
 from spiders.workers import InMemory
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from scrapy.http import Response
 
 
 class Everything(Spider):

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from scrapy import Spider
 from scrapy.extensions import feedexport
 
 from bloomdupe import FrontierScheduler
-
-if TYPE_CHECKING:
-    from scrapy import Spider
-
-    from bloomdupe.crawl.engines.engine_contract import Accepted
+from bloomdupe.crawl.engines.engine_contract import Accepted
 
 
 class Countdown:

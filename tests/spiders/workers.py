@@ -7,20 +7,18 @@ import os
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urljoin
 from zlib import crc32
 
 import scrapy
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider
+from scrapy.http import Response
 from scrapy.utils.request import RequestFingerprinter
 from support.stops import pause
 
 from bloomdupe.crawl.engines.on_redis.worker import Worker
-
-if TYPE_CHECKING:
-    from scrapy.http import Response
 
 HOSTS = 7
 """On which the pages of one site seem to be: slots of the downloader."""

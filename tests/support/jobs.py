@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -26,11 +27,9 @@ from bloomdupe.frontier.frontier import Frontier
 from support.forks import forks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from scrapy.crawler import Crawler
-
-    Verb: TypeAlias = Callable[..., "Answer"]
 
 IDENTITY = {
     "spider": "site",
@@ -45,6 +44,9 @@ class Answer(NamedTuple):
     code: int
     out: str
     err: str
+
+
+Verb: TypeAlias = Callable[..., Answer]
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> Answer:

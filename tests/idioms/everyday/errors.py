@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import scrapy
 from common import SITE, item, path_of
+from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
 from support.stops import pause
 from table import idiom
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from scrapy import Request
-    from scrapy.http import Response
-    from twisted.python.failure import Failure
+from twisted.python.failure import Failure
 
 
 @idiom()

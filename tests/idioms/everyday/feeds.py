@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import scrapy
 from common import SITE, Tree, item
+from scrapy.http import Response
 from table import idiom
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from scrapy.http import Response
 
 
 @idiom(settings={"FEEDS": {}}, arguments=("-o", "o.jsonl", "-o", "o.csv"))

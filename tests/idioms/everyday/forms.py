@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import scrapy
 from common import SITE, item
-from scrapy.http import FormRequest, JsonRequest
+from scrapy.http import FormRequest, JsonRequest, Response
 from support.stops import moment
 from table import idiom
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from scrapy.http import Response
 
 
 @idiom()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from common import SITE, item
+from scrapy.http import Response
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import (
     CrawlSpider,
@@ -16,11 +18,6 @@ from scrapy.spiders import (
 from table import idiom
 
 from bloomdupe import new_links
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from scrapy.http import Response
 
 
 @idiom()

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import scrapy
 from common import SITE, item, path_of
 from scrapy import signals
+from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.exporters import CsvItemExporter, JsonLinesItemExporter
 from scrapy.extensions.feedexport import ItemFilter
@@ -24,11 +26,6 @@ from support.stops import call, pause
 from table import idiom
 
 from bloomdupe.signals import checkpoint
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-
-    from scrapy.crawler import Crawler
 
 HERE = "everyday.other_components"
 WHILE = 0.1

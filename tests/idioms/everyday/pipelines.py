@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import scrapy
 from common import SITE, download, item
 from itemadapter import ItemAdapter
 from itemloaders.processors import TakeFirst
+from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
+from scrapy.http import Response
 from scrapy.loader import ItemLoader
 from support.stops import limit_files, moment, pause, wanted
 from table import idiom
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
 HERE = "everyday.pipelines"
 

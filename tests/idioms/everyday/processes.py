@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import scrapy
 from common import SITE, item
+from scrapy.http import Response
 from scrapy.settings import Settings
 from table import idiom
 
@@ -15,11 +17,6 @@ from everyday.inline import Inline
 from everyday.pipelines import HERE as PIPELINES
 from everyday.pipelines import Tree
 from everyday.same_page import DetailChild
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from scrapy.http import Response
 
 SELECT = {"TWISTED_REACTOR": "twisted.internet.selectreactor.SelectReactor"}
 EPOLL = {"TWISTED_REACTOR": "twisted.internet.epollreactor.EPollReactor"}

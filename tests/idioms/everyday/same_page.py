@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import scrapy
 from common import SITE, item
 from scrapy.downloadermiddlewares.retry import get_retry_request
-from scrapy.http import FormRequest
+from scrapy.http import FormRequest, Response
 from support.stops import moment
 from table import idiom
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from scrapy.http import Response
 
 
 @idiom(moments=("child done",))

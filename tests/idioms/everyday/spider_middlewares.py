@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import scrapy
 from common import SITE, Tree, item, path_of
+from scrapy.http import Response
 from support.stops import pause
 from table import idiom
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from scrapy.http import Response
 
 HERE = "everyday.spider_middlewares"
 
