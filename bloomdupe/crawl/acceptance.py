@@ -103,6 +103,7 @@ class Acceptance:
         )
         if parent and request.dont_filter and self._is_held(offer, parent, key[0]):
             engine.hold(offer)
+            parent.may_wait()
             return True
         if engine.take(offer):
             return True
@@ -242,7 +243,7 @@ class Acceptance:
         """
         request = offer.request
         return (
-            not (parent.holds_back or parent.waiting)
+            parent.root.instead is None
             and offer.payload is not None
             and self._engine.may_replace(parent, answers=offer.answers)
             and (

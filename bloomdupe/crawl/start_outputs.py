@@ -59,8 +59,6 @@ class StartItem(Work):
     Its pipelines decide when it is done.
     """
 
-    holds_back = waiting = False
-
     def __init__(self, name: bytes) -> None:
         self.name = name
         self.outcome = Outcome()

@@ -55,18 +55,13 @@ class Work(Protocol):
     def takes_item(self) -> bool:
         """Whether the next item goes on to the pipelines; asked once for each item."""
 
-    waiting: bool
-    """Whether the callback waits at the moment. A callback that waits for a request
-    that it has yielded would wait for ever if that were held back. It is known if
-    something is held back, or if Scrapy processes the outputs.
+    in_step: bool
+    """Whether an asynchronous callback is on the way to its next output, or to its
+    return. While other code runs, it waits then.
     """
 
-    @property
-    def holds_back(self) -> bool:
-        """Whether a request of the callback is held back until the work ends."""
-
-    def waits(self) -> None:
-        """The callback waits from now on."""
+    def may_wait(self) -> None:
+        """Handle the begin of such a step, after earlier steps."""
 
     def cut_short(self) -> None:
         """``CloseSpider`` has ended the callback."""
@@ -189,11 +184,19 @@ class Processing:
         refused the response.
         """
         work = self._work_of(request)
-        if work is not None:
-            work.given(result)
-            if isinstance(result, Failure) and result.value is not None:
-                work.gave_up(result.value)
-        return self._call_spider(result, request)  # type: ignore[no-any-return]
+        if work is None:
+            return self._call_spider(result, request)  # type: ignore[no-any-return]
+        work.given(result)
+        if isinstance(result, Failure) and result.value is not None:
+            work.gave_up(result.value)
+        return self._call_in_step(self._call_spider(result, request), work)
+
+    async def _call_in_step(self, call: Awaitable[Any], work: Work) -> Any:  # noqa: ANN401
+        work.in_step = True
+        try:
+            return await call
+        finally:
+            work.in_step = False
 
     # Out: the output of callbacks
 
@@ -251,11 +254,17 @@ class Processing:
         self, outputs: AsyncIterator[Any], response: object, work: Work | None
     ) -> None:
         items = _Tasks(self._scraper.concurrent_items)
-        async for output in _Outputs(outputs, work):
-            if (item := self._take_output(output, response, work)) is not None:
-                await items.start(item)
-            if self._crowded():
-                await self._breathe()
+        try:
+            async for output in _Outputs(outputs, work):
+                if work is not None:
+                    work.in_step = False
+                if (item := self._take_output(output, response, work)) is not None:
+                    await items.start(item)
+                if self._crowded():
+                    await self._breathe()
+        finally:
+            if work is not None:
+                work.in_step = False
         await items.join()
 
     async def _breathe(self) -> None:
@@ -403,7 +412,7 @@ class _Tasks:
 
 
 class _Outputs:
-    """Outputs of an asynchronous callback; its work is told when the callback waits."""
+    """Outputs of an asynchronous callback; its work is told of each step."""
 
     def __init__(self, outputs: AsyncIterator[Any], work: Work | None) -> None:
         self._outputs = outputs
@@ -413,42 +422,10 @@ class _Outputs:
         return self
 
     def __anext__(self) -> Awaitable[Any]:
-        step, work = self._outputs.__anext__(), self._work
-        if work is None or not work.holds_back:
-            return step
-        return _Awaited(step, work)
-
-
-class _Awaited:
-    """The next output of a callback; tells the work whenever the callback waits.
-
-    It is its own iterator, as that of a coroutine.
-    """
-
-    def __init__(self, awaitable: Awaitable[Any], work: Work) -> None:
-        self._steps: Any = awaitable.__await__()
-        self._work = work
-
-    def __await__(self) -> Any:  # noqa: ANN401 - a generator, as far as callers see
-        return self
-
-    __iter__ = __await__
-
-    def __next__(self) -> Any:  # noqa: ANN401
-        return self.send(None)
-
-    def send(self, value: object) -> Any:  # noqa: ANN401
-        self._work.waiting = False
-        step = self._steps.send(value)  # or the end is raised, with the result
-        self._work.waits()
-        return step
-
-    def throw(self, *error: Any) -> Any:  # noqa: ANN401
-        self._work.waiting = False
-        return self._steps.throw(*error)
-
-    def close(self) -> None:
-        self._steps.close()
+        if self._work is not None:
+            self._work.in_step = True
+            self._work.may_wait()
+        return self._outputs.__anext__()
 
 
 class _Owned:
@@ -491,9 +468,10 @@ class _MarkedAsync(_Owned):
         # Scrapy asks for an output before it has processed the last one.
         token = _CURRENT.set(self._work)
         try:
-            step = anext(self._outputs)
-            output = await (step if self._work is None else _Awaited(step, self._work))
+            output = await anext(_Outputs(self._outputs, self._work))
         finally:
             _CURRENT.reset(token)
+            if self._work is not None:
+                self._work.in_step = False
         self._owners[id(output)].append(self._work)
         return output

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from spiders.same_work import SHOPS, LambdaStart, Messages, Shops
+from spiders.same_work import (
+    SHOPS,
+    AsksInline,
+    AsksInlineAtOnce,
+    LambdaStart,
+    Messages,
+    Shops,
+)
 from support.crawl import Crawl
 from support.engines import on_both_engines
 
@@ -62,3 +69,12 @@ def test_each_run_reads_its_own_messages(crawl: Crawl) -> None:
     crawl.killed(Messages, stop="here read", FIRST_MESSAGE=0)
     crawl.run(Messages, FIRST_MESSAGE=6)
     assert parts(crawl) == Counter(map(str, range(12)))
+
+
+@on_both_engines
+@pytest.mark.parametrize("spider", [AsksInline, AsksInlineAtOnce])
+def test_a_callback_may_wait_for_its_own_page(
+    crawl: Crawl, spider: type[AsksInline]
+) -> None:
+    assert crawl.run(spider).finish_reason == "finished"
+    assert len(crawl.items()) == 1

@@ -336,3 +336,18 @@ def test_a_change_that_is_not_understood_is_refused_and_one_that_is_damaged_stay
     assert answers == {posted: {"refused": "this version knows no change 'stay'"}}
     site.release()
     running.finish()
+
+
+def test_rules_that_cannot_be_read_are_refused(
+    crawl: Crawl, site: Site, running: Process
+) -> None:
+    """Else no checkpoint would follow, and no run could open the job."""
+    change = {"kind": "block", "undo": False, "slot": None, "pattern": None}
+    for rule in ({"pattern": "("}, {"key": "no number"}, "no rule"):
+        Inbox(crawl.store).post({**change, "pages": {}, "rules": [rule]})
+    refused = "the change 'block' is not written as expected"
+    running.until(lambda: inbox(crawl) == [])
+    running.until(lambda: running.log.count(refused) == 3)
+    site.release()
+    running.finish()
+    assert set(site.requested) == PAGES.keys()

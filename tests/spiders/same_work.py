@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -70,3 +71,34 @@ class Messages(Spider):
         for number in range(first, first + 6):
             yield {"part": str(number)}
         await moment(self, "read")
+
+
+class AsksInline(Spider):
+    """A callback gives its own page to the engine once more, and waits for it."""
+
+    name = "asks_inline"
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        if response.meta.get("inline"):
+            self.answer.set_result(response.text)
+            return
+        yield {"part": await self.again(response)}
+
+    async def again(self, response: Response) -> str:
+        self.answer: asyncio.Future[str] = asyncio.Future()
+        request = Request(response.url, dont_filter=True, meta={"inline": True})
+        engine: Any = self.crawler.engine
+        engine.crawl(request)
+        return await self.answer
+
+
+class AsksInlineAtOnce(AsksInline):
+    """The same, and the callback is no generator."""
+
+    name = "asks_inline_at_once"
+
+    async def parse(self, response: Response) -> list[Any]:  # type: ignore[override]
+        if response.meta.get("inline"):
+            self.answer.set_result(response.text)
+            return []
+        return [{"part": await self.again(response)}]

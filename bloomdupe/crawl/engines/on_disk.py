@@ -37,7 +37,7 @@ from bloomdupe.crawl.state.delays import Delays
 from bloomdupe.crawl.state.failures import Failures
 from bloomdupe.crawl.state.limits import SlotLimits
 from bloomdupe.crawl.state.spider_state import STATE, SpiderState
-from bloomdupe.errors import FilterFullError, StoreError
+from bloomdupe.errors import FilterFullError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed_job import FeedJob
 from bloomdupe.feeds.stored_feeds import StoredFeeds
@@ -632,7 +632,7 @@ class EngineOnDisk(Settling):
         self._has_work()
         try:
             taking_up.step()
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001 - or no checkpoint would follow
             stopping.fail(error)
         self._access.wake()
         return True

@@ -16,6 +16,7 @@ from bloomdupe.crawl.leases.outcomes import (
 )
 from bloomdupe.crawl.leases.reasons import CODE, FailureReason
 from bloomdupe.crawl.requests.names import OutputNames
+from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.store.format import request_key
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ class Lease:
         "given_name",
         "handed",
         "held",
+        "in_step",
         "instead",
         "items",
         "keys",
@@ -140,7 +142,6 @@ class Lease:
         "spoiled",
         "try_counts",
         "visit",
-        "waiting",
         "whole_before",
     )
 
@@ -199,8 +200,8 @@ class Lease:
         """
         self.instead: Any = None
         """The request that takes its place when it ends, as the engine holds it."""
-        self.waiting = False
-        """Whether the callback waits, as far as this is known."""
+        self.in_step = False
+        """Whether an asynchronous callback waits, while other code runs."""
         self.passed_on = False
         """Whether the request in its place has its name."""
         self.try_counts = True
@@ -354,16 +355,17 @@ class Lease:
         self.items += 1
         return self.items > self.whole_before
 
-    @property
-    def holds_back(self) -> bool:
-        """Whether a request is held back until its root ends."""
-        return self.root.instead is not None
+    def may_wait(self) -> None:
+        """Let the request go that is held back, if the callback waits then.
 
-    def waits(self) -> None:
-        """Let the request go that is held back: the callback may wait for it."""
-        self.waiting, root = True, self.root
-        if root.instead is not None:
-            self.leases.engine.let_go(root)
+        It may wait for that request, and would wait for ever.
+        """
+        if self.in_step and self.root.instead is not None:
+            Timer(self._let_go).set(0)  # when the running code returns control
+
+    def _let_go(self) -> None:
+        if self.in_step and self.root.instead is not None:
+            self.leases.engine.let_go(self.root)
 
     def cut_short(self) -> None:
         """Remember that ``CloseSpider`` has ended the callback."""
