@@ -206,8 +206,8 @@ class Acceptance:
             request = without_time(request)
         # It replaces its parent, which is not visited again itself.
         repeats = answers or is_retry(request, parent)
-        if engine.retries is not None:
-            request, not_before = engine.retries.let_wait(
+        if (retries := self._session.retries) is not None:
+            request, not_before = retries.let_wait(
                 request, parent, not_before, answer=answers
             )
         slot = engine.slot_of(request, parent)

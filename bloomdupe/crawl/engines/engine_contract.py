@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from bloomdupe.crawl.later.circuits import Retries
     from bloomdupe.crawl.leases.lease import Key, Lease
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
     from bloomdupe.crawl.start_outputs import StartOutputs
@@ -70,8 +69,6 @@ class Engine(LeaseEngine, Protocol):
     """Whether callbacks pause, because their output is kept in memory."""
     blocked: Blocked
     """Rules of the user that refuse requests."""
-    retries: Retries | None
-    """Lets retries wait, if they do."""
 
     @property
     def starting(self) -> StartOutputs:

@@ -13,10 +13,8 @@ from scrapy import signals
 from bloomdupe.crawl.changes.open_job import OpenJob
 from bloomdupe.crawl.changes.taking_up import TakingUp
 from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
-from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.later.backoff import Backoff
-from bloomdupe.crawl.later.circuits import GrowingWait, Retries
 from bloomdupe.crawl.later.clock import Clock
 from bloomdupe.crawl.later.revisits import NextVisit, Revisits
 from bloomdupe.crawl.later.sleeping import Sleeping, SystemClock
@@ -122,16 +120,9 @@ class EngineOnDisk(Settling):
     # Opening
 
     def _open_frontier(self, seen: BloomFilter) -> None:
-        order = QueueOrder.of(self._crawler.settings, durable=self.durable)
-        self._starts_apart = order.starts_apart
-        self.retries: Retries | None = None
-        wait = self._access.wait
-        if self.settings.retry_backoff is not None:
-            growing = GrowingWait(*self.settings.retry_backoff)
-            self.retries = Retries(self._crawler, self._access, growing)
-            wait = self.retries.circuits.wait
+        session, order = self._session, self._session.order
         limit = self.settings.max_retry_after
-        self._backoff = Backoff(self._access.slot_of, wait, limit)
+        self._backoff = Backoff(self._access.slot_of, session.wait, limit)
         self.frontier = Frontier(
             seen,
             fifo=order.fifo,
@@ -147,7 +138,7 @@ class EngineOnDisk(Settling):
             self.frontier,
             self.blocked,
             self._session,
-            starts_apart=self._starts_apart,
+            starts_apart=self._session.order.starts_apart,
             pause=self._pause,
             pushed=self._pushed,
         )
@@ -213,14 +204,11 @@ class EngineOnDisk(Settling):
             self._backoff,
             clock,
         ]
-        if self.retries is not None:
-            self.retries.circuits.restore(crawl.record.get("circuits", {}), clock)
-            self.retries.attach(self.frontier, self._session.leases)
-            self.checkpoint.participants.append(self.retries.circuits)
-        self.revisits = Revisits(
-            self._session, self._schedule_visit, starts_apart=self._starts_apart
-        )
-        self.revisits.attach(self._session.leases)
+        if (retries := self._session.retries) is not None:
+            retries.circuits.restore(crawl.record.get("circuits", {}), clock)
+            retries.attach(self.frontier, self._session.leases)
+            self.checkpoint.participants.append(retries.circuits)
+        self.revisits = Revisits(self._session, self._schedule_visit)
         self.checkpoint.participants.append(self.limits)
         store = self.frontier.store
         if store is not None:
@@ -256,8 +244,8 @@ class EngineOnDisk(Settling):
     def _rests(self) -> Iterator[Callable[[], dict[str, float]]]:
         yield self._backoff.resting
         yield lambda: dict.fromkeys(self.paused, math.inf)
-        if self.retries is not None:
-            yield self.retries.circuits.resting
+        if (retries := self._session.retries) is not None:
+            yield retries.circuits.resting
 
     def _restore_feeds(self, crawl: CrawlRecord) -> FeedExporter | None:
         if self.frontier.store is None:
@@ -391,7 +379,7 @@ class EngineOnDisk(Settling):
             offer.slot,
             request.priority,
             payload,
-            start=self._starts_apart and bool(request.meta.get("is_start_request")),
+            start=self._session.comes_last(request),
             attachment=attachment,
             not_before=offer.not_before,
         )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 
 from bloomdupe.crawl.ending import INCOMPLETE, Ending, MemoryWatch, Stopping
+from bloomdupe.crawl.engines.crawl_job import QueueOrder
+from bloomdupe.crawl.later.circuits import GrowingWait, Retries
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcome
@@ -51,6 +53,16 @@ class Session:
         self.serializer = Serializer(
             crawler.spider, pickles=settings.serializer == "pickle"
         )
+        durable = bool(settings.directory or settings.redis_url)
+        self.order = QueueOrder.of(crawler.settings, durable=durable)
+        self.retries: Retries | None = None
+        """Lets retries wait, if they do."""
+        self.wait = self.access.wait
+        """Returns the seconds until a slot may have another request."""
+        if settings.retry_backoff is not None:
+            growing = GrowingWait(*settings.retry_backoff)
+            self.retries = Retries(crawler, self.access, growing)
+            self.wait = self.retries.circuits.wait
         self.leases = Leases()
         self._closed = False
         self.processing = Processing(
@@ -145,7 +157,11 @@ class Session:
             lease.item_failed(failure.value, response)
         self._dropped()
 
-    # Stored requests, as changes of the user name them
+    # Requests
+
+    def comes_last(self, request: Request) -> bool:
+        """Whether other requests of its priority go first: start requests may."""
+        return self.order.starts_apart and bool(request.meta.get("is_start_request"))
 
     def request_of(self, payload: bytes) -> Request:
         """Return a stored request; raises :class:`UnserializableError`."""

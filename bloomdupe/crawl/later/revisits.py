@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.leases.lease import Lease
-    from bloomdupe.crawl.leases.leases import Leases
     from bloomdupe.crawl.requests.visits import Rule
 
 logger = logger_of(__name__)
@@ -85,8 +84,6 @@ class Revisits:
         self,
         session: Session,
         schedule: Callable[[Lease, NextVisit], None],
-        *,
-        starts_apart: bool,
     ) -> None:
         settings = session.settings
         self._session = session
@@ -95,11 +92,8 @@ class Revisits:
         self._bounds = settings.revisit_bounds
         self._all_items = settings.revisit_items == "always"
         self._schedule = schedule
-        self._starts_apart = starts_apart
         self._warned = False
-
-    def attach(self, leases: Leases) -> None:
-        """Begin to watch the results of requests."""
+        leases = session.leases
         leases.answered.append(self.answered)
         leases.settling.append(self.settling)
         leases.leaves_out = self.leaves_out
@@ -274,7 +268,7 @@ class Revisits:
             self._session.access.slot_of(request),
             request.priority,
             self._session.serializer.with_visit(payload, visit.values),
-            self._starts_apart and bool(request.meta.get("is_start_request")),
+            self._session.comes_last(request),
             look.when + visit.interval,
             mark,
             renewed,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
-from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.crawl.engines.on_redis.joining import open_frontier
 from bloomdupe.crawl.engines.on_redis.messages import with_answers
 from bloomdupe.crawl.engines.on_redis.reports import Reports
@@ -30,7 +29,6 @@ from bloomdupe.crawl.engines.on_redis.worker import Worker
 from bloomdupe.crawl.engines.on_redis.worker_counts import WorkerCounts
 from bloomdupe.crawl.engines.on_redis.worker_state import WorkerState
 from bloomdupe.crawl.later.backoff import Backoff
-from bloomdupe.crawl.later.circuits import GrowingWait, Retries
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.progress.pace import plural
@@ -109,14 +107,8 @@ class EngineOnRedis:
         self._feeds = SharedFeeds(
             crawler, session.serializer, session.take_item, session.stopping.fail
         )
-        order = QueueOrder.of(crawler.settings, durable=True)
-        self.retries = None
-        wait = self._access.wait
-        if settings.retry_backoff is not None:
-            growing = GrowingWait(*settings.retry_backoff)
-            self.retries = Retries(crawler, self._access, growing)
-            wait = self.retries.circuits.wait
-        self._last_requests = LastRequests(self._access, wait)
+        order, retries = session.order, session.retries
+        self._last_requests = LastRequests(self._access, session.wait)
         self._backoff = Backoff(
             self._access.slot_of, self._last_requests.wait, settings.max_retry_after
         )
@@ -129,9 +121,9 @@ class EngineOnRedis:
             wait=self._backoff.wait,
         )
         rests = [self._backoff.resting]
-        if self.retries is not None:
-            self.retries.attach(self._queue, session.leases)
-            rests.append(self.retries.circuits.resting)
+        if retries is not None:
+            retries.attach(self._queue, session.leases)
+            rests.append(retries.circuits.resting)
         self._parts = settings.redis_slot_parts
         self._states, self._rests = self._slot_states()
         limits = SlotLimits(settings, self._queue, session.stats)
@@ -173,26 +165,12 @@ class EngineOnRedis:
         if settings.redis_worker is not None:
             keep = self._worker.keep_state
             self._state = WorkerState(session, self._frontier, keep)
-        apart = order.starts_apart
         self._in_memory = RequestsInMemory(
-            session,
-            self._worker,
-            self._frontier,
-            self._queue,
-            self._seen,
-            starts_apart=apart,
+            session, self._worker, self._frontier, self._queue, self._seen
         )
-        self._later = LaterOnRedis(
-            session, self._worker, self._frontier, starts_apart=apart
-        )
+        self._later = LaterOnRedis(session, self._worker, self._frontier)
         self._offers = MakingOffers(
-            session,
-            self._worker,
-            self._later,
-            self._seen,
-            limits,
-            self._parts,
-            starts_apart=apart,
+            session, self._worker, self._later, self._seen, limits, self._parts
         )
         self._at_hand = AtHand(
             session,
@@ -207,7 +185,7 @@ class EngineOnRedis:
         self._failed: dict[str, int] = {}
         """Failed requests of all workers by reason, when this worker ends."""
         self._worker_counts = WorkerCounts(session.stats)
-        self._reports = self._worker.crawl = Reports(
+        self._worker.crawl = Reports(
             session,
             self._frontier,
             self._seen,
@@ -249,8 +227,8 @@ class EngineOnRedis:
         if self._access.throttled:
             self._access.restore_delays(delays.of)
         rests: dict[str, SlotState] = {HOLD: self._backoff}
-        if self.retries is not None:
-            rests[CIRCUIT] = self.retries.circuits
+        if (retries := self._session.retries) is not None:
+            rests[CIRCUIT] = retries.circuits
         states = {DELAY: delays, **rests, LAST_REQUEST: self._last_requests}
         return (
             SlotStates(states, self._queue.pending_in),
@@ -378,7 +356,7 @@ class EngineOnRedis:
     def let_go(self, lease: Lease) -> None:
         """See :meth:`Engine.let_go`."""
         instead, lease.instead = lease.instead, None
-        if not self._reports.closed:
+        if not self._worker.is_closing:
             self._worker.offer(instead)
 
     def _send_cookies(self) -> None:
@@ -499,7 +477,7 @@ class EngineOnRedis:
         self._in_memory.leave(root)
         outcome, root.own_outcome = root.own_outcome, Outcome()
         answers = root.answers_after
-        if self._reports.closed:
+        if self._worker.is_closing:
             return
         lease = page.lease
         if lease is not None:
@@ -545,7 +523,7 @@ class EngineOnRedis:
 
     def put(self, outcome: Outcome, work: object) -> None:
         """See :meth:`Engine.put`."""
-        if self._reports.closed or type(work) is Lease:  # the page comes again
+        if self._worker.is_closing or type(work) is Lease:  # the page comes again
             return
         lines = _lines_of(outcome)
         name = os.urandom(16)
@@ -602,7 +580,7 @@ class EngineOnRedis:
     def close(self, reason: str) -> None:
         """See :meth:`Engine.close`."""
         self._at_hand.give_back(None)
-        self._reports.closed = True
+        self._worker.is_closing = True
         if self._state is not None:
             self._state.end()
         self._watch.end()

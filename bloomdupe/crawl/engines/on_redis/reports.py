@@ -34,12 +34,7 @@ logger = logger_of(__name__)
 
 
 class Reports:
-    """Tells the parts of the engine on Redis: :class:`WorkerReports`.
-
-    When the engine has closed, a report changes nothing any more.
-    """
-
-    closed = False
+    """Tells the parts of the engine on Redis: :class:`WorkerReports`."""
 
     def __init__(
         self,
@@ -71,22 +66,19 @@ class Reports:
 
     def handed_out(self, leases: Sequence[RedisLease]) -> None:
         """Take requests to work on."""
-        if not self.closed:
-            self._standing.go_on()
-            self._at_hand.take(leases)
-            self._session.access.wake()
+        self._standing.go_on()
+        self._at_hand.take(leases)
+        self._session.access.wake()
 
     def heard(self, news: Sequence[bytes]) -> None:
         """Apply the news of other workers: each part takes those of its kind."""
-        if not self.closed:
-            if self._cookies is not None:
-                self._cookies.take(news)
-            self._rests.take(news, self._frontier.clock_ahead)
+        if self._cookies is not None:
+            self._cookies.take(news)
+        self._rests.take(news, self._frontier.clock_ahead)
 
     def give_back(self, partitions: frozenset[int]) -> None:
         """Begin no more requests of partitions that other workers will get."""
-        if not self.closed:
-            self._at_hand.give_back(partitions)
+        self._at_hand.give_back(partitions)
 
     def retried(self, retried: Retried) -> None:
         """Count and log the failed requests that are pending again."""
@@ -98,37 +90,30 @@ class Reports:
 
     def ruled(self, rules: list[dict[str, Any]]) -> None:
         """Obey the rules that a user has changed."""
-        if not self.closed:
-            self._blocked.obey(rules)
-            self._blocked.say(self._session.spider)
+        self._blocked.obey(rules)
+        self._blocked.say(self._session.spider)
 
     def known(self, count: int) -> None:
         """Count duplicates of offers by this or another worker."""
-        if not self.closed:
-            self._stats.inc_value("dupefilter/filtered", count)
-            self._counts.known += count
+        self._stats.inc_value("dupefilter/filtered", count)
+        self._counts.known += count
 
     def judged(self, answers: Sequence[tuple[Offer, int]]) -> None:
         """See :meth:`MakingOffers.judged`."""
-        if not self.closed:
-            self._offers.judged(answers)
+        self._offers.judged(answers)
 
     def answered(self, answers: Sequence[tuple[Any, bool]]) -> None:
         """Begin with requests that cannot be stored, unless they were done before."""
-        if not self.closed:
-            self._in_memory.answered(answers)
-            self._session.access.wake()
+        self._in_memory.answered(answers)
+        self._session.access.wake()
 
     def accepted(self, leases: Sequence[RedisLease], sure: bool) -> None:
         """See :meth:`RequestsInMemory.accepted`."""
-        if not self.closed:
-            self._in_memory.accepted(leases, sure=sure)
+        self._in_memory.accepted(leases, sure=sure)
 
     def refused(self, leases: Sequence[RedisLease]) -> None:
         """Count and log pages that were settled too late, and are done again."""
         self._in_memory.refused(leases)
-        if self.closed:
-            return
         self._stats.inc_value("bloomdupe/refused_settlements", len(leases))
         logger.warning(
             "%(count)d pages were settled after their lease had run out: they are"
@@ -140,23 +125,21 @@ class Reports:
 
     def looked(self, point: Point) -> None:
         """Remember the state of the whole crawl."""
-        if not self.closed:
-            self._standing.whole = point
+        self._standing.whole = point
 
     def finished(self, offered: int, left: LeftOver) -> None:
         """Let the crawl end, or sleep, because nothing but this is pending.
 
         Does nothing if this worker has offered requests since the look.
         """
-        if not self.closed and self._standing.end(offered, left):
+        if self._standing.end(offered, left):
             self._session.access.wake()
 
     def asked_to_stop(self, over: bool) -> None:
         """Close the crawl; ``over`` says whether nothing is pending."""
-        if not self.closed:
-            if not over:
-                self._standing.go_on()
-            self._session.stopping.stop()
+        if not over:
+            self._standing.go_on()
+        self._session.stopping.stop()
 
     def interrupted(self) -> None:
         """Forget the seen requests, because Redis may have lost its last writes.
@@ -165,11 +148,9 @@ class Reports:
         But a page that was settled in the lost moment is done again, and its links must
         not be skipped then.
         """
-        if not self.closed:
-            self._seen.clear()
-            self._session.forget_links()
+        self._seen.clear()
+        self._session.forget_links()
 
     def failed(self, error: BaseException) -> None:
         """Stop the crawl, because no request reaches Redis any more."""
-        if not self.closed:
-            self._session.stopping.fail(error)
+        self._session.stopping.fail(error)

@@ -91,6 +91,8 @@ class Worker(Thread):
 
     crawl: WorkerReports
     """Receives the reports; given before the thread starts."""
+    is_closing = False
+    """Whether the engine closes, on the thread of the reactor."""
 
     def __init__(
         self,
@@ -207,7 +209,7 @@ class Worker(Thread):
             self._patiently(self._keep_partitions)
             retried = self._patiently(self._first)
             if retried is not None:
-                self._tell(self.crawl.retried, retried)
+                self._post(self.crawl.retried, retried)  # also at the end
             self._work()
         except BaseException as error:  # noqa: BLE001 - the reactor is told
             self._error = error
@@ -415,8 +417,14 @@ class Worker(Thread):
             # All workers are back within a lease, before any partition is taken.
             wait = min(2 * wait, LONGEST, self._tend_every)
 
-    def _tell(self, function: Callable[..., None], *arguments: object) -> None:
-        self._post(function, *arguments)
+    def _tell(self, report: Callable[..., None], *arguments: object) -> None:
+        """Make a report, which changes nothing any more if the engine has closed."""
+
+        def tell() -> None:
+            if not self.is_closing:
+                report(*arguments)
+
+        self._post(tell)
 
 
 def _is_link(offer: Offer) -> bool:

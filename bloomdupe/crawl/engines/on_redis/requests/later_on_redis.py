@@ -34,8 +34,6 @@ class LaterOnRedis:
         session: Session,
         worker: Worker,
         frontier: SharedFrontier,
-        *,
-        starts_apart: bool,
     ) -> None:
         self._session = session
         self._stats = session.stats
@@ -48,10 +46,7 @@ class LaterOnRedis:
         self.sleeping = Sleeping(
             session.crawler, self, session.settings.wait, durable=True
         )
-        self.revisits = Revisits(
-            session, self._schedule_visit, starts_apart=starts_apart
-        )
-        self.revisits.attach(session.leases)
+        self.revisits = Revisits(session, self._schedule_visit)
 
     def found(self, left: LeftOver) -> None:
         """Take the result of a look."""

@@ -55,8 +55,6 @@ class MakingOffers:
         seen: BloomFilter,
         limits: SlotLimits,
         parts: Mapping[str, int],
-        *,
-        starts_apart: bool,
     ) -> None:
         self._session = session
         self._stats = session.stats
@@ -65,7 +63,6 @@ class MakingOffers:
         self._seen = seen
         self._limits = limits
         self._parts = parts
-        self._starts_apart = starts_apart
         # It belongs to many URLs.
         self._exact_output = bool(session.settings.exact_urls)
 
@@ -137,7 +134,7 @@ class MakingOffers:
             name,
             payload_of(self._kind_of(offer), name, payload),
             request.priority,
-            self._starts_apart and bool(request.meta.get("is_start_request")),
+            self._session.comes_last(request),
             None if parent is None else parent.top.own.lease,
             also,
             known_as,

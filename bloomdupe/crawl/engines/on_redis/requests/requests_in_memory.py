@@ -57,15 +57,12 @@ class RequestsInMemory:
         frontier: SharedFrontier,
         at_hand: Frontier,
         seen: BloomFilter,
-        *,
-        starts_apart: bool,
     ) -> None:
         self._session = session
         self._worker = worker
         self._frontier = frontier
         self._at_hand = at_hand
         self._seen = seen
-        self._starts_apart = starts_apart
         self._values = CarriedValues(session.serializer.callbacks)
         # By mark: the page of Redis that is not done before them, or None.
         self._carriers: dict[bytes, Lease | None] = {}
@@ -160,12 +157,11 @@ class RequestsInMemory:
     def _begin(self, kept: _Kept) -> None:
         request, position = kept.request, kept.position
         assert position.name is not None  # noqa: S101 - every request has a name here
-        start = self._starts_apart and bool(request.meta.get("is_start_request"))
         entry = self._at_hand.push(
             kept.slot,
             request.priority,
             b"",
-            start=start,
+            start=self._session.comes_last(request),
             attachment=request,
             not_before=kept.not_before,
         )
