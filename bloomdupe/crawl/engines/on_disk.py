@@ -18,10 +18,8 @@ from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.later.clock import Clock
 from bloomdupe.crawl.later.revisits import NextVisit, Revisits
 from bloomdupe.crawl.later.sleeping import Sleeping, SystemClock
-from bloomdupe.crawl.leases.carried import CarriedValues
 from bloomdupe.crawl.leases.children import PREFIX as CHILDREN
 from bloomdupe.crawl.leases.children import Children, CutShort
-from bloomdupe.crawl.leases.in_memory import position_of
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.outcomes import Outcomes
 from bloomdupe.crawl.progress.rounds import FINISHED, OPEN, Run
@@ -112,7 +110,6 @@ class EngineOnDisk(Settling):
         """Fingerprints of requests in memory only: a request that a crash loses must
         not have been marked.
         """
-        self._carried_values = CarriedValues(session.serializer.callbacks)
         self._restore()
         self._closed = self.hurries = False
         self._tick = Timer(self._on_tick)
@@ -160,14 +157,11 @@ class EngineOnDisk(Settling):
         self._stats.inc_value("scheduler/enqueued")
 
     def _open_failures(self) -> Failures | None:
-        store = self.frontier.store
+        session, store = self._session, self.frontier.store
         limit = self.settings.max_failures
-        fingerprinter = self._crawler.request_fingerprinter
-        if store is None or not limit or fingerprinter is None:
+        if store is None or not limit:
             return None
-        return Failures(
-            store, self._session.serializer, fingerprinter.fingerprint, limit
-        )
+        return Failures(store, session.serializer, session.fingerprint, limit)
 
     def _restore(self) -> None:
         """Restore the state of the last checkpoint."""
@@ -405,14 +399,7 @@ class EngineOnDisk(Settling):
 
         In that case an earlier run has done it, and its page runs again.
         """
-        place = position_of(
-            offer.request,
-            offer.parent,
-            offer.name,
-            offer.identity,
-            self._carried_values,
-            repeats=offer.repeats,
-        )
+        place = self._session.position_of(offer)
         page, name = place.recorded_with, place.name
         if page is not None and name and self.children.recognises(page, name):
             return None

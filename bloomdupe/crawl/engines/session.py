@@ -9,6 +9,8 @@ from scrapy import signals
 from bloomdupe.crawl.ending import INCOMPLETE, Ending, MemoryWatch, Stopping
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.crawl.later.circuits import GrowingWait, Retries
+from bloomdupe.crawl.leases.carried import CarriedValues
+from bloomdupe.crawl.leases.in_memory import position_of
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcome
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
 
     from bloomdupe.crawl.engines.crawl_job import CrawlJob
-    from bloomdupe.crawl.engines.engine_contract import Engine
+    from bloomdupe.crawl.engines.engine_contract import Accepted, Engine
+    from bloomdupe.crawl.leases.in_memory import Position
     from bloomdupe.links.link_filter import LinkFilter
 
 
@@ -64,6 +67,7 @@ class Session:
             self.retries = Retries(crawler, self.access, growing)
             self.wait = self.retries.circuits.wait
         self.leases = Leases()
+        self._carried_values = CarriedValues(self.serializer.callbacks)
         self._closed = False
         self.processing = Processing(
             crawler,
@@ -158,6 +162,17 @@ class Session:
         self._dropped()
 
     # Requests
+
+    def position_of(self, offer: Accepted) -> Position:
+        """Return the position of a request that cannot be stored, and its name."""
+        return position_of(
+            offer.request,
+            offer.parent,
+            offer.name,
+            offer.identity,
+            self._carried_values,
+            repeats=offer.repeats,
+        )
 
     def comes_last(self, request: Request) -> bool:
         """Whether other requests of its priority go first: start requests may."""

@@ -7,8 +7,6 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
-from bloomdupe.crawl.leases.carried import CarriedValues
-from bloomdupe.crawl.leases.in_memory import position_of
 from bloomdupe.redis.partition import SeenMark
 
 if TYPE_CHECKING:
@@ -63,7 +61,6 @@ class RequestsInMemory:
         self._frontier = frontier
         self._at_hand = at_hand
         self._seen = seen
-        self._values = CarriedValues(session.serializer.callbacks)
         # By mark: the page of Redis that is not done before them, or None.
         self._carriers: dict[bytes, Lease | None] = {}
         # By mark: requests in progress that are not done before this request is.
@@ -75,14 +72,7 @@ class RequestsInMemory:
 
     def take(self, offer: Accepted) -> bool:
         """Keep a request; False if another page carries it."""
-        position = position_of(
-            offer.request,
-            offer.parent,
-            offer.name,
-            offer.identity,
-            self._values,
-            repeats=offer.repeats,
-        )
+        position = self._session.position_of(offer)
         key = offer.name or (position.name if position.may_be_apart else None)
         if key is not None and self.is_carried(key, offer.parent):
             return False
