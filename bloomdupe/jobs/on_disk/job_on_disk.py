@@ -90,7 +90,7 @@ class JobOnDisk(Job):
             pass  # the operation reports that nothing is there, or makes it
         except NotADirectoryError as error:
             raise StoreError(
-                f"{named[:80]} is not a directory; name a JOBDIR, or the directory of a"
+                f"{named} is not a directory; name a JOBDIR, or the directory of a"
                 " store"
             ) from error
         except OSError as error:
