@@ -453,7 +453,7 @@ class Late(Spider):
 
     async def start(self) -> Any:
         engine: Any = self.crawler.engine._slot.scheduler._session.engine  # type: ignore[union-attr]
-        reports = engine._reports
+        reports = engine._worker.crawl
         finished, told = reports.finished, asyncio.Event()
 
         def tell(*counts: int) -> None:
