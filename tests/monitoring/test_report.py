@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from support.jobs import Verb
@@ -24,9 +25,11 @@ from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
 from bloomdupe.jobs.view import FailedRequests
 from bloomdupe.monitoring import extra
 from bloomdupe.monitoring import page as html
-from bloomdupe.monitoring.charts import Tick
 from bloomdupe.monitoring.tables import failures
 from bloomdupe.store import files
+
+if TYPE_CHECKING:
+    from bloomdupe.monitoring.charts import Tick  # needs matplotlib
 
 CHARTS = {
     "Pages", "Rate", "Pending", "Hosts over time", "Failed", "Links", "Checkpoints",
