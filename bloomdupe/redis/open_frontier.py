@@ -183,7 +183,7 @@ class OpenFrontier(FrontierReader):
         """
         self._make_up()
         offers = list(offers)
-        new = self._offer(offers)
+        new = self._ask_of(offers, self._offer_to)
         self._kept.keep(offers)
         return new
 
@@ -193,16 +193,19 @@ class OpenFrontier(FrontierReader):
         count = interruptions.count
         if count != self._made_up:
             self._server.reach()
-            self._offer(list(self._kept))
+            self._ask_of(list(self._kept), self._offer_to)
             self._kept.offered_again()
             interruptions.made_up_for()
             self._made_up = count
 
-    def _offer(self, offers: list[Offer]) -> list[int]:
+    def _ask_of(
+        self, offers: list[Offer], talk: Callable[[int, list[Offer]], Talk[bytes]]
+    ) -> list[int]:
+        """Ask the partitions about offers that are not known from an import."""
         elsewhere = self.imports.knows([(one.known_as, one.exact) for one in offers])
         pairs = zip(offers, elsewhere, strict=True)
         here = [offer for offer, is_elsewhere in pairs if not is_elsewhere]
-        new = self._each(here, self._offer_to)
+        new = self._each(here, talk)
         # In this order: without the mark, a request is done twice, and not lost.
         marks = [offer.also for offer in here if offer.also is not None]
         self._each(marks, self._mark_in)
@@ -237,6 +240,16 @@ class OpenFrontier(FrontierReader):
     def _offer_to(self, partition: int, offers: list[Offer]) -> Talk[bytes]:
         words = [offer.words(fifo=self._fifo) for offer in offers]
         return self._ask_filter(partition, "offer", offers, words)
+
+    def _claim_in(self, partition: int, offers: list[Offer]) -> Talk[bytes]:
+        keys: list[bytes] = []
+        exact: list[bool] = []
+        for one in offers:
+            assert one.claimed_as is not None  # noqa: S101 - it has a claim
+            keys += one.fingerprint, one.claimed_as
+            exact += one.exact, False  # else the key has two owners, once in a million
+        digits = yield from self._filters[partition].each("claim", keys, exact)
+        return digits[::2]
 
     def _mark_in(self, partition: int, marks: list[SeenMark]) -> Talk[bytes]:
         return self._ask_filter(partition, "add", marks)

@@ -113,6 +113,11 @@ class Offer(NamedTuple):
     """
     exact: bool = False
     """Whether its key, and ``known_as``, are kept exactly, always or never."""
+    claimed_as: bytes | None = None
+    """Only in the place of a settled request: the name of its claim to the key, the
+    same whenever that request is done again. Of the requests with claims to a key only
+    the first is accepted. None: it is accepted in any case.
+    """
 
     def words(self, *, fifo: bool) -> tuple[bytes | str | int, ...]:
         """The arguments of the scripts: see ``offer.lua``."""
@@ -185,8 +190,9 @@ class Settled(NamedTuple):
     """Its lines of output."""
     instead: Sequence[Offer] = ()
     """The requests that take its place in the same step, such as its retry: never is
-    one of them pending together with it. They are not marked as seen. If the slot of
-    one belongs to another partition, it moves there before it is handed out.
+    one of them pending together with it. They are not marked as seen, except for those
+    with claims. If the slot of one belongs to another partition, it moves there before
+    it is handed out.
     """
     marks: Sequence[SeenMark] = ()
     """Requests that were done as a part of it, without being offered."""

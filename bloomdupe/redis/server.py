@@ -24,6 +24,7 @@ SCRIPTS = {
     "create": ("create",),
     "add": ("layers", "mark", "add"),
     "contains": ("layers", "contains"),
+    "claim": ("layers", "mark", "claim"),
     "grow": ("grow",),
     "unite": ("unite",),
     "clear": ("clear",),

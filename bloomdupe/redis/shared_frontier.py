@@ -188,6 +188,7 @@ class SharedFrontier(OwningFrontier):
         """
         self._make_up()
         all_done = [one if isinstance(one, Settled) else Settled(*one) for one in done]
+        all_done = self._with_claims(all_done)
         again = self._unreliable(all_done)
         refused = set(again)
         # A request that was settled before an answer was lost is not marked: Redis may
@@ -216,6 +217,36 @@ class SharedFrontier(OwningFrontier):
             self._kept.settled(one.lease)
         settled = (one.lease for one in all_done if one.left is None)
         return [lease for lease in settled if lease.token in refused]
+
+    def claim(self, offers: Iterable[Offer]) -> list[bool]:
+        """Claim the keys of requests; say of each whether it gets its key.
+
+        See :attr:`Offer.claimed_as`. Only :meth:`settle` has use for it.
+        """
+        return list(map(bool, self._ask_of(list(offers), self._claim_in)))
+
+    def _with_claims(self, done: list[Settled]) -> list[Settled]:
+        """Leave out the requests that do not get the keys which they claim.
+
+        Keys are claimed before the settlement. If the request is not settled then, it
+        is done again, and claims the key under the same name.
+        """
+        claims = [
+            offer
+            for one in done
+            for offer in one.instead
+            if offer.claimed_as is not None
+        ]
+        if not claims:
+            return done
+        answers = iter(self.claim(claims))
+
+        def is_accepted(offer: Offer) -> bool:
+            return offer.claimed_as is None or next(answers)
+
+        return [
+            one._replace(instead=[*filter(is_accepted, one.instead)]) for one in done
+        ]
 
     def _works_on(self, lease: RedisLease) -> bool:
         return self.holds(lease) and lease.number in (

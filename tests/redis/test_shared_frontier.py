@@ -221,6 +221,57 @@ def test_a_further_mark_comes_with_an_offer(url: str, parts: dict[str, int]) -> 
         assert sum(counts.pushed for counts in one.counts()) == 1
 
 
+def visited(page: RedisLease) -> Settled:
+    """Return a settlement with a next visit, which claims a key for all pages."""
+    name = b"visit %b" % page.payload
+    return Settled(page, instead=[Offer("host", b"key", name, claimed_as=name)])
+
+
+@pytest.mark.parametrize("parts", [{}, {"host": PARTITIONS}])
+def test_of_the_requests_that_claim_a_key_one_is_accepted(
+    url: str, parts: dict[str, int]
+) -> None:
+    with worker(url, slot_parts=parts) as one:
+        one.offer(Offer("host", b"%d" % n, b"%d" % n) for n in range(9))
+        pages = one.lease(9)
+        assert one.settle(map(visited, pages[:3])) == []
+        assert one.settle(map(visited, pages[3:])) == []
+        assert sum(counts.pending for counts in one.counts()) == 1
+        one.ask_again("host")
+        (visit,) = one.lease(9)
+        assert visit.payload == b"visit %b" % pages[0].payload
+        assert one.knows([SeenMark("host", b"key")]) == [True]
+        assert one.settle([Settled(visit, instead=[visit.again])]) == []
+        assert sum(counts.pending for counts in one.counts()) == 1
+
+
+def test_a_key_that_was_claimed_before_a_crash_is_claimed_again(url: str) -> None:
+    """By the same request only, also if another request is done before it."""
+    with worker(url, partitions=1, lease_seconds=0.05) as one:
+        one.offer([Offer("host", b"a", b"a"), Offer("host", b"b", b"b")])
+        (claims, *_), (other, *_) = (visited(page).instead for page in one.lease(2))
+        assert one.claim([claims]) == [True]
+        with worker(url, partitions=1) as two:
+            until_owned(two, 1)
+            again = {lease.payload: visited(lease) for lease in two.lease(2)}
+            assert two.settle([again[other.payload[-1:]]]) == []
+            assert two.settle([again[claims.payload[-1:]]]) == []
+            two.ask_again("host")
+            assert [lease.payload for lease in two.lease(9)] == [claims.payload]
+
+
+def test_a_filter_grows_with_claims(url: str) -> None:
+    with SharedFrontier.open(url, 100, partitions=1) as one:
+        claims = [
+            Offer("host", b"%d" % n, b"", claimed_as=b"by %d" % n) for n in range(300)
+        ]
+        assert one.claim(claims) == [True] * 300
+        assert one.claim(claims) == [True] * 300
+        others = [claim._replace(claimed_as=b"other") for claim in claims]
+        assert one.claim(others) == [False] * 300
+        assert len(one.seen_in(0).info().layers) > 1
+
+
 def test_a_retry_on_another_host_moves_to_its_partition(url: str) -> None:
     """Never are both to be done; and it moves once, if its worker dies meanwhile."""
     hosts = [f"other{n}" for n in range(20)]

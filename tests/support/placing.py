@@ -100,13 +100,18 @@ def _install_redis(points: Points) -> None:
     for name in ("offer", "settle"):
         _install_handing(points, Worker, name)
         _install_saying(points, SharedFrontier, name)
-    requeue = SharedFrontier.requeue
+    for name in ("claim", "requeue"):
+        _install_call(points, SharedFrontier, name)
 
-    @functools.wraps(requeue)
-    def watched(self: Any, failed: Any) -> Any:
-        return points.around("requeue", lambda: requeue(self, failed), raises=False)
 
-    SharedFrontier.requeue = watched  # type: ignore[method-assign]
+def _install_call(points: Points, frontier: Any, name: str) -> None:
+    function = getattr(frontier, name)
+
+    @functools.wraps(function)
+    def watched(self: Any, what: Any) -> Any:
+        return points.around(name, lambda: function(self, what), raises=False)
+
+    setattr(frontier, name, watched)
 
 
 def _install_handing(points: Points, worker: Any, name: str) -> None:

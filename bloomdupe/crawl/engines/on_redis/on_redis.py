@@ -168,7 +168,7 @@ class EngineOnRedis:
         self._in_memory = RequestsInMemory(
             session, self._worker, self._frontier, self._queue, self._seen
         )
-        self._later = LaterOnRedis(session, self._worker, self._frontier)
+        self._later = LaterOnRedis(session, self._frontier)
         self._offers = MakingOffers(
             session, self._worker, self._later, self._seen, limits, self._parts
         )

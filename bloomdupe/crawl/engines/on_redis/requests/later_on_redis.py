@@ -13,7 +13,6 @@ from bloomdupe.redis.partition import Offer, SeenMark
 
 if TYPE_CHECKING:
     from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
-    from bloomdupe.crawl.engines.on_redis.worker import Worker
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.later.revisits import NextVisit
     from bloomdupe.crawl.leases.lease import Lease
@@ -32,12 +31,10 @@ class LaterOnRedis:
     def __init__(
         self,
         session: Session,
-        worker: Worker,
         frontier: SharedFrontier,
     ) -> None:
         self._session = session
         self._stats = session.stats
-        self._worker = worker
         self._frontier = frontier
         self.waiting = 0
         """Requests scheduled for later, on any worker, at the last look."""
@@ -59,8 +56,8 @@ class LaterOnRedis:
     def _schedule_visit(self, lease: Lease, visit: NextVisit) -> None:
         """Schedule a page for its next visit, in the step that settles this visit.
 
-        The first of these is offered under the mark of its page, so that Redis accepts
-        it once. It is offered before the page is settled, like a child.
+        For the first of these, this visit claims the mark of its page. So the page
+        comes again once for each time, though several requests lead to it.
         """
         page: PageOnRedis = lease.own
         key = name = name_of(b"visit", visit.mark or page.name)
@@ -77,15 +74,12 @@ class LaterOnRedis:
             payload_of(REQUEST, name, visit.payload),
             visit.priority,
             visit.start,
-            page.lease,
-            also,
+            also=also,
             known_as=None if visit.renewed else visit.mark,
             not_before=self.time_of(visit.not_before),
             exact=exact,
+            claimed_as=None if visit.mark is None else name_of(b"claim", page.name),
         )
         self._stats.inc_value("scheduler/enqueued/redis")
         self._stats.inc_value("scheduler/enqueued")
-        if visit.mark is None:
-            page.next_visit = offer
-        else:
-            self._worker.offer(offer)
+        page.next_visit = offer
