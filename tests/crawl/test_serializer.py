@@ -219,17 +219,14 @@ def test_only_a_time_has_a_zone(value: object) -> None:
         SAFE.load_value(msgpack.packb([bad]))
 
 
-VALUES: st.SearchStrategy[object] = st.deferred(
-    lambda: (
-        st.none()
-        | st.booleans()
-        | st.integers()
-        | st.text()
-        | st.binary()
-        | st.lists(VALUES, max_size=3)
-        | st.tuples(VALUES, VALUES)
-        | st.dictionaries(st.text() | st.integers(), VALUES, max_size=3)
-    )
+VALUES: st.SearchStrategy[object] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.binary(),
+    lambda values: (
+        st.lists(values, max_size=3)
+        | st.tuples(values, values)
+        | st.dictionaries(st.text() | st.integers(), values, max_size=3)
+    ),
+    max_leaves=20,
 )
 
 

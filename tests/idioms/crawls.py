@@ -50,6 +50,7 @@ MEDIA = {"file_urls", "files"}
 
 SETTINGS: dict[str, Any] = {
     "BLOOMDUPE_EXPECTED_URLS": 10_000,
+    "CONCURRENT_ITEMS": 8,
     "CONCURRENT_REQUESTS": UNDER_WAY,
     # The site may be stopped for minutes. A download that times out is retried: then
     # even an undisturbed crawl asks for a page twice.

@@ -652,7 +652,7 @@ def test_a_worker_that_still_runs_is_noticed(theirs: Theirs, queue: str) -> None
 
 # The real one
 
-PAGES = 400
+PAGES = 200
 LINKS = 5
 
 

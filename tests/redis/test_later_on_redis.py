@@ -206,7 +206,7 @@ def test_the_scripts_do_as_a_model(redis_server: RedisServer) -> None:
     class Machine(LaterMachine):
         server = redis_server
 
-    examples = max(10, settings().max_examples // 2)
+    examples = settings().max_examples // 2
     each = settings(stateful_step_count=30, max_examples=examples)
     run_state_machine_as_test(Machine, settings=each)
 

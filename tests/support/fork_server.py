@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import inspect
 import json
 import os
 import platform
@@ -40,6 +41,7 @@ def preload() -> None:
     for name in ("entry_points", "version"):
         setattr(metadata, name, cache(getattr(metadata, name)))
     platform.platform()
+    inspect.getsource(preload)  # Scrapy reads callbacks: tokenize keeps its patterns
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _import_all()
@@ -63,8 +65,8 @@ def _import_all() -> None:
             for part in settings.getdict(name).values():
                 if isinstance(part, str):
                     _try(load_object, part)
-    scrapys = ("scrapy.commands", "scrapy.logformatter", "scrapy.squeues")
-    for name in (*scrapys, *OF_TESTS):
+    scrapys = ("cmdline", "commands", "logformatter", "squeues")
+    for name in (*(f"scrapy.{name}" for name in scrapys), *OF_TESTS):
         walk_modules(name)
     for command in metadata.entry_points(group="scrapy.commands"):
         command.load()
