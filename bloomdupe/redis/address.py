@@ -8,9 +8,11 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from bloomdupe.errors import SettingError
 
-__all__ = ["Address"]
+__all__ = ["ELSEWHERE", "Address"]
 
-NAME = re.compile(r"[^{}\x00-\x1f\x7f]+")
+ELSEWHERE = ":elsewhere"
+"""Ends the name of the filter of an import into a crawl: ``NAME:elsewhere``."""
+NAME = re.compile(rf"(?!.*{ELSEWHERE}$)[^{{}}\x00-\x1f\x7f]+")
 """A name is put between the braces of a hash tag."""
 
 EXAMPLE = "redis://host:6379/0#name"
@@ -48,7 +50,7 @@ class Address(NamedTuple):
         if not NAME.fullmatch(found.name):
             raise SettingError(
                 f"{found.shown}: the URL must end in the name of the filter, such as"
-                f" {EXAMPLE}; the name must have no braces"
+                f" {EXAMPLE}; the name must have no braces, and not end in {ELSEWHERE}"
             )
         return found
 
@@ -97,6 +99,10 @@ class Address(NamedTuple):
         server = f"redis://{login}{at}sentinel{path[2] or ''}?{parts.query}"
         sentinels = tuple((host, port or SENTINEL_PORT) for host, port in places)
         return self._replace(server=server, sentinels=sentinels, service=path[1])
+
+    def extended(self, end: str) -> Address:
+        """Return the address of a part of a crawl, whose name ends in ``end``."""
+        return self._replace(name=self.name + end, shown=self.shown + end)
 
     @property
     def head(self) -> str:

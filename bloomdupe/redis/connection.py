@@ -245,7 +245,7 @@ class Connection:
     def _translated(self, error: Exception) -> StoreError:
         """Return our error for an error of redis-py."""
         if isinstance(error, NOT_LET_IN):
-            return self._access(error)
+            return self._access(str(error))
         # If a Cluster is down, the nodes that are up answer so.
         down = isinstance(error, redis.exceptions.ClusterError)
         if isinstance(error, redis.ResponseError) and not down:
@@ -282,7 +282,7 @@ class Connection:
         # Redis and Valkey, of a command in a script.
         forbidden |= "user executing the script" in text or "ACL failure" in text
         if forbidden:
-            return self._access(error)
+            return self._access(text)
         if isinstance(error, redis.ReadOnlyError) or text.startswith("READONLY "):
             return StoreAccessError(
                 f"{shown}: this Redis is a replica, which takes no changes; give the"
@@ -297,9 +297,9 @@ class Connection:
             " another program changes it"
         )
 
-    def _access(self, error: Exception) -> StoreAccessError:
+    def _access(self, text: str) -> StoreAccessError:
         return StoreAccessError(
-            f"{self.address.shown}: Redis refuses this user ({error}); check user and"
+            f"{self.address.shown}: Redis refuses this user ({text}); check user and"
             " password in the URL, and the rights of the user (see"
             " bloomdupe/docs/redis.md)"
         )

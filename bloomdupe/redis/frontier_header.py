@@ -34,13 +34,15 @@ from bloomdupe.errors import (
     StoreMismatchError,
 )
 from bloomdupe.filter.parameters import Parameters, check_same
+from bloomdupe.redis.address import ELSEWHERE
 from bloomdupe.redis.redis_filter import RedisFilter
+from bloomdupe.redis.server import FIELDS, Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from bloomdupe.redis.address import Address
-    from bloomdupe.redis.server import Server
+    from bloomdupe.redis.server import Server, Talk
 
     Rules = list[dict[str, Any]]
 
@@ -132,11 +134,26 @@ def check_partitions(
 
 def part_of(server: Server, number: int) -> Server:
     """Return the server of a frontier with the name of a partition on it."""
-    name, shown = server.address.name, server.address.shown
-    address = server.address._replace(
-        name=f"{name}:{number}", shown=f"{shown}:{number}"
-    )
-    return server.at(address)
+    return server.at(server.address.extended(f":{number}"))
+
+
+def _check_free(server: Server, partitions: int) -> None:
+    """Refuse a new frontier if a part of it would be another filter or crawl."""
+    ends = [ELSEWHERE, *(f":{number}" for number in range(partitions))]
+    parts = [server.at(server.address.extended(end)) for end in ends]
+    found = server.at_once(map(_fields_of, parts))
+    for part, fields in zip(parts, found, strict=True):
+        if fields:
+            raise StoreMismatchError(
+                f"{server.address.shown}: a crawl of this name would need"
+                f" {part.address.shown} for itself, which is there already; take"
+                " another name"
+            )
+
+
+def _fields_of(part: Server) -> Talk[Mapping[bytes, bytes]]:
+    fields = yield Call(part, FIELDS)
+    return fields  # type: ignore[no-any-return]
 
 
 def head_of(server: Server) -> Mapping[bytes, bytes]:
@@ -222,6 +239,7 @@ def header_of(
         new = Parameters.checked(capacity, fpp, key=key).header(identity or {})
         new["partitions"] = partitions or DEFAULT_PARTITIONS
         new["slot_parts"] = dict(slot_parts or {})
+        _check_free(server, new["partitions"])
         begin = secrets.randbelow(FIRST_IMPORTS)
         words = "frontier", FORMAT, "header", json.dumps(new), "imports", begin
         answer = server.run("create", *words)

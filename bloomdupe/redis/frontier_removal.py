@@ -6,7 +6,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from bloomdupe.redis.address import Address
+from bloomdupe.redis.address import ELSEWHERE, Address
 from bloomdupe.redis.frontier_header import header_in
 from bloomdupe.redis.server import Server
 from bloomdupe.redis.shared_import import REMOVING, Imports
@@ -53,7 +53,7 @@ def remove_frontier(url: str) -> int:
 
 def _names(name: str, partitions: int) -> frozenset[bytes]:
     parts: Iterable[str] = map(str, range(partitions))
-    names = [name, f"{name}:elsewhere", *(f"{name}:{part}" for part in parts)]
+    names = [name, name + ELSEWHERE, *(f"{name}:{part}" for part in parts)]
     return frozenset(name.encode() for name in names)
 
 

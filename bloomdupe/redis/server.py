@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from copy import copy
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from bloomdupe.errors import StoreMismatchError, StoreUnreachableError
+from bloomdupe.errors import (
+    StoreAccessError,
+    StoreMismatchError,
+    StoreUnreachableError,
+)
 from bloomdupe.redis.connection import Connection, NoScriptError
 
 if TYPE_CHECKING:
@@ -58,6 +63,8 @@ SCRIPTS = {
 }
 """The files that each script consists of."""
 
+REFUSED_AT = re.compile(r"script: ([0-9a-f]{40}), on @user_script:(\d+)")
+"""The script, and its line, of a command to which a user has no right."""
 
 AT_ONCE = 500
 """Requests, or the like, per script, which blocks Redis for some milliseconds."""
@@ -281,6 +288,19 @@ class Server(Connection):
         """Remove keys, and return how many were there."""
         with self.in_our_words():
             return self._client.unlink(*keys)
+
+    def _access(self, text: str) -> StoreAccessError:
+        """Name the command: Redis 7.0 names only the line of a script."""
+        if place := REFUSED_AT.search(text):
+            commands = self._commands_at(place[1], int(place[2]))
+            text = f"it may not use {' or '.join(commands)} in a script"
+        return super()._access(text)
+
+    def _commands_at(self, sha: str, number: int) -> list[str]:
+        """Return the commands in a line of a script."""
+        (script,) = (one for one in self._scripts.values() if one.sha == sha)
+        line = str(script.script).splitlines()[number - 1]
+        return re.findall(r"redis\.call\('(\w+)'", line)
 
     def _wrong_type(self) -> StoreMismatchError:
         return StoreMismatchError(

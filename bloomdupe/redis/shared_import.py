@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import StoreError, StoreMismatchError
+from bloomdupe.redis.address import ELSEWHERE
 from bloomdupe.redis.redis_filter import RedisFilter
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Imports:
         self._unfinished = b"importing" in fields
         self.note: dict[str, Any] = json.loads(fields.get(b"import", b"{}"))
         """Progress of the last import, as noted by the import itself."""
-        self._elsewhere = _elsewhere(server)
+        self._elsewhere = server.at(server.address.extended(ELSEWHERE))
         self._seen: RedisFilter | None = None
         if self._elsewhere.fields():
             self._seen = RedisFilter.on(self._elsewhere, _NOT_GIVEN)
@@ -106,7 +107,8 @@ class Imports:
 
         Raises :class:`~bloomdupe.errors.StoreError` while workers are running.
         """
-        number = self._server.run("import", "begin", json.dumps(note))
+        step = "remove" if REMOVING in note else "begin"
+        number = self._server.run("import", step, json.dumps(note))
         if number < 0:
             reason = "do not know the imported URLs"
             if REMOVING in note:
@@ -180,12 +182,3 @@ class Imports:
 Layers = tuple[int, "Layer", int]
 """The number of a layer, the layer, and the number of its keys."""
 _NOT_GIVEN: dict[str, Any] = dict.fromkeys(("capacity", "fpp", "confirm", "key"))
-
-
-def _elsewhere(server: Server) -> Server:
-    address = server.address
-    return server.at(
-        address._replace(
-            name=f"{address.name}:elsewhere", shown=f"{address.shown}:elsewhere"
-        )
-    )

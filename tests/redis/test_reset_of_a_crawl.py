@@ -12,10 +12,11 @@ from support.standing_crawl import PARTITIONS, StandingCrawl, lines_of_start
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli.main import main
-from bloomdupe.errors import StoreError
+from bloomdupe.errors import StoreError, StoreFullError
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_header import header_of
-from bloomdupe.redis.partition import Settled
+from bloomdupe.redis.open_frontier import OpenFrontier
+from bloomdupe.redis.partition import SeenMark, Settled
 from bloomdupe.redis.server import Server
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -97,6 +98,25 @@ def test_nothing_is_removed_unasked_or_while_workers_run(
             assert "workers are there (1), which would lose" in capsys.readouterr().err
             assert client.dbsize() == during
         assert client.dbsize() == before
+
+
+def test_output_and_crawl_are_removed_though_the_memory_is_full(tmp_path: Path) -> None:
+    """That makes room."""
+    with RedisServer(tmp_path) as server, server.client() as client:
+        url = server.url("site")
+        crawl_at(url)
+        with SharedFrontier.open(url) as worker:
+            worker.tend()
+            for lease in worker.lease(10):  # each has an entry of its own
+                assert worker.settle([(lease, [b"0 line"])]) == []
+        client.config_set("maxmemory", "1mb")
+        with OpenFrontier.open(url) as frontier:
+            with pytest.raises(StoreFullError):
+                frontier.mark_seen([SeenMark("host", b"page")])
+            last = {line.partition: line.number for line in frontier.outputs()}
+            assert sum(frontier.forget(*each) for each in last.items()) > 0
+        assert main(["reset", url, "--yes"]) == 0
+        assert not client.keys()
 
 
 def test_a_removal_that_was_interrupted_goes_on(

@@ -615,6 +615,23 @@ def test_impossible_parameters_are_refused(url: str) -> None:
         SharedFrontier.open(url, 100)
 
 
+@pytest.mark.parametrize("there", [SharedFrontier, BloomFilter])
+def test_no_crawl_begins_whose_part_has_the_name_of_another(
+    server: RedisServer, name: str, there: type[SharedFrontier | BloomFilter]
+) -> None:
+    """A ``reset`` of it would remove that one, too."""
+    with server.client() as judge:
+        judge.flushdb()
+        there.open(server.url(f"{name}:{PARTITIONS - 1}"), 100).close()
+        before = set(judge.keys())
+        with pytest.raises(StoreMismatchError, match=f":{PARTITIONS - 1} for itself"):
+            SharedFrontier.open(server.url(name), 100, partitions=PARTITIONS)
+        assert set(judge.keys()) == before
+        SharedFrontier.open(server.url(name), 100, partitions=PARTITIONS - 1).close()
+        with pytest.raises(StoreMismatchError, match="something else than a frontier"):
+            SharedFrontier.open(server.url(f"{name}:0"), 100)
+
+
 @pytest.mark.parametrize("written", [FORMAT - 1, FORMAT + 1])
 def test_another_format_is_refused(
     server: RedisServer, name: str, written: int
