@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeGuard
 
-URL = re.compile(r"(?:rediss?|redis\+sentinel|unix)://")
+URL = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def is_url(path: str | PathLike[str]) -> TypeGuard[str]:
-    """Whether a filter's place is the URL of a Redis, and no directory."""
+    """Whether a filter's place is the URL of a Redis, and no directory.
+
+    Or of anything else: as a path, it might be shown with its password.
+    """
     return isinstance(path, str) and URL.match(path) is not None
 
 

@@ -74,7 +74,8 @@ class Address(NamedTuple):
             # Both the text of the error and the URL may contain the password.
             raise SettingError(
                 f"this URL of a Redis cannot be read ({type(error).__name__}); expected"
-                f" a URL such as {example}"
+                f" a URL such as {example}. In a password, / ? # and @ are %2F %3F %23"
+                " and %40"
             ) from None
         user = f"{parts.username}@" if parts.username else ""
         hosts = parts.netloc.rpartition("@")[2]
@@ -115,7 +116,13 @@ class Address(NamedTuple):
 
 
 def _places_of(parts: SplitResult) -> list[tuple[str, int | None]]:
-    """Return host and port of each server, or raise ``ValueError``."""
+    """Return host and port of each server, or raise ``ValueError``.
+
+    Where a password has a slash or a hash, its beginning may look like host and port.
+    """
+    in_path = "@" in parts.path and parts.scheme != "unix"
+    if in_path or {"@", "#"} <= set(parts.fragment):
+        raise ValueError(parts)
     hosts = [parts.netloc.rpartition("@")[2]]
     if parts.scheme == BY_SENTINEL:
         hosts = hosts[0].split(",")
