@@ -330,9 +330,9 @@ def successions() -> None:
     from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
     from bloomdupe.crawl.engines.settling import Settling
 
-    def replaced(self: PageOnRedis, root: Any) -> tuple[Any, None]:
+    def replaced(self: PageOnRedis, root: Any) -> Any:
         del self
-        return root.instead, None
+        return root.instead
 
     Settling.owes = lambda *_: False  # type: ignore[method-assign]
     PageOnRedis._successor = replaced  # type: ignore[method-assign]

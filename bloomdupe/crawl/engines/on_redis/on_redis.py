@@ -464,9 +464,7 @@ class EngineOnRedis:
             self._in_memory.settle(root)
             return
         marks = self._in_memory.settling(root)
-        done, child = page.done(root, lines, marks, counts)
-        if child is not None:
-            self._worker.offer(child)
+        done = page.done(root, lines, marks, counts)
         about = self._state_of(page.lease, done.instead)
         self._worker.settle(done._replace(about=about))
 

@@ -78,7 +78,7 @@ class LaterOnRedis:
             known_as=None if visit.renewed else visit.mark,
             not_before=self.time_of(visit.not_before),
             exact=exact,
-            claimed_as=None if visit.mark is None else name_of(b"claim", page.name),
+            claimed_as=None if visit.mark is None else page.claim(key),
         )
         self._stats.inc_value("scheduler/enqueued/redis")
         self._stats.inc_value("scheduler/enqueued")

@@ -9,6 +9,7 @@ from bloomdupe.crawl.engines.on_redis.messages import (
     payload_of,
     with_answers,
 )
+from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.redis.partition import Settled
 
 if TYPE_CHECKING:
@@ -70,43 +71,46 @@ class PageOnRedis:
         lines: list[bytes],
         marks: list[SeenMark],
         counts: Numbers,
-    ) -> tuple[Settled, Offer | None]:
-        """Return the settlement of a root, and a child that must be offered before.
+    ) -> Settled:
+        """Return the settlement of a root.
 
         ``marks`` are those of the requests in memory that count with it, and ``counts``
         are of all of them.
         """
         assert self.lease is not None  # noqa: S101 - Redis knows it
-        successor, child = self._successor(root)
-        instead = [one for one in (successor, self.next_visit) if one is not None]
-        relies = list(self.relies.values())
-        return (
-            Settled(
-                self.lease,
-                lines,
-                instead,
-                marks,
-                relies,
-                failed=self.failed,
-                counts=counts,
-            ),
-            child,
+        both = self._successor(root), self.next_visit
+        return Settled(
+            self.lease,
+            lines,
+            [one for one in both if one is not None],
+            marks,
+            list(self.relies.values()),
+            failed=self.failed,
+            counts=counts,
         )
 
-    def _successor(self, root: Lease) -> tuple[Offer | None, Offer | None]:
-        """Return the request that takes the place of the root, and a further child.
+    def claim(self, key: bytes) -> bytes:
+        """Return the name under which the request claims a key."""
+        return name_of(b"claim", self.name, key)
+
+    def _successor(self, root: Lease) -> Offer | None:
+        """Return the request that takes the place of the root.
 
         It takes its name, too, so the outputs that the root had yielded before a crash
         are recognised. If the root has yielded other outputs this time as well, those
         of the successor may be further ones, and it keeps a name of its own: that of a
-        child, if it ``is_child``.
+        child, if it ``is_child``, which may be pending since before a crash.
         """
         instead: Offer | None = root.instead
         if instead is None:
-            return None, None
+            return None
         outputs = 0 if root.outputs is None else root.outputs.count
         yielded = root.outcome.items + outputs > self.is_child
         kind, name, body, _ = message_of(instead.payload)
         payload = payload_of(kind, name if yielded else self.name, body)
-        instead = instead._replace(payload=with_answers(payload, root.items_left))
-        return (None, instead) if yielded and self.is_child else (instead, None)
+        return instead._replace(
+            payload=with_answers(payload, root.items_left),
+            claimed_as=self.claim(instead.fingerprint)
+            if yielded and self.is_child
+            else None,
+        )
