@@ -264,7 +264,10 @@ class BloomDupeFilter(BaseDupeFilter):
     # Telling
 
     def _log_opened(self, filter_: BloomFilter) -> None:
-        parameters = filter_.parameters
+        parameters, settings = filter_.parameters, self._job.settings
+        place = settings.directory or "in memory: no JOBDIR is set"
+        if settings.redis_url is not None:
+            place = "by this worker; Redis knows those of all workers"
         shape = parameters.geometry(0)
         full = shape.bits // 8 if filter_.keeps_pages else most_memory(shape)
         logger.info(
@@ -279,7 +282,7 @@ class BloomDupeFilter(BaseDupeFilter):
                 if filter_.keeps_pages
                 else ", its pages in the data file (BLOOMDUPE_FILTER_MEMORY)",
                 "seen": f"{len(filter_):,}",
-                "place": self._job.settings.directory or "in memory: no JOBDIR is set",
+                "place": place,
             },
         )
 

@@ -43,6 +43,7 @@ def test_a_crawl_seen_from_its_beginning_to_its_end(
 
     for worker in (one, two):
         worker.until_logged("This is worker")
+        assert "0 URLs seen before (by this worker; Redis knows" in worker.log
     one.until(has_begun)
     found = job()
     assert found["state"] == "running"
