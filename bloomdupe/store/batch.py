@@ -78,6 +78,9 @@ class Batch:
         total[1] += sum_of(value)
 
     def _delete(self, database: bytes, key: bytes) -> None:
+        """Remove a record, if it is there; its database may be absent, too."""
+        if database not in self._databases:
+            return
         before = self._txn.pop(key, db=self._databases[database])
         if before is not None:
             total = self._totals[database]
@@ -198,13 +201,9 @@ class Batch:
         self._totals[b"queue"] = [requests, sums]
 
     def put_later(self, records: list[tuple[bytes, bytes]]) -> None:
-        """Store records of :func:`later_record`, in the order of the keys.
-
-        The database must exist, or ``records`` be empty.
-        """
-        if records:
-            with self._txn.cursor(self._databases[LATER]) as cursor:
-                cursor.putmulti(records)
+        """Store records of :func:`later_record`, in the order of the keys."""
+        with self._txn.cursor(self._databases[LATER]) as cursor:
+            cursor.putmulti(records)
 
     def delete_later(self, keys: list[bytes]) -> None:
         """Remove requests that are scheduled for later, best in their order."""
@@ -213,8 +212,7 @@ class Batch:
 
     def count_later(self, requests: int, sums: int) -> None:
         """Set the number of requests scheduled for later, and the total of sums."""
-        if LATER in self._databases:
-            self._totals[LATER] = [requests, sums]
+        self._totals[LATER] = [requests, sums]
 
     def put_blob(self, name: str, value: bytes) -> None:
         """Store some bytes under a name."""
@@ -252,9 +250,8 @@ class Batch:
 
     def delete_cookies(self, keys: Iterable[bytes]) -> None:
         """Remove the cookies with these digests, if they are there."""
-        if COOKIES in self._databases:
-            for key in keys:
-                self._delete(COOKIES, key)
+        for key in keys:
+            self._delete(COOKIES, key)
 
     def clear_cookies(self) -> None:
         """Remove all cookies, and the note that some were left out of a backup."""
@@ -281,9 +278,8 @@ class Batch:
 
     def delete_failures(self, keys: Iterable[bytes]) -> None:
         """Remove the failures with these digests, if they are there."""
-        if FAILURES in self._databases:
-            for key in keys:
-                self._delete(FAILURES, key)
+        for key in keys:
+            self._delete(FAILURES, key)
 
     def put_history(self, points: Mapping[tuple[int, int], bytes]) -> None:
         """Store points of the history by milliseconds and run.

@@ -372,7 +372,7 @@ def slot_of(key: bytes) -> tuple[int, bytes]:
 
 def describe(database: bytes, key: bytes) -> str:
     """Describe a key, for a message."""
-    if database == b"meta":
+    if database in (b"meta", BLOBS):
         return f"record {key.decode(errors='replace')!r}"
     if database == b"pages" and len(key) == PAGE_KEY.size:
         layer, page = PAGE_KEY.unpack(key)
@@ -385,11 +385,14 @@ def describe(database: bytes, key: bytes) -> str:
         b"queue": "request",
         b"exact": "exact key",
         LATER: "request for later",
+        COOKIES: "cookie",
+        FAILURES: "failure",
+        HISTORY: "point of the history",
     }.get(database)
     return f"{kind or database.decode(errors='replace')} {key.hex()}"
 
 
-def requests_in_slot(value: bytes) -> int:
+def requests_in_slot(value: Buffer) -> int:
     """Return the number of stored requests in the record of a slot."""
     return int(SLOT_HEAD.unpack_from(value, CHECKSUM_BYTES)[0])
 

@@ -39,6 +39,7 @@ from bloomdupe.store.format import (
     describe,
     name_digest,
     read_later,
+    requests_in_slot,
     slot_of,
     slot_prefix,
     sum_of,
@@ -50,6 +51,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
 
     import lmdb
+
+    from bloomdupe.errors import StoreDamagedError
+
+_COOKIE = CHECKSUM_BYTES + len(COOKIE_HEAD)
+_FAILURE = CHECKSUM_BYTES + len(FAILURE_HEAD)
+_POINT = CHECKSUM_BYTES + len(HISTORY_HEAD)
 
 READ_BYTES = 1 << 20
 """Bytes of requests that are read at once: reading ends after them."""
@@ -72,24 +79,20 @@ class Snapshot:
 
     def record(self, name: str) -> dict[str, Any] | None:
         """Return the named record, or None if it is missing."""
-        key = name.encode()
-        value = self._get(key, b"meta")
+        value = self._get(b"meta", name.encode())
         if value is None:
             return None
-        body = self._checked(key, value, f"record {name!r}")
-        record: dict[str, Any] = json.loads(bytes(body))
+        record: dict[str, Any] = json.loads(bytes(value[CHECKSUM_BYTES:]))
         return record
 
     def blob(self, name: str, expected: str) -> bytes:
         """Return the bytes under a name; :func:`blob_sum` must be ``expected``."""
-        key = name.encode()
-        value = self._get(key, BLOBS)
+        value = self._get(BLOBS, name.encode())
         if value is None:
             raise damaged(self._file, f"{name!r} is missing")
-        body = bytes(self._checked(key, value, repr(name)))
         if value[:CHECKSUM_BYTES].hex() != expected:
             raise damaged(self._file, f"{name!r} is outdated")
-        return body
+        return bytes(value[CHECKSUM_BYTES:])
 
     def ledger(self) -> Ledger | None:
         """Return the ledger, or None in a store that is older than ledgers."""
@@ -106,32 +109,20 @@ class Snapshot:
 
     def page_count(self, slot: str) -> int:
         """Return how many requests of a slot were ever accepted."""
-        key = name_digest(slot)
-        value = self._get(key, PAGE_COUNTS)
-        if value is None:
-            return 0
-        (count,) = COUNT.unpack(self._checked(key, value, f"count of slot {slot!r}"))
-        return int(count)
+        value = self._get(PAGE_COUNTS, name_digest(slot))
+        return 0 if value is None else int(COUNT.unpack_from(value, CHECKSUM_BYTES)[0])
 
     def delay(self, slot: str) -> float | None:
         """Return the delay of a slot in seconds, or None if none was stored."""
-        if DELAYS not in self._databases:
-            return None
-        key = name_digest(slot)
-        value = self._get(key, DELAYS)
+        value = self._get(DELAYS, name_digest(slot))
         if value is None:
             return None
-        _, seconds = DELAY.unpack(self._checked(key, value, f"delay of slot {slot!r}"))
-        return float(seconds)
+        return float(DELAY.unpack_from(value, CHECKSUM_BYTES)[1])
 
     def cookies(self) -> Iterator[bytes]:
         """Yield all cookies."""
-        if COOKIES not in self._databases:
-            return
-        with self._txn.cursor(self._databases[COOKIES]) as cursor:
-            for key, value in cursor:
-                body = self._checked(bytes(key), memoryview(value), "a cookie")
-                yield bytes(body[len(COOKIE_HEAD) :])
+        for _, value in self._all(COOKIES):
+            yield bytes(value[_COOKIE:])
 
     @property
     def cookies_left_out(self) -> int:
@@ -141,38 +132,23 @@ class Snapshot:
 
     def failures(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield the digest of each request that has failed, and its failure."""
-        if FAILURES not in self._databases:
-            return
         for key, value in self._all(FAILURES):
-            body = self._checked(bytes(key), memoryview(value), "a failure")
-            yield bytes(key), bytes(body[len(FAILURE_HEAD) :])
+            yield key, bytes(value[_FAILURE:])
 
     def failure(self, digest: bytes) -> bytes | None:
         """Return the failure of the request with this digest, if it has failed."""
-        if FAILURES not in self._databases:
-            return None
-        value = self._get(digest, FAILURES)
-        if value is None:
-            return None
-        return bytes(self._checked(digest, value, "a failure")[len(FAILURE_HEAD) :])
+        value = self._get(FAILURES, digest)
+        return None if value is None else bytes(value[_FAILURE:])
 
     def history(self) -> Iterator[tuple[int, int, bytes]]:
         """Yield milliseconds, run and content of all points, in this order."""
-        if HISTORY not in self._databases:
-            return
-        with self._txn.cursor(self._databases[HISTORY]) as cursor:
-            for key, value in cursor:
-                body = self._checked(bytes(key), memoryview(value), "the history")
-                yield *HISTORY_KEY.unpack(key), bytes(body[len(HISTORY_HEAD) :])
+        for key, value in self._all(HISTORY):
+            yield *HISTORY_KEY.unpack(key), bytes(value[_POINT:])
 
     def page(self, layer: int, page: int) -> bytes | None:
         """Return the value of a page, or None if it was never stored."""
-        key = PAGE_KEY.pack(layer, page)
-        value = self._get(key, b"pages")
-        if value is None:
-            return None
-        self._checked(key, value, f"page {page} of layer {layer}")
-        return bytes(value)
+        value = self._get(b"pages", PAGE_KEY.pack(layer, page))
+        return None if value is None else bytes(value)
 
     def page_in_map(self, layer: int, page: int) -> memoryview | None:
         """Return the value of a page where it lies, without a look at its checksum.
@@ -187,29 +163,21 @@ class Snapshot:
         """Yield all entries, oldest first."""
         for key, value in self._all(b"journal"):
             (sequence,) = JOURNAL_KEY.unpack(key)
-            what = f"journal entry {sequence}"
-            body = self._checked(bytes(key), memoryview(value), what)
-            layer, swept = JOURNAL_HEAD.unpack_from(body)
-            digests = bytes(body[JOURNAL_HEAD.size :])
+            layer, swept = JOURNAL_HEAD.unpack_from(value, CHECKSUM_BYTES)
+            digests = bytes(value[CHECKSUM_BYTES + JOURNAL_HEAD.size :])
             if len(digests) % DIGEST_BYTES:
-                raise damaged(self._file, f"{what} is damaged")
+                raise self._damaged(b"journal", key)
             yield JournalEntry(sequence, layer, swept, digests)
 
     def pages(self) -> Iterator[tuple[int, bytes]]:
         """Yield layer and value of all pages."""
-        with self._txn.cursor(self._databases[b"pages"]) as cursor:
-            for key, value in cursor:
-                layer, page = PAGE_KEY.unpack(key)
-                self._checked(bytes(key), memoryview(value), f"page {page}")
-                yield layer, bytes(value)
+        for key, value in self._all(b"pages"):
+            yield PAGE_KEY.unpack(key)[0], bytes(value)
 
     def queue(self) -> Iterator[tuple[int, StoredRequest]]:
         """Yield slot and request of all requests."""
-        with self._txn.cursor(self._databases[b"queue"]) as cursor:
-            for key, value in cursor:
-                slot, rank = slot_of(bytes(key))
-                body = self._checked(bytes(key), memoryview(value), "a request")
-                yield slot, StoredRequest(rank, bytes(body), sum_of(value))
+        for key, value in self._all(b"queue"):
+            yield self._request(key, value)
 
     def requests_that(
         self, may_be: Callable[[bytes], object], begin: bytes, limit: int
@@ -229,11 +197,15 @@ class Snapshot:
             if may_be(b"\n".join(values)) and cursor.set_range(begin):
                 for key, value in islice(cursor.iternext(), limit):
                     if may_be(bytes(value)):
-                        slot, rank = slot_of(bytes(key))
-                        body = self._checked(bytes(key), memoryview(value), "a request")
-                        request = StoredRequest(rank, bytes(body), sum_of(value))
-                        found.append((slot, request))
+                        checked = self._checked(b"queue", bytes(key), value)
+                        found.append(self._request(bytes(key), checked))
         return len(values), found, end
+
+    @staticmethod
+    def _request(key: bytes, value: memoryview) -> tuple[int, StoredRequest]:
+        slot, rank = slot_of(key)
+        payload = bytes(value[CHECKSUM_BYTES:])
+        return slot, StoredRequest(rank, payload, sum_of(value))
 
     def blob_sums(self) -> dict[str, str]:
         """Return the :func:`blob_sum` of everything that is stored under a name."""
@@ -245,7 +217,7 @@ class Snapshot:
 
     def has_exact(self, identity: bytes) -> bool:
         """Whether the exact identity of a key is stored."""
-        return self._get(identity, b"exact") is not None
+        return self._txn.get(identity, db=self._databases[b"exact"]) is not None
 
     def exact_ids(self) -> Iterator[bytes]:
         """Yield all exact identities, in order."""
@@ -260,20 +232,17 @@ class Snapshot:
                 for key, value in cursor:
                     record = bytes(key), bytes(value)
                     if total_of(name, [record[0]], [record[1]])[1]:
-                        what = describe(name, record[0])
-                        raise damaged(self._file, f"{what} is damaged")
+                        raise self._damaged(name, record[0])
                     yield name.decode(), *record
 
     def slots(self) -> Iterator[StoredSlot]:
         """Yield all slots of the frontier, if there ever was a frontier."""
-        if b"slots" not in self._databases:
-            return
         for key, value in self._all(b"slots"):
             (number,) = SLOT_KEY.unpack(key)
-            body = self._checked(bytes(key), memoryview(value), f"slot {number}")
-            (requests,) = SLOT_HEAD.unpack_from(body)
-            name = str(body[SLOT_HEAD.size :], "utf-8", "surrogatepass")
-            yield StoredSlot(number, requests, name)
+            name = value[CHECKSUM_BYTES + SLOT_HEAD.size :]
+            yield StoredSlot(
+                number, requests_in_slot(value), str(name, "utf-8", "surrogatepass")
+            )
 
     def requests(self, slot: int, after: bytes) -> Iterator[StoredRequest]:
         """Yield the requests of a slot with a rank above ``after``, in order.
@@ -316,7 +285,7 @@ class Snapshot:
                 value = cursor.value()
                 head, body = value[:CHECKSUM_BYTES], value[CHECKSUM_BYTES:]
                 if head != checksum(key, body):
-                    raise damaged(self._file, f"request {rank.hex()} is damaged")
+                    raise self._damaged(b"queue", key)
                 found.append((rank, bytes(body), int.from_bytes(head, "little")))
                 most -= len(body)
                 if len(found) == limit or most <= 0:
@@ -333,9 +302,8 @@ class Snapshot:
             if there and bytes(cursor.key()) == after:
                 there = cursor.next()
             while there:
-                key, value = bytes(cursor.key()), memoryview(cursor.value())
-                self._checked(key, value, f"request for later {key.hex()}")
-                yield read_later(key, bytes(value))
+                key = bytes(cursor.key())
+                yield read_later(key, bytes(self._checked(LATER, key, cursor.value())))
                 there = cursor.next()
 
     def end(self) -> None:
@@ -358,21 +326,33 @@ class Snapshot:
                 f"{found:,} {database} records stand where {expected:,} were written",
             )
 
-    def _get(self, key: bytes, database: bytes) -> memoryview | None:
-        value = self._txn.get(key, db=self._databases[database])
-        return None if value is None else memoryview(value)
+    # An optional database that is absent has no records.
 
-    def _all(
-        self, database: bytes
-    ) -> Iterator[tuple[bytes | memoryview, bytes | memoryview]]:
+    def _get(self, database: bytes, key: bytes) -> memoryview | None:
+        if database not in self._databases:
+            return None
+        value = self._txn.get(key, db=self._databases[database])
+        return None if value is None else self._checked(database, key, value)
+
+    def _all(self, database: bytes) -> Iterator[tuple[bytes, memoryview]]:
         """Yield all records of a database; the log says how far it is."""
+        if database not in self._databases:
+            return
         name = database.decode()
         with self._txn.cursor(self._databases[database]) as cursor:
             task = f"Reading the {name} of {self._file}"
-            yield from told(cursor, task, self.entries(name), "records")
+            for found, value in told(cursor, task, self.entries(name), "records"):
+                key = bytes(found)
+                yield key, self._checked(database, key, value)
 
-    def _checked(self, key: bytes, value: memoryview, what: str) -> memoryview:
-        body = value[CHECKSUM_BYTES:]
-        if value[:CHECKSUM_BYTES] != checksum(key, body):
-            raise damaged(self._file, f"{what} is damaged")
-        return body
+    def _checked(
+        self, database: bytes, key: bytes, value: bytes | memoryview
+    ) -> memoryview:
+        """Return a value of a record, after its checksum was compared."""
+        value = memoryview(value)
+        if value[:CHECKSUM_BYTES] != checksum(key, value[CHECKSUM_BYTES:]):
+            raise self._damaged(database, key)
+        return value
+
+    def _damaged(self, database: bytes, key: bytes) -> StoreDamagedError:
+        return damaged(self._file, f"{describe(database, key)} is damaged")

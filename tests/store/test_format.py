@@ -118,7 +118,11 @@ def test_any_other_record_has_no_database(key: bytes, value: bytes) -> None:
         (b"queue", b"\1\2", "request 0102"),
         (b"exact", b"\1", "exact key 01"),
         (LATER, b"\1", "request for later 01"),
-        (COOKIES, b"\1", "cookies 01"),
+        (COOKIES, b"\1", "cookie 01"),
+        (FAILURES, b"\1", "failure 01"),
+        (HISTORY, b"\1", "point of the history 01"),
+        (DELAYS, b"\1", "delays 01"),
+        (BLOBS, b"c0", "record 'c0'"),
     ],
 )
 def test_a_key_is_described(database: bytes, key: bytes, words: str) -> None:

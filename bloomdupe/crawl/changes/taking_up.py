@@ -169,8 +169,7 @@ class TakingUp(Participant):
         begun = None if self._begun is None else [self._begun[0], dict(self._begun[1])]
 
         def write(batch: Batch) -> None:
-            if puts:
-                batch.put_failures(puts)
+            batch.put_failures(puts)
             if changed:
                 batch.put_record(RECORD, {"answers": answers, "begun": begun})
 

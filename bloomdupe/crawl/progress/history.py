@@ -201,9 +201,8 @@ class History(Participant):
         fields, gone = dict(self._fresh), list(self._gone)
 
         def write(batch: Batch) -> None:
-            if puts or gone:
-                batch.delete_history(gone)
-                batch.put_history(puts)
+            batch.delete_history(gone)
+            batch.put_history(puts)
 
         return Part(write=write, done=lambda: self._written(fields, gone))
 

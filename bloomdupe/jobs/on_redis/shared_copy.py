@@ -136,7 +136,7 @@ def _failures(frontier: SharedFrontier, queue: Frontier) -> Part:
     assert queue.store is not None  # noqa: S101 - it was opened with one
     if puts:
         queue.store.make_room_for(FAILURES)
-    return Part(write=lambda batch: batch.put_failures(puts) if puts else None)
+    return Part(write=lambda batch: batch.put_failures(puts))
 
 
 def _copy_marks(frontier: SharedFrontier, place: Path) -> None:
