@@ -15,6 +15,7 @@ from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.start_outputs import is_fresh_start
 from bloomdupe.errors import FilterFullError, StoreError, StoreMismatchError
 from bloomdupe.filter.mapped_layer import most_memory
+from bloomdupe.frontier.pending_requests import recorded
 from bloomdupe.inside_scrapy.engine import fail_crawl, opening, stop_crawl
 from bloomdupe.links.fingerprint import fingerprint_function
 from bloomdupe.links.link_filter import Duplicate, attach_link_filter
@@ -140,12 +141,7 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def _check_frontier(self, filter_: BloomFilter) -> None:
         """Refuse a store with pending requests that Scrapy's scheduler cannot see."""
-        record = filter_.record("frontier")
-        pending = 0
-        if record is not None:
-            pending = (
-                record["requests"] + record.get("later", {"requests": 0})["requests"]
-            )
+        pending = recorded(filter_.record("frontier"))
         if pending:
             raise StoreMismatchError(
                 f"JOBDIR: in {self._job.settings.directory} {pending:,}"

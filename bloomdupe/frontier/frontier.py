@@ -6,7 +6,7 @@ import math
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.frontier.later import Later, LaterPart, waiting_entry
+from bloomdupe.frontier.later import NO_LATER, Later, LaterPart, waiting_entry
 from bloomdupe.frontier.rank import rank_of
 from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.slot_queue import Entry, SlotQueue
@@ -129,42 +129,41 @@ class Frontier:
         self._fresh_slots: dict[SlotQueue, int] = {}
         self._settled: dict[Entry, None] = {}
         self._prepared: _Prepared | None = None
-        self._later: Later | None = None
-        """Requests that are scheduled for later; None if there never were any."""
+        later = NO_LATER
         if self._store is not None:
             self._store.make_room_for(*FRONTIER_DATABASES)
-            self._recover(self._store)
+            later = self._recover(self._store)
+        self._later = Later(self._store, later)
 
-    def _recover(self, store: Store) -> None:
-        """Restore the last checkpoint; requests in progress are pending again."""
+    def _recover(self, store: Store) -> dict[str, int]:
+        """Restore the last checkpoint; requests in progress are pending again.
+
+        Returns the entry of the requests that are scheduled for later.
+        """
+        later: dict[str, int] = NO_LATER
         with store.snapshot() as snapshot:
             record = snapshot.record(RECORD)
-            if record is None:
-                record = {
-                    "requests": 0, "digest": 0, "slots": 0, "sequence": 0, "numbered": 0
-                }  # fmt: skip
-            snapshot.expect_entries("queue", record["requests"])
-            snapshot.expect_entries("slots", record["slots"])
+            if record is not None:
+                self._stored = record["requests"]
+                self._digest = record["digest"]
+                self._slots = record["slots"]
+                self._sequence = record["sequence"]
+                self._numbered = record["numbered"]
+                later = record.get("later", later)
+            snapshot.expect_entries("queue", self._stored)
+            snapshot.expect_entries("slots", self._slots)
+            snapshot.expect_entries(LATER.decode(), later["requests"])
             for slot in snapshot.slots():
                 queue = SlotQueue(slot.number, slot.name, slot.requests)
                 self._queues[slot.name] = queue
                 self._rotation.join(queue)
                 self.pending += slot.requests
-        if self.pending != record["requests"]:
+        if self.pending != self._stored:
             raise store.damaged(
                 f"the slots account for {self.pending:,} requests, but"
-                f" {record['requests']:,} were written"
+                f" {self._stored:,} were written"
             )
-        self._stored = record["requests"]
-        self._digest = record["digest"]
-        self._slots = record["slots"]
-        self._sequence = record["sequence"]
-        self._numbered = record["numbered"]
-        later = record.get("later", {"requests": 0})
-        with store.snapshot() as snapshot:
-            snapshot.expect_entries(LATER.decode(), later["requests"])
-        if later["requests"]:
-            self._later = Later(store, later)
+        return later
 
     # The life of a request
 
@@ -190,8 +189,6 @@ class Frontier:
         """
         if not_before is not None and not_before > self._wall():
             entry = waiting_entry(payload, attachment)
-            if self._later is None:
-                self._later = Later(self._store, None)
             self._later.push(
                 not_before, self._sequence, slot, priority, entry, start=start
             )
@@ -234,14 +231,14 @@ class Frontier:
     @property
     def waiting(self) -> int:
         """Number of requests that are scheduled for later."""
-        return 0 if self._later is None else self._later.waiting
+        return self._later.waiting
 
     @property
     def next_due(self) -> float:
         """Unix time at which the next of these is due; infinite without any."""
-        return math.inf if self._later is None else self._later.next_due
+        return self._later.next_due
 
-    def _move_due(self, later: Later) -> None:
+    def _move_due(self) -> None:
         """Move the requests that are due into the queues of their slots.
 
         While other requests are pending, it moves no more than the next checkpoint
@@ -249,7 +246,7 @@ class Frontier:
         """
         if self.due and self.pending:
             return
-        for item in later.take(self._wall(), MOST_MOVED):
+        for item in self._later.take(self._wall(), MOST_MOVED):
             entry = item.entry
             slot = item.slot
             entry.queue = self._queues.get(slot) or self._new_queue(slot)
@@ -277,9 +274,8 @@ class Frontier:
 
     def lease(self) -> Entry | None:
         """Hand out the next request, or return None if no request is ready."""
-        later = self._later
-        if later is not None and later.next_due <= self._wall():
-            self._move_due(later)
+        if self._later.next_due <= self._wall():
+            self._move_due()
         queue = self._rotation.next(self._clock())
         if queue is None:
             return None
@@ -303,7 +299,7 @@ class Frontier:
         Those that are scheduled for later are among them.
         """
         assert self._store is None  # noqa: S101 - what is stored must be settled
-        found = [] if self._later is None else self._later.withdraw(unwanted)
+        found = self._later.withdraw(unwanted)
         for queue in list(self._queues.values()):
             some = queue.withdraw(unwanted)
             self.pending -= len(some)
@@ -319,7 +315,7 @@ class Frontier:
         It is in progress, or done, or it has joined its slot since it is due.
         """
         if one.later is not None:
-            return self._later is None or self._later.is_out(one.key)
+            return self._later.is_out(one.key)
         queue = self._queues.get(one.slot)
         if queue is None or queue.number != one.number:
             return True
@@ -342,8 +338,7 @@ class Frontier:
             self._settled.update(dict.fromkeys(entries))
             if not queue.pending:
                 self._rotation.leave(queue)
-        if later and self._later is not None:
-            self._later.remove(later)
+        self._later.remove(later)
 
     def release(self, entry: Entry) -> None:
         """Free the place that a leased request holds in its slot."""
@@ -385,8 +380,7 @@ class Frontier:
         """
         alarm = self._rotation.next_alarm()
         seconds = math.inf if alarm is None else alarm - self._clock()
-        if self._later is not None:
-            seconds = min(seconds, self._later.next_due - self._wall())
+        seconds = min(seconds, self._later.next_due - self._wall())
         return None if seconds == math.inf else max(0.0, seconds)
 
     def ask_again(self, slot: str) -> None:
@@ -407,16 +401,14 @@ class Frontier:
     @property
     def changed(self) -> bool:
         """Whether there is anything for the next checkpoint."""
-        later = self._later is not None and self._later.changed
-        return bool(self._fresh or self._settled or later or self.seen.changed)
+        here = self._fresh or self._settled
+        return bool(here or self._later.changed or self.seen.changed)
 
     @property
     def due(self) -> bool:
         """Whether a checkpoint should not wait."""
         fresh = self._fresh_bytes + SLOT_BYTES * len(self._fresh_slots)
-        if self._later is not None:
-            fresh += self._later.fresh_bytes
-        return fresh >= MAX_FRESH or self.seen.due
+        return fresh + self._later.fresh_bytes >= MAX_FRESH or self.seen.due
 
     @property
     def store(self) -> Store | None:
@@ -443,6 +435,7 @@ class Frontier:
         cannot be written any more.
         """
         self._give_up()
+        later = self._later.prepare()
         marks = self.seen.prepare()
         growth = self._fresh_slots.copy()
         many: dict[SlotQueue, list[tuple[bytes, bytes]]] = {
@@ -484,8 +477,7 @@ class Frontier:
             "sequence": self._sequence,
             "numbered": self._numbered,
         }
-        later = None if self._later is None else self._later.prepare()
-        if later is not None and later.record["requests"]:
+        if later.record["requests"]:
             state["later"] = later.record
         prepared = self._prepared = _Prepared(
             marks=marks,
@@ -540,8 +532,7 @@ class Frontier:
         self._stored = prepared.record["requests"]
         self._digest = prepared.record["digest"]
         self._slots = prepared.record["slots"]
-        if prepared.later is not None:
-            prepared.later.done()
+        prepared.later.done()
         self._relieve(prepared.stored)
         for queue in prepared.stored:
             if not queue.pending:
@@ -564,7 +555,7 @@ class _Prepared(NamedTuple):
 
     marks: Part
     """The filter's part."""
-    later: LaterPart | None
+    later: LaterPart
     """The part of the requests that are scheduled for later."""
     few: dict[bytes, bytes]
     """Records of requests, except for slots with many."""
@@ -590,8 +581,7 @@ class _Prepared(NamedTuple):
             (queue.number, self.stored[queue], queue.name) for queue in self.changed
         )
         batch.count_requests(self.record["requests"], self.record["digest"])
-        if self.later is not None:
-            self.later.write(batch)
+        self.later.write(batch)
         batch.put_record(RECORD, self.record)
 
 

@@ -20,7 +20,7 @@ from bloomdupe.store.participant import Part
 from bloomdupe.store.snapshot import READ_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
@@ -34,6 +34,9 @@ all. See :attr:`Entry.size`."""
 
 BATCH = 500
 """Requests read from disk at once; but none after ``READ_BYTES``."""
+
+NO_LATER = {"requests": 0, "digest": 0}
+"""The entry ``later`` of a frontier that has no such requests."""
 
 _NOWHERE = SlotQueue(0, "")
 """Queue of the requests that have not joined the queue of their slot."""
@@ -80,11 +83,8 @@ class Later:
     it there, unless it is done by then. So after a crash it is in exactly one database.
     """
 
-    def __init__(self, store: Store | None, record: dict[str, int] | None) -> None:
+    def __init__(self, store: Store | None, record: dict[str, int]) -> None:
         self._store = store
-        if store is not None:
-            store.make_room_for(LATER)
-        record = record or {"requests": 0, "digest": 0}
         self._stored = record["requests"]
         self._digest = record["digest"]
         self.waiting = self._stored
@@ -153,24 +153,22 @@ class Later:
 
     def remove(self, stored: dict[bytes, int]) -> None:
         """Remove requests that are in the store, by key, with their checksums."""
-        self._near = [item for item in self._near if item.key not in stored]
-        self._near_bytes = sum(item.entry.size for item in self._near)
-        heapify(self._near)
         self._moved |= stored
-        self.waiting -= len(stored)
-        self._find_next()
+        self._drop(stored)
 
     def withdraw(self, unwanted: Callable[[Entry], bool]) -> list[Entry]:
         """Remove and return requests, without a store."""
         assert self._store is None  # noqa: S101 - like the frontier
         found = [item for item in self._near if unwanted(item.entry)]
-        keys = {item.key for item in found}
+        self._drop({item.key for item in found})
+        return [item.entry for item in found]
+
+    def _drop(self, keys: Collection[bytes]) -> None:
         self._near = [item for item in self._near if item.key not in keys]
         heapify(self._near)
-        self._near_bytes -= sum(item.entry.size for item in found)
-        self.waiting -= len(found)
+        self._near_bytes = sum(item.entry.size for item in self._near)
+        self.waiting -= len(keys)
         self._find_next()
-        return [item.entry for item in found]
 
     def _no_more_fresh(self, key: bytes) -> Postponed | None:
         item = self._fresh.pop(key, None)
@@ -211,7 +209,9 @@ class Later:
         heapify(self._near)
 
     def prepare(self) -> LaterPart:
-        """Return the part of the next checkpoint, and change nothing."""
+        """Return the part of the next checkpoint; create the database if needed."""
+        if self._fresh and self._store is not None:
+            self._store.make_room_for(LATER)
         puts = []
         checksums = {}
         digest = self._digest
@@ -230,9 +230,10 @@ class Later:
         requests = self._stored + len(puts) - len(deletes)
 
         def write(batch: Batch) -> None:
-            batch.delete_later(deletes)
-            batch.put_later(puts)
-            batch.count_later(requests, digest)
+            if puts or deletes:  # else there may be no database
+                batch.delete_later(deletes)
+                batch.put_later(puts)
+                batch.count_later(requests, digest)
 
         def done() -> None:
             self._stored, self._digest = requests, digest

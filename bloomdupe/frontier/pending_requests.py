@@ -7,8 +7,9 @@ they are done.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bloomdupe.frontier.later import NO_LATER
 from bloomdupe.frontier.rank import BEFORE_ALL, is_start, sequence_of
 from bloomdupe.store.snapshot import READ_BYTES
 
@@ -62,6 +63,13 @@ def slots_of(store: Store) -> list[StoredSlot]:
         return list(snapshot.slots())
 
 
+def recorded(record: dict[str, Any] | None) -> int:
+    """Count the requests by the record ``frontier``, as far as a store has it."""
+    if record is None:
+        return 0
+    return int(record["requests"] + record.get("later", NO_LATER)["requests"])
+
+
 def count_pending(store: Store, slot: str | None = None) -> int:
     """Count the requests in the store.
 
@@ -69,10 +77,8 @@ def count_pending(store: Store, slot: str | None = None) -> int:
     are counted for all slots.
     """
     with store.snapshot() as snapshot:
-        later = (snapshot.record("frontier") or {}).get("later", {"requests": 0})
-        slots = snapshot.slots()
-        return int(later["requests"]) + sum(
-            one.requests for one in slots if slot in (None, one.name)
+        return snapshot.entries("later") + sum(
+            one.requests for one in snapshot.slots() if slot in (None, one.name)
         )
 
 

@@ -90,10 +90,7 @@ def export(
     """
     with store.snapshot() as snapshot:
         filter_ = snapshot.record("filter") or {}
-        frontier = snapshot.record("frontier") or {"requests": 0}
-        pending = (
-            frontier["requests"] + frontier.get("later", {"requests": 0})["requests"]
-        )
+        pending = snapshot.entries("queue") + snapshot.entries("later")
         header = store.header
         if "taken_over" in filter_:
             header = {**header, "taken_over": list(filter_["taken_over"])}

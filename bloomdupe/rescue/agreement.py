@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bloomdupe.filter.layer import LayerState
+from bloomdupe.frontier.later import NO_LATER
 from bloomdupe.store.format import MODULUS
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def disagreements(report: CheckReport) -> list[str]:
     totals = {name.decode(): total for name, total in report.totals.items()}
     layers = [LayerState(*state) for state in records["filter"]["layers"]]
     frontier = records.get("frontier", {"requests": 0, "slots": 0, "digest": 0})
-    later = frontier.get("later", {"requests": 0, "digest": 0})
+    later = frontier.get("later", NO_LATER)
     problems = [
         f"{totals.get(name, NONE)[0]:,} {name} records stand where {said:,} are counted"
         for name, said in (

@@ -13,6 +13,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError
 from bloomdupe.frontier import frontier, later
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.rescue.repair import repair
 from bloomdupe.store.check import check, verify
@@ -106,8 +107,10 @@ def test_due_requests_have_the_usual_order(owed: Frontier, wall: Wall) -> None:
     owed.push("host", 0, b"second", not_before=NOON + 2)
     owed.push("host", 10**30, b"highest", not_before=NOON + 3)
     owed.push("host", 0, b"too late", not_before=NOON + 4)
+    owed.push("host", 4, b"pending")
     wall.now += 3
-    assert drain(owed) == [b"highest", b"high", b"second", b"first", b"start"]
+    order = [b"highest", b"high", b"pending", b"second", b"first", b"start"]
+    assert drain(owed) == order
 
 
 def test_requests_in_memory_can_be_withdrawn(wall: Wall) -> None:
@@ -304,6 +307,20 @@ def test_a_store_without_scheduled_requests_has_no_database_for_them(
     owed.checkpoint()
     assert (stored.record("frontier") or {})["later"]["requests"] == 1
     assert LATER in databases(owed)
+
+
+def test_a_due_request_that_was_taken_is_not_where_it_was_stored(
+    stored: BloomFilter, wall: Wall
+) -> None:
+    owed = Frontier(stored, wall=wall)
+    owed.push("host", 0, b"x", not_before=NOON + 1)
+    owed.checkpoint()
+    assert owed.store is not None
+    (found,) = pending_requests(owed.store)
+    assert not owed.is_out(found)
+    wall.now += 1
+    lease(owed)
+    assert owed.is_out(found)
 
 
 def databases(owed: Frontier) -> set[bytes]:

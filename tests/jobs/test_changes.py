@@ -498,13 +498,16 @@ def test_a_line_that_asks_in_vain_is_named(
 def test_union_copies_the_marks(verb: Verb, job: Path) -> None:
     assert verb("backup", job, "copy").code == 0
     assert verb("add", "copy", "https://new.example/").code == 0
+    line = {"url": "https://later.example/", "not_before": 2**40}
+    Path("lines").write_text(json.dumps(line))
+    assert verb("add", "copy", "--from", "lines").code == 0
     assert verb("check", job, "https://new.example/").out.startswith("new")
     answer = verb("union", job, "copy")
     assert answer.code == 0
     before, copied = answer.out.splitlines()
     # It is counted by the bits that are set, and those depend on the store's key.
-    assert re.fullmatch("250 URLs before, about 25[0-3] now", before)
-    assert copied == "copy: 201 requests pending there count as seen here now"
+    assert re.fullmatch("250 URLs before, about 25[0-5] now", before)
+    assert copied == "copy: 202 requests pending there count as seen here now"
     found = verb("check", job, "https://new.example/").out
     assert found == "seen, not pending: https://new.example/\n"
     assert len(urls(verb, job)) == len(WAIT)

@@ -10,6 +10,7 @@ from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreMismatchError
 from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.frontier.pending_requests import recorded
 from bloomdupe.jobs import open_job
 
 if TYPE_CHECKING:
@@ -100,5 +101,4 @@ def _check(seen: BloomFilter, path: Path, theirs: BloomFilter, other: Path) -> i
             f"the filters of {path} and {other} were made with other parameters, or"
             " another secret key, as every new filter has: they cannot be joined"
         )
-    record = theirs.record("frontier")
-    return 0 if record is None else int(record["requests"])
+    return recorded(theirs.record("frontier"))

@@ -130,6 +130,7 @@ class StoreReader:
                 outputs = _outputs(snapshot, crawl)
                 notes = (snapshot.record("filter") or {}).get("notes", {})
                 transaction = snapshot.transaction
+                later = snapshot.entries("later")
                 first = next(snapshot.later(), None)
                 failures = self._failures.read(store, snapshot)
                 points, runs = read_history(snapshot)
@@ -140,7 +141,6 @@ class StoreReader:
             header = store.header
         totals = Totals.of(crawl.get("totals", {}))
         failed = FailedRequests(failures, crawl.get("failures_left", 0))
-        later = frontier.get("later", {"requests": 0})["requests"]
         written = _written_at(self._path)
         signs = Signs(
             owner=None if owner is None else f"process {owner.process or 'unknown'}",
