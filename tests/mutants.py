@@ -2,10 +2,11 @@
 
     python tests/mutants.py bloomdupe/frontier/rank.py 60 tests/frontier/test_rank.py
 
-Of all changes that cosmic-ray can make to the module, it tries so many, by chance. They
-are made in a copy of the repository. Each is tested in a process of its own, forked
-from a process that has imported all packages that the tests need, but bloomdupe. A test
-that does not end counts as a test that has failed.
+Of all changes that cosmic-ray can make to the module, it tries so many, by chance; the
+name of the module is the seed, so they are the same each time. They are made in a copy
+of the repository. Each is tested in a process of its own, forked from a process that
+has imported all packages that the tests need, but bloomdupe. A test that does not end,
+or that needs far more time or memory, counts as a test that has failed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import ast
 import difflib
 import os
 import random
+import resource
 import shutil
 import signal
 import sys
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 PATIENCE = 600
 """Seconds after which a process that tests a change is ended."""
+TIMES = 3
+"""Times the processor time of the unchanged tests that a change may take."""
+MEMORY = 4 << 30
+"""Bytes that a process may allocate."""
 IMPORTED = (
     "bitarray", "hypothesis.stateful", "lmdb", "mmh3", "msgpack", "psutil", "pytest",
     "redis", "scrapy.crawler", "scrapy.linkextractors", "xdist.plugin",
@@ -43,7 +49,7 @@ EARLY = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 """Plugins of pytest are imported too early for their own asserts, which are few."""
 
 
-def changes_of(source: str) -> Iterator[str]:
+def changes_of(source: str, seed: str) -> Iterator[str]:
     """Yield the text of a module with each change that runs, in an order by chance."""
     tree = get_ast(source)
     before = running(source)
@@ -56,7 +62,7 @@ def changes_of(source: str) -> Iterator[str]:
             1 for node in ast_nodes(tree) for _ in operator.mutation_positions(node)
         )
         places += [(operator, occurrence) for occurrence in range(count)]
-    random.shuffle(places)
+    random.Random(seed).shuffle(places)
     for operator, occurrence in places:
         changed = mutate_code(source, operator, occurrence)
         if changed is not None and running(changed) not in (before, None):
@@ -81,13 +87,18 @@ def running(source: str) -> str | None:
     return ast.dump(tree)
 
 
-def tests_pass(copy: Path, tests: list[str]) -> bool:
-    """Run the tests in a fork; whether all pass."""
+def tests_pass(copy: Path, tests: list[str], most: float) -> tuple[bool, float]:
+    """Run the tests in a fork; whether all pass, and the processor time they took.
+
+    It ends when it has taken ``most`` seconds of that.
+    """
     child = os.fork()
     if not child:
         status = 1
         try:
             signal.alarm(PATIENCE)
+            resource.setrlimit(resource.RLIMIT_CPU, (int(most), int(most)))
+            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
             nothing = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(nothing, stream)
@@ -99,7 +110,8 @@ def tests_pass(copy: Path, tests: list[str]) -> bool:
             status = import_module("pytest").main([*options, *tests])
         finally:
             os._exit(status)
-    return os.waitpid(child, 0)[1] == 0
+    _, status, used = os.wait4(child, 0)
+    return status == 0, used.ru_utime + used.ru_stime
 
 
 def main() -> int:
@@ -116,18 +128,21 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copy = Path(folder, "copy")
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".?*"))
-        if not tests_pass(copy, arguments.tests):
+        passed, seconds = tests_pass(copy, arguments.tests, PATIENCE)
+        if not passed:
             sys.exit("the tests fail without any change")
         place = copy / arguments.module
         source = place.read_text(encoding="utf-8")
         tried = survivors = 0
-        for changed in islice(changes_of(source), arguments.number):
+        changes = changes_of(source, arguments.module)
+        for changed in islice(changes, arguments.number):
             tried += 1
             place.write_text(changed, encoding="utf-8")
-            if tests_pass(copy, arguments.tests):
+            if tests_pass(copy, arguments.tests, 10 + TIMES * seconds)[0]:
                 survivors += 1
                 lines = source.splitlines(), changed.splitlines()
-                print(*difflib.unified_diff(*lines, n=1, lineterm=""), "", sep="\n")
+                diff = difflib.unified_diff(*lines, n=1, lineterm="")
+                print(*diff, "", sep="\n", flush=True)
     print(f"{tried} changes, {survivors} of them not noticed")
     return 1 if survivors else 0
 
