@@ -15,6 +15,7 @@ from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, TextResponse
 from spiders.functions import (
     AgainBeside,
+    ByHand,
     Closures,
     MeetsAtStart,
     MeetsByHand,
@@ -368,6 +369,13 @@ def test_a_retry_of_a_request_in_memory_yields_further_children(crawl: Crawl) ->
 def test_a_page_that_is_replaced_waits_for_its_requests_in_memory(crawl: Crawl) -> None:
     crawl.finish(AgainBeside)
     assert {item["page"] for item in crawl.items()} == {"again", "memory"}
+
+
+@on_both_engines
+@pytest.mark.usefixtures("feed")
+def test_requests_in_memory_need_no_page_that_has_yielded_them(crawl: Crawl) -> None:
+    crawl.finish(ByHand)
+    assert sorted(item["page"] for item in crawl.items()) == ["child", "memory"]
 
 
 @on_both_engines

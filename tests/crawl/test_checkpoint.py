@@ -1,4 +1,4 @@
-"""State, totals and delays in a checkpoint, and the signal that is sent before it."""
+"""State, totals and delays in a checkpoint."""
 
 from __future__ import annotations
 
@@ -105,30 +105,6 @@ def test_requests_within_requests_are_no_pages(
     assert run.stats["bloomdupe/unfinished"] == 0
     assert set(crawl.site.requested) == set(PAGES)
     assert run.stats["bloomdupe/total_pages"] == len(PATHS)
-
-
-def test_if_a_listener_fails_nothing_is_committed_and_the_crawl_stops(
-    crawl: Crawl,
-) -> None:
-    crawl.settings |= {"FEEDS": FEEDS, **pipeline("Failing")}
-    crawl.site.hold("/a")
-    process = crawl.start(Count, FAIL=True)
-    process.until_logged("so the crawl stops")
-    crawl.site.release()
-    first = process.wait()
-    assert first.status == 1
-    assert first.finish_reason != "finished"
-    assert "spiders.checkpoint.Failing.flush" in first.log
-    assert "the database is gone" in first.log
-    second = crawl.run(Count)
-    assert items(crawl) == PATHS
-    assert set(second.requested) == set(PAGES) - {"/image"}
-
-
-@pytest.mark.parametrize("name", ["Asynchronous", "Deferring"])
-def test_a_listener_that_is_a_coroutine_is_refused(crawl: Crawl, name: str) -> None:
-    run = crawl.run(Count, status=1, **pipeline(name))
-    assert "is a coroutine" in run.log
 
 
 def test_delays_of_autothrottle_go_on(crawl: Crawl) -> None:

@@ -437,6 +437,7 @@ def test_copy_is_independent(seen: BloomFilter) -> None:
     copy.add("more")
     assert "more" not in seen
     assert copy != seen
+    assert copy != {"more"}
 
 
 def test_clear_forgets_all_but_parameters(seen: BloomFilter) -> None:
@@ -649,6 +650,7 @@ def test_memory_only_filters_have_no_store_verbs(tmp_path: Path) -> None:
     seen = BloomFilter(1000)
     with pytest.raises(StoreError, match="in memory only"):
         seen.backup(tmp_path / "copy")
+    assert seen.record("frontier") is None
 
 
 def test_notes_travel_with_the_checkpoint(tmp_path: Path) -> None:

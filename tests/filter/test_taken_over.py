@@ -81,6 +81,25 @@ def test_it_grows_on_as_any_filter_does(taken: Path) -> None:
         assert all(f"more {number}" in seen for number in range(1_500))
 
 
+def test_the_next_layer_has_as_many_hashes_as_a_layer_that_was_taken() -> None:
+    grown = BloomFilter(5, P, growth="grow", key=KEY)
+    grown.update(f"part {number}" for number in range(400))
+    seen = BloomFilter(200, P, growth="grow", key=KEY)
+    seen.take_over(layers_of([grown]))
+    seen.update(f"own {number}" for number in range(300))
+    hashes = [layer.geometry.hashes for _, layer, _ in seen.named_layers]
+    assert hashes[0] < max(hashes) == hashes[-1]
+
+
+def test_keys_that_are_kept_exactly_are_taken_too() -> None:
+    other = BloomFilter(40, P, key=KEY, confirm=1)
+    other.add("kept")
+    seen = BloomFilter(200, P, key=KEY, confirm=1)
+    seen.take_over(layers_of([other]), other.exact_ids)
+    assert "kept" in seen
+    assert list(seen.exact_ids) == list(other.exact_ids) != []
+
+
 def test_its_probability_is_that_of_all_together(taken: Path) -> None:
     with BloomFilter.open(taken) as seen:
         rate = seen.current_fpp()

@@ -145,6 +145,39 @@ class Retries(OnceMore):
             yield get_retry_request(response.request, spider=self, reason="again")
 
 
+class ByHand(OnceMore):
+    """A request in memory that no page has yielded leads to another, and that on."""
+
+    name = "by_hand"
+
+    led = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.idle, signals.spider_idle)
+        return spider
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield from ()
+
+    def idle(self) -> None:
+        if not self.led:
+            self.led = True
+            url = f"{self.start_urls[0]}page"
+            page = Request(url, lambda response: self.lead(response, response))
+            assert self.crawler.engine is not None
+            self.crawler.engine.crawl(page)
+
+    def lead(self, response: Response, before: Response) -> Iterator[Any]:
+        yield response.follow("/memory", lambda r: self.end(r, before))
+
+    def end(self, response: Response, before: Response) -> Iterator[Any]:
+        assert before.url != response.url
+        yield {"page": "memory"}
+        yield response.follow("/child", self.found, dont_filter=True)
+
+
 class Stops(Spider):
     """A request in memory of ``start()`` ends the crawl, after its first item."""
 
