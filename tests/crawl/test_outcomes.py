@@ -7,9 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from scrapy.http import Response
+from scrapy.spidermiddlewares.httperror import HttpError
+from twisted.python.failure import Failure
 
 from bloomdupe.crawl.leases import outcomes as module
-from bloomdupe.crawl.leases.outcomes import Outcome, Outcomes
+from bloomdupe.crawl.leases.outcomes import Outcome, Outcomes, answer_of
 
 
 @pytest.fixture
@@ -113,3 +116,23 @@ def sizes_of_files(folder: Path) -> list[int]:
             if folder in file.readlink().parents:
                 found.append(file.stat().st_size)
     return found
+
+
+def test_answers_are_told_apart_by_status_body_and_exception() -> None:
+    def answers() -> list[object]:
+        page, refused = Response("data:", body=b"x"), Response("data:", 403, body=b"x")
+        return [
+            page,
+            refused,
+            Response("data:", body=b"y"),
+            Failure(HttpError(refused)),
+            Failure(HttpError(page)),
+            Failure(TimeoutError("1")),
+            Failure(ValueError("1")),
+            None,
+        ]
+
+    found = [answer_of(given) for given in answers()]
+    assert len({*found}) == len(found)
+    assert found == [answer_of(given) for given in answers()]
+    assert answer_of(Failure(ValueError("2"))) in found, "a message may change"
