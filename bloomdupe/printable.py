@@ -7,6 +7,7 @@ bidirectional controls can reverse a text. So they are never printed.
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 
 def printable(text: str) -> str:
@@ -22,6 +23,14 @@ def printable(text: str) -> str:
         character if character.isprintable() else ascii(character)[1:-1]
         for character in text
     )
+
+
+def near(path: str) -> str:
+    """Return a path, or a URI, in the present folder without that folder."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return path
 
 
 def logger_of(module: str) -> logging.Logger:

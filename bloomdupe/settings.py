@@ -239,7 +239,7 @@ def unknown(settings: BaseSettings) -> dict[str, str | None]:
 def _directory(jobdir: object) -> Path | None:
     if not jobdir:
         return None
-    path = Path(str(jobdir))
+    path = Path(str(jobdir)).absolute()  # a spider may change the working directory
     for place in (path, *path.parents):
         if place.exists():
             if not place.is_dir():

@@ -19,7 +19,7 @@ from bloomdupe.frontier.pending_requests import recorded
 from bloomdupe.inside_scrapy.engine import fail_crawl, opening, stop_crawl
 from bloomdupe.links.fingerprint import fingerprint_function
 from bloomdupe.links.link_filter import Duplicate, attach_link_filter
-from bloomdupe.printable import logger_of
+from bloomdupe.printable import logger_of, near
 from bloomdupe.store.system_errors import reason_of
 
 if TYPE_CHECKING:
@@ -261,9 +261,11 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def _log_opened(self, filter_: BloomFilter) -> None:
         parameters, settings = filter_.parameters, self._job.settings
-        place = settings.directory or "in memory: no JOBDIR is set"
+        place = "in memory: no JOBDIR is set"
         if settings.redis_url is not None:
             place = "by this worker; Redis knows those of all workers"
+        elif settings.directory is not None:
+            place = near(str(settings.directory))
         shape = parameters.geometry(0)
         full = shape.bits // 8 if filter_.keeps_pages else most_memory(shape)
         logger.info(

@@ -179,12 +179,12 @@ class Stopping:
         if not self._ending:
             self._closing.set(0)
 
-    def fail(self, error: BaseException) -> None:
-        """Record a failure, and close the crawl soon."""
+    def fail(self, error: BaseException, what: str = "A checkpoint") -> None:
+        """Record a failure, and close the crawl soon; ``what`` has failed."""
         if self.failure is not None:
             return
         self.failure = error
-        what, reason = "A checkpoint failed", f"{error}" or type(error).__name__
+        what, reason = f"{what} failed", f"{error}" or type(error).__name__
         if isinstance(error, StoreError):
             what = "The store of the crawl failed"
         if isinstance(error, MemoryError):

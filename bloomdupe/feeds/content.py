@@ -41,6 +41,8 @@ class Content:
     """
 
     path: str
+    place: Path
+    """The same as an absolute path: a spider may change the working directory."""
     base: int = 0
     tail: bytes = b""
     """The last 4,096 bytes of ``base``."""
@@ -52,13 +54,12 @@ class Content:
     """Not compressed."""
 
     @classmethod
-    def begin(cls, path: str, *, overwrite: bool) -> Self:
+    def begin(cls, path: str, place: Path, *, overwrite: bool) -> Self:
         """Return the content of a place before the first piece, to go on at its end.
 
         ``overwrite`` replaces that content. Nothing is changed. Raises
         :class:`FeedError` if the place cannot be read.
         """
-        place = Path(path)
         try:
             found = place.stat()
             if not stat.S_ISREG(found.st_mode):
@@ -68,14 +69,14 @@ class Content:
             size = found.st_size
             tail = tail_of(place, size)
         except FileNotFoundError:
-            return cls(path)
+            return cls(path, place)
         except OSError as error:
             if isinstance(error, FeedError):
                 raise
             raise FeedError(f"cannot write the feed {path}: {error}") from error
         if overwrite and size:
-            return cls(path, old=(size, digest(tail)))
-        return cls(path, size, tail)
+            return cls(path, place, old=(size, digest(tail)))
+        return cls(path, place, size, tail)
 
     def with_more(self, data: bytes, closing: bytes) -> Self:
         """Return the content with more data and these closing bytes."""
@@ -88,10 +89,11 @@ class Content:
 
     def has(self, piece: bytes, start: int) -> bool:
         """Whether a piece is in the file, at this place or at the end."""
-        place = Path(self.path)
         size = len(piece)
         ends = (start + size, self.base) if self.base >= size else ()
-        return any(read_bytes(place, max(0, end - size), end) == piece for end in ends)
+        return any(
+            read_bytes(self.place, max(0, end - size), end) == piece for end in ends
+        )
 
     def open_again(self, end: bytes) -> Self:
         """Return the content without these bytes, if the file ends with them."""
@@ -106,7 +108,7 @@ class Content:
 
     def begins_with(self, head: bytes) -> bool:
         """Whether the file begins with these bytes."""
-        return read_bytes(Path(self.path), 0, len(head)) == head
+        return read_bytes(self.place, 0, len(head)) == head
 
     @property
     def _body(self) -> bytes:
@@ -146,9 +148,10 @@ class Content:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Record for the store, without the piece."""
+        """Record for the store, without the piece, and with the absolute path."""
         return {
             "path": self.path,
+            "place": str(self.place),
             "base": self.base,
             "tail": digest(self.tail),
             "end": self.end.hex(),
@@ -163,13 +166,14 @@ class Content:
 
         Raises :class:`FeedError` if the place cannot be read.
         """
-        path, base = record["path"], record["base"]
+        path, place, base = record["path"], Path(record["place"]), record["base"]
         old = record.get("old")
         try:
             return cls(
                 path,
+                place,
                 base,
-                tail_of(Path(path), base) if base else b"",
+                tail_of(place, base) if base else b"",
                 bytes.fromhex(record.get("end", "")),
                 piece,
                 record.get("closing", 0) if piece else 0,

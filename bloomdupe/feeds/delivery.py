@@ -205,7 +205,7 @@ class Deliveries:
             self._tell(slot, True)
 
     async def _hand_over(self, slot: FeedSlot, delivery: Delivery) -> None:
-        place = local_path(slot)
+        place = local_path(slot, self._access.here)
         target = None
         if place is not None:  # written beside it first
             target = Target(place, overwrite=bool(slot.feed_options.get("overwrite")))

@@ -161,7 +161,7 @@ class FeedExporter(FeedExporterAccess):
             slot = self.new_slot(template, options, 1)
         except KeyError:
             return None
-        place = local_path(slot)
+        place = local_path(slot, self.here)
         return None if place is None else str(place)
 
     def _take_feed(
@@ -173,7 +173,7 @@ class FeedExporter(FeedExporterAccess):
         """
         slot = self.new_slot(template, options, 1)
         number, name = len(self.durable), self._names[template]
-        if is_direct(slot):
+        if is_direct(slot, self.here):
             known = left.take(name, options)
             self.durable.append(Feed(number, template, options, self, known))
             return

@@ -91,6 +91,7 @@ class Feed:
         """Items in a batch; 0: any number."""
         self._new_slot = partial(access.new_slot, template, options)
         self._new_exporter = access.new_exporter
+        self._here = access.here
         if record is None:
             slot = self._new_slot(1)
         else:
@@ -172,7 +173,8 @@ class Feed:
         """Return the file of a batch that has no file yet; nothing is changed."""
         storage: Any = batch.slot.storage
         overwrite = self._overwrite and not batch.ours
-        return FeedFile(Content.begin(str(storage.path), overwrite=overwrite))
+        path = str(storage.path)
+        return FeedFile(Content.begin(path, self._here / path, overwrite=overwrite))
 
     def first_piece(
         self, content: Content, lines: list[bytes], *, hold: bool = False

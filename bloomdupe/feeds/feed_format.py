@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import stat
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exporters import (
@@ -38,6 +37,7 @@ from bloomdupe.inside_scrapy.feed_exporter import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from scrapy.extensions.feedexport import FeedSlot
 
@@ -242,14 +242,14 @@ STREAMS = (GzipPlugin, Bz2Plugin, LZMAPlugin)
 """Compressors whose streams may follow one another in a file."""
 
 
-def is_direct(slot: FeedSlot) -> bool:
+def is_direct(slot: FeedSlot, here: Path) -> bool:
     """Whether a feed can be written piece by piece, in several runs.
 
     This holds for files on this machine, if their exporter writes each item
     independently and all plugins compress in streams that may follow one another.
     """
     return (
-        local_path(slot) is not None
+        local_path(slot, here) is not None
         and can_be_cut(slot.exporters[slot.format])
         and not slot.feed_options.get("lzma_format")
         and only_compresses(slot)
@@ -267,15 +267,16 @@ def only_compresses(slot: FeedSlot) -> bool:
     )
 
 
-def local_path(slot: FeedSlot) -> Path | None:
+def local_path(slot: FeedSlot, here: Path) -> Path | None:
     """Return the path of a file on this machine; None for all other storages.
 
-    Raises :class:`~bloomdupe.errors.FeedError` if the path cannot be checked.
+    A relative path begins ``here``. Raises :class:`~bloomdupe.errors.FeedError` if the
+    path cannot be checked.
     """
     storage: Any = slot.storage
     if type(storage) is not FileFeedStorage:
         return None
-    place = Path(storage.path)
+    place = here / storage.path
     try:
         return place if stat.S_ISREG(place.stat().st_mode) else None
     except FileNotFoundError:

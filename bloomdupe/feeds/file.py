@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.feeds.content import Content
 from bloomdupe.store.descriptor import Descriptor
 from bloomdupe.store.files import free_space, make_directory, sync_directory
 from bloomdupe.store.platform import sync, sync_data
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class FeedFile:
@@ -38,8 +41,13 @@ class FeedFile:
 
     @property
     def path(self) -> str:
-        """Path of the file."""
+        """Path of the file, as it was given."""
         return self.content.path
+
+    @property
+    def place(self) -> Path:
+        """Path of the file, absolute."""
+        return self.content.place
 
     def settle(self) -> None:
         """Mark everything in the file as settled."""
@@ -84,7 +92,7 @@ class FeedFile:
                 raise
             raise FeedError(
                 f"cannot write to the feed {self.path}: {error}"
-                f"{free_space(Path(self.path))}; what is missing in it is kept in the"
+                f"{free_space(self.place)}; what is missing in it is kept in the"
                 " store, and written when the crawl goes on"
             ) from error
         self.due = self._begun = False
@@ -97,7 +105,7 @@ class FeedFile:
         try:
             sync_data(self._file.fileno())
             if self._new:
-                sync_directory(Path(self.path).parent)
+                sync_directory(self.place.parent)
                 self._new = False
         except OSError as error:
             raise FeedError(f"cannot write to the feed {self.path}: {error}") from error
@@ -107,7 +115,7 @@ class FeedFile:
 
     def cut_back(self, length: int) -> None:
         """Cut the file back to its settled length; remove it if that is 0."""
-        place = Path(self.path)
+        place = self.place
         try:
             if not length:
                 place.unlink(missing_ok=True)
@@ -115,9 +123,9 @@ class FeedFile:
                 fd = self._opened()
                 os.ftruncate(fd, length)
                 sync(fd)
-            self.content = Content.begin(self.path, overwrite=False)
+            self.content = Content.begin(self.path, place, overwrite=False)
         except OSError as error:
-            raise FeedError(f"cannot continue the feed {place}: {error}") from error
+            raise FeedError(f"cannot continue the feed {self.path}: {error}") from error
         self.settle()
 
     def hold(self, held: bytes) -> None:
@@ -133,16 +141,16 @@ class FeedFile:
 
     def _opened(self) -> int:
         if self._file is None:
-            self._new = not os.path.lexists(self.path)
-            directory = Path(self.path).parent
+            self._new = not os.path.lexists(self.place)
+            directory = self.place.parent
             flags = os.O_RDWR | os.O_CREAT
             if self._private:
                 make_directory(directory, 0o700)
                 flags |= os.O_NOFOLLOW
-                self._file = Descriptor.open(self.path, flags, 0o600)
+                self._file = Descriptor.open(self.place, flags, 0o600)
             else:
                 make_directory(directory)
-                self._file = Descriptor.open(self.path, flags, 0o666)
+                self._file = Descriptor.open(self.place, flags, 0o666)
             try:
                 fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -160,7 +168,7 @@ class FeedFile:
         """Refuse to write to a file that was changed while it was open."""
         content = self.content
         ours = os.fstat(fd)
-        place = Path(self.path)
+        place = self.place
         most = content.base + len(content.end)
         if self._begun:
             most = max(most, content.base + len(content.piece))

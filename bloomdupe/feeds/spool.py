@@ -36,19 +36,23 @@ def stored(file: dict[str, Any], directory: Path) -> dict[str, Any]:
     """Return the record of a file for the store.
 
     A file in the spool has only its name there, and ``spooled``, because a job may be
-    moved.
+    moved. Any other path is as it was given, for the same reason.
     """
+    file = {name: value for name, value in file.items() if name != "place"}
     path = Path(file["path"])
     if path.parent != directory:
         return file
     return {**file, "path": path.name, "spooled": True}
 
 
-def placed(file: dict[str, Any], directory: Path) -> dict[str, Any]:
-    """Return the record of a file with its present path."""
-    if not file.get("spooled"):
-        return file
-    return {**file, "path": str(directory / file["path"])}
+def placed(file: dict[str, Any], directory: Path, here: Path) -> dict[str, Any]:
+    """Return the record of a file with its ``place``, an absolute path.
+
+    A relative path begins ``here``.
+    """
+    if file.get("spooled"):
+        file = {**file, "path": str(directory / file["path"])}
+    return {**file, "place": str(here / file["path"])}
 
 
 _HEAD = Struct("<I")

@@ -61,7 +61,8 @@ class SpooledFeed(Feed):
     def new_file(self, batch: FeedBatch) -> FeedFile:
         """Return the file of a batch that has no file yet."""
         path = self._spool.place(f"{self._token}.{batch.slot.batch_id}")
-        return FeedFile(Content.begin(str(path), overwrite=False), private=True)
+        content = Content.begin(str(path), path, overwrite=False)
+        return FeedFile(content, private=True)
 
     def deliveries(self, complete: Iterable[Complete]) -> list[Delivery]:
         """Return the deliveries of complete batches that were not delivered before."""

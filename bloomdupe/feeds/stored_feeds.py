@@ -49,6 +49,7 @@ class StoredFeeds:
     """The feeds of the last run.
 
     ``record`` and ``blobs`` are those of the last commit to the ``store``, a directory.
+    Relative paths of files begin ``here``.
     ``resumed`` says that the crawl goes on, even if it had finished, and does not begin
     anew. The files of a finished crawl belong to the
     user, who may change them in any way. The same holds for the files of a feed that is
@@ -62,17 +63,20 @@ class StoredFeeds:
         record: dict[str, Any],
         blobs: Mapping[str, bytes],
         store: Path,
+        here: Path,
         *,
         resumed: bool,
         accept: bool,
         anew: str = ANOTHER_JOB,
     ) -> None:
-        self._anew, self._store = anew, store
+        self._anew, self._store, self._here = anew, store, here
         self.spool = spool_of(store)
         """The directory of the spool."""
         self.deliveries: list[dict[str, Any]] = record.get("deliveries", [])
         self._feeds: dict[str, dict[str, Any]] = dict(record.get("feeds", {}))
-        self._files = [placed(file, self.spool) for file in record.get("files", [])]
+        self._files = [
+            placed(file, self.spool, here) for file in record.get("files", [])
+        ]
         self._pieces: list[bytes] = []
         self._held: list[bytes] = []
         for number, file in enumerate(self._files):
@@ -173,7 +177,7 @@ class StoredFeeds:
             return own
         for name, feed in self._feeds.items():
             record = None if feed["file"] is None else self._files[feed["file"]]
-            if record is not None and _is_same(record["path"], path):
+            if record is not None and _is_same(record["place"], path):
                 return name
         return own
 
@@ -275,6 +279,7 @@ class StoredFeeds:
             record,
             blobs,
             self._store,
+            self._here,
             resumed=self.resumed,
             accept=self._accept,
             anew=self._anew,
@@ -293,7 +298,7 @@ def _finished(record: dict[str, Any], piece: bytes, held: bytes) -> FeedFile | N
             return None
         content = Content.of(record, b"")
     elif mark:
-        content = Content(record["path"])
+        content = Content(record["path"], Path(record["place"]))
     else:
         content = Content.of(record, piece)
     file = FeedFile(content, private="spooled" in record)
@@ -309,7 +314,8 @@ def _finished(record: dict[str, Any], piece: bytes, held: bytes) -> FeedFile | N
 
 def _accepted(record: dict[str, Any], piece: bytes) -> Content:
     """Return the content of a file that was changed, to go on at its end."""
-    content = Content.begin(record["path"], overwrite=False)
+    place = Path(record["place"])
+    content = Content.begin(record["path"], place, overwrite=False)
     end = bytes.fromhex(record.get("end", ""))
     if piece and content.has(piece, record["base"]):
         end, piece = piece[len(piece) - record["closing"] :], b""
@@ -338,7 +344,7 @@ def change_of(record: dict[str, Any], piece: bytes) -> str | None:
 
 
 def _change_of(record: dict[str, Any], piece: bytes) -> str | None:
-    place = Path(record["path"])
+    place = Path(record["place"])
     mark = record.get("mark")
     if mark is not None and _is_cut_back(place, *mark):
         return None
@@ -378,7 +384,7 @@ def refuse(record: dict[str, Any], piece: bytes, change: str, anew: str) -> NoRe
 def is_old(record: dict[str, Any]) -> bool:
     """Whether a file still has the content that was to be replaced."""
     old = record.get("old")
-    return old is not None and ends_at(Path(record["path"]), *old)
+    return old is not None and ends_at(Path(record["place"]), *old)
 
 
 def _is_cut_back(place: Path, length: int, tail: str) -> bool:

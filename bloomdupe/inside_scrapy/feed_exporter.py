@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from io import BytesIO
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from bloomdupe.errors import EngineError
 if TYPE_CHECKING:
     from typing import IO
 
+    from scrapy.crawler import Crawler
     from scrapy.exporters import BaseItemExporter
     from scrapy.extensions.feedexport import FeedSlot
 
@@ -44,6 +46,12 @@ _ATTRIBUTES = {
 
 class FeedExporterAccess(feedexport.FeedExporter):
     """Scrapy's feed exporter, with access to each of its feeds."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.here = Path.cwd()
+        """The directory in which relative paths of feeds begin. A spider may change the
+        working directory later."""
+        super().__init__(crawler)
 
     def check(self) -> None:
         """Check that Scrapy has every private name that is used here.

@@ -189,14 +189,7 @@ class Processing:
         work.given(result)
         if isinstance(result, Failure) and result.value is not None:
             work.gave_up(result.value)
-        return self._call_in_step(self._call_spider(result, request), work)
-
-    async def _call_in_step(self, call: Awaitable[Any], work: Work) -> Any:  # noqa: ANN401
-        work.in_step = True
-        try:
-            return await call
-        finally:
-            work.in_step = False
+        return _step(self._call_spider(result, request), work)
 
     # Out: the output of callbacks
 
@@ -254,17 +247,11 @@ class Processing:
         self, outputs: AsyncIterator[Any], response: object, work: Work | None
     ) -> None:
         items = _Tasks(self._scraper.concurrent_items)
-        try:
-            async for output in _Outputs(outputs, work):
-                if work is not None:
-                    work.in_step = False
-                if (item := self._take_output(output, response, work)) is not None:
-                    await items.start(item)
-                if self._crowded():
-                    await self._breathe()
-        finally:
-            if work is not None:
-                work.in_step = False
+        async for output in _Outputs(outputs, work):
+            if (item := self._take_output(output, response, work)) is not None:
+                await items.start(item)
+            if self._crowded():
+                await self._breathe()
         await items.join()
 
     async def _breathe(self) -> None:
@@ -411,6 +398,16 @@ class _Tasks:
             raise self._error
 
 
+async def _step(step: Awaitable[Any], work: Work) -> Any:  # noqa: ANN401
+    """Await a step of an asynchronous callback, of which its work is told."""
+    work.in_step = True
+    try:
+        work.may_wait()
+        return await step
+    finally:
+        work.in_step = False
+
+
 class _Outputs:
     """Outputs of an asynchronous callback; its work is told of each step."""
 
@@ -422,10 +419,8 @@ class _Outputs:
         return self
 
     def __anext__(self) -> Awaitable[Any]:
-        if self._work is not None:
-            self._work.in_step = True
-            self._work.may_wait()
-        return self._outputs.__anext__()
+        following = self._outputs.__anext__()
+        return following if self._work is None else _step(following, self._work)
 
 
 class _Owned:
@@ -471,7 +466,5 @@ class _MarkedAsync(_Owned):
             output = await anext(_Outputs(self._outputs, self._work))
         finally:
             _CURRENT.reset(token)
-            if self._work is not None:
-                self._work.in_step = False
         self._owners[id(output)].append(self._work)
         return output

@@ -110,6 +110,7 @@ class CollectedFeeds(FeedExporter):
             collection.entries,
             collection.blobs,
             collection.store,
+            self.here,
             resumed=not collection.is_new,
             accept=accept,
             anew="collect into another directory",

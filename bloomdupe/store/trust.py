@@ -157,7 +157,6 @@ class OpenData:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._found = files.identify(path)
-        self._absolute = path.absolute()
         self._mark: files.MarkFile | None = None
         self._touched = False
 
@@ -213,12 +212,6 @@ class OpenData:
             or (found.st_dev, found.st_ino) != (before.st_dev, before.st_ino)
             or found.st_size < before.st_size
         ):
-            opened = self._absolute / files.DATA
-            if opened != data and opened.exists():
-                raise StoreIOError(
-                    f"{data} is still {opened}, but the process has changed its"
-                    " working directory; name absolute paths in JOBDIR and FEEDS"
-                )
             raise StoreIOError(
                 f"{data} was deleted, replaced or cut short while it was in use,"
                 " so nothing can be written to it any more; put it back, or"

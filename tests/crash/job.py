@@ -104,7 +104,10 @@ class Job:
             self._put, _fail, serializer.dump_value, serializer.load_value, store
         )
         pieces = crawl.blobs_of(FEED)
-        left = StoredFeeds(crawl.record, pieces, store, resumed=True, accept=False)
+        here = Path.cwd()
+        left = StoredFeeds(
+            crawl.record, pieces, store, here, resumed=True, accept=False
+        )
         self._feeds.restore(job, left)
         self._feeds.open_spider(self._spider)
         state = SpiderState(self._crawler, serializer)

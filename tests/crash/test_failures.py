@@ -134,21 +134,3 @@ def test_a_deleted_data_file_ends_the_crawl(tmp_path: Path) -> None:
         assert status == 1, log
         assert "data.mdb was deleted" in log
         assert "bloomdupe restore BACKUP" in log
-
-
-def test_a_spider_may_change_the_directory_if_paths_are_absolute(
-    tmp_path: Path,
-) -> None:
-    with sample_process(tmp_path, 60) as server:
-        moving = "import os" + SPIDER.replace(
-            "def parse(self, response):\n",
-            "def parse(self, response):\n        os.chdir('/')\n",
-        )
-        status, log = crawl(tmp_path, server.url, spider=moving)
-        assert status == 1, log
-        assert f"{tmp_path}/job/bloomdupe/data.mdb, but the process has changed" in log
-        assert "deleted" not in log
-        absolute = f"JOBDIR={tmp_path / 'job'}"
-        status, log = crawl(tmp_path, server.url, "-s", absolute, spider=moving)
-        assert status == 0, log
-        assert not lost(server)

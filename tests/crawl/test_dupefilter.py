@@ -238,8 +238,8 @@ def test_a_store_in_the_place_of_the_jobdir_is_refused(crawl: Crawl) -> None:
     wrong = crawl.store.rename(crawl.folder / "wrong")
     before = files(wrong)
     assert (
-        "JOBDIR: wrong is itself a store, and the store of a job is wrong/bloomdupe:"
-        " move all files of wrong into wrong/bloomdupe"
+        f"JOBDIR: {wrong} is itself a store, and the store of a job is"
+        f" {wrong}/bloomdupe: move all files of {wrong} into {wrong}/bloomdupe"
     ) in crawl.refused(Follow, JOBDIR="wrong").log
     assert files(wrong) == before
     moved = [*wrong.iterdir()]

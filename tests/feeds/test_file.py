@@ -33,7 +33,7 @@ FEED: dict[str, Any] = {"uri": "f", "file": 0, "options": options_of(OPTIONS)}
 
 def left(place: Path, written: int) -> dict[str, Any]:
     """Leave a file as a run does that dies after so many bytes of the last piece."""
-    file = FeedFile(Content.begin(str(place), overwrite=False))
+    file = FeedFile(Content.begin(str(place), place, overwrite=False))
     write(file, BASE)
     file.sync()
     file.take(file.content.with_more(PIECE, b""))
@@ -54,7 +54,8 @@ def stored(
 ) -> StoredFeeds:
     pieces = {} if piece is None else {"feed0": piece}
     store = Path("/nowhere")
-    return StoredFeeds(record, pieces, store, resumed=True, accept=accept)
+    here = Path.cwd()
+    return StoredFeeds(record, pieces, store, here, resumed=True, accept=accept)
 
 
 def resumed(
@@ -117,7 +118,7 @@ NEXT = b",3,4,5]"
 
 def left_closed(place: Path) -> dict[str, Any]:
     """Leave a file with its closing bytes, and a piece that is not written yet."""
-    file = FeedFile(Content.begin(str(place), overwrite=False))
+    file = FeedFile(Content.begin(str(place), place, overwrite=False))
     write(file, CLOSED[:-1], CLOSED[-1:])
     file.sync()
     file.close()
@@ -150,7 +151,7 @@ def test_the_replaced_file_goes_with_the_first_piece(
     place: Path, overwritten: int
 ) -> None:
     place.write_bytes(b"of an earlier crawl\n")
-    file = FeedFile(Content.begin(str(place), overwrite=True))
+    file = FeedFile(Content.begin(str(place), place, overwrite=True))
     content = file.content.with_more(PIECE, b"")
     assert place.read_bytes() == b"of an earlier crawl\n"
     if overwritten:
@@ -237,7 +238,7 @@ def test_a_changed_file_is_continued_if_the_user_says_so(
 
 
 def test_an_accepted_file_is_continued_before_its_closing(place: Path) -> None:
-    file = FeedFile(Content.begin(str(place), overwrite=False))
+    file = FeedFile(Content.begin(str(place), place, overwrite=False))
     write(file, b"[1", b"]")
     for number in (2, 3, 4):
         file.sync()
@@ -252,7 +253,7 @@ def test_an_accepted_file_is_continued_before_its_closing(place: Path) -> None:
 
 
 def test_the_error_tells_the_size_of_the_file_with_its_closing(place: Path) -> None:
-    file = FeedFile(Content.begin(str(place), overwrite=False))
+    file = FeedFile(Content.begin(str(place), place, overwrite=False))
     write(file, b"[1", b"]")
     file.sync()
     file.close()
@@ -266,7 +267,7 @@ def test_only_the_folder_of_a_private_file_is_private(
     tmp_path: Path, private: bool
 ) -> None:
     place = tmp_path / "folder" / "items"
-    file = FeedFile(Content.begin(str(place), overwrite=False), private=private)
+    file = FeedFile(Content.begin(str(place), place, overwrite=False), private=private)
     write(file, b"a line\n")
     file.close()
     assert (place.parent.stat().st_mode & 0o077 == 0) is private
@@ -285,7 +286,7 @@ def test_accepted_lines_are_not_written_again(place: Path) -> None:
 def test_a_file_changed_while_it_is_written_is_left_alone(
     place: Path, how: str
 ) -> None:
-    file = FeedFile(Content.begin(str(place), overwrite=False))
+    file = FeedFile(Content.begin(str(place), place, overwrite=False))
     write(file, BASE)
     file.sync()
     if how == "was deleted":
@@ -307,7 +308,7 @@ def test_a_file_changed_while_it_is_written_is_left_alone(
 
 def test_two_cannot_write_to_one_file(place: Path) -> None:
     one, other = (
-        FeedFile(Content.begin(str(place), overwrite=False)) for _ in range(2)
+        FeedFile(Content.begin(str(place), place, overwrite=False)) for _ in range(2)
     )
     write(one, PIECE)
     with pytest.raises(FeedError, match="is being written by another"):
@@ -318,13 +319,15 @@ def test_two_cannot_write_to_one_file(place: Path) -> None:
 
 def test_the_error_names_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
+    place = tmp_path / "file" / "items"
     with pytest.raises(FeedError, match="file/items"):
-        Content.begin(str(tmp_path / "file" / "items"), overwrite=False)
+        Content.begin(str(place), place, overwrite=False)
 
 
 def test_a_place_that_cannot_be_looked_at_is_named() -> None:
     """Nothing shows that it has changed, and the user gets no traceback."""
-    record = {"path": "x" * 300, "base": 0, "tail": digest(b"")}
+    name = "x" * 300
+    record = {"path": name, "place": name, "base": 0, "tail": digest(b"")}
     with pytest.raises(FeedError, match=r"cannot continue the feed x+: .*too long"):
         change_of(record, b"")
 

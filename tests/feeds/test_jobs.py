@@ -10,6 +10,7 @@ from spiders.feeds import (
     ByCategory,
     NamedLate,
     NotForJson,
+    Wanders,
     without_csv_headers,
 )
 from support.repetition import repeated
@@ -58,6 +59,30 @@ def test_a_job_can_go_on_without_a_feed_and_with_it_again(crawl: Crawl) -> None:
     for place in (a, b):
         assert len(read(place)) == len({*read(place)})
     assert {*read(a, b)} == {*ITEMS}
+
+
+PIPELINE = {"ITEM_PIPELINES": {"spiders.feeds.Wandering": 1}}
+
+
+@pytest.mark.parametrize(("spider", "settings"), [(Wanders, {}), (Articles, PIPELINE)])
+def test_the_working_directory_may_change(
+    crawl: Crawl, spider: type[Articles], settings: dict[str, Any]
+) -> None:
+    """Relative paths begin in the directory in which the crawl was started."""
+    crawl.settings |= settings
+    crawl.settings["FEEDS"] = {
+        **ALL,
+        "batch-%(batch_id)d.jsonl": {"format": "jsonl", "batch_item_count": 7},
+        "items.sums": {"format": "sums"},
+    }
+    crawl.settings["FEED_EXPORTERS"] = {"sums": "spiders.feeds.Sums"}
+    crawl.killed(spider, stop=THIRD)
+    log = crawl.run(spider).log
+    assert "ERROR" not in log
+    for name in ("items.sums", *ALL):
+        assert read(crawl.folder / name) == ITEMS
+    assert read(*crawl.folder.glob("batch-*")) == ITEMS
+    assert not crawl.run(spider).requested
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from spiders.follow import Follow
+from spiders.follow import Follow, without_room
 from support.crawl import Crawl, Process
 from support.engines import Redis
 from support.jobs import killed_after
@@ -318,6 +318,23 @@ def test_a_run_makes_the_changes_that_are_left_before_it_asks_for_a_page(
     # Changes are also made after a checkpoint; here none comes before the end.
     crawl.finish(Follow, BLOOMDUPE_CHECKPOINT_INTERVAL=600)
     assert site.requested[before:] == []
+    assert inbox(crawl) == []
+
+
+def test_an_error_of_a_change_names_it_and_the_next_run_makes_the_change(
+    crawl: Crawl, site: Site
+) -> None:
+    process = begun(crawl, before=without_room)
+    words = ["add", "job", f"{site.base}/new"]
+    killed_after("bloomdupe.store.inbox:Inbox.post", 1, *words, cwd=crawl.folder)
+    process.until_logged("The change 'add' failed, so the crawl stops: no room for it")
+    site.release()
+    run = process.wait()
+    assert run.status == 1
+    assert "A checkpoint failed" not in run.log
+    crawl.finish(Follow)
+    assert set(site.requested) == {*PAGES, "/new", "/new1"}
+    assert site.count["/new"] == 1
     assert inbox(crawl) == []
 
 

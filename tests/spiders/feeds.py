@@ -73,6 +73,21 @@ class Front(Shop):
                 yield one
 
 
+class Wandering:
+    """A pipeline that changes the working directory when it is made."""
+
+    def __init__(self) -> None:
+        wander()
+
+    def process_item(self, item: object) -> object:
+        return item
+
+
+def wander() -> None:
+    Path("elsewhere").mkdir(exist_ok=True)
+    os.chdir("elsewhere")
+
+
 class Many(Shop):
     """One page brings a great many items."""
 
@@ -116,6 +131,22 @@ class Articles(Shop):
 
     def item(self, path: str, number: int) -> Any:
         return Article(path, number)
+
+
+class Wanders(Articles):
+    """Changes the working directory with its first page, and with each other."""
+
+    name = "wanders"
+
+    async def start(self) -> Any:
+        wander()
+        async for each in super().start():
+            yield each
+
+    async def parse(self, response: Any) -> Any:
+        wander()
+        async for each in super().parse(response):
+            yield each
 
 
 class ByCategory(Articles):

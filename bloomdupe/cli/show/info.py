@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.table import table
@@ -12,7 +11,7 @@ from bloomdupe.crawl.state.blocked import described
 from bloomdupe.filter.info import FilterInfo
 from bloomdupe.jobs.overview import Description, PartitionedFilter, slot_name
 from bloomdupe.jobs.state import RUNNING
-from bloomdupe.printable import printable
+from bloomdupe.printable import near, printable
 
 if TYPE_CHECKING:
     import argparse
@@ -160,7 +159,7 @@ def _pauses_and_outputs(runs: RunFigures) -> Iterator[tuple[str, str]]:
         yield "paused", f"slot {slot_name(slot)}"
     for output in runs.outputs:
         written = "" if output.bytes is None else f", {output.bytes:,} bytes"
-        yield "output", f"{_near(output.uri)}: {plural(output.items, 'item')}{written}"
+        yield "output", f"{near(output.uri)}: {plural(output.items, 'item')}{written}"
 
 
 def _rows_of_workers(
@@ -177,11 +176,3 @@ def _rows_of_workers(
     yield "output", f"{entries} in Redis, to be collected"
     limit = f", of {size(workers.memory_limit)}" if workers.memory_limit else ""
     yield "memory of this Redis", f"{size(workers.memory)} used by all data{limit}"
-
-
-def _near(uri: str) -> str:
-    """Return a path in the present folder without that folder."""
-    try:
-        return str(Path(uri).relative_to(Path.cwd()))
-    except ValueError:
-        return uri

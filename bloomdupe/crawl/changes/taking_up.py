@@ -68,6 +68,11 @@ class TakingUp(Participant):
         """Whether there are changes to make."""
         return self._steps is not None or bool(self._waiting())
 
+    @property
+    def name(self) -> str:
+        """Name of the present change, for a message."""
+        return f"The change {self._change.get('kind')!r}"
+
     def _waiting(self) -> list[str]:
         names = self._inbox.names()
         return [one for one in names if one not in self._aside] if names else names

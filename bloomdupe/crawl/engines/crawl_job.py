@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from scrapy.utils.misc import load_object
@@ -27,7 +28,6 @@ from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -235,7 +235,8 @@ def _check_feeds(crawler: Crawler, store: Store, directory: Path) -> None:
             name: snapshot.blob(name, expected)
             for name, expected in crawl.get("blobs", {}).items()
         }
-    left = StoredFeeds(crawl, blobs, directory, resumed=not finished, accept=False)
+    here, resumed = Path.cwd(), not finished
+    left = StoredFeeds(crawl, blobs, directory, here, resumed=resumed, accept=False)
     FeedExporter.check_job(crawler, left)
 
 

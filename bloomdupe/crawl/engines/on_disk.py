@@ -257,6 +257,7 @@ class EngineOnDisk(Settling):
             crawl.record,
             crawl.blobs_of(FEED),
             job.store,
+            feeds.here,
             resumed=self.run.resumed,
             accept=self.settings.feed_changed == "accept",
         )
@@ -608,7 +609,7 @@ class EngineOnDisk(Settling):
         try:
             taking_up.step()
         except Exception as error:  # noqa: BLE001 - or no checkpoint would follow
-            stopping.fail(error)
+            stopping.fail(error, taking_up.name)
         self._access.wake()
         return True
 

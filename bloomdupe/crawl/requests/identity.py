@@ -146,8 +146,8 @@ def name_of_callback(function: Callable[..., Any] | None) -> str | None:
         ]
         code = digest_of_code(function.__code__).hex()
         return f"{name} {code} {canonical_text(values)}"
-    # That of a function in a class tells of which class it is.
-    return function.__qualname__
+    # Two modules may have a function of the same name, and so may two classes.
+    return global_object_name(function)
 
 
 def _class_of(owner: object) -> str:

@@ -47,13 +47,7 @@ class Blocked:
     def obey(self, rules: Rules) -> None:
         """Obey these rules from now on."""
         self.rules = rules
-        self._keys = {bytes.fromhex(rule["key"]) for rule in rules if "key" in rule}
-        self._slots = {rule["slot"] for rule in rules if rule.keys() == {"slot"}}
-        self._patterns = [
-            (rule.get("slot"), re.compile(rule["pattern"]))
-            for rule in rules
-            if "pattern" in rule
-        ]
+        self._keys, self._slots, self._patterns = read(rules)
 
     def drops(self, request: Request, slot: str) -> bool:
         """Whether a rule matches the request, which is of this slot; counts a match."""
@@ -93,6 +87,24 @@ class Blocked:
             {"rules": plural(len(self.rules), "rule")},
             extra={"spider": spider},
         )
+
+
+def read(
+    rules: Rules,
+) -> tuple[set[bytes], set[str], list[tuple[str | None, re.Pattern[str]]]]:
+    """Return the fingerprints, the slots and the patterns of rules.
+
+    Raises any exception for a rule that is not written as expected.
+    """
+    return (
+        {bytes.fromhex(rule["key"]) for rule in rules if "key" in rule},
+        {rule["slot"] for rule in rules if rule.keys() == {"slot"}},
+        [
+            (rule.get("slot"), re.compile(rule["pattern"]))
+            for rule in rules
+            if "pattern" in rule
+        ],
+    )
 
 
 def changed_rules(

@@ -20,7 +20,7 @@ from bloomdupe.crawl.state.failure_records import (
     log_failures,
     log_retried,
 )
-from bloomdupe.printable import logger_of
+from bloomdupe.printable import logger_of, near
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.participant import Part, Participant
 
@@ -155,7 +155,7 @@ class Failures(Participant):
 
     def end(self) -> None:
         """Log the failed requests by reason at the end of a run, if there are any."""
-        log_failures(self.by_reason, self._store.path.parent)
+        log_failures(self.by_reason, near(str(self._store.path.parent)))
 
     def ended(self, lease: Lease) -> None:
         """Record a failure, or forget it because the request has succeeded."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -124,11 +125,13 @@ def leave_scrapys_file(crawler: Crawler, failed: Callable[[], bool]) -> None:
     When a crawl fails to open, Scrapy would empty the file first, and only then find
     that the spider has no state yet: the next run would have no state, either. When a
     crawl has ``failed``, the last checkpoint is valid, and later changes must not get
-    into the file.
+    into the file. The spider may change the working directory before the end.
     """
     extension = crawler.get_extension(ScrapysSpiderState)
     if extension is None:
         return
+    if extension.jobdir:
+        extension.jobdir = str(Path(extension.jobdir).absolute())
     close = extension.spider_closed
     crawler.signals.disconnect(close, signals.spider_closed)
 
