@@ -63,8 +63,8 @@ def test_an_operation_is_there_as_soon_as_an_engine_defines_it() -> None:
     assert not JobOnRedis.has("directory")
 
 
-def test_a_url_is_on_redis_and_anything_else_on_disk() -> None:
-    for url in ("redis://a/0#b", "rediss://a/0#b", "unix:///a?db=0#b"):
+def test_every_url_is_on_redis_and_anything_else_on_disk() -> None:
+    for url in ("redis://a/0#b", "rediss://a/0#b", "unix:///a?db=0#b", "http://a/"):
         assert isinstance(open_job(url), JobOnRedis)
-    for path in ("crawls/site", "redis", "http://a/"):
+    for path in ("crawls/site", "redis"):
         assert isinstance(open_job(path), JobOnDisk)
