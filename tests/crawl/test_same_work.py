@@ -12,6 +12,7 @@ from spiders.same_work import (
     LambdaStart,
     Messages,
     Shops,
+    WaitsOnce,
 )
 from support.crawl import Crawl
 from support.engines import on_both_engines
@@ -78,3 +79,13 @@ def test_a_callback_may_wait_for_its_own_page(
 ) -> None:
     assert crawl.run(spider).finish_reason == "finished"
     assert len(crawl.items()) == 1
+
+
+@on_both_engines
+def test_a_request_that_was_let_go_before_a_kill_does_not_come_again(
+    crawl: Crawl,
+) -> None:
+    """In the next run, it is held back until its page ends."""
+    crawl.killed(WaitsOnce, stop="here again is asked for")
+    assert crawl.run(WaitsOnce).finish_reason == "finished"
+    assert parts(crawl) == Counter(["first", "again"])

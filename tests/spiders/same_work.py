@@ -102,3 +102,21 @@ class AsksInlineAtOnce(AsksInline):
             self.answer.set_result(response.text)
             return []
         return [{"part": await self.again(response)}]
+
+
+class WaitsOnce(Spider):
+    """A callback asks for its own page once more, and waits if it is to be stopped."""
+
+    name = "waits_once"
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        if response.meta.get("again"):
+            yield {"part": "again"}
+            return
+        yield {"part": "first"}
+        yield Request(response.url, dont_filter=True, meta={"again": True})
+        await moment(self, "again is asked for", self.is_asked_for)
+
+    def is_asked_for(self) -> bool:
+        stats = self.crawler.stats
+        return bool(stats and stats.get_value("downloader/request_count") == 2)
