@@ -148,10 +148,9 @@ class Content:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Record for the store, without the piece, and with the absolute path."""
+        """Record for the store, without the piece."""
         return {
             "path": self.path,
-            "place": str(self.place),
             "base": self.base,
             "tail": digest(self.tail),
             "end": self.end.hex(),

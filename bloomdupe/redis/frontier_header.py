@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from bloomdupe.redis.address import Address
-    from bloomdupe.redis.server import Server, Talk
+    from bloomdupe.redis.server import Server
 
     Rules = list[dict[str, Any]]
 
@@ -141,7 +141,7 @@ def _check_free(server: Server, partitions: int) -> None:
     """Refuse a new frontier if a part of it would be another filter or crawl."""
     ends = [ELSEWHERE, *(f":{number}" for number in range(partitions))]
     parts = [server.at(server.address.extended(end)) for end in ends]
-    found = server.at_once(map(_fields_of, parts))
+    found = server.ask([Call(part, FIELDS) for part in parts])
     for part, fields in zip(parts, found, strict=True):
         if fields:
             raise StoreMismatchError(
@@ -149,11 +149,6 @@ def _check_free(server: Server, partitions: int) -> None:
                 f" {part.address.shown} for itself, which is there already; take"
                 " another name"
             )
-
-
-def _fields_of(part: Server) -> Talk[Mapping[bytes, bytes]]:
-    fields = yield Call(part, FIELDS)
-    return fields  # type: ignore[no-any-return]
 
 
 def head_of(server: Server) -> Mapping[bytes, bytes]:

@@ -38,8 +38,7 @@ def kill_twice(crawl: Crawl, spider: type[Spider]) -> None:
         crawl.killed(spider, stop=f"here {count} seen")
 
 
-def pipeline(name: str) -> dict[str, Any]:
-    return {"ITEM_PIPELINES": {f"spiders.checkpoint.{name}": 1}}
+NO_CONNECTION = {"ITEM_PIPELINES": {"spiders.checkpoint.NoConnection": 1}}
 
 
 def items(crawl: Crawl) -> list[str]:
@@ -60,7 +59,8 @@ def test_a_pipeline_that_fails_to_open_leaves_the_state_alone(
     state = crawl.folder / "job" / "spider.state"
     for first in (True, False):
         before = None if first else state.read_bytes()
-        assert "no connection" in crawl.refused(spider, **pipeline("NoConnection")).log
+        refused = crawl.refused(spider, **NO_CONNECTION)
+        assert "no connection" in refused.log
         assert (state.read_bytes() if state.exists() else None) == before
         log = crawl.run(spider, CLOSESPIDER_PAGECOUNT=3 if first else None).log
         assert "EOFError" not in log

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from scrapy import Request, Spider, signals
+from scrapy import Request, Spider
 from scrapy.exceptions import CloseSpider
 from scrapy.exporters import JsonLinesItemExporter
+
+from spiders.idle import HearsIdle
 
 
 class Whole(JsonLinesItemExporter):
@@ -98,16 +100,10 @@ class Says(Leaves):
         raise CloseSpider("finished")
 
 
-class Fed(Leaves):
+class Fed(Leaves, HearsIdle):
     """Gets work when it is idle, and again, and in the end none."""
 
     fed = 0
-
-    @classmethod
-    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        crawler.signals.connect(spider.idle, signals.spider_idle)
-        return spider
 
     def idle(self) -> None:
         self.fed += 1

@@ -17,6 +17,7 @@ from typing_extensions import Self
 from bloomdupe.crawl.leases.carried import CarriedValues
 from bloomdupe.crawl.requests.callbacks import Callbacks
 from bloomdupe.errors import UnserializableError
+from spiders.idle import HearsIdle
 
 
 class Tree(Spider):
@@ -145,18 +146,11 @@ class Retries(OnceMore):
             yield get_retry_request(response.request, spider=self, reason="again")
 
 
-class ByHand(OnceMore):
+class ByHand(OnceMore, HearsIdle):
     """A request in memory that no page has yielded leads to another, and that on."""
 
     name = "by_hand"
-
     led = False
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        crawler.signals.connect(spider.idle, signals.spider_idle)
-        return spider
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield from ()

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from scrapy import Spider, signals
-from scrapy.crawler import Crawler
-from typing_extensions import Self
+from spiders.idle import HearsIdle
 
 
-class Stays(Spider):
+class Stays(HearsIdle):
     """Puts out each page and follows its links; says when it is idle."""
 
     name = "stays"
 
-    @classmethod
-    def from_crawler(cls, crawler: Crawler, *args: Any, **options: Any) -> Self:
-        spider = super().from_crawler(crawler, *args, **options)
-        crawler.signals.connect(spider.is_idle, signals.spider_idle)
-        return spider
-
-    def is_idle(self) -> None:
+    def idle(self) -> None:
         self.logger.info("The spider is idle")
 
     def parse(self, response: Any) -> Any:

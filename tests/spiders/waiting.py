@@ -7,10 +7,11 @@ import time
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from scrapy import Request, Spider, signals
+from scrapy import Request, Spider
 from scrapy.exceptions import DontCloseSpider
 
 from bloomdupe.frontier.frontier import Frontier
+from spiders.idle import HearsIdle
 
 NOT_BEFORE, DELAY = "bloomdupe_not_before", "bloomdupe_delay"
 
@@ -103,19 +104,13 @@ class Bad(Later):
         yield response.follow("/after", self.page, meta={"x": 1})
 
 
-class Idle(Later):
+class Idle(Later, HearsIdle):
     """Says when it is idle; feeds itself then."""
 
     name = "idle"
     fed = False
 
-    @classmethod
-    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        crawler.signals.connect(spider.on_idle, signals.spider_idle)
-        return spider
-
-    def on_idle(self) -> Any:
+    def idle(self) -> None:
         self.crawler.stats.inc_value("idle")
         if not self.fed:
             self.fed = True

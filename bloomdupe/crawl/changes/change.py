@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from bloomdupe.crawl.changes.selection import Search, Selection
 from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.crawl.requests.summary import summary_of
-from bloomdupe.crawl.state.blocked import changed_rules, read
+from bloomdupe.crawl.state.blocked import changed_rules, read_rules
 from bloomdupe.errors import StoreMismatchError, UnserializableError
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.pending_requests import count_pending, pending_that, portions
@@ -303,7 +303,7 @@ def _block(change: Change) -> Steps:
     Or delete rules (``undo``).
     """
     rules: list[dict[str, Any]] = change["rules"]
-    read(rules)  # before the job has them
+    read_rules(rules)  # before the job has them
     undo = bool(change["undo"])
     drop = _drop(change)
 

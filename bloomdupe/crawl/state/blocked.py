@@ -47,7 +47,7 @@ class Blocked:
     def obey(self, rules: Rules) -> None:
         """Obey these rules from now on."""
         self.rules = rules
-        self._keys, self._slots, self._patterns = read(rules)
+        self._keys, self._slots, self._patterns = read_rules(rules)
 
     def drops(self, request: Request, slot: str) -> bool:
         """Whether a rule matches the request, which is of this slot; counts a match."""
@@ -89,7 +89,7 @@ class Blocked:
         )
 
 
-def read(
+def read_rules(
     rules: Rules,
 ) -> tuple[set[bytes], set[str], list[tuple[str | None, re.Pattern[str]]]]:
     """Return the fingerprints, the slots and the patterns of rules.
