@@ -436,6 +436,9 @@ def test_closed_earlier_the_second_time_no_item_comes_again(crawl: Crawl) -> Non
 @on_both_engines
 def test_a_priority_may_be_of_any_size(crawl: Crawl) -> None:
     crawl.site.pages = dict.fromkeys(["/", *Priorities.of], "a page")
+    scheduled = crawl.run(Priorities, CONCURRENT_REQUESTS=1)
+    assert scheduled.finish_reason == "all are scheduled"
+    assert scheduled.requested == ["/"]
     run = crawl.run(Priorities, CONCURRENT_REQUESTS=1)
     assert run.finish_reason == "finished"
-    assert run.requested == ["/", *Priorities.of]
+    assert run.requested == list(Priorities.of)

@@ -378,7 +378,7 @@ class OnceMore:
 
 
 class Priorities(scrapy.Spider):
-    """Has priorities of any size."""
+    """Has priorities of any size, and ends before any of these requests is made."""
 
     name = "priorities"
     of = {
@@ -389,7 +389,10 @@ class Priorities(scrapy.Spider):
     }
 
     def parse(self, response: Any) -> Any:
-        for path, priority in reversed(self.of.items()):
-            yield response.follow(path, self.page, priority=priority)
+        assert self.crawler.engine is not None
+        self.crawler.engine.pause()
+        for path in ("/low", "/highest", "/lowest", "/high"):
+            yield response.follow(path, self.page, priority=self.of[path])
+        self.crawler.engine.close_spider(self, "all are scheduled")
 
     def page(self, response: Any) -> None: ...
