@@ -17,7 +17,6 @@ from bloomdupe.store.format import (
     later_record,
 )
 from bloomdupe.store.participant import Part
-from bloomdupe.store.snapshot import READ_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -188,7 +187,7 @@ class Later:
         """Read the next requests from the store."""
         assert self._store is not None  # noqa: S101 - or there is no bound
         known = self._fresh.keys() | self._moved.keys()
-        found = self._store.later(self._bound, known, BATCH)
+        found, more = self._store.later(self._bound, known, BATCH)
         for later in found:
             entry = Entry(_NOWHERE, b"", later.payload)
             item = Postponed(
@@ -196,8 +195,6 @@ class Later:
             )
             item.checksum = later.checksum
             self._near.append(item)
-        size = sum(len(later.payload) for later in found)
-        more = len(found) == BATCH or size >= READ_BYTES
         self._bound = found[-1].key if more else AFTER_ALL
         beyond, self._beyond = self._beyond, {}
         for key, item in beyond.items():

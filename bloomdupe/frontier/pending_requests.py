@@ -138,19 +138,19 @@ def _in_slots(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
         with store.snapshot() as snapshot:
             while current and len(found) < PORTION and size < READ_BYTES:
                 name, number = current.name, current.number
-                some = snapshot.next_requests(number, after, (), PORTION)
+                some, more = snapshot.next_requests(number, after, (), PORTION)
                 found += (PendingRequest(name, number, *request) for request in some)
                 size += sum(len(payload) for _, payload, _ in some)
-                if not some or (len(some) < PORTION and size < READ_BYTES):
-                    current, after = next(slots, None), BEFORE_ALL
-                else:
+                if more:
                     after = some[-1][0]
+                else:
+                    current, after = next(slots, None), BEFORE_ALL
         yield found
 
 
 def _scheduled(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
     after = b""
-    while items := store.later(after, (), PORTION):
+    while items := store.later(after, (), PORTION)[0]:
         after = items[-1].key
         yield [_for_later(item) for item in items if slot in (None, item.slot)]
 

@@ -58,11 +58,8 @@ class Rotation:
 
     def next(self, now: float) -> SlotQueue | None:
         """Return the next queue, or None if no queue is ready."""
-        alarms = self._alarms
-        while alarms and alarms[0][0] <= now:
-            _, number, queue = heappop(alarms)
-            if queue.ring is self._aside and queue.alarm == number:
-                self._put(queue)
+        while (alarm := self.next_alarm()) is not None and alarm <= now:
+            self._put(self._alarms[0][2])
         for active, ring in enumerate(self._rings):
             while ring:
                 queue = next(iter(ring))
@@ -75,16 +72,17 @@ class Rotation:
     def next_alarm(self) -> float | None:
         """Return when the next queue that was set aside is due."""
         alarms = self._alarms
-        while alarms and (
-            alarms[0][2].ring is not self._aside or alarms[0][2].alarm != alarms[0][1]
-        ):
+        while alarms:
+            until, number, queue = alarms[0]
+            if queue.ring is self._aside and queue.alarm == number:
+                return until
             heappop(alarms)
-        return alarms[0][0] if alarms else None
+        return None
 
     def _put(self, queue: SlotQueue) -> None:
         """Move a queue to the end of the ring of those that are as busy."""
         rings, active = self._rings, queue.active
-        while len(rings) <= active:
+        if len(rings) == active:  # it was in the ring before
             rings.append(OrderedDict())
         if queue.ring is not None:
             del queue.ring[queue]

@@ -9,7 +9,6 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from bloomdupe.frontier.rank import AFTER_ALL, BEFORE_ALL
-from bloomdupe.store.snapshot import READ_BYTES
 
 if TYPE_CHECKING:
     from collections import OrderedDict
@@ -181,24 +180,19 @@ class SlotQueue:
 
         Raises :class:`~bloomdupe.errors.StoreDamagedError` if they are missing.
         """
-        heap = []
-        bound = AFTER_ALL
+        heap, more = [], False
         if self.bound < AFTER_ALL:
             here = self.out or set()
             if self.beyond:
                 # A commit in progress may have written them by now.
                 here = here.union(rank for rank, _ in self.beyond)
+            found, more = store.requests(self.number, self.bound, here, self.batch)
             heap = [
                 (rank, Entry(self, rank, payload, None, checksum))
-                for rank, payload, checksum in store.requests(
-                    self.number, self.bound, here, self.batch
-                )
+                for rank, payload, checksum in found
             ]
-            size = sum(len(entry.payload or b"") for _, entry in heap)
-            if len(heap) == self.batch or size >= READ_BYTES:
-                bound = heap[-1][0]
         self.batch = min(2 * self.batch, MAX_BATCH)
-        self.bound = bound
+        self.bound = heap[-1][0] if more else AFTER_ALL
         self.heap = heap  # in order, so it is a heap
         if self.beyond or not heap:
             beyond, self.beyond = self.beyond or (), None

@@ -249,7 +249,7 @@ class Snapshot:
 
         With :data:`bloomdupe.frontier.rank.BEFORE_ALL` it yields all requests.
         """
-        while found := self.next_requests(slot, after, (), 1000):
+        while found := self.next_requests(slot, after, (), 1000)[0]:
             yield from map(StoredRequest._make, found)
             after = found[-1][0]
 
@@ -259,11 +259,11 @@ class Snapshot:
         after: bytes,
         but: Container[bytes],
         limit: int,
-    ) -> list[tuple[bytes, bytes, int]]:
+    ) -> tuple[list[tuple[bytes, bytes, int]], bool]:
         """Return the first ``limit`` requests above ``after`` that are not in ``but``.
 
-        It stops after ``READ_BYTES``. It returns plain tuples of the fields of a
-        :class:`StoredRequest`, because this is a hot path.
+        And whether there may be more. It stops after ``READ_BYTES``. It returns plain
+        tuples of the fields of a :class:`StoredRequest`, because this is a hot path.
         """
         cursor = self._queue_cursor
         if cursor is None:
@@ -289,9 +289,9 @@ class Snapshot:
                 found.append((rank, bytes(body), int.from_bytes(head, "little")))
                 most -= len(body)
                 if len(found) == limit or most <= 0:
-                    break
+                    return found, True
             there = cursor.prev()
-        return found
+        return found, False
 
     def later(self, after: bytes = b"") -> Iterator[StoredLater]:
         """Yield the requests scheduled for later, in order, from above ``after``."""

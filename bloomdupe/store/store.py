@@ -217,11 +217,10 @@ class Store:
 
     def requests(
         self, slot: int, after: bytes, but: Container[bytes], limit: int
-    ) -> list[tuple[bytes, bytes, int]]:
+    ) -> tuple[list[tuple[bytes, bytes, int]], bool]:
         """Return the next requests of a slot as of the last commit.
 
-        It returns at most ``limit`` requests, and stops after ``READ_BYTES``. See
-        :meth:`bloomdupe.store.snapshot.Snapshot.next_requests`.
+        See :meth:`bloomdupe.store.snapshot.Snapshot.next_requests`.
         """
         try:
             reader = self._reader or self._begin_reader()
@@ -242,11 +241,12 @@ class Store:
 
     def later(
         self, after: bytes, but: Container[bytes], limit: int
-    ) -> list[StoredLater]:
+    ) -> tuple[list[StoredLater], bool]:
         """Return the next requests that are scheduled for later.
 
         As of the last commit, the first ``limit`` requests with keys above ``after``
-        and not in ``but``. It stops after ``READ_BYTES``.
+        and not in ``but``, and whether there may be more. It stops after
+        ``READ_BYTES``.
         """
         found: list[StoredLater] = []
         most = READ_BYTES
@@ -256,8 +256,8 @@ class Store:
                     found.append(later)
                     most -= len(later.payload)
                 if len(found) == limit or most <= 0:
-                    break
-        return found
+                    return found, True
+        return found, False
 
     def _begin_reader(self) -> Snapshot:
         """Begin a transaction that is kept until the next commit.

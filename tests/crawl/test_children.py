@@ -64,7 +64,8 @@ def job() -> Job:
 
 
 def test_children_are_recognised_as_often_as_they_came(job: Job) -> None:
-    job.add(b"a", b"b", b"a")
+    many = [b"%d" % number for number in range(7)]  # in three values
+    job.add(b"a", b"b", b"a", *many)
     job.commit()
     job.add(b"c")  # in no checkpoint
     job.crash(b"another request")
@@ -73,6 +74,7 @@ def test_children_are_recognised_as_often_as_they_came(job: Job) -> None:
     assert job.recognises(b"a", b"a", b"a", b"b", b"c") == [
         True, True, False, True, False,
     ]  # fmt: skip
+    assert job.recognises(*many, *many) == [True] * 7 + [False] * 7
 
 
 @pytest.mark.parametrize("crashes", [False, True])
@@ -90,6 +92,17 @@ def test_a_checkpoint_writes_only_the_last_of_many(job: Job, crashes: bool) -> N
     assert all(job.recognises(*names))
     # With their parent they are forgotten.
     job.children.forget(job.parent.name)
+    job.commit()
+    assert job.blobs == {}
+    assert not job.children.changed
+
+
+def test_a_finished_crawl_keeps_no_children(job: Job) -> None:
+    """Neither those of a page that never came again."""
+    job.add(b"a")
+    job.commit()
+    job.add(b"b")
+    job.children.end()
     job.commit()
     assert job.blobs == {}
     assert not job.children.changed

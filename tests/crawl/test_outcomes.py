@@ -90,6 +90,7 @@ def test_requests_that_have_ended_leave_the_memory_to_later_requests(
     outcomes: Outcomes,
 ) -> None:
     before = lines_in_memory(outcomes)
+    assert before == 101, "a request that brings more than 100 bytes puts them on disk"
     for number in range(50):
         outcomes.settle(with_lines(outcomes, number, 60))
         outcomes.committed(1)

@@ -42,6 +42,8 @@ from support.engines import on_both_engines
 from support.repetition import repeated
 from support.site import PAGES, Site
 
+from bloomdupe import BloomFilter
+
 WHERE = pytest.mark.parametrize("jobdir", [None, "job"], ids=["memory", "job"])
 ONE: dict[str, Any] = {"CONCURRENT_REQUESTS": 1}
 AGAIN: dict[str, Any] = {"BLOOMDUPE_START_REQUESTS": "again"}
@@ -103,6 +105,11 @@ def test_closed_early_it_goes_on_without_fetching_anything_twice(crawl: Crawl) -
     second = crawl.run(Follow)
     assert second.stats["bloomdupe/start_requests_skipped"] == 1
     assert sorted(first.requested + second.requested) == sorted(PAGES)
+    with BloomFilter.open(crawl.store, readonly=True) as seen:
+        totals = (seen.record("crawl") or {})["totals"]
+    dropped = [run.stats["dupefilter/filtered"] for run in (first, second)]
+    assert totals["duplicates"] == sum(dropped) > max(dropped)
+    assert totals["runs"] == 2
     assert "Resuming crawl (" in second.log
     assert re.search(r"[1-9]\d* URLs seen before \(job/bloomdupe\)", second.log)
 

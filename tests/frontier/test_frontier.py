@@ -187,6 +187,28 @@ def test_the_time_of_a_slot_counts_once(seen: BloomFilter) -> None:
     assert owed.seconds_until_ready() is None
 
 
+def test_the_next_of_several_times_counts(seen: BloomFilter) -> None:
+    now, delays = [0.0], {"a": 60.0, "b": 90.0, "c": 30.0}
+    owed = Frontier(seen, wait=lambda slot, _: delays[slot], clock=lambda: now[0])
+    for slot in delays:
+        owed.push(slot, 0, slot.encode())
+    assert owed.lease() is None
+    assert owed.seconds_until_ready() == 30
+    delays["c"] = 0.0
+    owed.ask_again("c")
+    assert owed.seconds_until_ready() == 60
+    assert drain(owed) == ["c"]
+    delays["a"] = 100.0
+    owed.ask_again("a")  # now it has said 100
+    assert owed.lease() is None
+    assert owed.seconds_until_ready() == 90
+    delays |= {"a": 0.0, "b": 0.0}
+    now[0] = 95.0
+    assert drain(owed) == ["b"]
+    now[0] = 100.0
+    assert drain(owed) == ["a"]
+
+
 def test_the_numbers_of_requests_and_slots(seen: BloomFilter) -> None:
     owed = Frontier(seen)
     for slot in "aab":
@@ -405,6 +427,19 @@ def test_large_requests_are_bounded_by_their_bytes(stored: BloomFilter) -> None:
         owed.settle(entry)
         owed.checkpoint()
     assert sorted(found) == list(range(80))
+
+
+def test_large_requests_are_read_in_pieces(
+    stored: BloomFilter, reopen: Callable[[BloomFilter], BloomFilter]
+) -> None:
+    """Reading ends after some of them, long before as many as it may be."""
+    owed = Frontier(stored)
+    names = [f"{number} ".ljust(400 << 10, "x") for number in range(12)]
+    for name in names:
+        owed.push("host", 0, name.encode())
+    owed.checkpoint()
+    with reopen(stored) as again:
+        assert drain(Frontier(again)) == names[::-1]
 
 
 def test_many_requests_of_a_slot_are_written_beside_few_of_another(
