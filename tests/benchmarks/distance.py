@@ -7,8 +7,10 @@ import time
 from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
+from typing import TYPE_CHECKING
 
-from support.redis_server import RedisServer
+if TYPE_CHECKING:  # or it would have to be on the path before ``runner`` puts it there
+    from support.redis_server import RedisServer
 
 AT_ONCE = 1 << 16
 
