@@ -249,7 +249,7 @@ class CrawlKills(Fault):
 
     number = "F3"
     name = "`kill -9`, Ctrl-C twice, SIGTERM of a real crawl"
-    trials = 20
+    trials = 12
     cases = 4
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
@@ -257,7 +257,7 @@ class CrawlKills(Fault):
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         stop = (kill, kill, interrupt_twice, terminate)[seed % 4]
-        return _judged(folder, seed, stop, 6)
+        return _judged(folder, seed, stop, 3)
 
     def control(self, folder: Path) -> list[Outcome]:
         """Marks reach the disk before their requests; items before they are done."""

@@ -30,7 +30,7 @@ SECTOR = 512
 SIZE = 3_000
 CHECKPOINTS = 12
 BATCH = 60
-TRIALS = 20
+TRIALS = 10
 """Of each kind in CI's share."""
 
 

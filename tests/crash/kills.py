@@ -24,7 +24,7 @@ class Kills(Fault):
 
     number = "F1"
     name = "`kill -9` of a frontier with a feed"
-    trials = 60
+    trials = 40
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
         return _crawl(folder, seed, kills=3, size=10_000)

@@ -30,7 +30,7 @@ class MapFull(Fault):
 
     number = "F11"
     name = "map full in a put, a delete or a commit"
-    trials = 50
+    trials = 25
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
         return [_crawl(folder, seed)]

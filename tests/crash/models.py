@@ -22,7 +22,7 @@ class Models(Fault):
 
     number = "F13"
     name = "model against store: crash, reopen, map full"
-    trials = 300
+    trials = 150
 
     def quick(self, folder: Path, seed: int) -> list[Outcome]:
         return _examples(folder, seed, 5)

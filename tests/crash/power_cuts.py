@@ -31,7 +31,7 @@ class PowerCuts(Fault):
 
     number = "F4"
     name = "power cut, replayed from a log of system calls"
-    trials = 1500
+    trials = 900
     cases = PARTS
 
     def missing(self) -> str | None:

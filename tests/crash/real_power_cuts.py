@@ -50,7 +50,7 @@ class RealPowerCuts(Fault):
 
     number = "F5"
     name = "power cut of a real ext4 or XFS"
-    trials = 60
+    trials = 32
     cases = 4
     excusable = True
 
@@ -64,7 +64,7 @@ class RealPowerCuts(Fault):
         ]
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
-        return _crawl(folder, seed, cuts=15)
+        return _crawl(folder, seed, cuts=8)
 
     def control(self, folder: Path) -> list[Outcome]:
         return _crawl(folder, CONTROL_SEED, cuts=2, before=_without_sync)

@@ -94,8 +94,7 @@ class StopPoints(EveryPoint):
 
     number = "F17"
     name = "`kill -9` of a crawl at every commit, write and sync, for each idiom"
-    trials = 80
-    cases = 3
+    trials = 60
 
     def stops(
         self, number: int, points: list[str], rng: random.Random
@@ -115,8 +114,8 @@ class RaisingPoints(EveryPoint):
 
     number = "F18"
     name = "an exception at every commit, write and sync, for each idiom"
-    trials = 60
-    cases = 4
+    trials = 50
+    cases = 2
 
     def stops(
         self, number: int, points: list[str], rng: random.Random

@@ -44,7 +44,7 @@ pytestmark = pytest.mark.slow
 
 _numbers = count()
 
-STRIDE = 3 if os.environ.get("BLOOMDUPE_TEST_ALL") else 7
+STRIDE = 7
 """Every so many-th point is tried."""
 
 
