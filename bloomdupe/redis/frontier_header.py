@@ -142,6 +142,8 @@ def _check_free(server: Server, partitions: int) -> None:
     ends = [ELSEWHERE, *(f":{number}" for number in range(partitions))]
     parts = [server.at(server.address.extended(end)) for end in ends]
     found = server.ask([Call(part, FIELDS) for part in parts])
+    if not any(found) or server.fields():  # by now another worker has created it
+        return
     for part, fields in zip(parts, found, strict=True):
         if fields:
             raise StoreMismatchError(

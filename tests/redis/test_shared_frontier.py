@@ -24,6 +24,7 @@ from bloomdupe.errors import (
     StoreMismatchError,
     StoreUnreachableError,
 )
+from bloomdupe.redis import frontier_header
 from bloomdupe.redis.frontier_header import FORMAT
 from bloomdupe.redis.partition import Offer, RedisLease, SeenMark, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
@@ -630,6 +631,21 @@ def test_no_crawl_begins_whose_part_has_the_name_of_another(
         SharedFrontier.open(server.url(name), 100, partitions=PARTITIONS - 1).close()
         with pytest.raises(StoreMismatchError, match="something else than a frontier"):
             SharedFrontier.open(server.url(f"{name}:0"), 100)
+
+
+def test_two_workers_may_begin_a_crawl_at_the_same_moment(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one begins it after this one has found no crawl."""
+    check = frontier_header._check_free
+
+    def late(*arguments: Any) -> None:
+        monkeypatch.undo()
+        SharedFrontier.open(url, 100, partitions=PARTITIONS).close()
+        check(*arguments)
+
+    monkeypatch.setattr(frontier_header, "_check_free", late)
+    SharedFrontier.open(url, 100, partitions=PARTITIONS).close()
 
 
 @pytest.mark.parametrize("written", [FORMAT - 1, FORMAT + 1])
