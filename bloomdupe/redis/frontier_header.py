@@ -142,15 +142,13 @@ def _check_free(server: Server, partitions: int) -> None:
     ends = [ELSEWHERE, *(f":{number}" for number in range(partitions))]
     parts = [server.at(server.address.extended(end)) for end in ends]
     found = server.ask([Call(part, FIELDS) for part in parts])
-    if not any(found) or server.fields():  # by now another worker has created it
-        return
-    for part, fields in zip(parts, found, strict=True):
-        if fields:
-            raise StoreMismatchError(
-                f"{server.address.shown}: a crawl of this name would need"
-                f" {part.address.shown} for itself, which is there already; take"
-                " another name"
-            )
+    there = [part for part, fields in zip(parts, found, strict=True) if fields]
+    if there and not server.fields():  # or another worker has created it by now
+        raise StoreMismatchError(
+            f"{server.address.shown}: a crawl of this name would need"
+            f" {there[0].address.shown} for itself, which is there already; take"
+            " another name"
+        )
 
 
 def head_of(server: Server) -> Mapping[bytes, bytes]:

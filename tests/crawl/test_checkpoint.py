@@ -11,10 +11,8 @@ from scrapy import Spider
 from spiders.checkpoint import Count, Media, Told, Unstorable, Waiting
 from spiders.waiting import set_clock
 from support.crawl import FEEDS, Before, Crawl
-from support.engines import on_both_engines
+from support.engines import DISK, on_both_engines
 from support.site import Answer, Page, links
-
-from bloomdupe import BloomFilter
 
 pytestmark = pytest.mark.slow
 
@@ -78,8 +76,7 @@ def test_state_that_scrapy_has_stored_is_imported(crawl: Crawl) -> None:
 
 def test_state_and_totals_go_on_from_the_last_checkpoint(crawl: Crawl) -> None:
     kill_twice(crawl, Count)
-    with BloomFilter.open(crawl.store, readonly=True) as seen:
-        seconds = (seen.record("crawl") or {})["totals"]["seconds"]
+    seconds = DISK.totals(crawl.folder)["seconds"]
     stats = crawl.run(Count).stats
     assert stats["seen"] == PATHS
     assert stats["when"] == "2026-01-02"

@@ -14,7 +14,7 @@ import pytest
 from scrapy.settings import Settings
 from spiders.follow import Follow
 from support.crawl import Crawl
-from support.engines import on_both_engines
+from support.engines import DISK, on_both_engines
 from support.shared_data import REPOSITORY
 from support.site import Site
 
@@ -93,8 +93,7 @@ def test_the_history_of_a_job_goes_on_after_a_kill(crawl: Crawl, site: Site) -> 
 def test_the_totals_are_in_the_record_of_the_store(crawl: Crawl) -> None:
     run = crawl.run(Follow)
     assert run.stats["bloomdupe/total_pages"] == 13
-    with BloomFilter.open(crawl.store, readonly=True) as seen:
-        totals = (seen.record("crawl") or {})["totals"]
+    totals = DISK.totals(crawl.folder)
     assert totals["statuses"] == {"200": 13}
     assert totals["depths"] == {"0": 1, "1": 6, "2": 6}
     found = view(crawl)

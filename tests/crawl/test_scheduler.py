@@ -38,11 +38,9 @@ from spiders.scheduler import (
     look_often,
 )
 from support.crawl import FEEDS, Before, Crawl
-from support.engines import on_both_engines
+from support.engines import DISK, on_both_engines
 from support.repetition import repeated
 from support.site import PAGES, Site
-
-from bloomdupe import BloomFilter
 
 WHERE = pytest.mark.parametrize("jobdir", [None, "job"], ids=["memory", "job"])
 ONE: dict[str, Any] = {"CONCURRENT_REQUESTS": 1}
@@ -105,8 +103,7 @@ def test_closed_early_it_goes_on_without_fetching_anything_twice(crawl: Crawl) -
     second = crawl.run(Follow)
     assert second.stats["bloomdupe/start_requests_skipped"] == 1
     assert sorted(first.requested + second.requested) == sorted(PAGES)
-    with BloomFilter.open(crawl.store, readonly=True) as seen:
-        totals = (seen.record("crawl") or {})["totals"]
+    totals = DISK.totals(crawl.folder)
     dropped = [run.stats["dupefilter/filtered"] for run in (first, second)]
     assert totals["duplicates"] == sum(dropped) > max(dropped)
     assert totals["runs"] == 2

@@ -379,7 +379,10 @@ def test_without_the_plugin_the_script_prints_something_else(clone: Path) -> Non
         assert stock.count(old) == 1
         stock = stock.replace(old, new)
     alone, _ = shown("output: script", "text").splitlines()
-    assert run(clone, paused(stock)).stdout.splitlines() != [alone]
+    done = run(clone, paused(stock))
+    [killed] = done.stdout.splitlines()
+    assert killed != alone
+    assert done.stderr.count("Killed") == 1
 
 
 # The tables are complete, and name nothing else

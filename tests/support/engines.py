@@ -79,12 +79,15 @@ class Disk(Memory):
     settings = {**Memory.settings, "JOBDIR": job}  # noqa: RUF012
 
     def done(self, folder: Path) -> int:
+        return int(self.totals(folder).get("pages", 0))
+
+    def totals(self, folder: Path) -> dict[str, Any]:
+        """Return the totals of the crawl, as its store has them."""
         store = folder / self.job / "bloomdupe"
         if not store.exists():
-            return 0
+            return {}
         with BloomFilter.open(store, readonly=True) as seen:
-            totals = (seen.record("crawl") or {}).get("totals", {})
-        return int(totals.get("pages", 0))
+            return dict((seen.record("crawl") or {}).get("totals", {}))
 
     def failures(self, folder: Path) -> list[Failure]:
         """Return the failed requests, also those that are pending again."""
