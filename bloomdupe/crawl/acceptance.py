@@ -159,7 +159,7 @@ class Acceptance:
         """Return the mark of a start page's second use, if it is that."""
         if parent is None or not (answers or parent.request.dont_filter):
             return None
-        return self._engine.starting.second_use(request, key, parent.request)
+        return self._engine.starting.second_use(request, key, parent)
 
     def would_drop(self, request: Request) -> Duplicate:
         """Whether a request would be dropped as a duplicate; for the link filter."""
@@ -183,7 +183,8 @@ class Acceptance:
 
     def _identity(self, request: Request, parent: Lease | None, key: bytes) -> bytes:
         """Return the identity of a request of which some duplicates are accepted."""
-        identity = identity_of(request, key, None if parent is None else parent.request)
+        values = None if parent is None else parent.middleware_values
+        identity = identity_of(request, key, values)
         # A retry of the parent differs from its children.
         return identity + RETRY if is_retry(request, parent) else identity
 

@@ -16,7 +16,7 @@ from bloomdupe.inside_scrapy.processing import Work
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from bloomdupe.crawl.leases.lease import Key
+    from bloomdupe.crawl.leases.lease import Key, Lease
     from bloomdupe.inside_scrapy.processing import Processing
 
 MOST_YIELDED = 100_000
@@ -191,7 +191,7 @@ class StartOutputs:
         """
         return not self.over or self.is_page(key)
 
-    def second_use(self, request: Request, key: Key, parent: Request) -> Key | None:
+    def second_use(self, request: Request, key: Key, parent: Lease) -> Key | None:
         """Return the mark of a start page's second use, for a different purpose.
 
         Scrapy's filter does not remember start requests. So a login may lead back to
@@ -199,15 +199,16 @@ class StartOutputs:
         passes once, by :func:`second_name`. A link back is a duplicate: None.
         """
         page, exact = key
+        former = parent.request
         if self._processing.answering is not None:
-            second = parent.method not in SAFE_METHODS and self.may_be_page(page)
+            second = former.method not in SAFE_METHODS and self.may_be_page(page)
         else:
             # A parent without dont_filter is remembered by Scrapy's filter, too.
             second = (
-                parent.dont_filter
+                former.dont_filter
                 and self.is_page(page)
-                and page == self._fingerprint(parent)
-                and identity_of(request, page, parent)
-                not in (page, identity_of(parent, page, parent))
+                and page == self._fingerprint(former)
+                and identity_of(request, page, parent.middleware_values)
+                not in (page, identity_of(former, page, parent.middleware_values))
             )
         return (second_name(page), exact) if second else None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from bloomdupe.crawl.leases.lease import Key
+    from bloomdupe.crawl.leases.lease import Key, Lease
     from bloomdupe.crawl.progress.rounds import Run
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.inside_scrapy.processing import Processing
@@ -118,7 +118,7 @@ class Starting(StartOutputs):
         """See :meth:`StartOutputs.repeats_itself`."""
         return not self._run.started and self._yielded.times(identity) > 1
 
-    def second_use(self, request: Request, key: Key, parent: Request) -> Key | None:
+    def second_use(self, request: Request, key: Key, parent: Lease) -> Key | None:
         """See :meth:`StartOutputs.second_use`."""
         page, exact = key
         key = page, exact and self._run.marks_exactly

@@ -33,6 +33,7 @@ from support.site import Pages, graph
 
 from bloomdupe.crawl.leases.carried import MOST_VALUES, Carried, CarriedValues
 from bloomdupe.crawl.requests.callbacks import Callbacks
+from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
 
 SIZE = 60
 EVERY = 35
@@ -117,6 +118,9 @@ def values(spider: Methods) -> CarriedValues:
     return CarriedValues(Callbacks(spider))
 
 
+NOTHING = MiddlewareValues(Request(URL))
+
+
 WAYS: list[Callable[[Methods, Any], dict[str, Any]]] = [
     lambda spider, value: {"callback": spider.closure(value)},
     lambda spider, value: {"callback": spider.default(value)},
@@ -157,7 +161,8 @@ def test_immutable_values_tell_requests_apart(
     other: object,
 ) -> None:
     one, again, two = (
-        values.of(Request(URL, **way(spider, each))) for each in (value, value, other)
+        values.of(Request(URL, **way(spider, each)), NOTHING)
+        for each in (value, value, other)
     )
     assert one is not None
     assert again is not None
@@ -200,7 +205,7 @@ def test_a_request_with_a_mutable_value_counts_with_its_page(
     way: Callable[[Methods, Any], dict[str, Any]],
     value: object,
 ) -> None:
-    assert values.of(Request(URL, **way(spider, value))) is None
+    assert values.of(Request(URL, **way(spider, value)), NOTHING) is None
 
 
 def test_functions_that_share_variables_count_with_their_page(
@@ -212,7 +217,7 @@ def test_functions_that_share_variables_count_with_their_page(
         deep = partial(deep, 1)
         deep.keywords["x"] = spider.closure(1)
     for function in (*functions, deep):
-        assert values.of(Request(URL, function)) is None
+        assert values.of(Request(URL, function), NOTHING) is None
 
 
 @pytest.mark.parametrize(
@@ -228,7 +233,7 @@ def test_a_response_that_changes_is_noticed(
     spider: Methods, values: CarriedValues, change: Callable[[TextResponse], object]
 ) -> None:
     def carried(response: TextResponse) -> Carried | None:
-        return values.of(Request(URL, spider.closure(response)))
+        return values.of(Request(URL, spider.closure(response)), NOTHING)
 
     page = TextResponse(URL, request=Request(URL, meta={"left": 2}))
     page.meta["depth"] = 1

@@ -224,6 +224,7 @@ def check(crew: Crew, program: Program, interrupted: list[Run]) -> None:
 @example(TARGET_IN_MEMORY, REDIRECTED)
 @example(Program((Page((Ask(0),)),), (Ask(0, again=True, memory="own"),)), [])
 @example(Program(), [Run(((2, "kill"),), durable=(True,), failures=("mirror",))])
+@example(Program((Page(),), (Ask(0, memory="own"),)), [Run(((1, "break"),))])
 @given(short_programs, st.lists(runs, max_size=3))
 @settings(
     max_examples=settings().max_examples // 4,

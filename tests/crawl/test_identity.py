@@ -9,7 +9,7 @@ import pathlib
 import sys
 import uuid
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +18,10 @@ from scrapy import Request
 
 from bloomdupe.crawl.requests.canonical import DEEPEST, canonical_text
 from bloomdupe.crawl.requests.identity import identity_of
+from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 URL = "http://a.example/"
 
@@ -190,29 +194,81 @@ def test_integers_that_python_does_not_write_in_decimal_digits() -> None:
     assert identity(large) != identity(large + 1)
 
 
-def downloaded(value: str) -> Request:
-    """Return a request with values that middlewares have set."""
-    request = Request(URL)
-    request.headers["User-Agent"] = value
-    request.meta.update(proxy=f"http://{value}.example", _token=f"token {value}")
-    return request
+NAMES = ("proxy", "_token", "session")
 
 
-def test_values_that_a_spider_copies_from_the_page_do_not_count() -> None:
-    parents = [downloaded("one"), downloaded("other")]
-    for copied in (
-        lambda parent: parent.replace(dont_filter=True),
-        lambda parent: Request(URL, headers=parent.headers, meta=parent.meta),
-    ):
-        found = {identity_of(copied(parent), b"f", parent) for parent in parents}
-        assert found == {b"f"}
+def answered(value: str) -> tuple[Request, MiddlewareValues]:
+    """Return a request with values that middlewares have set, and these values."""
+    request = Request(URL, headers={"X-Given": "1"}, meta={"given": 1})
+    added = MiddlewareValues(request)
+    for name in ("User-Agent", "X-Session"):
+        request.headers[name] = value
+    request.meta.update({name: f"{name} {value}" for name in NAMES})
+    added.look(request)
+    return request, added
+
+
+COPIES: list[Callable[[Request], Request]] = [
+    lambda page: page.replace(dont_filter=True),
+    lambda page: Request(URL, headers=page.headers, meta=page.meta),
+    lambda page: Request(
+        URL, headers=dict(page.headers.items()), meta={**page.meta, "given": 1}
+    ),
+]
+
+
+@pytest.mark.parametrize("copied", COPIES)
+def test_values_that_a_spider_copies_from_the_page_do_not_count(
+    copied: Callable[[Request], Request],
+) -> None:
+    given = Request(URL, headers={"X-Given": "1"}, meta={"given": 1})
+    found = {
+        identity_of(copied(page), b"f", added) for page, added in map(answered, "ab")
+    }
+    assert found == {identity_of(given, b"f")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_single_value_that_is_copied_does_not_count(name: str) -> None:
+    page, added = answered("a")
+    copied = Request(URL, meta={name: page.meta[name]})
+    assert identity_of(copied, b"f", added) == b"f"
+    assert identity_of(copied, b"f") != b"f"
+
+
+def test_a_value_counts_that_the_callback_has_set() -> None:
+    page, added = answered("a")
+    page.meta["session"] = "of the callback"
+    page.headers["X-Session"] = "of the callback"
+    for name, value in (("meta", page.meta), ("headers", page.headers)):
+        copied = Request(URL, **{name: value})
+        other = answered("b")
+        assert identity_of(copied, b"f", added) != identity_of(
+            Request(URL, **{name: getattr(other[0], name)}), b"f", other[1]
+        )
+
+
+def test_of_a_stored_retry_the_usual_values_do_not_count() -> None:
+    """The request before it has got them from middlewares."""
+    page, _ = answered("a")
+    copied = Request(URL, headers=page.headers, meta=page.meta)
+    for name in ("X-Given", "X-Session"):
+        del copied.headers[name]
+    del copied.meta["given"], copied.meta["session"]
+    assert identity_of(copied, b"f", MiddlewareValues(page)) == b"f"
 
 
 def test_values_that_a_spider_gives_count_if_they_equal_those_of_the_page() -> None:
     """The page has a random value of the same list, another in the next run."""
-    parents = [downloaded("one"), downloaded("other")]
+    parents = [answered(value)[1] for value in ("one", "other")]
     for name in ("headers", "meta"):
-        given = {name: getattr(downloaded("one"), name)}
+        given = {name: getattr(answered("one")[0], name)}
         found = {identity_of(Request(URL, **given), b"f", each) for each in parents}
         assert len(found) == 1
         assert found != {b"f"}
+
+
+def test_a_header_that_a_child_takes_away_counts() -> None:
+    _, added = answered("a")
+    without = Request(URL, headers={"User-Agent": None})
+    assert identity_of(without, b"f", added) != b"f"

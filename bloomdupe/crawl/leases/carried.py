@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from bloomdupe.crawl.requests.callbacks import Callbacks
+    from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
 
 MOST_VALUES = 1_000
 """Values of a request that are read."""
@@ -61,8 +62,12 @@ class CarriedValues:
         self._texts: WeakKeyDictionary[Response, str | None] = WeakKeyDictionary()
         """What can change of each response as it was at first; None once it has."""
 
-    def of(self, request: Request) -> Carried | None:
-        """Return the values of a request; None if any of them can change."""
+    def of(self, request: Request, by_middlewares: MiddlewareValues) -> Carried | None:
+        """Return the values of a request; None if any of them can change.
+
+        A copy of a value that its page has ``by_middlewares`` tells it from no other
+        request.
+        """
         reader = _ValueReader(self._callbacks)
         try:
             reader.read_all(
@@ -70,7 +75,7 @@ class CarriedValues:
                     request.callback,
                     request.errback,
                     *request.cb_kwargs.values(),
-                    *_values_of(request.meta),
+                    *_values_of(request.meta, by_middlewares),
                 ]
             )
         except _SharedError:
@@ -90,8 +95,15 @@ class CarriedValues:
         return text is not None and self._texts[response] is not None
 
 
-def _values_of(meta: Mapping[Any, Any]) -> Iterable[Any]:
-    return (value for key, value in meta.items() if key not in BY_SCRAPY)
+def _values_of(
+    meta: Mapping[Any, Any], by_middlewares: MiddlewareValues | None = None
+) -> Iterable[Any]:
+    for key, value in meta.items():
+        if key in BY_SCRAPY:
+            continue
+        copied = by_middlewares is not None and by_middlewares.has(key, value)
+        if not (copied and is_constant(value)):
+            yield value
 
 
 def _text_of(response: Response) -> str | None:

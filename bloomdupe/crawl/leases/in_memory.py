@@ -77,7 +77,7 @@ def position_of(
         if name is None:
             return Position(parent.name_of(None), root, outputs=parent.output_names())
         return Position(name, root)
-    carried = values.of(request)
+    carried = values.of(request, parent.middleware_values)
     recorded = name is None
     if name is None:
         name = parent.name_of(identity + (b"" if carried is None else carried.digest))

@@ -15,6 +15,7 @@ from bloomdupe.crawl.leases.outcomes import (
     items_of,
 )
 from bloomdupe.crawl.leases.reasons import CODE, FailureReason
+from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
 from bloomdupe.crawl.requests.names import OutputNames
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.store.format import request_key
@@ -125,6 +126,7 @@ class Lease:
         "leases",
         "left",
         "look",
+        "middleware_values",
         "names",
         "of_page",
         "open_parts",
@@ -157,6 +159,8 @@ class Lease:
         self.leases = leases
         self.given_name = name
         self.request = request
+        self.middleware_values = MiddlewareValues(request)
+        """The values that middlewares have set, once its answer has come."""
         self.entry = entry
         self.root = self if root is None else root
         self.of_page: OfPage | None = None
@@ -328,6 +332,7 @@ class Lease:
     def answered(self, result: object) -> bool:
         """Handle the downloader's answer: the slot is free."""
         self.release()
+        self.middleware_values.look(self.request)
         for follow in self.leases.answered:
             follow(self, result)
         if isinstance(result, Response) and not self.answers_before:
@@ -344,6 +349,8 @@ class Lease:
     def given(self, result: object) -> None:
         """Remember the argument of the callback (a response) or errback (a failure)."""
         self.handed = result
+        # A middleware may have given the response a different request.
+        self.middleware_values.look(getattr(result, "request", None) or self.request)
         if self.answers_before:
             self.answer = answer_of(result)
             self.whole_before = items_of(self.answers_before, self.answer)

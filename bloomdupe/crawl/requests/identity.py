@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
+    from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
+
 BY_SCRAPY = frozenset(
     {
         "depth", "download_latency", "is_start_request", "redirect_reasons",
@@ -34,32 +36,17 @@ BY_SCRAPY = frozenset(
 """Keys of ``meta`` that Scrapy sets on the way; they may differ in the next run."""
 BY_BLOOMDUPE = "bloomdupe_"
 """Prefix of keys that control the time of a request, not its content."""
-OFTEN_COPIED = frozenset({"download_slot", "download_timeout", "proxy"})
-"""Keys of ``meta`` that exist once a request has been downloaded, so a copy of its
-``meta`` has them, too. Keys that begin with an underscore are treated likewise.
-
-A copy has the very object of the page. A spider may also give such a value itself, for
-example to fetch a page by each of its proxies. One of them may equal the page's proxy,
-and a different one in the next run.
-"""
-OFTEN_SENT = frozenset(
-    {
-        b"Accept", b"Accept-Encoding", b"Accept-Language", b"Cookie",
-        b"If-Modified-Since", b"If-None-Match", b"Proxy-Authorization", b"User-Agent",
-    }
-)  # fmt: skip
-"""Headers that Scrapy's middlewares set, likewise."""
 
 
 def identity_of(
-    request: Request, fingerprint: bytes, parent: Request | None = None
+    request: Request, fingerprint: bytes, by_middlewares: MiddlewareValues | None = None
 ) -> bytes:
     """Return an identity that tells a request from its parent's other requests.
 
     It is the same when the same code yields the same request in another process. If
     only URL, method and body make the request, it is the ``fingerprint``. For values of
-    unknown types, only the type counts. Ignores meta and headers that the downloader
-    set on the ``parent`` and the spider has copied.
+    unknown types, only the type counts. Values do not count that the parent has
+    ``by_middlewares`` and the spider has copied.
     """
     callback, errback = (
         name_of_callback(request.callback),
@@ -71,16 +58,14 @@ def identity_of(
         {
             key: value
             for key, value in request.meta.items()
-            if not _is_of_others(key, value, parent)
+            if not _is_of_others(key, value, by_middlewares)
         },
         {
             name: value
             for name, value in request.headers.items()
             if name != b"Referer"  # it depends on the page that led here
             and not (
-                name in OFTEN_SENT
-                and parent is not None
-                and [*map(id, parent.headers.getlist(name))] == [*map(id, value)]
+                by_middlewares is not None and by_middlewares.has_header(name, value)
             )
         },
     ]
@@ -111,14 +96,14 @@ def is_once_more(
     return len(callbacks) == 1 and len(texts) == 1
 
 
-def _is_of_others(key: object, value: object, parent: Request | None) -> bool:
+def _is_of_others(
+    key: object, value: object, by_middlewares: MiddlewareValues | None
+) -> bool:
     if key in BY_SCRAPY:
         return True
-    if not isinstance(key, str):
-        return False
-    if key in OFTEN_COPIED or key.startswith("_"):
-        return parent is not None and key in parent.meta and parent.meta[key] is value
-    return key.startswith(BY_BLOOMDUPE)
+    if isinstance(key, str) and key.startswith(BY_BLOOMDUPE):
+        return True
+    return by_middlewares is not None and by_middlewares.has(key, value)
 
 
 def name_of_callback(function: Callable[..., Any] | None) -> str | None:

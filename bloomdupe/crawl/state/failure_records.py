@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
     from bloomdupe.crawl.requests.serializer import Serializer
 
 logger = logger_of(__name__)
@@ -35,12 +36,14 @@ class FailureRecords:
         self._serializer = serializer
         self._fingerprint = fingerprint
 
-    def key_of(self, request: Request) -> bytes:
-        """Return the key of a request, whether it has failed or not."""
+    def key_of(self, request: Request, by_middlewares: MiddlewareValues) -> bytes:
+        """Return the key of a request, whether it has failed or not.
+
+        Values that it has ``by_middlewares`` may differ in the next run, so they are no
+        part of the key.
+        """
         fingerprint = self._fingerprint(request)
-        # Settings of middlewares, such as a proxy, may differ in the next run, so they
-        # must not be part of the key.
-        return digest_of(fingerprint, identity_of(request, fingerprint, request))
+        return digest_of(fingerprint, identity_of(request, fingerprint, by_middlewares))
 
     def of(self, lease: Lease, payload: bytes | None, *, times: int = 1) -> Failure:
         """Return the record of a request that has failed; ``payload`` repeats it."""

@@ -159,14 +159,13 @@ class Failures(Participant):
 
     def ended(self, lease: Lease) -> None:
         """Record a failure, or forget it because the request has succeeded."""
-        request = lease.request
         if lease.failed is not None:
             self._failed(lease)
-        elif request.url in self.urls and not lease.retried:
-            self._forget(self._records.key_of(request))
+        elif lease.request.url in self.urls and not lease.retried:
+            self._forget(self._records.key_of(lease.request, lease.middleware_values))
 
     def _failed(self, lease: Lease) -> None:
-        digest = self._records.key_of(lease.request)
+        digest = self._records.key_of(lease.request, lease.middleware_values)
         before = self._known.get(digest)
         times = 1 if before is None else before.times + 1
         failure = self._records.of(lease, self._payload(lease), times=times)

@@ -475,9 +475,11 @@ class EngineOnRedis:
         self._in_memory.leave(root)
         outcome, root.own_outcome = root.own_outcome, Outcome()
         answers = root.answers_after
+        lease = page.lease
+        if lease is None and root.of_page is None:  # Redis does not know it
+            self._session.ending.leaves(root.request.url, "it broke off", apart=True)
         if self._worker.is_closing:
             return
-        lease = page.lease
         if lease is not None:
             self._stats.inc_value("bloomdupe/unfinished")
             left = Settled(

@@ -13,6 +13,7 @@ from bloomdupe.crawl.engines.on_redis.messages import (
     with_answers,
 )
 from bloomdupe.crawl.leases.failure import Failure, mark_of, to_retry
+from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
 from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.redis.partition import Offer, SeenMark
 from bloomdupe.redis.settled.failed_requests import (
@@ -133,7 +134,8 @@ class SharedFailures:
             return None
         else:
             record = b""
-        return FailedRequest(mark + self._records.key_of(request), record, self._limit)
+        key = mark + self._records.key_of(request, lease.middleware_values)
+        return FailedRequest(key, record, self._limit)
 
     def kept_out(self, request: Request, lease: RedisLease) -> FailedRequest | None:
         """Return the change for a request that a rule keeps out, if it makes one.
@@ -143,7 +145,7 @@ class SharedFailures:
         mark = mark_of(request.url)
         if not self._frontier.may_have_failed(lease, mark):
             return None
-        key = mark + self._records.key_of(request)
+        key = mark + self._records.key_of(request, MiddlewareValues(request))
         return FailedRequest(key, NOT_PENDING, self._limit)
 
     def retry(
