@@ -220,6 +220,52 @@ def test_functions_that_share_variables_count_with_their_page(
         assert values.of(Request(URL, function), NOTHING) is None
 
 
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_request_with_very_many_values_counts_with_its_page(
+    values: CarriedValues, more: int
+) -> None:
+    count = MOST_VALUES - 2 + more  # besides callback and errback
+    request = Request(URL, meta=dict.fromkeys(map(str, range(count))))
+    assert (values.of(request, NOTHING) is None) == bool(more)
+
+
+def test_a_copied_value_of_a_middleware_tells_it_from_no_other_request(
+    values: CarriedValues,
+) -> None:
+    """Unless it can change: then the request counts with its page."""
+    digests = set()
+    for session in ("first", "second"):
+        page = Request(URL, meta={"given": 1})
+        added = MiddlewareValues(page)
+        page.meta["session"] = "".join([session, "!"])
+        added.look(page)
+        carried = values.of(Request(URL, meta=page.meta), added)
+        assert carried is not None
+        digests.add(carried.digest)
+    assert len(digests) == 1
+    page.meta["session"] = []
+    added.look(page)
+    assert values.of(Request(URL, meta=page.meta), added) is None
+
+
+class OwnPage(TextResponse):
+    """A response that takes attributes."""
+
+    found: object
+    _cached: object
+
+
+def test_a_response_with_an_attribute_of_the_spider_counts_with_its_page(
+    spider: Methods, values: CarriedValues
+) -> None:
+    page = OwnPage(URL)
+    page._cached = []  # as Scrapy does
+    assert values.of(Request(URL, spider.closure(page)), NOTHING) is not None
+    page.found = []
+    assert values.of(Request(URL, spider.closure(page)), NOTHING) is None
+
+
+@pytest.mark.parametrize("value", [lambda page: page, lambda page: page.selector])
 @pytest.mark.parametrize(
     "change",
     [
@@ -230,10 +276,13 @@ def test_functions_that_share_variables_count_with_their_page(
     ],
 )
 def test_a_response_that_changes_is_noticed(
-    spider: Methods, values: CarriedValues, change: Callable[[TextResponse], object]
+    spider: Methods,
+    values: CarriedValues,
+    change: Callable[[TextResponse], object],
+    value: Callable[[TextResponse], object],
 ) -> None:
     def carried(response: TextResponse) -> Carried | None:
-        return values.of(Request(URL, spider.closure(response)), NOTHING)
+        return values.of(Request(URL, spider.closure(value(response))), NOTHING)
 
     page = TextResponse(URL, request=Request(URL, meta={"left": 2}))
     page.meta["depth"] = 1

@@ -90,6 +90,17 @@ def test_zeros_after_a_power_cut_are_ours(place: Path) -> None:
     assert place.read_bytes() == BASE + PIECE
 
 
+@pytest.mark.parametrize("length", [1, 7, 8, 100])
+def test_a_piece_ends_with_its_closing_bytes(place: Path, length: int) -> None:
+    file = FeedFile(Content.begin(str(place), place, overwrite=False))
+    write(file, b"[" + b"1" * length, b"]]]")
+    file.sync()
+    write(file, b",2", b"]]]")
+    assert place.read_bytes() == b"[" + b"1" * length + b",2]]]"
+    assert file.content.size == len(place.read_bytes())
+    file.close()
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_file_is_cut_back_to_the_settled_lines(place: Path, times: int) -> None:
     mark = (len(BASE) - 7, digest(BASE[:-7][-4096:]))
@@ -157,6 +168,23 @@ def test_the_replaced_file_goes_with_the_first_piece(
     if overwritten:
         place.write_bytes(PIECE[:overwritten])
     resumed(content.record).close()
+    assert place.read_bytes() == PIECE
+
+
+@pytest.mark.parametrize("edit", [b"other words", b"of an earlier crawl\nmine\n"])
+def test_a_changed_file_is_not_replaced(place: Path, edit: bytes) -> None:
+    place.write_bytes(b"of an earlier crawl\n")
+    content = Content.begin(str(place), place, overwrite=True).with_more(PIECE, b"")
+    place.write_bytes(edit)
+    with pytest.raises(FeedChangedError, match=r"was appended to|has grown"):
+        resumed(content.record)
+    assert place.read_bytes() == edit
+    for other in range(8):  # the digest may be smaller or larger
+        place.write_bytes(b"of an earlier craw%d\n" % other)
+        with pytest.raises(FeedChangedError, match="has grown"):
+            resumed(content.record)
+    place.unlink()
+    resumed(content.record, accept=True).close()
     assert place.read_bytes() == PIECE
 
 
@@ -237,7 +265,10 @@ def test_a_changed_file_is_continued_if_the_user_says_so(
     assert place.read_bytes() == content + PIECE + b"three\n"
 
 
-def test_an_accepted_file_is_continued_before_its_closing(place: Path) -> None:
+@pytest.mark.parametrize("edited", [b"[9, 1]", b"[9, 1,2]"])
+def test_an_accepted_file_is_continued_before_its_closing(
+    place: Path, edited: bytes
+) -> None:
     file = FeedFile(Content.begin(str(place), place, overwrite=False))
     write(file, b"[1", b"]")
     for number in (2, 3, 4):
@@ -247,7 +278,7 @@ def test_an_accepted_file_is_continued_before_its_closing(place: Path) -> None:
         file.append()
         file.close()
         if number == 2:
-            place.write_bytes(b"[9, 1]")
+            place.write_bytes(edited)
         file = resumed(state, b",%d]" % number, accept=number == 2)
     assert place.read_bytes() == b"[9, 1,2,3,4]"
 
@@ -263,7 +294,7 @@ def test_the_error_tells_the_size_of_the_file_with_its_closing(place: Path) -> N
 
 
 @pytest.mark.parametrize("private", [True, False])
-def test_only_the_folder_of_a_private_file_is_private(
+def test_only_a_private_file_and_its_folder_are_private(
     tmp_path: Path, private: bool
 ) -> None:
     place = tmp_path / "folder" / "items"
@@ -271,6 +302,9 @@ def test_only_the_folder_of_a_private_file_is_private(
     write(file, b"a line\n")
     file.close()
     assert (place.parent.stat().st_mode & 0o077 == 0) is private
+    usual = place.with_name("usual")
+    usual.touch(0o600 if private else 0o666)
+    assert place.stat().st_mode == usual.stat().st_mode
 
 
 def test_accepted_lines_are_not_written_again(place: Path) -> None:
