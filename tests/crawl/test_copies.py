@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from spiders.copies import MIDDLEWARES, Copies, Fails, add_nothing
+from spiders.copies import CHILDREN, MIDDLEWARES, Copies, Fails, add_nothing
 from support.crawl import Crawl
 from support.engines import on_both_engines
 from support.site import Answer, Pages, Site
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 
-CHILDREN = 8
 IN_MEMORY = 1
 """The child whose values can change; it counts with its page."""
 

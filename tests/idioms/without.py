@@ -92,5 +92,5 @@ def reading_values() -> None:
     from bloomdupe.crawl.leases.carried import Carried, CarriedValues
 
     CarriedValues.of = (  # type: ignore[method-assign]
-        lambda self, *_: Carried(self, b"", [])  # type: ignore[assignment]
+        lambda self, *_: Carried(self, b"", [])
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.http import Response
-from support.stops import moment
+from support.stops import in_progress, moment
 
 from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
 
@@ -33,6 +33,7 @@ class Arrivals:
         response.meta["came"] = time.time()
 
 
+CHILDREN = 8
 MIDDLEWARES: dict[str, Any] = {
     "DOWNLOADER_MIDDLEWARES": {"spiders.copies.Sessions": 500},
     "SPIDER_MIDDLEWARES": {"spiders.copies.Arrivals": 500},
@@ -57,7 +58,7 @@ class Copies(Spider):
         ways: list[dict[str, Any]] = [
             {"meta": meta},
             {"meta": {**meta, "given": "otherwise"}},
-            {"meta": {"session": meta["session"]}},
+            {"meta": {"began": meta["began"]}},
             {"headers": page.headers},
             {"headers": {"X-Session": page.headers["X-Session"]}},
             {"headers": page.headers, "meta": meta, "cookies": {"a": "1"}},
@@ -74,8 +75,11 @@ class Copies(Spider):
         )
         for request in copies:
             yield request
-        await moment(self, "children", when=lambda: self.children == len(copies))
+        await moment(self, "children", when=self.children_are_done)
         yield {"page": "page"}
+
+    def children_are_done(self) -> bool:
+        return self.children == CHILDREN and in_progress(self) == 1
 
     def child(self, _: Response, n: int = -1) -> Iterator[Any]:
         yield from self.found(n)

@@ -14,7 +14,7 @@ import scrapy
 from scrapy import Request, signals
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.utils.engine import format_engine_status
-from support.stops import moment
+from support.stops import in_progress, moment
 
 import bloomdupe.crawl.progress.watch
 from bloomdupe.store.files import lock_owner
@@ -120,7 +120,7 @@ class OneParent(Follow):
 
     async def parse(self, response: Any) -> Any:
         if response.url.endswith("/a"):
-            while len(self.crawler.engine._slot.inprogress) < 2:
+            while in_progress(self) < 2:
                 await asyncio.sleep(0.01)
             callback = functools.partial(self.parse_more, before=response)
             yield response.follow("/c", callback=callback)
@@ -129,8 +129,7 @@ class OneParent(Follow):
             await asyncio.sleep(0.01)
 
     async def parse_more(self, response: Any, before: Any) -> Any:
-        engine = self.crawler.engine
-        await moment(self, "alone", when=lambda: len(engine._slot.inprogress) == 1)
+        await moment(self, "alone", when=lambda: in_progress(self) == 1)
 
 
 def nothing(_: Any) -> None:
@@ -158,9 +157,8 @@ class Twice(scrapy.Spider):
         yield Request(self.start_urls[0] + "a", dont_filter=True)
 
     def first_is_done(self) -> bool:
-        """Not only received: its end has been handed to the engine of the crawl."""
         received = self.crawler.stats.get_value("response_received_count") == 1
-        return received and self.crawler.engine.scraper.slot.is_idle()
+        return received and not in_progress(self)
 
     def parse(self, response: Any) -> Any:
         pass

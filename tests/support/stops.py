@@ -203,6 +203,12 @@ async def moment(
     stop_at(name)
 
 
+def in_progress(spider: Spider) -> int:
+    """Return the number of requests that have not ended: with pipelines and all."""
+    engine: Any = spider.crawler.engine
+    return len(engine._slot.inprogress)
+
+
 async def durable(spider: Spider) -> None:
     """Wait until a checkpoint, or Redis, holds all that has happened so far."""
     while _points.said < _points.handed:

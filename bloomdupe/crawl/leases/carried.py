@@ -98,11 +98,9 @@ class CarriedValues:
 def _values_of(
     meta: Mapping[Any, Any], by_middlewares: MiddlewareValues | None = None
 ) -> Iterable[Any]:
+    copied = by_middlewares.copied(meta) if by_middlewares else ()
     for key, value in meta.items():
-        if key in BY_SCRAPY:
-            continue
-        copied = by_middlewares is not None and by_middlewares.has(key, value)
-        if not (copied and is_constant(value)):
+        if key not in BY_SCRAPY and not (key in copied and is_constant(value)):
             yield value
 
 

@@ -52,13 +52,14 @@ def identity_of(
         name_of_callback(request.callback),
         name_of_callback(request.errback),
     )
+    copied = by_middlewares.copied(request.meta) if by_middlewares else ()
     values: list[Any] = [
         request.cookies,
         request.cb_kwargs,
         {
             key: value
             for key, value in request.meta.items()
-            if not _is_of_others(key, value, by_middlewares)
+            if not (key in copied or _is_of_others(key))
         },
         {
             name: value
@@ -96,14 +97,10 @@ def is_once_more(
     return len(callbacks) == 1 and len(texts) == 1
 
 
-def _is_of_others(
-    key: object, value: object, by_middlewares: MiddlewareValues | None
-) -> bool:
+def _is_of_others(key: object) -> bool:
     if key in BY_SCRAPY:
         return True
-    if isinstance(key, str) and key.startswith(BY_BLOOMDUPE):
-        return True
-    return by_middlewares is not None and by_middlewares.has(key, value)
+    return isinstance(key, str) and key.startswith(BY_BLOOMDUPE)
 
 
 def name_of_callback(function: Callable[..., Any] | None) -> str | None:

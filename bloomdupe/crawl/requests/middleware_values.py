@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scrapy import Request
 
 OFTEN_SET = frozenset({"download_slot", "download_timeout", "proxy"})
@@ -26,12 +28,17 @@ OFTEN_SENT = frozenset(
 """Headers that Scrapy's middlewares set, likewise."""
 
 
+PLAIN = (str, bytes, int, type(None))
+"""Types of values of which many places may have the same object."""
+
+
 class MiddlewareValues:
     """Values in the ``meta`` and headers of a request that it did not come with.
 
     They are known by the identity of the objects. A spider may also give such a value
     itself, for example to fetch a page by each of its proxies. One of them may equal
-    the page's proxy, and a different one in the next run.
+    the page's proxy, and a different one in the next run. If it did not count, that
+    child would be taken for the other one, and lost.
     """
 
     __slots__ = ("_headers", "_headers_before", "_meta", "_meta_before")
@@ -47,13 +54,23 @@ class MiddlewareValues:
         self._meta = request.meta.copy()
         self._headers = dict.copy(request.headers)
 
-    def has(self, key: object, value: object) -> bool:
-        """Whether a value of a child's ``meta`` is one of these."""
-        if not _is_at(self._meta, key, value):
-            return False
-        if key in OFTEN_SET or (isinstance(key, str) and key.startswith("_")):
-            return True
-        return not _is_at(self._meta_before, key, value)
+    def copied(self, meta: Mapping[Any, Any]) -> set[Any]:
+        """Return the keys of the values that a child's ``meta`` has copied.
+
+        Middleware and spider may have one string or number from the same list. So it
+        counts as copied only beside a value that the child can have from the page
+        alone, such as Scrapy's ``download_latency``.
+        """
+        same = {key for key, value in meta.items() if _is_at(self._meta, key, value)}
+        often = {
+            key
+            for key in same
+            if key in OFTEN_SET or (isinstance(key, str) and key.startswith("_"))
+        }
+        new = {key for key in same if not _is_at(self._meta_before, key, meta[key])}
+        if all(isinstance(meta[key], PLAIN) for key in new):
+            return often
+        return often | new
 
     def has_header(self, name: bytes, values: list[bytes]) -> bool:
         """Whether all values of a child's header are of these."""
