@@ -758,6 +758,8 @@ def test_functions_of_one_name_are_told_apart() -> None:
     assert all(map(same, requests, again))
     assert not same(requests[0], requests[1])
     assert not same(requests[0], requests[7])
+    for other_page in (b"w", b"y"):
+        assert not is_once_more(requests[0], other_page, again[0], lambda _: b"x")
 
 
 class Alike(Spider):
