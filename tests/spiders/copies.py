@@ -18,7 +18,7 @@ from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
 class Sessions:
     """A middleware with a session for each process."""
 
-    def process_request(self, request: Request) -> None:
+    def process_request(self, request: Request, spider: object = None) -> None:
         session = f"session {os.getpid()}"
         request.meta["session"] = session
         request.meta["began"] = time.time()
@@ -29,7 +29,7 @@ class Sessions:
 class Arrivals:
     """A spider middleware that says when a page came."""
 
-    def process_spider_input(self, response: Response) -> None:
+    def process_spider_input(self, response: Response, spider: object = None) -> None:
         response.meta["came"] = time.time()
 
 
