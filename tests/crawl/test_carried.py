@@ -238,7 +238,7 @@ def test_a_copied_value_of_a_middleware_tells_it_from_no_other_request(
     for session in ("first", "second"):
         page = Request(URL, meta={"given": 1})
         added = MiddlewareValues(page)
-        page.meta.update(session=session, began=time.time())
+        page.meta.update(session=session, download_latency=time.time())
         added.look(page)
         carried = values.of(Request(URL, meta=page.meta), added)
         assert carried is not None

@@ -204,7 +204,8 @@ def answered(value: str) -> tuple[Request, MiddlewareValues]:
     added = MiddlewareValues(request)
     for name in ("User-Agent", "X-Session"):
         request.headers[name] = value
-    request.meta.update({name: f"{name} {value}" for name in NAMES}, began=time.time())
+    request.meta.update({name: f"{name} {value}" for name in NAMES})
+    request.meta["download_latency"] = time.time()
     added.look(request)
     return request, added
 
@@ -229,13 +230,22 @@ def test_values_that_a_spider_copies_from_the_page_do_not_count(
     assert found == {identity_of(given, b"f")}
 
 
-@pytest.mark.parametrize("name", [*NAMES, "began"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_single_value_counts_if_the_spider_may_have_it_itself(name: str) -> None:
     """Or one of its children could be taken for another one, and be lost."""
     page, added = answered("a")
     copied = Request(URL, meta={name: page.meta[name]})
-    assert (identity_of(copied, b"f", added) != b"f") == (name == "session")
-    assert identity_of(copied, b"f") != b"f"
+    assert identity_of(copied, b"f", added) == identity_of(copied, b"f") != b"f"
+
+
+@pytest.mark.parametrize("value", [0, True, None, Colour.RED])
+def test_a_value_counts_that_a_spider_may_have_put_into_a_copy(value: object) -> None:
+    page = Request(URL)
+    added = MiddlewareValues(page)
+    page.meta.update(jar=value, download_latency=time.time())
+    added.look(page)
+    copied = Request(URL, meta={**page.meta, "jar": value})
+    assert identity_of(copied, b"f", added) != b"f"
 
 
 def test_a_value_counts_that_the_callback_has_set() -> None:
@@ -251,12 +261,23 @@ def test_a_value_counts_that_the_callback_has_set() -> None:
 
 def test_of_a_stored_retry_the_usual_values_do_not_count() -> None:
     """The request before it has got them from middlewares."""
-    page, _ = answered("a")
-    copied = Request(URL, headers=page.headers, meta=page.meta)
+    retry, _ = answered("a")
+    added = MiddlewareValues(retry)
+    retry.meta["download_latency"] = time.time()
+    added.look(retry)
+    copied = Request(URL, headers=retry.headers, meta=retry.meta)
     for name in ("X-Given", "X-Session"):
         del copied.headers[name]
-    del copied.meta["given"], copied.meta["session"], copied.meta["began"]
-    assert identity_of(copied, b"f", MiddlewareValues(page)) == b"f"
+    del copied.meta["given"], copied.meta["session"]
+    assert identity_of(copied, b"f", added) == b"f"
+
+
+def test_values_of_middlewares_do_not_count_in_the_request_itself() -> None:
+    request = Request(URL)
+    added = MiddlewareValues(request)
+    request.meta["session"] = "a session"
+    added.look(request)
+    assert identity_of(request, b"f", added) == b"f"
 
 
 def test_values_that_a_spider_gives_count_if_they_equal_those_of_the_page() -> None:

@@ -278,7 +278,8 @@ class Lease:
 
     def hold(self, root: Lease) -> None:
         """Let a request in memory that is done count together with this request."""
-        root.request = self.request  # so that its own is not kept
+        # So that its own are not kept.
+        root.request, root.middleware_values = self.request, self.middleware_values
         self.held += [root, *root.held]
         self.parts += root.parts
         root.held = []

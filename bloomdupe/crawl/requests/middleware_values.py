@@ -7,6 +7,7 @@ count in the child's identity, because they differ in the next run.
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
     from scrapy import Request
 
 OFTEN_SET = frozenset({"download_slot", "download_timeout", "proxy"})
-"""Keys of ``meta`` that count even if the request came with them, and so do keys that
-begin with an underscore: a stored retry or redirect has them from the request before
-it.
+"""Keys of ``meta`` whose values count as set even if the request came with them, and so
+do keys that begin with an underscore: a stored retry or redirect has them from the
+request before it.
 """
 OFTEN_SENT = frozenset(
     {
@@ -28,8 +29,9 @@ OFTEN_SENT = frozenset(
 """Headers that Scrapy's middlewares set, likewise."""
 
 
-PLAIN = (str, bytes, int, type(None))
-"""Types of values of which many places may have the same object."""
+LATENCY = "download_latency"
+EVERYWHERE = (int, Enum, type(None))
+"""Types of values of which many places have the same object."""
 
 
 class MiddlewareValues:
@@ -41,10 +43,11 @@ class MiddlewareValues:
     child would be taken for the other one, and lost.
     """
 
-    __slots__ = ("_headers", "_headers_before", "_meta", "_meta_before")
+    __slots__ = ("_headers", "_headers_before", "_meta", "_meta_before", "_own")
 
     def __init__(self, request: Request) -> None:
         """``request`` has not gone through the middlewares yet."""
+        self._own = request.meta
         # Two shallow copies each are all that an ordinary page costs.
         self._meta = self._meta_before = request.meta.copy()
         self._headers = self._headers_before = dict.copy(request.headers)
@@ -55,22 +58,23 @@ class MiddlewareValues:
         self._headers = dict.copy(request.headers)
 
     def copied(self, meta: Mapping[Any, Any]) -> set[Any]:
-        """Return the keys of the values that a child's ``meta`` has copied.
+        """Return the keys of these values in the ``meta`` of a child that is a copy.
 
-        Middleware and spider may have one string or number from the same list. So it
-        counts as copied only beside a value that the child can have from the page
-        alone, such as Scrapy's ``download_latency``.
+        It is a copy if it has the page's ``download_latency``, an object that nothing
+        else has; any other may be in a list that middleware and spider have. The spider
+        may have replaced a value of the copy. That is likely for numbers and the like:
+        many places have the same object. The ``meta`` may also be the request's own.
         """
-        same = {key for key, value in meta.items() if _is_at(self._meta, key, value)}
-        often = {
-            key
-            for key in same
-            if key in OFTEN_SET or (isinstance(key, str) and key.startswith("_"))
-        }
-        new = {key for key in same if not _is_at(self._meta_before, key, meta[key])}
-        if all(isinstance(meta[key], PLAIN) for key in new):
-            return often
-        return often | new
+        if meta is not self._own and not self._has(LATENCY, meta.get(LATENCY)):
+            return set()
+        return {key for key, value in meta.items() if self._has(key, value)}
+
+    def _has(self, key: object, value: object) -> bool:
+        if not _is_at(self._meta, key, value) or isinstance(value, EVERYWHERE):
+            return False
+        if key in OFTEN_SET or (isinstance(key, str) and key.startswith("_")):
+            return True
+        return not _is_at(self._meta_before, key, value)
 
     def has_header(self, name: bytes, values: list[bytes]) -> bool:
         """Whether all values of a child's header are of these."""
@@ -80,7 +84,7 @@ class MiddlewareValues:
         return bool(values) and found.issuperset(map(id, values))
 
 
-def _is_at(meta: dict[Any, Any], key: object, value: object) -> bool:
+def _is_at(meta: Mapping[Any, Any], key: object, value: object) -> bool:
     return key in meta and meta[key] is value
 
 
