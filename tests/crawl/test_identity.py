@@ -225,7 +225,8 @@ def test_values_that_a_spider_copies_from_the_page_do_not_count(
 ) -> None:
     given = Request(URL, headers={"X-Given": "1"}, meta={"given": 1})
     found = {
-        identity_of(copied(page), b"f", added) for page, added in map(answered, "ab")
+        identity_of(copied(page), b"f", added)
+        for page, added in map(answered, ("one", "other"))
     }
     assert found == {identity_of(given, b"f")}
 
@@ -233,12 +234,12 @@ def test_values_that_a_spider_copies_from_the_page_do_not_count(
 @pytest.mark.parametrize("name", NAMES)
 def test_a_single_value_counts_if_the_spider_may_have_it_itself(name: str) -> None:
     """Or one of its children could be taken for another one, and be lost."""
-    page, added = answered("a")
+    page, added = answered("one")
     copied = Request(URL, meta={name: page.meta[name]})
     assert identity_of(copied, b"f", added) == identity_of(copied, b"f") != b"f"
 
 
-@pytest.mark.parametrize("value", [0, True, None, Colour.RED])
+@pytest.mark.parametrize("value", [0, True, None, Colour.RED, "x", b""])
 def test_a_value_counts_that_a_spider_may_have_put_into_a_copy(value: object) -> None:
     page = Request(URL)
     added = MiddlewareValues(page)
@@ -250,7 +251,7 @@ def test_a_value_counts_that_a_spider_may_have_put_into_a_copy(value: object) ->
 
 def test_a_value_counts_that_the_callback_has_set() -> None:
     found = set()
-    for page, added in map(answered, "ab"):
+    for page, added in map(answered, ("one", "other")):
         before = identity_of(Request(URL, meta=page.meta), b"f", added)
         page.meta["session"] = "of the callback"
         copied = Request(URL, meta=page.meta)
@@ -261,7 +262,8 @@ def test_a_value_counts_that_the_callback_has_set() -> None:
 
 def test_of_a_stored_retry_the_usual_values_do_not_count() -> None:
     """The request before it has got them from middlewares."""
-    retry, _ = answered("a")
+    retry, _ = answered("one")
+    retry.meta["retry_times"] = 1
     added = MiddlewareValues(retry)
     retry.meta["download_latency"] = time.time()
     added.look(retry)
@@ -270,6 +272,24 @@ def test_of_a_stored_retry_the_usual_values_do_not_count() -> None:
         del copied.headers[name]
     del copied.meta["given"], copied.meta["session"]
     assert identity_of(copied, b"f", added) == b"f"
+
+
+def test_values_that_the_page_came_with_count() -> None:
+    page = Request(URL, headers={"Accept-Language": "de"}, meta={"_account": "me"})
+    added = MiddlewareValues(page)
+    page.meta["download_latency"] = time.time()
+    added.look(page)
+    for copied in (Request(URL, headers=page.headers), Request(URL, meta=page.meta)):
+        assert identity_of(copied, b"f", added) != b"f"
+
+
+def test_a_header_of_one_byte_counts() -> None:
+    page = Request(URL)
+    added = MiddlewareValues(page)
+    page.headers["X-Flag"] = b"1"
+    added.look(page)
+    copied = Request(URL, headers={"X-Flag": "1"})
+    assert identity_of(copied, b"f", added) != b"f"
 
 
 def test_values_of_middlewares_do_not_count_in_the_request_itself() -> None:
@@ -291,6 +311,6 @@ def test_values_that_a_spider_gives_count_if_they_equal_those_of_the_page() -> N
 
 
 def test_a_header_that_a_child_takes_away_counts() -> None:
-    _, added = answered("a")
+    _, added = answered("one")
     without = Request(URL, headers={"User-Agent": None})
     assert identity_of(without, b"f", added) != b"f"

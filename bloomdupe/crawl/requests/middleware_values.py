@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-OFTEN_SET = frozenset({"download_slot", "download_timeout", "proxy"})
-"""Keys of ``meta`` whose values count as set even if the request came with them, and so
-do keys that begin with an underscore: a stored retry or redirect has them from the
-request before it.
+REPEATED = frozenset({"redirect_times", "retry_times"})
+"""Keys of the ``meta`` of a retry or redirect.
+
+It came with values that middlewares have set in the request before it. Which ones is
+not known, so those count that often are.
 """
+OFTEN_SET = frozenset({"download_slot", "download_timeout", "proxy"})
+"""Keys of ``meta`` with such values, and so are keys that begin with an underscore."""
 OFTEN_SENT = frozenset(
     {
         b"Accept", b"Accept-Encoding", b"Accept-Language", b"Cookie",
@@ -27,11 +30,11 @@ OFTEN_SENT = frozenset(
     }
 )  # fmt: skip
 """Headers that Scrapy's middlewares set, likewise."""
-
-
 LATENCY = "download_latency"
 EVERYWHERE = (int, Enum, type(None))
-"""Types of values of which many places have the same object."""
+"""Types of values of which many places have the same object; so do texts of up to one
+character.
+"""
 
 
 class MiddlewareValues:
@@ -70,18 +73,33 @@ class MiddlewareValues:
         return {key for key, value in meta.items() if self._has(key, value)}
 
     def _has(self, key: object, value: object) -> bool:
-        if not _is_at(self._meta, key, value) or isinstance(value, EVERYWHERE):
+        if not _is_at(self._meta, key, value) or _is_everywhere(value):
             return False
-        if key in OFTEN_SET or (isinstance(key, str) and key.startswith("_")):
+        if self._repeats and _is_often_set(key):
             return True
         return not _is_at(self._meta_before, key, value)
 
     def has_header(self, name: bytes, values: list[bytes]) -> bool:
         """Whether all values of a child's header are of these."""
         found = _ids(self._headers, name)
-        if name not in OFTEN_SENT:
+        if not (self._repeats and name in OFTEN_SENT):
             found -= _ids(self._headers_before, name)
-        return bool(values) and found.issuperset(map(id, values))
+        return bool(values) and all(
+            id(value) in found and not _is_everywhere(value) for value in values
+        )
+
+    @property
+    def _repeats(self) -> bool:
+        return not REPEATED.isdisjoint(self._meta_before)
+
+
+def _is_everywhere(value: object) -> bool:
+    short = isinstance(value, (str, bytes)) and len(value) < 2
+    return short or isinstance(value, EVERYWHERE)
+
+
+def _is_often_set(key: object) -> bool:
+    return key in OFTEN_SET or (isinstance(key, str) and key.startswith("_"))
 
 
 def _is_at(meta: Mapping[Any, Any], key: object, value: object) -> bool:
