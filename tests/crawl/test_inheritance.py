@@ -16,6 +16,7 @@ from spiders.inheritance import (
     ClosingInMemory,
     ClosingOrBanned,
     ClosingOrRetried,
+    Linked,
     Parent,
     Polling,
     count_as_earlier,
@@ -36,7 +37,7 @@ RETRY: dict[str, Any] = {"RETRY_ENABLED": True}
 
 @pytest.fixture
 def pages() -> dict[str, Page]:
-    paths = ("/", "/a", "/b", "/c", "/d", "/marked", "/elsewhere")
+    paths = ("/", "/hub", "/a", "/b", "/c", "/d", "/marked", "/elsewhere")
     return dict.fromkeys(paths, "page")
 
 
@@ -69,6 +70,17 @@ def test_children_do_not_come_twice(
     crawl.killed(Parent, stop="here children are done")
     assert site.count["/marked"] == 1
     assert crawl.run(Parent).finish_reason == "finished"
+    assert {site.count[f"/{name}"] for name in ("a", "b", "c", "marked", "d")} == {1}
+    assert items(crawl) == Counter(["early", "late", "a", "b", "c", "marked", "d"])
+
+
+@pytest.mark.parametrize("second", [LATER, MOVED], ids=["retry", "redirect"])
+def test_children_of_a_page_that_a_link_leads_to_do_not_come_twice(
+    crawl: Crawl, site: Site, second: Page
+) -> None:
+    answers(site, "page", second)
+    crawl.killed(Linked, stop="here children are done", **RETRY)
+    assert crawl.run(Linked, **RETRY).finish_reason == "finished"
     assert {site.count[f"/{name}"] for name in ("a", "b", "c", "marked", "d")} == {1}
     assert items(crawl) == Counter(["early", "late", "a", "b", "c", "marked", "d"])
 

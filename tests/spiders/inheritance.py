@@ -63,6 +63,18 @@ class Parent(Spider):
         yield failure.request.replace(dont_filter=True)
 
 
+class Linked(Parent):
+    """A link leads to the page."""
+
+    name = "linked"
+
+    async def start(self) -> Any:
+        yield Request(self.start_urls[0] + "hub", self.lead)
+
+    def lead(self, response: Any) -> Any:
+        yield response.follow("/", self.parse)
+
+
 class Polling(Spider):
     """Asks for a page that its own retry or redirect asks for, too."""
 
