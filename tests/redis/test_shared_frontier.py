@@ -800,11 +800,10 @@ def test_work_is_shared_and_stays_where_it_is(url: str, seed: int) -> None:
             Offer(hosts[int(len(hosts) * rng.random() ** 3)], b"%d" % number, b"")
             for number in range(6_000)
         )
-        until(lambda: tended(crew) == tended(crew) == tended(crew))
+        until(lambda: is_shared(crew, size))
         pending = [counts.pending for counts in crew[0].counts()]
         loads = [sum(pending[number] for number in one.owned) for one in crew]
         assert sum(loads) == 6_000
-        assert sorted(number for one in crew for number in one.owned) == [*range(size)]
         fair = 6_000 / WORKERS
         assert max(loads) <= max(1.5 * fair, *pending)
 
@@ -818,9 +817,16 @@ def test_each_worker_that_joins_owns_a_partition(url: str, host: str) -> None:
         crew[0].offer([Offer(host, b"page", b"")])
         while len(crew) < size:
             crew.append(stack.enter_context(worker(url, partitions=size)))
-            until(lambda: tended(crew) == tended(crew) == tended(crew))
+            until(lambda: is_shared(crew, size))
             if size % len(crew) == 0:
                 assert {len(one.owned) for one in crew} == {size // len(crew)}
+
+
+def is_shared(crew: list[SharedFrontier], size: int) -> bool:
+    """Let the workers tend; whether each partition has a worker, and stays there."""
+    owned = tended(crew)
+    everywhere = sorted(number for numbers in owned for number in numbers)
+    return everywhere == [*range(size)] and owned == tended(crew) == tended(crew)
 
 
 def tended(crew: list[SharedFrontier]) -> list[list[int]]:
