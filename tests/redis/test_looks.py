@@ -42,6 +42,20 @@ def test_one_worker_has_the_turn_and_all_know_its_look(url: str) -> None:
         assert [*map(unpacked, one.history(0)[1])] == [first, last]
 
 
+def test_the_times_are_seconds_of_redis(
+    url: str, server: RedisServer, name: str
+) -> None:
+    with opened(url) as one, server.client() as client:
+        one.tend()
+        before = client.time()[0]
+        turn = one.look(LONG)
+        after = client.time()[0] + 1
+        assert turn.mine
+        assert before <= turn.now <= after
+        following = client.hget(f"bloomdupe:{{{name}}}", "next_look")
+        assert abs(int(following) / 1000 - turn.now - LONG) < 0.01
+
+
 def test_nothing_is_kept_of_a_crawl_that_was_removed(
     url: str, server: RedisServer
 ) -> None:
