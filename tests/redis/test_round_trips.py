@@ -13,7 +13,7 @@ from support.redis_server import RedisServer
 
 from bloomdupe.errors import StoreFullError, StoreUnreachableError
 from bloomdupe.redis.owner import owning_frontier
-from bloomdupe.redis.partition import Offer, SeenMark
+from bloomdupe.redis.partition import Offer, SeenMark, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
 PARTITIONS = 32
@@ -152,6 +152,9 @@ def test_an_empty_partition_is_asked_when_a_request_is_offered(url: str) -> None
         (lease,) = one.lease(2)
         assert one.lease(1, everywhere=False) == []
         one.offer([Offer("host1", b"more", b"")])
+        (more,) = one.lease(1, everywhere=False)
+        assert one.lease(1, everywhere=False) == []
+        one.settle([Settled(more, instead=[Offer("host2", b"instead", b"")])])
         assert len(one.lease(1, everywhere=False)) == 1
         one.settle([(lease, [])])
 
