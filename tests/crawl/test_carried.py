@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import io
 import re
-import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -238,7 +237,7 @@ def test_a_copied_value_of_a_middleware_tells_it_from_no_other_request(
     for session in ("first", "second"):
         page = Request(URL, meta={"given": 1})
         added = MiddlewareValues(page)
-        page.meta.update(session=session, download_latency=time.time())
+        page.meta["session"] = session
         added.look(page)
         carried = values.of(Request(URL, meta=page.meta), added)
         assert carried is not None

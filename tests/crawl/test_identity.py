@@ -7,7 +7,6 @@ import decimal
 import enum
 import pathlib
 import sys
-import time
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -205,7 +204,6 @@ def answered(value: str) -> tuple[Request, MiddlewareValues]:
     for name in ("User-Agent", "X-Session"):
         request.headers[name] = value
     request.meta.update({name: f"{name} {value}" for name in NAMES})
-    request.meta["download_latency"] = time.time()
     added.look(request)
     return request, added
 
@@ -232,18 +230,49 @@ def test_values_that_a_spider_copies_from_the_page_do_not_count(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_single_value_counts_if_the_spider_may_have_it_itself(name: str) -> None:
-    """Or one of its children could be taken for another one, and be lost."""
+def test_a_single_value_that_is_copied_does_not_count(name: str) -> None:
     page, added = answered("one")
     copied = Request(URL, meta={name: page.meta[name]})
-    assert identity_of(copied, b"f", added) == identity_of(copied, b"f") != b"f"
+    assert identity_of(copied, b"f", added) == b"f"
+    assert identity_of(copied, b"f") != b"f"
+
+
+@pytest.mark.parametrize("value", ["two", b"two", 2.5, 1_000, -6])
+def test_a_value_counts_that_middleware_and_spider_have_from_one_list(
+    value: Any,
+) -> None:
+    """Or one of the children could be taken for another one, and be lost."""
+    page = Request(URL)
+    added = MiddlewareValues(page)
+    page.meta["chosen"] = value
+    page.headers["Chosen"] = str(value)
+    page.headers.appendlist("Chosen", b"further")
+    for _ in range(2):
+        added.look(page)
+    assert page.meta["chosen"] == value
+    assert type(page.meta["chosen"]) is type(value)
+    assert page.headers.getlist("Chosen") == [str(value).encode(), b"further"]
+    for copied in (Request(URL, meta=page.meta), Request(URL, headers=page.headers)):
+        assert identity_of(copied, b"f", added) == b"f"
+    given = Request(URL, meta={**page.meta, "chosen": value})
+    assert identity_of(given, b"f", added) != b"f"
+
+
+def test_a_header_counts_that_middleware_and_spider_have_from_one_list() -> None:
+    agents = [b"one", b"two"]
+    page = Request(URL)
+    added = MiddlewareValues(page)
+    page.headers["User-Agent"] = agents[0]
+    added.look(page)
+    given = Request(URL, headers={"User-Agent": agents[0]})
+    assert identity_of(given, b"f", added) != b"f"
 
 
 @pytest.mark.parametrize("value", [0, True, None, Colour.RED, "x", b""])
 def test_a_value_counts_that_a_spider_may_have_put_into_a_copy(value: object) -> None:
     page = Request(URL)
     added = MiddlewareValues(page)
-    page.meta.update(jar=value, download_latency=time.time())
+    page.meta["jar"] = value
     added.look(page)
     copied = Request(URL, meta={**page.meta, "jar": value})
     assert identity_of(copied, b"f", added) != b"f"
@@ -265,7 +294,6 @@ def test_of_a_stored_retry_the_usual_values_do_not_count() -> None:
     retry, _ = answered("one")
     retry.meta["retry_times"] = 1
     added = MiddlewareValues(retry)
-    retry.meta["download_latency"] = time.time()
     added.look(retry)
     copied = Request(URL, headers=retry.headers, meta=retry.meta)
     for name in ("X-Given", "X-Session"):
@@ -277,7 +305,6 @@ def test_of_a_stored_retry_the_usual_values_do_not_count() -> None:
 def test_values_that_the_page_came_with_count() -> None:
     page = Request(URL, headers={"Accept-Language": "de"}, meta={"_account": "me"})
     added = MiddlewareValues(page)
-    page.meta["download_latency"] = time.time()
     added.look(page)
     for copied in (Request(URL, headers=page.headers), Request(URL, meta=page.meta)):
         assert identity_of(copied, b"f", added) != b"f"

@@ -58,7 +58,7 @@ class Copies(Spider):
         ways: list[dict[str, Any]] = [
             {"meta": meta},
             {"meta": {**meta, "given": "otherwise"}},
-            {"meta": {**meta, "session": "of the spider"}},
+            {"meta": {"session": meta["session"]}},
             {"headers": page.headers},
             {"headers": {"X-Session": page.headers["X-Session"]}},
             {"headers": page.headers, "meta": meta, "cookies": {"a": "1"}},

@@ -1,13 +1,12 @@
 """MiddlewareValues: values that middlewares have set in a request on its way.
 
 A middleware may set a value anew in each process: a token, a session, a proxy. A child
-that has copied its page's ``meta`` or headers has these very objects. They must not
-count in the child's identity, because they differ in the next run.
+that has copied it from its page's ``meta`` or headers must have the same identity in
+the next run, so the value must not count.
 """
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,62 +29,57 @@ OFTEN_SENT = frozenset(
     }
 )  # fmt: skip
 """Headers that Scrapy's middlewares set, likewise."""
-LATENCY = "download_latency"
-EVERYWHERE = (int, Enum, type(None))
-"""Types of values of which many places have the same object; so do texts of up to one
-character.
-"""
+SMALL = range(-5, 257)
+"""Python has one object for each of these integers."""
 
 
 class MiddlewareValues:
     """Values in the ``meta`` and headers of a request that it did not come with.
 
-    They are known by the identity of the objects. A spider may also give such a value
-    itself, for example to fetch a page by each of its proxies. One of them may equal
-    the page's proxy, and a different one in the next run. If it did not count, that
-    child would be taken for the other one, and lost.
+    Each of them becomes an object of its own, which nothing but the page has. So a
+    child that has this very object has copied it. A spider may also give an equal value
+    itself, for example to fetch a page by each of the proxies from which a middleware
+    chooses. That value counts: otherwise two such children could be taken for one.
     """
 
-    __slots__ = ("_headers", "_headers_before", "_meta", "_meta_before", "_own")
+    __slots__ = ("_headers", "_headers_before", "_meta", "_meta_before")
 
     def __init__(self, request: Request) -> None:
         """``request`` has not gone through the middlewares yet."""
-        self._own = request.meta
-        # Two shallow copies each are all that an ordinary page costs.
         self._meta = self._meta_before = request.meta.copy()
-        self._headers = self._headers_before = dict.copy(request.headers)
+        self._headers = self._headers_before = _headers_of(request)
 
     def look(self, request: Request) -> None:
         """Look at the request again, which has gone through middlewares."""
-        self._meta = request.meta.copy()
-        self._headers = dict.copy(request.headers)
+        meta = request.meta
+        for key, value in meta.items():
+            if not _is_at(self._meta, key, value):
+                meta[key] = _own(value)
+        for name, values in dict.items(request.headers):
+            for place, value in enumerate(values):
+                if not _is_among(self._headers, name, value):
+                    values[place] = _own(value)
+        self._meta, self._headers = meta.copy(), _headers_of(request)
 
     def copied(self, meta: Mapping[Any, Any]) -> set[Any]:
-        """Return the keys of these values in the ``meta`` of a child that is a copy.
-
-        It is a copy if it has the page's ``download_latency``, an object that nothing
-        else has; any other may be in a list that middleware and spider have. The spider
-        may have replaced a value of the copy. That is likely for numbers and the like:
-        many places have the same object. The ``meta`` may also be the request's own.
-        """
-        if meta is not self._own and not self._has(LATENCY, meta.get(LATENCY)):
-            return set()
+        """Return the keys of a child's ``meta`` with values that it has copied."""
         return {key for key, value in meta.items() if self._has(key, value)}
 
     def _has(self, key: object, value: object) -> bool:
-        if not _is_at(self._meta, key, value) or _is_everywhere(value):
+        if not (_is_at(self._meta, key, value) and _can_be_own(value)):
             return False
-        if self._repeats and _is_often_set(key):
-            return True
-        return not _is_at(self._meta_before, key, value)
+        return (self._repeats and _is_often_set(key)) or not _is_at(
+            self._meta_before, key, value
+        )
 
     def has_header(self, name: bytes, values: list[bytes]) -> bool:
-        """Whether all values of a child's header are of these."""
-        found = _ids(self._headers, name)
-        if not (self._repeats and name in OFTEN_SENT):
-            found -= _ids(self._headers_before, name)
+        """Whether a child has copied all values of a header."""
+        of_parent = self._repeats and name in OFTEN_SENT
         return bool(values) and all(
-            id(value) in found and not _is_everywhere(value) for value in values
+            _is_among(self._headers, name, value)
+            and _can_be_own(value)
+            and (of_parent or not _is_among(self._headers_before, name, value))
+            for value in values
         )
 
     @property
@@ -93,9 +87,8 @@ class MiddlewareValues:
         return not REPEATED.isdisjoint(self._meta_before)
 
 
-def _is_everywhere(value: object) -> bool:
-    short = isinstance(value, (str, bytes)) and len(value) < 2
-    return short or isinstance(value, EVERYWHERE)
+def _headers_of(request: Request) -> dict[bytes, list[bytes]]:
+    return {name: [*values] for name, values in dict.items(request.headers)}
 
 
 def _is_often_set(key: object) -> bool:
@@ -106,5 +99,25 @@ def _is_at(meta: Mapping[Any, Any], key: object, value: object) -> bool:
     return key in meta and meta[key] is value
 
 
-def _ids(headers: dict[Any, Any], name: bytes) -> set[int]:
-    return set(map(id, headers.get(name, ())))
+def _is_among(headers: dict[bytes, list[bytes]], name: bytes, value: bytes) -> bool:
+    return any(each is value for each in headers.get(name, ()))
+
+
+def _can_be_own(value: object) -> bool:
+    """Whether Python can have several objects with this value; see :func:`_own`.
+
+    Values of other types may be an object that the middleware has given to the spider.
+    """
+    kind = type(value)
+    if kind is str or kind is bytes:
+        return len(value) > 1  # type: ignore[arg-type]
+    return kind is float or (kind is int and value not in SMALL)
+
+
+def _own(value: Any) -> Any:  # noqa: ANN401 - any value of ``meta``
+    """Return a new object with the same value, if there can be one."""
+    if not _can_be_own(value):
+        return value
+    if type(value) is float:
+        return value * 1.0
+    return value + 1 - 1 if type(value) is int else value[:1] + value[1:]
