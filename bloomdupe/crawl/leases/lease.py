@@ -333,7 +333,6 @@ class Lease:
     def answered(self, result: object) -> bool:
         """Handle the downloader's answer: the slot is free."""
         self.release()
-        self.middleware_values.look(self.request)
         for follow in self.leases.answered:
             follow(self, result)
         if isinstance(result, Response) and not self.answers_before:
@@ -345,6 +344,7 @@ class Lease:
             self.root.own_outcome.answers.append(answer)
         elif isinstance(result, Request):
             self.retried = result.url == self.request.url
+            self.middleware_values.look(self.request)
         return not self.silent
 
     def given(self, result: object) -> None:

@@ -7,6 +7,7 @@ the next run, so the value must not count.
 
 from __future__ import annotations
 
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -56,9 +57,9 @@ class MiddlewareValues:
             if not _is_at(self._meta, key, value):
                 meta[key] = _own(value)
         for name, values in dict.items(request.headers):
-            for place, value in enumerate(values):
-                if not _is_among(self._headers, name, value):
-                    values[place] = _own(value)
+            known = self._headers.get(name, ())
+            if len(known) != len(values) or not all(map(is_, known, values)):
+                values[:] = map(_own, values)
         self._meta, self._headers = meta.copy(), _headers_of(request)
 
     def copied(self, meta: Mapping[Any, Any]) -> set[Any]:
@@ -116,8 +117,9 @@ def _can_be_own(value: object) -> bool:
 
 def _own(value: Any) -> Any:  # noqa: ANN401 - any value of ``meta``
     """Return a new object with the same value, if there can be one."""
-    if not _can_be_own(value):
-        return value
-    if type(value) is float:
+    kind = type(value)
+    if kind is str or kind is bytes:
+        return value[:1] + value[1:]
+    if kind is float:
         return value * 1.0
-    return value + 1 - 1 if type(value) is int else value[:1] + value[1:]
+    return value + 1 - 1 if kind is int else value
