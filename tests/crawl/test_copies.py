@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from spiders.copies import CHILDREN, MIDDLEWARES, Copies, Fails, add_nothing
+from spiders.copies import CHILDREN, MIDDLEWARES, Copies, Fails, count_everything
 from support.crawl import Crawl
 from support.engines import on_both_engines
 from support.site import Answer, Pages, Site
@@ -40,10 +40,12 @@ def test_children_with_copied_values_do_not_come_twice(
     assert found == Counter(["page", -1, *range(6), 100])
 
 
-def test_control_they_do_if_added_values_count(crawl: Crawl, site: Site) -> None:
-    crawl.killed(Copies, stop="here children", before=add_nothing)
+def test_control_they_do_if_values_of_middlewares_count(
+    crawl: Crawl, site: Site
+) -> None:
+    crawl.killed(Copies, stop="here children", before=count_everything)
     first = site.count["/"]
-    crawl.run(Copies, before=add_nothing)
+    crawl.run(Copies, before=count_everything)
     assert site.count["/"] == first + 1 + CHILDREN
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.http import Response
-from support.stops import in_progress, moment
+from support.stops import moment
 
 from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
 
@@ -41,10 +41,7 @@ MIDDLEWARES: dict[str, Any] = {
 
 
 class Copies(Spider):
-    """Each child has copied some of the page's values, in another way.
-
-    ``failing`` is a page that fails for good in the first run.
-    """
+    """Each child has copied some of the page's values, in another way."""
 
     name = "copies"
     children = 0
@@ -75,11 +72,10 @@ class Copies(Spider):
         )
         for request in copies:
             yield request
-        await moment(self, "children", when=self.children_are_done)
+        await moment(
+            self, "children", when=lambda: self.children == CHILDREN, alone=True
+        )
         yield {"page": "page"}
-
-    def children_are_done(self) -> bool:
-        return self.children == CHILDREN and in_progress(self) == 1
 
     def child(self, _: Response, n: int = -1) -> Iterator[Any]:
         yield from self.found(n)
@@ -96,6 +92,6 @@ class Fails(Spider):
         yield {"page": response.url}
 
 
-def add_nothing() -> None:
+def count_everything() -> None:
     """Let values of middlewares count like those that a spider gives."""
     MiddlewareValues.look = lambda *_: None  # type: ignore[assignment, method-assign]

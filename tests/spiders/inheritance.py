@@ -9,7 +9,7 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.exceptions import CloseSpider
-from support.stops import in_progress, moment
+from support.stops import moment
 
 from bloomdupe.crawl.leases.children import CutShort
 from spiders.functions import Kept
@@ -27,10 +27,6 @@ def count_as_earlier() -> None:
         return part
 
     CutShort.prepare = prepared  # type: ignore[method-assign]
-
-
-def children_are_done(spider: Parent | Polling, count: int) -> bool:
-    return spider.children == count and in_progress(spider) == 1
 
 
 class Parent(Spider):
@@ -51,7 +47,9 @@ class Parent(Spider):
         for name in "abc":
             yield response.follow("/" + name, self.child, dont_filter=True)
         yield response.follow("/marked", self.child)
-        await moment(self, "children are done", when=lambda: children_are_done(self, 4))
+        await moment(
+            self, "children are done", when=lambda: self.children == 4, alone=True
+        )
         yield {"page": "late"}
         yield response.follow("/d", self.child, dont_filter=True)
 
@@ -86,7 +84,7 @@ class Polling(Spider):
         if depth == 0:
             yield response.follow(self.settings["CHILD"], dont_filter=True)
             await moment(
-                self, "children are done", when=lambda: children_are_done(self, 1)
+                self, "children are done", when=lambda: self.children == 1, alone=True
             )
         yield {"page": str(depth)}
         self.children += 1

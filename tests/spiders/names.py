@@ -9,7 +9,7 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Response, TextResponse
-from support.stops import in_progress, moment, pause
+from support.stops import moment, pause
 
 from bloomdupe.crawl.engines.checkpoint import CrawlRecord
 from bloomdupe.frontier.frontier import Frontier
@@ -32,16 +32,13 @@ class OnceMore(Spider):
             return
         if self.settings.getint("ORDER") == 1:
             yield self.ask(response)
-            await moment(self, "asked", when=self.is_asked)
+            await moment(self, "asked", when=lambda: self.tokens == 1, alone=True)
             yield self.again(response)
             return
         yield self.again(response)
         while self.settings.getbool("WAITS") and not self.over:
             await pause(0.01)
         yield self.ask(response)
-
-    def is_asked(self) -> bool:
-        return self.tokens == 1 and in_progress(self) == 1
 
     def again(self, response: Response) -> Request:
         assert response.request is not None
@@ -71,11 +68,8 @@ class Refused(Spider):
                 yield get_retry_request(response.request, spider=self, reason="captcha")
             return
         yield response.follow("/a", self.child, dont_filter=True)
-        await moment(self, "child is done", when=self.child_is_done)
+        await moment(self, "child is done", when=lambda: self.children == 1, alone=True)
         yield {"part": "page"}
-
-    def child_is_done(self) -> bool:
-        return self.children == 1 and in_progress(self) == 1
 
     def child(self, _: Response) -> Iterator[Any]:
         yield {"part": "child"}

@@ -129,7 +129,7 @@ class OneParent(Follow):
             await asyncio.sleep(0.01)
 
     async def parse_more(self, response: Any, before: Any) -> Any:
-        await moment(self, "alone", when=lambda: in_progress(self) == 1)
+        await moment(self, "alone", alone=True)
 
 
 def nothing(_: Any) -> None:

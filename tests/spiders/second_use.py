@@ -10,7 +10,7 @@ from scrapy import FormRequest, Request, Spider
 from scrapy.http import Response
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
-from support.stops import in_progress, moment, pause
+from support.stops import moment, pause
 
 
 def name_of(response: Response) -> dict[str, str]:
@@ -120,10 +120,7 @@ class Killed(Spider):
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         yield Request(response.url, self.second)
-        await moment(self, "second is done", when=self.second_is_done)
-
-    def second_is_done(self) -> bool:
-        return self.seconds > 0 and in_progress(self) == 1
+        await moment(self, "second is done", when=lambda: self.seconds > 0, alone=True)
 
     def second(self, _: Response) -> Iterator[Any]:
         yield {"page": "second"}

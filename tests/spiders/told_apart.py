@@ -7,7 +7,7 @@ from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.http import Response
-from support.stops import in_progress, moment
+from support.stops import moment
 
 
 class Languages(Spider):
@@ -58,10 +58,7 @@ class Jars(Spider):
             if self.settings.getbool("COPIES"):
                 meta = {**response.meta, **meta}
             yield Request(response.url, self.by_jar, meta=meta, dont_filter=True)
-            await moment(self, "first", when=self.first_is_done)
-
-    def first_is_done(self) -> bool:
-        return self.done == 1 and in_progress(self) == 1
+            await moment(self, "first", when=lambda: self.done == 1, alone=True)
 
     def by_jar(self, response: Response) -> Iterator[Any]:
         yield {"page": response.meta["cookiejar"]}
