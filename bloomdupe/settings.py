@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-import ipaddress
-import json
-import math
-import os
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.errors import SettingError
 from bloomdupe.filter.allowance import check_memory
 from bloomdupe.filter.parameters import check_confirm, check_growth
 from bloomdupe.filter.sizing import check_capacity, check_fpp
+from bloomdupe.setting_values import (
+    FAILURE_REASONS,
+    check_backoff,
+    check_bounds,
+    check_choice,
+    check_count,
+    check_directory,
+    check_flag,
+    check_host,
+    check_limit,
+    check_name,
+    check_number,
+    check_patterns,
+    check_port,
+    check_reasons,
+    check_revisit,
+    check_seconds,
+    check_slot_parts,
+    check_wait,
+)
 
 if TYPE_CHECKING:
+    import re
+    from pathlib import Path
+
     from scrapy.settings import BaseSettings
 
 __all__ = ["DEFAULTS", "FAILURE_REASONS", "JobSettings", "check_reasons"]
@@ -61,28 +75,10 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_REDIS_WORKER": None,
 }
 
-LONGEST_NAME = 200
-"""Characters of a worker's name."""
 SERIALIZERS = ("msgpack", "pickle")
 START_POLICIES = ("resume", "again", "always")
-PORTS = 1 << 16
-SLOT = re.compile(r"[^A-Z/:@?#\s]+|[^./]+")
-"""A host, or another name of a slot that cannot be meant for a host."""
 FEED_POLICIES = ("refuse", "accept")
 ITEM_POLICIES = ("changed", "always")
-ADAPTIVE = "adaptive"
-FAILURE_REASONS = (
-    "status",
-    "timeout",
-    "dns",
-    "connection",
-    "download",
-    "callback",
-    "errback",
-    "pipeline",
-)
-"""Reasons for which a request fails: an HTTP status that the spider does not accept, a
-failed download (four kinds), an exception in the project's own code."""
 
 
 @dataclass(frozen=True)
@@ -178,48 +174,52 @@ class JobSettings:
             return DEFAULTS[name] if value is None else value, name
 
         return cls(
-            directory=_directory(settings.get("JOBDIR")),
+            directory=check_directory(settings.get("JOBDIR")),
             capacity=check_capacity(*given("BLOOMDUPE_EXPECTED_URLS")),
             fpp=check_fpp(*given("BLOOMDUPE_FPP")),
             filter_memory=check_memory(*given("BLOOMDUPE_FILTER_MEMORY")),
             growth=check_growth(*given("BLOOMDUPE_GROWTH")),
             confirm=check_confirm(*given("BLOOMDUPE_CONFIRM")),
-            exact_urls=_patterns(*given("BLOOMDUPE_EXACT_URLS")),
-            checkpoint_interval=_seconds(*given("BLOOMDUPE_CHECKPOINT_INTERVAL")),
-            serializer=_choice(*given("BLOOMDUPE_SERIALIZER"), SERIALIZERS),
-            start_requests=_choice(*given("BLOOMDUPE_START_REQUESTS"), START_POLICIES),
-            feed_changed=_choice(*given("BLOOMDUPE_FEED_CHANGED"), FEED_POLICIES),
-            cookies=_flag(*given("BLOOMDUPE_COOKIES")),
-            max_retry_after=_seconds(
+            exact_urls=check_patterns(*given("BLOOMDUPE_EXACT_URLS")),
+            checkpoint_interval=check_seconds(*given("BLOOMDUPE_CHECKPOINT_INTERVAL")),
+            serializer=check_choice(*given("BLOOMDUPE_SERIALIZER"), SERIALIZERS),
+            start_requests=check_choice(
+                *given("BLOOMDUPE_START_REQUESTS"), START_POLICIES
+            ),
+            feed_changed=check_choice(*given("BLOOMDUPE_FEED_CHANGED"), FEED_POLICIES),
+            cookies=check_flag(*given("BLOOMDUPE_COOKIES")),
+            max_retry_after=check_seconds(
                 *given("BLOOMDUPE_MAX_RETRY_AFTER"), allow_zero=True
             ),
-            allow_network_fs=_flag(*given("BLOOMDUPE_ALLOW_NETWORK_FS")),
-            early_drop=_flag(*given("BLOOMDUPE_EARLY_DROP")),
-            direct_output=_flag(*given("BLOOMDUPE_DIRECT_OUTPUT")),
-            max_pending_per_slot=_limit(*given("BLOOMDUPE_MAX_PENDING_PER_SLOT")),
-            max_pages_per_slot=_limit(*given("BLOOMDUPE_MAX_PAGES_PER_SLOT")),
-            max_failures=_number(*given("BLOOMDUPE_MAX_FAILURES")),
+            allow_network_fs=check_flag(*given("BLOOMDUPE_ALLOW_NETWORK_FS")),
+            early_drop=check_flag(*given("BLOOMDUPE_EARLY_DROP")),
+            direct_output=check_flag(*given("BLOOMDUPE_DIRECT_OUTPUT")),
+            max_pending_per_slot=check_limit(*given("BLOOMDUPE_MAX_PENDING_PER_SLOT")),
+            max_pages_per_slot=check_limit(*given("BLOOMDUPE_MAX_PAGES_PER_SLOT")),
+            max_failures=check_number(*given("BLOOMDUPE_MAX_FAILURES")),
             retry_failed=check_reasons(*given("BLOOMDUPE_RETRY_FAILED")),
-            progress_interval=_seconds(
+            progress_interval=check_seconds(
                 *given("BLOOMDUPE_PROGRESS_INTERVAL"), allow_zero=True
             ),
-            metrics_port=_port(*given("BLOOMDUPE_METRICS_PORT")),
-            metrics_host=_host(*given("BLOOMDUPE_METRICS_HOST")),
-            stay=_flag(*given("BLOOMDUPE_STAY")),
-            wait=_wait(*given("BLOOMDUPE_WAIT")),
-            retry_backoff=_backoff(*given("BLOOMDUPE_RETRY_BACKOFF")),
-            revisit=_revisit(*given("BLOOMDUPE_REVISIT")),
-            revisit_bounds=_bounds(*given("BLOOMDUPE_REVISIT_BOUNDS")),
-            revisit_items=_choice(*given("BLOOMDUPE_REVISIT_ITEMS"), ITEM_POLICIES),
+            metrics_port=check_port(*given("BLOOMDUPE_METRICS_PORT")),
+            metrics_host=check_host(*given("BLOOMDUPE_METRICS_HOST")),
+            stay=check_flag(*given("BLOOMDUPE_STAY")),
+            wait=check_wait(*given("BLOOMDUPE_WAIT")),
+            retry_backoff=check_backoff(*given("BLOOMDUPE_RETRY_BACKOFF")),
+            revisit=check_revisit(*given("BLOOMDUPE_REVISIT")),
+            revisit_bounds=check_bounds(*given("BLOOMDUPE_REVISIT_BOUNDS")),
+            revisit_items=check_choice(
+                *given("BLOOMDUPE_REVISIT_ITEMS"), ITEM_POLICIES
+            ),
             redis_url=given("BLOOMDUPE_REDIS_URL")[0] or None,
-            redis_partitions=_count(*given("BLOOMDUPE_REDIS_PARTITIONS")),
-            redis_slot_parts=_slot_parts(
+            redis_partitions=check_count(*given("BLOOMDUPE_REDIS_PARTITIONS")),
+            redis_slot_parts=check_slot_parts(
                 *given("BLOOMDUPE_REDIS_SLOT_PARTS"),
                 given("BLOOMDUPE_REDIS_PARTITIONS")[0],
             ),
-            redis_lease=_seconds(*given("BLOOMDUPE_REDIS_LEASE")),
-            redis_replicas=_number(*given("BLOOMDUPE_REDIS_REPLICAS")),
-            redis_worker=_name(*given("BLOOMDUPE_REDIS_WORKER")),
+            redis_lease=check_seconds(*given("BLOOMDUPE_REDIS_LEASE")),
+            redis_replicas=check_number(*given("BLOOMDUPE_REDIS_REPLICAS")),
+            redis_worker=check_name(*given("BLOOMDUPE_REDIS_WORKER")),
             debug=settings.getbool("DUPEFILTER_DEBUG"),
         )
 
@@ -234,258 +234,3 @@ def unknown(settings: BaseSettings) -> dict[str, str | None]:
             close = get_close_matches(name.removeprefix(start), known, 1)
             found[name] = known[close[0]] if close else None
     return found
-
-
-def _directory(jobdir: object) -> Path | None:
-    if not jobdir:
-        return None
-    path = Path(str(jobdir)).absolute()  # a spider may change the working directory
-    for place in (path, *path.parents):
-        if place.exists():
-            if not place.is_dir():
-                raise SettingError(
-                    f"JOBDIR = {str(jobdir)!r}: {place} is a file; name a directory"
-                )
-            if not os.access(place, os.W_OK | os.X_OK):
-                raise SettingError(
-                    f"JOBDIR = {str(jobdir)!r}: {place} is not writable; change its"
-                    " permissions or name another directory"
-                )
-            break
-    return path / "bloomdupe"
-
-
-def _seconds(value: object, name: str, *, allow_zero: bool = False) -> float:
-    try:
-        seconds = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        seconds = math.nan
-    if not (0 < seconds < math.inf or (allow_zero and seconds == 0)):
-        least = "no negative" if allow_zero else "a positive"
-        raise SettingError(
-            f"{name} = {value!r}: expected {least} number of seconds, such as 0.5"
-        )
-    return seconds
-
-
-def _wait(value: object, name: str) -> float | None:
-    return None if value is None else _seconds(value, name, allow_zero=True)
-
-
-def _parsed(value: object) -> object:
-    """Return a value, or the value of a text in JSON; None if it is no JSON."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except ValueError:
-        return None
-
-
-def _revisit(
-    value: object, name: str
-) -> tuple[tuple[re.Pattern[str], float | str], ...]:
-    """Read a list of pairs; a text is parsed as JSON."""
-    pairs = _parsed(value)
-    if not isinstance(pairs, (list, tuple)):
-        raise SettingError(
-            f"{name} = {value!r}: expected a list of pairs, such as"
-            ' [(r"/news/", "adaptive"), (r".*", 86400)]'
-        )
-    rules = []
-    for pair in pairs:
-        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
-            raise SettingError(
-                f"{name}: {pair!r} is no pair of a regular expression and seconds, or"
-                f" {ADAPTIVE!r}"
-            )
-        (pattern,) = _patterns([pair[0]], name)
-        rule = pair[1] if pair[1] == ADAPTIVE else _seconds(pair[1], name)
-        rules.append((pattern, rule))
-    return tuple(rules)
-
-
-def _bounds(value: object, name: str) -> tuple[float, float]:
-    """Read two numbers of seconds; a text looks like ``3600,86400``."""
-    parts = value.strip("[()]").split(",") if isinstance(value, str) else value
-    try:
-        least, most = (float(part) for part in parts)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        least = most = math.nan
-    if not 0 < least <= most < math.inf:
-        raise SettingError(
-            f"{name} = {value!r}: expected two positive numbers of seconds, the"
-            " smaller one first, such as (3600, 2592000)"
-        )
-    return least, most
-
-
-def _backoff(value: object, name: str) -> tuple[float, float, float] | None:
-    """Read base, factor and limit; a text looks like ``1,2,300``."""
-    if value is None:
-        return None
-    parts = value.strip("[()]").split(",") if isinstance(value, str) else value
-    try:
-        base, factor, limit = (float(part) for part in parts)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        base = factor = limit = math.nan
-    if not (0 < base <= limit < math.inf and 1 <= factor < math.inf):
-        raise SettingError(
-            f"{name} = {value!r}: expected three numbers, such as (1, 2, 300): seconds"
-            " that the first retry waits, a factor of at least 1, seconds at most"
-        )
-    return base, factor, limit
-
-
-def _flag(value: object, name: str) -> bool:
-    flag = {"true": True, "1": True, "false": False, "0": False}.get(str(value).lower())
-    if flag is None:
-        raise SettingError(f"{name} = {value!r}: expected True or False")
-    return flag
-
-
-def _limit(value: object, name: str) -> int | None:
-    """Read a number of requests; a text comes from ``-s NAME=VALUE``."""
-    if value is None:
-        return None
-    text = str(value).replace("_", "")
-    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and int(text)):
-        raise SettingError(
-            f"{name} = {value!r}: expected a whole number of at least 1, or None for"
-            " no limit"
-        )
-    return int(text)
-
-
-def _count(value: object, name: str) -> int:
-    number = _number(value, name)
-    if not number:
-        raise SettingError(f"{name} = {value!r}: expected a whole number of at least 1")
-    return number
-
-
-def _slot_parts(value: object, name: str, partitions: object) -> dict[str, int]:
-    """Read a dictionary of slots and numbers of parts; a text is parsed as JSON."""
-    found = _parsed(value)
-    if not isinstance(found, Mapping):
-        raise SettingError(
-            f"{name} = {value!r}: expected a dictionary of slots (hosts) and numbers of"
-            ' parts, such as {"big.example": 8}'
-        )
-    for slot, parts in found.items():
-        if not isinstance(slot, str) or not SLOT.fullmatch(slot):
-            raise SettingError(
-                f"{name}: {slot!r} is no slot of the downloader; a slot is a host in"
-                " lower case, without scheme, port and path, such as 'big.example', or"
-                " the value of meta['download_slot']"
-            )
-        if isinstance(parts, bool) or not isinstance(parts, int) or parts < 2:
-            raise SettingError(
-                f"{name}: {slot!r} has {parts!r} parts; expected a whole number of at"
-                " least 2, or leave the slot out"
-            )
-        most = _count(partitions, "BLOOMDUPE_REDIS_PARTITIONS")
-        if parts > most:
-            raise SettingError(
-                f"{name}: {slot!r} has {parts} parts, and BLOOMDUPE_REDIS_PARTITIONS ="
-                f" {most}: each part lies in a partition of its own; take fewer parts,"
-                " or, for a new crawl, more partitions"
-            )
-    return dict(found)
-
-
-def _number(value: object, name: str) -> int:
-    text = str(value).replace("_", "")
-    if isinstance(value, bool) or not (text.isascii() and text.isdigit()):
-        raise SettingError(
-            f"{name} = {value!r}: expected a whole number, or 0 for none"
-        )
-    return int(text)
-
-
-def _port(value: object, name: str) -> int | None:
-    if value is None or str(value) in ("", "None"):
-        return None
-    text = str(value)
-    if isinstance(value, bool) or not (text.isdigit() and int(text) < PORTS):
-        raise SettingError(
-            f"{name} = {value!r}: expected a port from 0 (any that is free) to 65535,"
-            " or None"
-        )
-    if find_spec("prometheus_client") is None:
-        raise SettingError(
-            f"{name} needs the package prometheus_client, which is not installed:"
-            " pip install 'bloomdupe[metrics]'"
-        )
-    return int(text)
-
-
-def _host(value: object, name: str) -> str:
-    try:
-        ipaddress.ip_address(str(value))
-    except ValueError as error:
-        raise SettingError(
-            f"{name} = {value!r}: expected an IP address to listen on: 127.0.0.1 is for"
-            " this machine only, 0.0.0.0 for all"
-        ) from error
-    return str(value)
-
-
-def check_reasons(value: object, name: str) -> tuple[str, ...] | None:
-    """Read True, False, or reasons: a list, or a text with commas.
-
-    Returns () for all reasons, None for False; raises :class:`SettingError`.
-    """
-    words = value if isinstance(value, (list, tuple, set)) else str(value).split(",")
-    reasons = tuple(str(word).strip().lower() for word in words)
-    if reasons in {("true",), ("1",)}:
-        return ()
-    if reasons in {("false",), ("0",), ("",), ("none",), ()}:
-        return None
-    for reason in reasons:
-        status = reason.isascii() and reason.isdigit() and len(reason) == 3
-        if not (status or reason in FAILURE_REASONS):
-            raise SettingError(
-                f"{name} = {value!r}: expected True, False, HTTP statuses such as 503,"
-                f" or reasons, of {', '.join(FAILURE_REASONS)}"
-            )
-    return reasons
-
-
-def _name(value: object, name: str) -> str | None:
-    if value is None or (isinstance(value, str) and 0 < len(value) <= LONGEST_NAME):
-        return value
-    raise SettingError(
-        f"{name} = {value!r}: expected a text of 1 to {LONGEST_NAME} characters, or"
-        " None"
-    )
-
-
-def _choice(value: object, name: str, choices: tuple[str, ...]) -> str:
-    if value not in choices:
-        raise SettingError(f"{name} = {value!r}: expected one of {', '.join(choices)}")
-    return str(value)
-
-
-def _patterns(value: object, name: str) -> tuple[re.Pattern[str], ...]:
-    """Compile a list of regular expressions.
-
-    A text (from ``-s NAME=VALUE``) is a JSON list or a single expression.
-    """
-    sources = value
-    if isinstance(value, str):
-        try:
-            sources = json.loads(value) if value.startswith('["') else [value]
-        except ValueError:
-            sources = [value]
-    if not isinstance(sources, (list, tuple, set)):
-        raise SettingError(f"{name} = {value!r}: expected a list of expressions")
-    patterns = []
-    for source in sources:
-        try:
-            patterns.append(re.compile(source))
-        except (re.error, TypeError) as error:
-            raise SettingError(
-                f"{name}: {source!r} is not a regular expression: {error}"
-            ) from error
-    return tuple(patterns)

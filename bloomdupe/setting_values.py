@@ -1,0 +1,302 @@
+"""Setting values: checks the value of a setting, and returns it in the form we use.
+
+Each function raises :class:`~bloomdupe.errors.SettingError`, which names the setting
+and the value. A text comes from the command line, ``-s NAME=VALUE``.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import math
+import os
+import re
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from bloomdupe.errors import SettingError
+
+LONGEST_NAME = 200
+"""Characters of a worker's name."""
+PORTS = 1 << 16
+SLOT = re.compile(r"[^A-Z/:@?#\s]+|[^./]+")
+"""A host, or another name of a slot that cannot be meant for a host."""
+ADAPTIVE = "adaptive"
+FAILURE_REASONS = (
+    "status",
+    "timeout",
+    "dns",
+    "connection",
+    "download",
+    "callback",
+    "errback",
+    "pipeline",
+)
+"""Reasons for which a request fails: an HTTP status that the spider does not accept, a
+failed download (four kinds), an exception in the project's own code."""
+
+
+def check_directory(jobdir: object) -> Path | None:
+    """Return the directory of the store in a ``JOBDIR``; None without one."""
+    if not jobdir:
+        return None
+    path = Path(str(jobdir)).absolute()  # a spider may change the working directory
+    for place in (path, *path.parents):
+        if place.exists():
+            if not place.is_dir():
+                raise SettingError(
+                    f"JOBDIR = {str(jobdir)!r}: {place} is a file; name a directory"
+                )
+            if not os.access(place, os.W_OK | os.X_OK):
+                raise SettingError(
+                    f"JOBDIR = {str(jobdir)!r}: {place} is not writable; change its"
+                    " permissions or name another directory"
+                )
+            break
+    return path / "bloomdupe"
+
+
+def check_seconds(value: object, name: str, *, allow_zero: bool = False) -> float:
+    """Read a positive number of seconds."""
+    try:
+        seconds = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not (0 < seconds < math.inf or (allow_zero and seconds == 0)):
+        least = "no negative" if allow_zero else "a positive"
+        raise SettingError(
+            f"{name} = {value!r}: expected {least} number of seconds, such as 0.5"
+        )
+    return seconds
+
+
+def check_wait(value: object, name: str) -> float | None:
+    """Read a number of seconds, or None."""
+    return None if value is None else check_seconds(value, name, allow_zero=True)
+
+
+def _parsed(value: object) -> object:
+    """Return a value, or the value of a text in JSON; None if it is no JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return None
+
+
+def check_revisit(
+    value: object, name: str
+) -> tuple[tuple[re.Pattern[str], float | str], ...]:
+    """Read a list of pairs; a text is parsed as JSON."""
+    pairs = _parsed(value)
+    if not isinstance(pairs, (list, tuple)):
+        raise SettingError(
+            f"{name} = {value!r}: expected a list of pairs, such as"
+            ' [(r"/news/", "adaptive"), (r".*", 86400)]'
+        )
+    rules = []
+    for pair in pairs:
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise SettingError(
+                f"{name}: {pair!r} is no pair of a regular expression and seconds, or"
+                f" {ADAPTIVE!r}"
+            )
+        (pattern,) = check_patterns([pair[0]], name)
+        rule = pair[1] if pair[1] == ADAPTIVE else check_seconds(pair[1], name)
+        rules.append((pattern, rule))
+    return tuple(rules)
+
+
+def check_bounds(value: object, name: str) -> tuple[float, float]:
+    """Read two numbers of seconds; a text looks like ``3600,86400``."""
+    parts = value.strip("[()]").split(",") if isinstance(value, str) else value
+    try:
+        least, most = (float(part) for part in parts)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        least = most = math.nan
+    if not 0 < least <= most < math.inf:
+        raise SettingError(
+            f"{name} = {value!r}: expected two positive numbers of seconds, the"
+            " smaller one first, such as (3600, 2592000)"
+        )
+    return least, most
+
+
+def check_backoff(value: object, name: str) -> tuple[float, float, float] | None:
+    """Read base, factor and limit; a text looks like ``1,2,300``."""
+    if value is None:
+        return None
+    parts = value.strip("[()]").split(",") if isinstance(value, str) else value
+    try:
+        base, factor, limit = (float(part) for part in parts)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        base = factor = limit = math.nan
+    if not (0 < base <= limit < math.inf and 1 <= factor < math.inf):
+        raise SettingError(
+            f"{name} = {value!r}: expected three numbers, such as (1, 2, 300): seconds"
+            " that the first retry waits, a factor of at least 1, seconds at most"
+        )
+    return base, factor, limit
+
+
+def check_flag(value: object, name: str) -> bool:
+    """Read True or False."""
+    flag = {"true": True, "1": True, "false": False, "0": False}.get(str(value).lower())
+    if flag is None:
+        raise SettingError(f"{name} = {value!r}: expected True or False")
+    return flag
+
+
+def check_limit(value: object, name: str) -> int | None:
+    """Read a number of requests; a text comes from ``-s NAME=VALUE``."""
+    if value is None:
+        return None
+    text = str(value).replace("_", "")
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and int(text)):
+        raise SettingError(
+            f"{name} = {value!r}: expected a whole number of at least 1, or None for"
+            " no limit"
+        )
+    return int(text)
+
+
+def check_count(value: object, name: str) -> int:
+    """Read a whole number of at least 1."""
+    number = check_number(value, name)
+    if not number:
+        raise SettingError(f"{name} = {value!r}: expected a whole number of at least 1")
+    return number
+
+
+def check_slot_parts(value: object, name: str, partitions: object) -> dict[str, int]:
+    """Read a dictionary of slots and numbers of parts; a text is parsed as JSON."""
+    found = _parsed(value)
+    if not isinstance(found, Mapping):
+        raise SettingError(
+            f"{name} = {value!r}: expected a dictionary of slots (hosts) and numbers of"
+            ' parts, such as {"big.example": 8}'
+        )
+    for slot, parts in found.items():
+        if not isinstance(slot, str) or not SLOT.fullmatch(slot):
+            raise SettingError(
+                f"{name}: {slot!r} is no slot of the downloader; a slot is a host in"
+                " lower case, without scheme, port and path, such as 'big.example', or"
+                " the value of meta['download_slot']"
+            )
+        if isinstance(parts, bool) or not isinstance(parts, int) or parts < 2:
+            raise SettingError(
+                f"{name}: {slot!r} has {parts!r} parts; expected a whole number of at"
+                " least 2, or leave the slot out"
+            )
+        most = check_count(partitions, "BLOOMDUPE_REDIS_PARTITIONS")
+        if parts > most:
+            raise SettingError(
+                f"{name}: {slot!r} has {parts} parts, and BLOOMDUPE_REDIS_PARTITIONS ="
+                f" {most}: each part lies in a partition of its own; take fewer parts,"
+                " or, for a new crawl, more partitions"
+            )
+    return dict(found)
+
+
+def check_number(value: object, name: str) -> int:
+    """Read a whole number; 0 stands for none."""
+    text = str(value).replace("_", "")
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit()):
+        raise SettingError(
+            f"{name} = {value!r}: expected a whole number, or 0 for none"
+        )
+    return int(text)
+
+
+def check_port(value: object, name: str) -> int | None:
+    """Read a port of the metrics, which need a package; None for none."""
+    if value is None or str(value) in ("", "None"):
+        return None
+    text = str(value)
+    if isinstance(value, bool) or not (text.isdigit() and int(text) < PORTS):
+        raise SettingError(
+            f"{name} = {value!r}: expected a port from 0 (any that is free) to 65535,"
+            " or None"
+        )
+    if find_spec("prometheus_client") is None:
+        raise SettingError(
+            f"{name} needs the package prometheus_client, which is not installed:"
+            " pip install 'bloomdupe[metrics]'"
+        )
+    return int(text)
+
+
+def check_host(value: object, name: str) -> str:
+    """Read an IP address."""
+    try:
+        ipaddress.ip_address(str(value))
+    except ValueError as error:
+        raise SettingError(
+            f"{name} = {value!r}: expected an IP address to listen on: 127.0.0.1 is for"
+            " this machine only, 0.0.0.0 for all"
+        ) from error
+    return str(value)
+
+
+def check_reasons(value: object, name: str) -> tuple[str, ...] | None:
+    """Read True, False, or reasons: a list, or a text with commas.
+
+    Returns () for all reasons, None for False; raises :class:`SettingError`.
+    """
+    words = value if isinstance(value, (list, tuple, set)) else str(value).split(",")
+    reasons = tuple(str(word).strip().lower() for word in words)
+    if reasons in {("true",), ("1",)}:
+        return ()
+    if reasons in {("false",), ("0",), ("",), ("none",), ()}:
+        return None
+    for reason in reasons:
+        status = reason.isascii() and reason.isdigit() and len(reason) == 3
+        if not (status or reason in FAILURE_REASONS):
+            raise SettingError(
+                f"{name} = {value!r}: expected True, False, HTTP statuses such as 503,"
+                f" or reasons, of {', '.join(FAILURE_REASONS)}"
+            )
+    return reasons
+
+
+def check_name(value: object, name: str) -> str | None:
+    """Read a worker's name, or None."""
+    if value is None or (isinstance(value, str) and 0 < len(value) <= LONGEST_NAME):
+        return value
+    raise SettingError(
+        f"{name} = {value!r}: expected a text of 1 to {LONGEST_NAME} characters, or"
+        " None"
+    )
+
+
+def check_choice(value: object, name: str, choices: tuple[str, ...]) -> str:
+    """Read one of these words."""
+    if value not in choices:
+        raise SettingError(f"{name} = {value!r}: expected one of {', '.join(choices)}")
+    return str(value)
+
+
+def check_patterns(value: object, name: str) -> tuple[re.Pattern[str], ...]:
+    """Compile a list of regular expressions.
+
+    A text (from ``-s NAME=VALUE``) is a JSON list or a single expression.
+    """
+    sources = value
+    if isinstance(value, str):
+        try:
+            sources = json.loads(value) if value.startswith('["') else [value]
+        except ValueError:
+            sources = [value]
+    if not isinstance(sources, (list, tuple, set)):
+        raise SettingError(f"{name} = {value!r}: expected a list of expressions")
+    patterns = []
+    for source in sources:
+        try:
+            patterns.append(re.compile(source))
+        except (re.error, TypeError) as error:
+            raise SettingError(
+                f"{name}: {source!r} is not a regular expression: {error}"
+            ) from error
+    return tuple(patterns)
