@@ -15,7 +15,7 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.inside_scrapy.engine import spider_middlewares
-from bloomdupe.inside_scrapy.processing import current_work
+from bloomdupe.inside_scrapy.work import current_work
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:

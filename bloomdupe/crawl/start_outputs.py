@@ -11,7 +11,7 @@ from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.requests.canonical import canonical_text
 from bloomdupe.crawl.requests.identity import identity_of
 from bloomdupe.crawl.requests.names import OutputNames, child_name, start_name
-from bloomdupe.inside_scrapy.processing import Work
+from bloomdupe.inside_scrapy.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -17,8 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.core import scraper as scraper_module
@@ -27,6 +26,9 @@ from scrapy.utils.defer import aiter_errback, iter_errback
 from twisted.internet.defer import succeed
 from twisted.python.failure import Failure
 
+from bloomdupe.inside_scrapy.outputs import Owned, OwnedAsync, Steps, step
+from bloomdupe.inside_scrapy.work import CURRENT
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
@@ -34,58 +36,12 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from twisted.internet.defer import Deferred
 
+    from bloomdupe.inside_scrapy.work import Work
+
 BREATH = 100
 """Outputs of a callback after which other tasks get a turn."""
 PAUSE = 0.001
 """Seconds until the next look whether it is still crowded."""
-
-
-class Work(Protocol):
-    """A request handed to the engine, as the owner of the work on it."""
-
-    def answered(self, result: object) -> bool:
-        """Handle the downloader's answer: a response, request or failure.
-
-        Returns whether the answer goes on, to the callback or to the scheduler.
-        """
-
-    def given(self, result: object) -> None:
-        """Handle the argument of the callback (a response) or errback (a failure)."""
-
-    def takes_item(self) -> bool:
-        """Whether the next item goes on to the pipelines; asked once for each item."""
-
-    in_step: bool
-    """Whether an asynchronous callback is on the way to its next output, or to its
-    return. While other code runs, it waits then.
-    """
-
-    def may_wait(self) -> None:
-        """Handle the begin of such a step, after earlier steps."""
-
-    def cut_short(self) -> None:
-        """``CloseSpider`` has ended the callback."""
-
-    def gave_up(self, error: BaseException) -> None:
-        """There is no page for the callback: the errback gets this exception."""
-
-    def raised(self, error: BaseException, response: object) -> None:
-        """The callback or errback has raised an exception, given a response."""
-
-    def broke_off(self, error: BaseException) -> None:
-        """Processing has failed; the end follows, not whole."""
-
-    def ended(self, *, whole: bool) -> None:
-        """The work has ended; ``whole`` says that processing has not failed."""
-
-
-_CURRENT: ContextVar[Work | None] = ContextVar("bloomdupe_work", default=None)
-"""The work of the running code. A task inherits it from the code that starts it."""
-
-
-def current_work() -> Any:  # noqa: ANN401 - any object of the crawl
-    """Return the work of the running code; None if it is unknown."""
-    return _CURRENT.get()
 
 
 class Processing:
@@ -156,7 +112,7 @@ class Processing:
         if not work.answered(result):
             work.ended(whole=True)
             return succeed(None)
-        token = _CURRENT.set(work)
+        token = CURRENT.set(work)
         if isinstance(result, Request):
             self.answering = work
         try:
@@ -164,7 +120,7 @@ class Processing:
             deferred: Deferred[None] = self._handle_result(result, request)
         finally:
             self.answering = None
-            _CURRENT.reset(token)
+            CURRENT.reset(token)
 
         def ended(outcome: Any) -> Any:  # noqa: ANN401 - None, or a failure
             error = self._broken.pop(work, None)
@@ -189,7 +145,7 @@ class Processing:
         work.given(result)
         if isinstance(result, Failure) and result.value is not None:
             work.gave_up(result.value)
-        return _step(self._call_spider(result, request), work)
+        return step(self._call_spider(result, request), work)
 
     # Out: the output of callbacks
 
@@ -213,7 +169,7 @@ class Processing:
     ) -> None:
         """Faster replacement of ``Scraper.handle_spider_output_async()``."""
         work = self._work_of(request)
-        _CURRENT.set(work)  # of this task only
+        CURRENT.set(work)  # of this task only
         outputs: Iterable[Any]
         error = self._scraper.handle_spider_error
         try:
@@ -247,7 +203,7 @@ class Processing:
         self, outputs: AsyncIterator[Any], response: object, work: Work | None
     ) -> None:
         items = _Tasks(self._scraper.concurrent_items)
-        async for output in _Outputs(outputs, work):
+        async for output in Steps(outputs, work):
             if (item := self._take_output(output, response, work)) is not None:
                 await items.start(item)
             if self._crowded():
@@ -301,14 +257,14 @@ class Processing:
     ) -> None:
         """Wrapper of ``Scraper.handle_spider_output_async()``."""
         work = self._work_of(request)
-        _CURRENT.set(work)
-        marked: Any
+        CURRENT.set(work)
+        owned: Any
         if isinstance(result, AsyncIterator):
-            marked = _MarkedAsync(result, self._owners, work)
+            owned = OwnedAsync(result, self._owners, work)
         else:
-            marked = _Marked(iter(result), self._owners, work)
+            owned = Owned(iter(result), self._owners, work)
         try:
-            await self._handle_output(marked, request, response)
+            await self._handle_output(owned, request, response)
         except BaseException as broken:  # of any kind: the page is not done
             if work is not None:
                 self._broken[work] = broken
@@ -328,28 +284,28 @@ class Processing:
         work = self._owner_of(output)
         if _is_left_out(output, work):
             return
-        token = _CURRENT.set(work)
+        token = CURRENT.set(work)
         try:
             await self._process(output, response)
         finally:
-            _CURRENT.reset(token)
+            CURRENT.reset(token)
 
     def _process_deferred(self, output: object, response: object) -> Deferred[None]:
         """Replacement of ``Scraper._process_spidermw_output()`` of Scrapy 2.13."""
         work = self._owner_of(output)
         if _is_left_out(output, work):
             return succeed(None)
-        token = _CURRENT.set(work)
+        token = CURRENT.set(work)
         try:
             return self._process(output, response)  # type: ignore[no-any-return]
         finally:
-            _CURRENT.reset(token)
+            CURRENT.reset(token)
 
     # Other code
 
     def works_on(self, work: Work | None) -> None:
         """Set the work of the code that runs from here on, and of its tasks."""
-        _CURRENT.set(work)
+        CURRENT.set(work)
 
 
 def _is_left_out(output: object, work: Work | None) -> bool:
@@ -396,75 +352,3 @@ class _Tasks:
             await asyncio.wait(self._running)
         if self._error is not None:
             raise self._error
-
-
-async def _step(step: Awaitable[Any], work: Work) -> Any:  # noqa: ANN401
-    """Await a step of an asynchronous callback, of which its work is told."""
-    work.in_step = True
-    try:
-        work.may_wait()
-        return await step
-    finally:
-        work.in_step = False
-
-
-class _Outputs:
-    """Outputs of an asynchronous callback; its work is told of each step."""
-
-    def __init__(self, outputs: AsyncIterator[Any], work: Work | None) -> None:
-        self._outputs = outputs
-        self._work = work
-
-    def __aiter__(self) -> _Outputs:
-        return self
-
-    def __anext__(self) -> Awaitable[Any]:
-        following = self._outputs.__anext__()
-        return following if self._work is None else _step(following, self._work)
-
-
-class _Owned:
-    """Outputs of a callback, and the works of all outputs."""
-
-    def __init__(
-        self,
-        outputs: Any,  # noqa: ANN401 - an iterator of either kind
-        owners: defaultdict[int, deque[Work | None]],
-        work: Work | None,
-    ) -> None:
-        self._outputs = outputs
-        self._owners = owners
-        self._work = work
-
-
-class _Marked(_Owned):
-    """Outputs of a callback; records the work of each output when it is taken."""
-
-    def __iter__(self) -> _Marked:
-        return self
-
-    def __next__(self) -> Any:  # noqa: ANN401
-        token = _CURRENT.set(self._work)
-        try:
-            output = next(self._outputs)
-        finally:
-            _CURRENT.reset(token)
-        self._owners[id(output)].append(self._work)
-        return output
-
-
-class _MarkedAsync(_Owned):
-    """Outputs of an asynchronous callback, recorded in the same way."""
-
-    def __aiter__(self) -> _MarkedAsync:
-        return self
-
-    async def __anext__(self) -> Any:  # noqa: ANN401
-        # Scrapy asks for an output before it has processed the last one.
-        token = _CURRENT.set(self._work)
-        try:
-            output = await anext(_Outputs(self._outputs, self._work))
-        finally:
-            _CURRENT.reset(token)
-        self._owners[id(output)].append(self._work)
-        return output

@@ -21,8 +21,8 @@ from scrapy.http import Response
 from support.engine_model import HOSTS, Ask, Page, Program, Run, item_of
 from typing_extensions import Self
 
-from bloomdupe.inside_scrapy import processing
 from bloomdupe.inside_scrapy.engine import stop_crawl
+from bloomdupe.inside_scrapy.work import CURRENT
 
 AT_ONCE = 5
 
@@ -267,11 +267,11 @@ class Drives(Spider):
     shared: list[str] = []
 
     def enqueue(self, request: Request, lease: Any) -> None:
-        processing._CURRENT.set(lease)
+        CURRENT.set(lease)
         self.scheduler.enqueue_request(request)
 
     def put_item(self, text: str, response: Response, lease: Any) -> None:
-        processing._CURRENT.set(lease)
+        CURRENT.set(lease)
         self.crawler.signals.send_catch_log(
             signals.item_scraped, item={"item": text}, response=response, spider=self
         )

@@ -18,7 +18,8 @@ from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.start_outputs import StartItem
 from bloomdupe.errors import FeedError
 from bloomdupe.inside_scrapy.engine import EngineAccess
-from bloomdupe.inside_scrapy.processing import Processing, current_work
+from bloomdupe.inside_scrapy.processing import Processing
+from bloomdupe.inside_scrapy.work import current_work
 from bloomdupe.links.fingerprint import fingerprint_function, is_plain
 
 if TYPE_CHECKING:

@@ -102,7 +102,7 @@ class Registry(Protocol):
 
 
 class Lease:
-    """One request handed to the engine: a :class:`bloomdupe.inside_scrapy.Work`.
+    """One request handed to the engine: a :class:`bloomdupe.inside_scrapy.work.Work`.
 
     Its *root* is the request itself, or the request that it repeats from memory. The
     root is not settled before all its parts and all requests in memory of its page are
