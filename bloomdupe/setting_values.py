@@ -272,7 +272,7 @@ def check_name(value: object, name: str) -> str | None:
 
 
 def check_choice(value: object, name: str, choices: tuple[str, ...]) -> str:
-    """Read one of these words."""
+    """Read a word that is among the choices."""
     if value not in choices:
         raise SettingError(f"{name} = {value!r}: expected one of {', '.join(choices)}")
     return str(value)
