@@ -11,7 +11,8 @@ import random
 from pathlib import Path
 
 from crawls import Crawl, Stop
-from judging import RUNS, Model, Verdict, again, judge, run_to_end, undisturbed
+from judging import RUNS, Verdict, again, judge, run_to_end, undisturbed
+from stock import Model
 from stop_points import every_idiom, outcome_of
 from support.judge import SHOWN
 from table import Idiom, load

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from crawls import Crawl, Stop
-from judging import Model, Verdict, ask_scrapy, ended, judge, run_to_end
+from judging import Verdict, ended, judge, run_to_end
 from programs import (
     FEATURES,
     ON_DISK,
@@ -32,6 +32,7 @@ from programs import (
 )
 from shared_idioms import SharedCrawl, judged
 from spiders.generated import Generated
+from stock import Model, ask_scrapy
 from stop_points import outcome_of
 from support.redis_server import RedisServer
 from table import Idiom

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from crawls import Crawl, Run, Stop
 from judging import (
-    Model,
     Verdict,
     again,
     ended,
@@ -22,6 +21,7 @@ from judging import (
     run_to_end,
     undisturbed,
 )
+from stock import Model
 from stop_points import outcome_of
 from support.judge import differences
 from table import load

@@ -19,7 +19,8 @@ from collections import Counter
 from pathlib import Path as Folder
 
 from crawls import Crawl, Run, Stop
-from judging import expected_items, of_scrapy, traceback_in
+from judging import expected_items, traceback_in
+from stock import of_scrapy
 from stop_points import every_idiom
 from support.forks import forks
 from support.judge import SHOWN, differences

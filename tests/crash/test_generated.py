@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from crawls import Stop
 from generated_spiders import OnDisk, OnRedis, idiom_of
-from judging import ask_scrapy
 from programs import FEATURES, Program, Step, covering, made, smaller
+from stock import ask_scrapy
 from trial import OK
 
 

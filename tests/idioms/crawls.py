@@ -45,6 +45,8 @@ INTERVAL = 0.02
 """Seconds between checkpoints."""
 FIELDS = ["page", "part"]
 """Of all items."""
+LONG = 200
+"""A longer value of a field is compared by its digest."""
 MEDIA = {"file_urls", "files"}
 """Fields that the feeds leave out."""
 
@@ -331,11 +333,11 @@ class Crawl:
 
     def _text(self, item: dict[str, Any]) -> str:
         fields = {
-            name: str(value)
+            name: _short(str(value).replace(self.site.base, ""))
             for name, value in sorted(item.items())
             if value not in ("", None) and name not in MEDIA
         }
-        return json.dumps(fields).replace(self.site.base, "")
+        return json.dumps(fields)
 
     def files(self) -> dict[str, str]:
         """Return a digest of each file that is not of a run: outputs, store, spool."""
@@ -348,6 +350,12 @@ class Crawl:
             and path.suffix not in {".log", ".pyc"}
             and path.name not in OF_A_RUN
         }
+
+
+def _short(value: str) -> str:
+    if len(value) <= LONG:
+        return value
+    return f"{value[:20]}... sha256 {hashlib.sha256(value.encode()).hexdigest()}"
 
 
 def _opened(file: Path) -> Any:

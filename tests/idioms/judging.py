@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from crawls import Crawl, Outputs, Run, Stop
+from stock import Model, of_scrapy
 from support.judge import SHOWN, compare_visits, differences
 from table import Idiom
 
@@ -27,15 +28,6 @@ HINTS = ("clean.json", "owner.lock")
 """Files without which nothing is lost: they may fail to be written."""
 RUNS = 8
 """After so many runs a crawl must be finished, if it is not stopped any more."""
-
-
-@dataclass(frozen=True)
-class Model:
-    """The requests and the output of an undisturbed crawl, and its errors."""
-
-    items: Counter[str]
-    visits: Counter[str]
-    complaints: list[str]
 
 
 @dataclass
@@ -130,24 +122,6 @@ def expected_items(idiom: Idiom) -> Counter[str]:
     if idiom.items is not None:
         return Counter(json.dumps({"page": page}) for page in idiom.items)
     return of_scrapy(idiom).items
-
-
-def of_scrapy(idiom: Idiom) -> Model:
-    """Return the result of stock Scrapy. Each idiom is crawled once in a process."""
-    if idiom.name not in _OF_SCRAPY:
-        _OF_SCRAPY[idiom.name] = ask_scrapy(idiom)
-    return _OF_SCRAPY[idiom.name]
-
-
-def ask_scrapy(idiom: Idiom) -> Model:
-    """Let stock Scrapy crawl."""
-    with Crawl(idiom, stock=True) as crawl:
-        run = crawl.run()
-        assert run.finished, run.log
-        return Model(crawl.outputs().jsonl, crawl.visits, [])
-
-
-_OF_SCRAPY: dict[str, Model] = {}
 
 
 def expected(idiom: Idiom) -> Model:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from crawls import Crawl, Stop
-from judging import Model, again, judge, run_to_end, stopped, undisturbed
+from judging import again, judge, run_to_end, stopped, undisturbed
 from recorder import FILE
+from stock import Model
 from table import load
 
 PLAIN = load()["plain"]
