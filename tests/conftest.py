@@ -35,7 +35,7 @@ os.environ.pop(PROJECT, None)
 
 ALL_SLOW = "\npytestmark = pytest.mark.slow\n"
 """A module of slow tests only has this line."""
-FEW_EXAMPLES, MANY_EXAMPLES = 10, 100
+FEW_EXAMPLES, MANY_EXAMPLES = 5, 100
 """Of each property that Hypothesis tests: where slow tests are left out, and else."""
 
 

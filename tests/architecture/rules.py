@@ -118,6 +118,12 @@ def modules_of(folder: Path) -> Mapping[str, ast.Module]:
     }
 
 
+@cache
+def walked(tree: ast.AST) -> list[ast.AST]:
+    """Return all nodes of a module or class."""
+    return list(ast.walk(tree))
+
+
 def room_of(module: str) -> str:
     """Return the folder of a module, or the module itself at the top level."""
     parts = module.split(".")
@@ -237,7 +243,7 @@ def repeated_classes(modules: Mapping[str, ast.Module]) -> list[str]:
     """Two classes have different names."""
     found: dict[str, list[str]] = {}
     for name, tree in sorted(modules.items()):
-        for node in ast.walk(tree):
+        for node in walked(tree):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(f"{name}.{node.name}")
     return [" and ".join(names) for names in found.values() if len(names) > 1]
@@ -333,7 +339,7 @@ def engine_outside(modules: Mapping[str, ast.Module]) -> list[str]:
             f"{name}: {ast.unparse(node)}"
             for name, tree in modules.items()
             if room_of(name) != "inside_scrapy"
-            for node in ast.walk(tree)
+            for node in walked(tree)
             if attribute_of(node) == "engine" and "crawler." in _flat(node)
         }
     )
@@ -379,7 +385,7 @@ def _on_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
 def _defined(tree: ast.AST) -> set[str]:
     """Return the names that are defined in a module or class, attributes included."""
     names = set()
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -391,7 +397,7 @@ def _defined(tree: ast.AST) -> set[str]:
 
 def _foreign(tree: ast.Module) -> Iterator[str]:
     own = _defined(tree)
-    for node in ast.walk(tree):
+    for node in walked(tree):
         attribute = attribute_of(node)
         if _private(attribute) and not _on_self(node) and attribute not in own:
             yield ast.unparse(node)
@@ -403,7 +409,7 @@ def _foreign(tree: ast.Module) -> Iterator[str]:
 
 def _inherited(tree: ast.Module) -> Iterator[str]:
     origins = _origins(tree)
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if not isinstance(node, ast.ClassDef):
             continue
         bases = [_resolved(ast.unparse(base), origins) for base in node.bases]
@@ -423,7 +429,7 @@ def _origins(tree: ast.Module) -> dict[str, str]:
     """Map the imported names of a module to the full names."""
     return {
         alias.asname or alias.name: f"{node.module}.{alias.name}"
-        for node in ast.walk(tree)
+        for node in walked(tree)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }

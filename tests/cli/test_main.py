@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.jobs import Verb, call
+from support.repetition import repeated
 from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
@@ -201,7 +202,7 @@ def test_the_console_script(tmp_path: Path) -> None:
     assert call("--help", cwd=tmp_path).returncode == 0  # of verbs: test_help.py
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", repeated(["", "1"]))
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

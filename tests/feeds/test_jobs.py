@@ -169,7 +169,7 @@ def by_category(crawl: Crawl) -> tuple[Path, Path]:
     return crawl.folder / "books.jsonl", crawl.folder / "music.jsonl"
 
 
-@pytest.mark.parametrize("spider", [ByCategory, NamedLate])
+@pytest.mark.parametrize("spider", repeated([NamedLate, ByCategory]))
 def test_another_parameter_of_the_spider_is_another_feed(
     crawl: Crawl, by_category: tuple[Path, Path], spider: type[Articles]
 ) -> None:
@@ -193,7 +193,7 @@ def test_another_parameter_of_the_spider_is_another_feed(
     assert len(read(music)) == 6
 
 
-@pytest.mark.parametrize("spider", [ByCategory, NamedLate])
+@pytest.mark.parametrize("spider", repeated([NamedLate, ByCategory]))
 def test_a_begun_feed_is_not_continued_with_another_parameter(
     crawl: Crawl, by_category: tuple[Path, Path], spider: type[Articles]
 ) -> None:
@@ -217,7 +217,7 @@ def test_a_begun_feed_is_not_continued_with_another_parameter(
     assert read(books, music) == ITEMS
 
 
-@pytest.mark.parametrize("form", ["jsonl", "json"])
+@pytest.mark.parametrize("form", repeated(["json", "jsonl"]))
 def test_a_parameter_may_be_known_late(crawl: Crawl, form: str) -> None:
     options = {"format": form, "overwrite": True}
     names = (f"all.{form}", f"%(category)s.{form}", f"%(category)s all.{form}")

@@ -14,7 +14,7 @@ STOP = Stop(point="after commit", nth=4)
 
 
 @pytest.mark.parametrize(
-    "name", repeated(["one_a_piece", "memory_tree", "batches", "object_meta"], 2)
+    "name", repeated(["one_a_piece", "memory_tree", "batches", "object_meta"])
 )
 def test_few_files_are_enough(name: str) -> None:
     idiom = load()[name]

@@ -75,18 +75,19 @@ class Theirs:
 
     def push(self, requests: Iterable[Request], queue: str = "PriorityQueue") -> None:
         """Put requests into a queue."""
-        for request in requests:
-            if queue == "PriorityQueue":
-                self.client.zadd("site:requests", {dumped(request): -request.priority})
-            else:
-                self.client.lpush("site:requests", dumped(request))
+        if queue == "PriorityQueue":
+            scores = {dumped(request): -request.priority for request in requests}
+            self.client.zadd("site:requests", scores)
+        else:
+            self.client.lpush("site:requests", *map(dumped, requests))
 
     def mark(
         self, requests: Iterable[Request], theirs: Any = ScrapyRedisFingerprinter
     ) -> None:
         """Let requests count as seen."""
-        for request in requests:
-            self.client.sadd("site:dupefilter", theirs().fingerprint(request).hex())
+        fingerprint = theirs().fingerprint
+        found = [fingerprint(request).hex() for request in requests]
+        self.client.sadd("site:dupefilter", *found)
 
     def feed(self, kind: str, data: list[str]) -> None:
         """Put start URLs into a key of this kind."""

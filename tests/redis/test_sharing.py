@@ -130,7 +130,7 @@ def test_a_layer_begun_by_another_process_is_found(url: str) -> None:
         assert not any(one.add_many(KEYS[:600]))
 
 
-@pytest.mark.parametrize("batches", [1, 5, 9])
+@pytest.mark.parametrize("batches", repeated([5, 1, 9]))
 def test_a_client_that_is_killed(url: str, batches: int) -> None:
     """Its last step is there wholly or not at all, and the counts agree."""
     with opened(url, 500) as seen:

@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from support.repetition import repeated
 from support.waiting import until_later
 
 from bloomdupe import BloomFilter
@@ -282,7 +283,7 @@ def lose_the_file(store: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [lose_a_page, lose_the_content, lose_the_file])
-@pytest.mark.parametrize("name", ["bloomdupe", "filter"])
+@pytest.mark.parametrize("name", repeated(["filter", "bloomdupe"]))
 def test_the_command_in_the_message_restores_the_store(
     job: Path,
     tmp_path: Path,

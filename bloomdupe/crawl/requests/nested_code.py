@@ -147,6 +147,8 @@ def _functions_in(attribute: Any) -> Iterator[FunctionType]:  # noqa: ANN401 - a
         else:
             # Not getattr(): the attribute may have a __getattr__ of its own.
             attribute = getattr(attribute, "__dict__", {}).get("__wrapped__")
+        if attribute is None:
+            return
 
 
 def _nested_in(

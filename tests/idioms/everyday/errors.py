@@ -83,7 +83,8 @@ class Refused(scrapy.Spider):
 
     def failed(self, failure: Failure) -> Iterator[Any]:
         request: Request = failure.request  # type: ignore[attr-defined]
-        yield {"page": path_of(request.url), "part": failure.type.__name__}
+        name = failure.type.__name__.removeprefix("Download")  # Scrapy 2.15
+        yield {"page": path_of(request.url), "part": name}
 
 
 class RaisesOnTheWay:
