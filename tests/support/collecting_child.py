@@ -27,6 +27,7 @@ from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import StoreUnreachableError
 from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.spool import Items
+from bloomdupe.jobs.project import Project
 from bloomdupe.moving import collecting
 from bloomdupe.moving.collection import Collection
 from bloomdupe.redis.open_frontier import OpenFrontier
@@ -331,6 +332,7 @@ def started(url: str, directory: Path, *options: str, **faults: Any) -> Iterator
 
     ``faults`` are those of :class:`Points`.
     """
+    Project(None, "site")  # so that each child has the modules of the project
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
