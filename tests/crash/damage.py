@@ -27,7 +27,7 @@ from bloomdupe.store.check import verify
 
 PAGE = 4096
 SECTOR = 512
-SIZE = 3_000
+SIZE = 1_500
 CHECKPOINTS = 12
 BATCH = 60
 TRIALS = 10

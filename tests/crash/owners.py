@@ -21,7 +21,7 @@ from bloomdupe.errors import StoreError, StoreLockedError
 from bloomdupe.store import files
 from bloomdupe.store.descriptor import Descriptor
 
-SIZE = 2_000
+SIZE = 1_000
 BATCH = 10
 REFUSALS = ("StoreDamagedError", "FeedChangedError")
 """Of a copy that is of no one moment: of a half-written store, or of a store and an
