@@ -23,7 +23,7 @@ class IOErrors(Fault):
     number = "F7"
     name = "EIO and ENOSPC at every system call"
     trials = 170
-    cases = PARTS // 2  # every fourth point
+    cases = PARTS  # every other point
 
     def missing(self) -> str | None:
         return strace.missing()

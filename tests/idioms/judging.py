@@ -118,14 +118,14 @@ def run_to_end(crawl: Crawl) -> list[str]:
 
 
 def expected_items(idiom: Idiom) -> Counter[str]:
-    """Ask stock Scrapy, or the table where that cannot know."""
+    """Return the items of stock Scrapy, or of the table where Scrapy cannot know."""
     if idiom.items is not None:
         return Counter(json.dumps({"page": page}) for page in idiom.items)
     return of_scrapy(idiom).items
 
 
 def expected(idiom: Idiom) -> Model:
-    """Ask stock Scrapy; crawl undisturbed where Scrapy cannot know everything."""
+    """Return the result of stock Scrapy; crawl where Scrapy cannot know everything."""
     if idiom.items is None and idiom.says is None:
         return of_scrapy(idiom)
     return undisturbed(idiom)
