@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.http_cache import WholeCache as WholeCache
     from bloomdupe.crawl.other_memories import OtherMemories as OtherMemories
     from bloomdupe.crawl.scheduler import FrontierScheduler as FrontierScheduler
-    from bloomdupe.crawl.scheduler import (
-        SharedScheduler as SharedScheduler,
-    )
     from bloomdupe.errors import BloomDupeError as BloomDupeError
     from bloomdupe.feeds.exporter import FeedExporter as FeedExporter
     from bloomdupe.feeds.media import WholeFiles as WholeFiles
@@ -46,14 +43,12 @@ _HOMES = {
     "FrontierScheduler": "bloomdupe.crawl.scheduler",
     "LinkFilter": "bloomdupe.links.link_filter",
     "OtherMemories": "bloomdupe.crawl.other_memories",
-    "SharedScheduler": "bloomdupe.crawl.scheduler",
     "WholeCache": "bloomdupe.crawl.http_cache",
     "WholeFiles": "bloomdupe.feeds.media",
     "new_links": "bloomdupe.links.link_filter",
 }
 
-__all__ = [name for name in _HOMES if name != "SharedScheduler"]
-"""Without the name that only settings of earlier versions hold."""
+__all__ = list(_HOMES)
 
 _by_url.register(lambda: import_module("bloomdupe.redis.redis_filter").RedisFilter)
 

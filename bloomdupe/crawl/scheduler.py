@@ -333,7 +333,3 @@ class FrontierScheduler(BaseScheduler):
         """Stop the crawl; an unmarked request may come once more, but is not lost."""
         if self._ours is not None:
             self._ours.stop_full(error)
-
-
-SharedScheduler = FrontierScheduler
-"""The name in the settings of crawls on Redis that were made for earlier versions."""

@@ -1,6 +1,6 @@
 """Hashing: from a key to a page and to k bit positions in it.
 
-Frozen by golden vectors: a change here makes every existing store unreadable.
+Frozen by the vectors of its test: a change here makes every existing store unreadable.
 
 1. ``digest = murmur3_x64_128(secret + key)``, 16 bytes. The secret is drawn at
    random for each store, so no stranger can compute which bits a key sets.

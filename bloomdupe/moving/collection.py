@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 RECORD = ".collected"
-EARLIER = ".collected.json"
-"""The record of format 1."""
 LOCK = ".collected.lock"
 LATER = "the missing lines are still in Redis: run the same command again"
 ANEW = "if nothing was deleted from Redis, collect all of it into a new directory"
@@ -146,12 +144,6 @@ class Collection:
 
     def _read(self) -> None:
         """Read the record; refuse a damaged record, or that of another frontier."""
-        if (self.directory / EARLIER).exists():
-            raise StoreMismatchError(
-                f"{self.directory} was collected by an earlier version of bloomdupe:"
-                " go on with that version; or collect into a new directory, with --rest"
-                " if lines were deleted from Redis"
-            )
         try:
             data = self.store.read_bytes()
         except FileNotFoundError:

@@ -95,7 +95,7 @@ def check(data: Path, progress: Callable[[int], None] | None = None) -> CheckRep
     ]
     if LEDGER in report.records:
         _compare(report, report.records[LEDGER])
-    elif report.records.get("store", {}).get("ledger"):
+    elif report.is_ours:
         wrong.append("the ledger is missing")
     return report
 

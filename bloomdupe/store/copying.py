@@ -66,14 +66,13 @@ def copy_compacted(
         databases = open_databases(copy)
         with copy.begin() as txn:
             ledger = Snapshot(txn, databases, str(data)).ledger()
-        if ledger is not None:
-            totals = {n: t for n, t in ledger.totals.items() if n not in without}
-            with copy.begin(write=True) as txn:
-                batch = Batch(txn, databases, totals)
-                left_out = sum(ledger.totals.get(name, [0])[0] for name in without)
-                if left_out and COOKIES in without:
-                    batch.note_cookies_left_out(left_out)
-                batch.seal()
+        totals = {n: t for n, t in ledger.totals.items() if n not in without}
+        with copy.begin(write=True) as txn:
+            batch = Batch(txn, databases, totals)
+            left_out = sum(ledger.totals.get(name, [0])[0] for name in without)
+            if left_out and COOKIES in without:
+                batch.note_cookies_left_out(left_out)
+            batch.seal()
     with data.open("rb") as file:
         sync(file.fileno())
     files.write_marker(directory, header)

@@ -64,7 +64,7 @@ def unmappable(path: Path, size: int) -> StoreError:
 def build(building: Path, records: dict[str, dict[str, Any]]) -> None:
     """Fill a new environment and close it."""
     files.make_lock_file(building)
-    head = {"magic": MAGIC, "format": FORMAT, "ledger": True}
+    head = {"magic": MAGIC, "format": FORMAT}
     records = {**records, "store": head | records["store"]}
     env = open_environment(building)
     try:

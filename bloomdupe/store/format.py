@@ -2,7 +2,7 @@
 
 Written by :mod:`bloomdupe.store.batch`, read by :mod:`bloomdupe.store.snapshot`.
 
-Format 1. ``data.mdb`` has four named databases. Three more are added when a frontier is
+Format 2. ``data.mdb`` has four named databases. Three more are added when a frontier is
 first used, ``page_counts`` when pages per slot are first bounded, ``delays`` with
 AutoThrottle, ``cookies`` with the first cookie, ``later`` with the first request that
 is scheduled for later, ``failures`` with the first failure, and ``history`` with the
@@ -68,15 +68,13 @@ meta      ``ledger``                      sum + JSON: ``transaction``, the numbe
 ========= =============================== ====================================
 
 Every transaction writes the ledger, so a record that is missing, outdated or exchanged
-is detected, and so is a ledger that does not belong to the last transaction. Older
-stores have no ledger, and get one; newer stores say in ``store`` that they have it.
+is detected, and so is a ledger that does not belong to the last transaction.
 
 A page's value is 8,176 bytes, which fills exactly two LMDB overflow pages.
 ``slots``, ``queue`` and payloads have a format number of their own, in the record
 ``frontier``.
 
-Golden files freeze the format: a store of format 1 opens for ever, or is refused with a
-message that names the remedy.
+A store of another format is refused.
 """
 
 from __future__ import annotations
@@ -96,7 +94,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 MAGIC = "bloomdupe"
-FORMAT = 1
+FORMAT = 2
 PAGE_BYTES = 8168
 """Size of a page of bits: two LMDB overflow pages (8,176 bytes) less a checksum."""
 DIGEST_BYTES = 16

@@ -94,11 +94,11 @@ class Snapshot:
             raise damaged(self._file, f"{name!r} is outdated")
         return bytes(value[CHECKSUM_BYTES:])
 
-    def ledger(self) -> Ledger | None:
-        """Return the ledger, or None in a store that is older than ledgers."""
+    def ledger(self) -> Ledger:
+        """Return the ledger; every store has one."""
         record = self.record(LEDGER)
         if record is None:
-            return None
+            raise damaged(self._file, "the ledger is missing")
         totals = {name.encode(): total for name, total in record["totals"].items()}
         return Ledger(record["transaction"], totals)
 

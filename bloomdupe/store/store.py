@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 class Store:
     """A directory with an LMDB environment (0.9 format) and its owner's lock.
 
-    Layout, format 1::
+    Layout, format 2::
 
         STORE/              mode 0700
           data.mdb          mode 0600; LMDB
@@ -86,7 +86,7 @@ class Store:
         with contextlib.ExitStack() as undo:
             undo.callback(self._unlock)
             self._data = OpenData(path)
-            report = check_data(path, owned=not readonly)
+            check_data(path, owned=not readonly)
             # LMDB's own lock file is in use from the first owner on.
             locked = (path / files.OWNER).exists()
             if locked:
@@ -96,7 +96,7 @@ class Store:
             self._databases = open_databases(self._env)
             with self.snapshot() as snapshot:
                 self.header = trusted_header(path, snapshot, readonly=readonly)
-                self._ledger = trusted_ledger(path, snapshot, report, readonly=readonly)
+                self._ledger = trusted_ledger(path, snapshot)
             if not readonly:
                 self._env.reader_check()
                 self._data.begin_marking(self._ledger.transaction)
@@ -430,9 +430,7 @@ class Store:
             self._env = open_environment(self.path)
             self._databases = open_databases(self._env)
             with self.snapshot() as snapshot:
-                self._ledger = trusted_ledger(
-                    self.path, snapshot, None, readonly=self.readonly
-                )
+                self._ledger = trusted_ledger(self.path, snapshot)
             self._data.mark(self._ledger.transaction)
         except StoreError:
             raise

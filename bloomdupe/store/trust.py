@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from bloomdupe.store.snapshot import Snapshot
 
 
-def check_data(path: Path, *, owned: bool) -> CheckReport | None:
-    """Check the data unless it is unchanged; None if nothing was checked.
+def check_data(path: Path, *, owned: bool) -> None:
+    """Check the data unless it is unchanged.
 
     If another process owns the store, that process has checked it. ``owned`` says that
     this process holds the owner's lock.
     """
     mark = files.read_mark(path)
     if mark.clean or (not owned and files.in_use(path)):
-        return None
+        return
     data = path / files.DATA
     try:
         if mark.interrupted and _commits_follow(data, mark.transaction):
-            return None
+            return
         report = _checked(data)
     except NotLmdbError as error:
         raise damaged(
@@ -65,7 +65,6 @@ def check_data(path: Path, *, owned: bool) -> CheckReport | None:
     if problems and (owned or not files.in_use(path)):
         more = len(problems) - 1
         raise damaged(str(data), problems[0] + (f", and {more:,} more" if more else ""))
-    return report
 
 
 def _checked(data: Path) -> CheckReport:
@@ -120,21 +119,11 @@ def _check_formats(
     return header
 
 
-def trusted_ledger(
-    path: Path, snapshot: Snapshot, report: CheckReport | None, *, readonly: bool
-) -> Ledger:
-    """Return the ledger, if it matches the last transaction and the record counts.
-
-    A store that is older than ledgers gets its ledger from ``report``, or from
-    counting.
-    """
+def trusted_ledger(path: Path, snapshot: Snapshot) -> Ledger:
+    """Return the ledger, if it matches the last transaction and the record counts."""
     transaction = snapshot.transaction
     ledger = snapshot.ledger()
     data = path / files.DATA
-    if ledger is None:
-        if report is None and not readonly:
-            report = _checked(data)
-        return Ledger(transaction, report.totals if report else {})
     if ledger.transaction != transaction:
         raise damaged(
             str(data),

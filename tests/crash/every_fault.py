@@ -10,7 +10,6 @@ from feed_server import FeedServerKills
 from full_creation import FullCreation
 from full_disk import FullDisk
 from generated_spiders import OnDisk, OnRedis
-from golden import Golden
 from hostile_sites import HostileSites
 from io_errors import IOErrors
 from kills import Kills
@@ -49,7 +48,6 @@ EVERY_FAULT: tuple[Fault, ...] = (
     Owners(),
     Models(),
     Backups(),
-    Golden(),
     HostileSites(),
     StopPoints(),
     RaisingPoints(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import resource
-import shutil
 import time
 from collections import Counter
 from pathlib import Path
@@ -200,17 +199,6 @@ def test_runs_are_forgotten_when_there_are_too_many(tmp_path: Path) -> None:
         with store.snapshot() as snapshot:
             runs = read_history(snapshot)[1]
     assert [runs[0].number, runs[-1].number] == [3, MOST_RUNS + 2]
-
-
-def test_an_older_store_has_no_history(tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    shutil.copytree(REPOSITORY / "tests/golden/frontier1", store)
-    with BloomFilter.open(store) as seen:
-        opened = seen.share_store()
-        assert opened is not None
-        opened.commit(History(opened).prepare())
-        with opened.snapshot() as snapshot:
-            assert read_history(snapshot) == ([], [])
 
 
 # Arithmetic

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import lmdb
 import pytest
-from scrapy import FormRequest, Request, Spider
 from support.offering import offer
 from support.repetition import repeated
 from support.waiting import until_later
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
 from bloomdupe.filter.layer import LayerState
 from bloomdupe.frontier import frontier
@@ -716,58 +713,6 @@ def test_in_memory_nothing_can_be_prepared() -> None:
 
 
 # Format
-
-
-class Golden(Spider):
-    name = "golden"
-
-    def parse_it(self, response: object) -> None: ...
-
-
-def test_the_golden_store_of_format_1_goes_on(tmp_path: Path) -> None:
-    shutil.copytree(GOLDEN, tmp_path / "store")
-    spider = Golden()
-    serializer = Serializer(spider)
-    found: dict[str, list[Request]] = {}
-    with BloomFilter.open(
-        tmp_path / "store", 1000, 0.2, identity={"spider": "golden"}
-    ) as seen:
-        owed = Frontier(seen)
-        assert disagreements(check(tmp_path / "store" / "data.mdb")) == []
-        assert (owed.pending, owed.leased, len(seen)) == (109, 0, 109)
-        while (entry := owed.lease()) is not None:
-            assert entry.payload is not None
-            request = serializer.load(entry.payload)
-            assert request.url.encode() in seen
-            assert serializer.dump(request) == entry.payload
-            found.setdefault(entry.queue.name, []).append(request)
-            owed.settle(entry)
-        owed.checkpoint()
-        assert disagreements(check(tmp_path / "store" / "data.mdb")) == []
-    assert [request.url for request in found["a.example"]] == [
-        "http://a.example/leased",
-        "http://a.example/first",
-        "https://a.example/2",
-        "https://a.example/1",
-        "https://www.a.example/start",
-        "https://www.a.example/again",
-        "http://a.example/retry",
-        "http://a.example/last",
-    ]
-    _, first, second, one, start, _, retry, last = found["a.example"]
-    assert one.callback == spider.parse_it
-    assert first.errback == one.callback
-    assert (first.priority, retry.priority, last.priority) == (300, -1, -(10**20))
-    assert second.headers == {b"Referer": [b"https://a.example/"]}
-    assert one.meta == {"depth": 1}
-    assert start.meta == {"is_start_request": True}
-    assert retry.cb_kwargs == {"n": (1, {2})}
-    b = [f"https://b.example/{number}" for number in reversed(range(100))]
-    assert [request.url for request in found["b.example"]] == b
-    (form,) = found[""]
-    # Scrapy 2.16 exports a deprecated subclass.
-    assert type(form).__name__ == FormRequest.__name__
-    assert (form.url, form.method, form.body) == ("data:,x", "POST", b"a=b")
 
 
 @pytest.mark.parametrize(

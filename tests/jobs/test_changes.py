@@ -40,8 +40,6 @@ from support.waiting import DEADLINE
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import SettingError
-from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.frontier.pending_requests import portions
 from bloomdupe.jobs.lines import Line, Problems
 from bloomdupe.jobs.project import Project
 from bloomdupe.jobs.request_line import Defaults, named, read_all
@@ -711,22 +709,3 @@ def test_a_directory_without_a_job_is_refused(
         assert (answer.code, answer.out) == (1, "")
         assert str(tmp_path / place) in answer.err
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
-
-
-def test_a_store_of_an_earlier_version_is_changed(verb: Verb, tmp_path: Path) -> None:
-    """One with requests of all kinds, as an earlier version wrote it."""
-    golden = Path(__file__).parents[1] / "golden/frontier1"
-    shutil.copytree(golden, tmp_path / "job")
-    assert len(urls(verb, tmp_path / "job")) == 109
-    with BloomFilter.open(tmp_path / "job") as seen:
-        frontier = Frontier(seen)
-        assert frontier.store is not None
-        for found in portions(frontier.store, "b.example"):
-            frontier.remove(found)
-        frontier.checkpoint()
-    for name in ("check", "drop"):
-        answer = verb(name, tmp_path / "job", "https://a.example/1")
-        assert answer.code == 1
-        assert "does not say which spider and which fingerprinter" in answer.err
-    assert len(urls(verb, tmp_path / "job")) == 9
-    assert sound(verb, tmp_path / "job")

@@ -239,10 +239,3 @@ def test_passwords_come_from_the_settings_here(crawl: Crawl, place: Path) -> Non
     said = crawl.collect(code=1)  # this storage knows no users
     assert f"No such file or directory: 'user:hidden7@{place}'" in said
     assert "hidden7" not in (crawl.folder / RECORD).read_text()
-
-
-def test_a_directory_of_an_earlier_version_is_refused(crawl: Crawl) -> None:
-    crawl.finish(Shop)
-    (crawl.folder / ".collected.json").write_text("{}")
-    said = crawl.collect(code=1)
-    assert "was collected by an earlier version of bloomdupe" in said
