@@ -19,8 +19,6 @@ from bloomdupe.cli.change.reset import Reset
 from bloomdupe.cli.change.stop import Stop
 from bloomdupe.cli.maintain.backup import Backup
 from bloomdupe.cli.maintain.compact import Compact
-from bloomdupe.cli.maintain.repair import Repair
-from bloomdupe.cli.maintain.restore import Restore
 from bloomdupe.cli.maintain.verify import Verify
 from bloomdupe.cli.move.collect import Collect
 from bloomdupe.cli.move.export import Export
@@ -63,8 +61,6 @@ GROUPS: dict[str, tuple[Verb[Any], ...]] = {
         Compact(),
         Backup(),
         Verify(),
-        Repair(),
-        Restore(),
     ),
 }
 """The verbs, as ``--help`` lists them."""

@@ -4,6 +4,6 @@
 finds its store, ``by_url`` the class of a filter that a URL names. ``growth`` acts when
 it is full, ``algebra`` combines two filters, ``info`` describes a filter.
 ``parameters``, ``sizing`` and ``hashing`` are arithmetic.
-Nothing here knows Scrapy. The pages are kept in ``store``; ``frontier``, ``rescue``,
+Nothing here knows Scrapy. The pages are kept in ``store``; ``frontier``,
 ``crawl`` and ``cli`` use this room.
 """

@@ -5,5 +5,5 @@ requests of one slot, ``later`` the requests that are scheduled for later. ``rot
 chooses the next slot, ``rank`` orders the requests within it. ``pending_requests``
 reads the requests of a store.
 Nothing in here knows
-Scrapy. It uses ``filter`` and ``store``; ``rescue`` and ``crawl`` come in.
+Scrapy. It uses ``filter`` and ``store``; ``cli`` and ``crawl`` come in.
 """

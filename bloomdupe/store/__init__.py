@@ -7,6 +7,6 @@ manages the files beside them, ``system_errors`` explains errors. ``participant`
 contract of all that takes part in a checkpoint. ``progress`` says in the log how far a
 long task is. ``platform`` holds everything that Linux and macOS do differently.
 ``datafile`` and ``check`` read the data file without LMDB. No other room imports
-``lmdb``. It uses ``errors`` only; ``filter``, ``frontier``, ``rescue`` and ``crawl``
+``lmdb``. It uses ``errors`` only; ``filter``, ``frontier`` and ``crawl``
 come in.
 """

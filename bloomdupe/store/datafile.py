@@ -106,10 +106,7 @@ class DataFile:
     little-endian numbers. :meth:`databases`, then :meth:`records` of each of them, then
     :meth:`finish` follow every page once. Damage is added to :attr:`problems`, and all
     that can still be read is returned; only a file without problems may be handed to
-    LMDB.
-
-    ``salvage`` also reads a file without sound heads. ``progress`` is called with
-    the number of bytes whenever some have been read.
+    LMDB. ``progress`` is called with the number of bytes whenever some have been read.
 
     ``mdb.c`` of LMDB 0.9 defines the layout.
     """
@@ -118,7 +115,6 @@ class DataFile:
         self,
         path: Path,
         *,
-        salvage: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         self.problems: list[str] = []
@@ -128,14 +124,7 @@ class DataFile:
             undo.callback(self.close)
             self.size = os.fstat(self._fd).st_size
             self.page_size = 4096
-            try:
-                self._head = self._read_heads()
-            except NotLmdbError as error:
-                if not salvage:
-                    raise
-                self.problem(str(error))
-                last = self.size // self.page_size
-                self._head = _Head(_NO_TREE, _NO_TREE, last, 0)
+            self._head = self._read_heads()
             undo.pop_all()
         self.transaction = self._head.transaction
         """Number of the last transaction."""
@@ -148,8 +137,6 @@ class DataFile:
             self.problem(f"the head counts {pages:,} pages, the file has {written:,}")
         self._used = bytearray(min(pages, most))
         self._free_lists: list[tuple[bytes, bytes]] = []
-        self._unreadable: list[int] = []
-        self._lost: list[int] = []
 
     def __enter__(self) -> Self:
         return self
@@ -236,31 +223,15 @@ class DataFile:
                 else:
                     free[page] = 1
         if HEADS + used.count(1) + free.count(1) != len(used):
-            self._lost = [
+            lost = [
                 page
                 for page in range(HEADS, len(used))
                 if not (used[page] or free[page])
             ]
             self.problem(
-                f"{len(self._lost):,} pages are neither in use nor free, the first of"
-                f" them {self._lost[:1]}"
+                f"{len(lost):,} pages are neither in use nor free, the first of"
+                f" them {lost[:1]}"
             )
-
-    def strays(self) -> Iterator[Leaf]:
-        """Yield leaves that no tree leads to, because pages above them are damaged.
-
-        Call it after :meth:`finish`. If lists of free pages are damaged, old versions
-        of leaves are among them. The content of the leaves is not checked.
-        """
-        noted, self.problems = self.problems, []
-        walk = _Walk(b"", _NO_TREE)
-        for number in self._unreadable + self._lost:
-            page = os.pread(self._fd, self.page_size, number * self.page_size)
-            if len(page) == self.page_size:
-                _, _, flags, lower, upper = _page_head(page)
-                if flags == LEAF and _HEAD < lower <= upper <= self.page_size:
-                    yield self._leaf(walk, number, page)
-        self.problems = noted
 
     # Trees
 
@@ -296,7 +267,6 @@ class DataFile:
             or not _HEAD < lower <= upper <= self.page_size
         ):
             self.problem(f"{walk.name}: page {number} is damaged")
-            self._unreadable.append(number)
             return
         if deepest:
             walk.leaves += 1

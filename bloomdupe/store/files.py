@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreLockedError
 from bloomdupe.store.descriptor import Descriptor
+from bloomdupe.store.format import last_backup
 from bloomdupe.store.platform import boot_id, mounts, reserve, sync
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ MARK = "clean.json"
 LOCK_BYTES = 8192
 """Size of LMDB's lock file: a head, and 126 readers of 64 bytes."""
 MARK_BYTES = 400
-RESTORING = ".restoring"
-"""End of the name of a backup's copy, until it takes the place of the store."""
 REMOVING = ".removing"
 """End of the name of a directory while it is deleted."""
 COMMIT_NANOSECONDS = 5 * 10**9
@@ -122,10 +121,6 @@ def store_exists(path: Path) -> bool:
     An empty directory and nothing at all count as no store.
     """
     if not path.exists() and not path.is_symlink():
-        if path.with_name(path.name + RESTORING).exists():
-            raise StoreError(
-                f"`bloomdupe restore` of {path} was interrupted: run it again"
-            )
         return False
     if not path.is_dir():
         raise StoreError(
@@ -169,10 +164,7 @@ def identify(path: Path) -> os.stat_result:
 
 
 def _restore(path: Path) -> str:
-    return (
-        f"`bloomdupe restore BACKUP {path} --replace` puts a backup in its place; or"
-        f" move {path} away to start anew"
-    )
+    return f"{last_backup(path)}, or nothing to start anew"
 
 
 # Owner

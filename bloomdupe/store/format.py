@@ -138,10 +138,6 @@ _START = 1
 _PRIORITY_LIMIT = (1 << 63) - 1
 
 LEDGER = "ledger"
-META = frozenset(
-    {b"store", b"filter", b"frontier", b"crawl", b"inbox", COOKIES, LEDGER.encode()}
-)
-"""Names of the records in ``meta``; no value in ``blobs`` has such a name."""
 MODULUS = 1 << 64
 _LOW_64 = MODULUS - 1
 _LOW_32 = (1 << 32) - 1
@@ -319,48 +315,6 @@ def total_of(
     return sum(stored), wrong
 
 
-def database_of(key: bytes, value: bytes) -> bytes | None:
-    """Return the database of a record found outside of its tree; None: no database.
-
-    No two databases have keys and values of the same form, and a sum, where there is
-    one, must be right.
-    """
-    size = len(key)
-    if not value:
-        return b"exact" if size == DIGEST_BYTES else None
-    if total_of(b"", [key], [value])[1]:
-        return None
-    if size == PAGE_KEY.size and len(value) == CHECKSUM_BYTES + PAGE_BYTES:
-        return b"pages"
-    if size == SLOT_KEY.size:
-        return b"slots"
-    if size == DIGEST_BYTES and (home := _under_digest(value)) is not None:
-        return home
-    if size == JOURNAL_KEY.size and key[:2] == bytes(2):
-        return b"journal"  # a request's rank never begins with 0 when inverted
-    if key in META:
-        return b"meta"
-    if key.isalnum() and size < JOURNAL_KEY.size:
-        return BLOBS
-    return b"queue" if size >= JOURNAL_KEY.size else None
-
-
-def _under_digest(value: bytes) -> bytes | None:
-    """Return the database of a value with a digest as its key."""
-    if len(value) == CHECKSUM_BYTES + COUNT.size:
-        return PAGE_COUNTS
-    if len(value) == CHECKSUM_BYTES + DELAY.size:
-        return DELAYS
-    head = value[CHECKSUM_BYTES : CHECKSUM_BYTES + 1]
-    heads = {
-        COOKIE_HEAD: COOKIES,
-        FAILURE_HEAD: FAILURES,
-        HISTORY_HEAD: HISTORY,
-        _LATER_MARK: LATER,
-    }
-    return heads.get(head)
-
-
 def slot_of(key: bytes) -> tuple[int, bytes]:
     """Return slot and rank of a key in ``queue``."""
     size = 1 << (key[0] >> 6)
@@ -415,10 +369,14 @@ def sum_of(value: Buffer) -> int:
 
 
 def damaged(file: str, what: str) -> StoreDamagedError:
-    """Return the error that names the file, the damage and the remedies."""
+    """Return the error that names the file, the damage and the remedy."""
     store = Path(file).parent
     return StoreDamagedError(
-        f"{file}: {what}; `bloomdupe restore BACKUP {store} --replace` puts a backup in"
-        f" its place, `bloomdupe repair {store} NEW` saves the readable records, and"
-        f" `bloomdupe verify {store}` lists the damage"
+        f"{file}: {what}; {last_backup(store)}; `bloomdupe verify {store}` lists the"
+        " damage"
     )
+
+
+def last_backup(store: Path | str) -> str:
+    """Return the remedy for a damaged store."""
+    return f"move {store} away and put a copy of the last backup in its place"

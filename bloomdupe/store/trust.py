@@ -20,6 +20,7 @@ from bloomdupe.store.format import (
     MAGIC,
     Ledger,
     damaged,
+    last_backup,
 )
 from bloomdupe.store.progress import Progress
 from bloomdupe.store.system_errors import failed
@@ -204,6 +205,6 @@ class OpenData:
             raise StoreIOError(
                 f"{data} was deleted, replaced or cut short while it was in use,"
                 " so nothing can be written to it any more; put it back, or"
-                f" `bloomdupe restore BACKUP {self._path} --replace`"
+                f" {last_backup(self._path)}"
             )
         return found

@@ -29,7 +29,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "addon": {"crawl", "links", "feeds", "settings", "errors"},
     "cli": {
-        "monitoring", "moving", "jobs", "crawl", "rescue", "frontier", "filter",
+        "monitoring", "moving", "jobs", "crawl", "frontier", "filter",
         "store", "settings", "errors", "printable", "_version",
     },
     "monitoring": {"jobs", "crawl", "filter", "errors", "printable", "_version"},
@@ -48,7 +48,6 @@ ROOMS: dict[str, set[str]] = {
     "links": {"inside_scrapy", "settings", "errors", "printable"},
     "feeds": {"inside_scrapy", "settings", "store", "errors", "printable"},
     "inside_scrapy": {"errors"},
-    "rescue": {"frontier", "filter", "store", "errors"},
     "frontier": {"filter", "store", "errors", "printable"},
     "settings": {"setting_values", "filter", "errors"},
     "setting_values": {"errors"},

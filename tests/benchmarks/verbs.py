@@ -50,7 +50,6 @@ VERBS = (
     "import copy job.jsonl",
     "verify job",
     "backup job backup",
-    "restore backup restored",
     "compact job",
     "union job backup",
     "add copy --from urls",

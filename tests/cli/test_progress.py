@@ -24,9 +24,7 @@ LONG = {
     "drop": ["drop", "JOB", "--pattern", "/1"],
     "export": ["export", "JOB", "NEW"],
     "list": ["list", "JOB"],
-    "repair": ["repair", "JOB", "NEW"],
     "requeue": ["requeue", "JOB", URLS[3]],
-    "restore": ["restore", "JOB", "NEW"],
     "verify": ["verify", "JOB"],
 }
 

@@ -22,9 +22,9 @@ from support.harness import DEADLINE, Project, SampleProcess, sample_process
 from trial import CONTROL_SEED, OK, Fault, Outcome, each_caught, lost, silently_wrong
 
 from bloomdupe import BloomFilter
+from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.rank import BEFORE_ALL
-from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.store.check import check
 from crawler.sample_site import canonical_path
 

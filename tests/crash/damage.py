@@ -21,9 +21,7 @@ from worker import Work, run_to_end, small_limits
 from world import Report, World, judge, look
 
 from bloomdupe.errors import StoreError
-from bloomdupe.rescue.repair import repair
 from bloomdupe.store import files
-from bloomdupe.store.check import verify
 
 PAGE = 4096
 SECTOR = 512
@@ -222,7 +220,10 @@ def _opened(path: Path, world: World, history: History, closed: bool) -> Outcome
     try:
         found = look(path, world)
     except StoreError as error:
-        return _refused(path, world, history, error, closed)
+        words = str(error)
+        if str(path) not in words or "the last backup" not in words:
+            return lost(f"the refusal does not help: {words}")
+        return OK
     report = history.reports[-1].copy()
     if found != history.held[-1]:
         # The last head is gone: the cut before, as if the last commit had never been.
@@ -233,28 +234,3 @@ def _opened(path: Path, world: World, history: History, closed: bool) -> Outcome
     if run_to_end(path, world, report):
         return lost("it opens, and cannot be run to its end")
     return judge(path, world, report, ended=True)
-
-
-def _refused(
-    path: Path, world: World, history: History, error: StoreError, closed: bool
-) -> Outcome:
-    """A refusal names file and remedy; repair names the data that it cannot save."""
-    words = str(error)
-    if str(path) not in words or "bloomdupe restore" not in words:
-        return lost(f"the refusal does not help: {words}")
-    new = path.with_name(path.name + "-new")
-    repaired = repair(path, new)
-    if verify(new).problems:
-        return lost("what repair makes does not verify")
-    seen, pending, _ = look(new, world)
-    if strangers := set(pending) - history.held[-1][0]:
-        return silently_wrong(f"repair invents requests: {sorted(strangers)[:9]}")
-    if not repaired.lost and (seen, set(pending)) not in [
-        (seen, set(pending))
-        for seen, pending, _ in history.held[-1 if closed else -2 :]
-    ]:
-        return silently_wrong("repair loses something, and says nothing")
-    if run_to_end(new, world, Report()):
-        return lost("what repair makes cannot be run to its end")
-    shutil.rmtree(new)
-    return OK

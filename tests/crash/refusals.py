@@ -29,7 +29,7 @@ KEYS = 500
 IDENTITY = {"spider": "here"}
 NOBODY = 65534
 HELP = (
-    "bloomdupe restore", "name another place", "move it away", "delete it", "ask for",
+    "the last backup", "name another place", "move it away", "delete it", "ask for",
     "delete store.json", "use the version that wrote it", "permissions",
     "run as that user", "move the store away",
 )  # fmt: skip

@@ -133,4 +133,4 @@ def test_a_deleted_data_file_ends_the_crawl(tmp_path: Path) -> None:
         status, log = crawl(tmp_path, server.url)
         assert status == 1, log
         assert "data.mdb was deleted" in log
-        assert "bloomdupe restore BACKUP" in log
+        assert "a copy of the last backup" in log

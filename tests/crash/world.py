@@ -20,7 +20,7 @@ from trial import OK, Outcome, lost, silently_wrong
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import BloomDupeError, StoreDamagedError
-from bloomdupe.rescue.agreement import disagreements
+from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.store.check import check
 from bloomdupe.store.files import DATA
 

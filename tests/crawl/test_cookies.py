@@ -30,12 +30,10 @@ from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.state.cookies import Cookies, forget_cookies, without_cookie_header
 from bloomdupe.errors import EngineError
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
-from bloomdupe.rescue.repair import repair
-from bloomdupe.rescue.restore import restore
 from bloomdupe.store.batch import Batch
 from bloomdupe.store.check import verify
 from bloomdupe.store.copying import copy_compacted
-from bloomdupe.store.format import COOKIES, checksum, database_of
+from bloomdupe.store.format import COOKIES
 from bloomdupe.store.participant import Part
 from bloomdupe.store.store import Store
 
@@ -433,21 +431,6 @@ def test_no_constructor_runs_when_the_header_is_taken_away() -> None:
 # Format, ledger, backup
 
 
-def test_records_of_cookies_are_recognised(crawl: Crawl) -> None:
-    crawl.answer("a=1", "b=" + "x" * 4000, "c=" + "y" * 1000)
-    crawl.checkpoint()
-    with crawl.store._env.begin(db=crawl.store._databases[COOKIES]) as txn:
-        records = [(bytes(key), bytes(value)) for key, value in txn.cursor()]
-    assert len(records) == 3
-    for key, value in records:
-        assert len(key) == 16
-        assert database_of(key, value) == COOKIES
-        assert database_of(key, value[:-1] + b"?") is None
-    key = b"0123456789abcdef"
-    for content, home in ((b"\x91\xa1a", b"queue"), (b"Pickle", b"queue")):
-        assert database_of(key, checksum(key, content) + content) == home
-
-
 def test_the_bytes_of_a_cookie_are_frozen(crawl: Crawl) -> None:
     crawl.middleware.jars["bob"].set_cookie(cookie_named("a", 2**31))
     crawl.checkpoint()
@@ -620,7 +603,8 @@ def test_a_crawl_that_resumes_a_backup_is_warned(
     crawl.checkpoint()
     crawl.filter.backup(tmp_path / "backup")
     crawl.close()
-    restore(tmp_path / "backup", crawl.path, replace=True)
+    shutil.rmtree(crawl.path)
+    (tmp_path / "backup").rename(crawl.path)
     for _ in range(2):
         again(crawl)
         assert "left out 2 cookies" in caplog.text
@@ -634,37 +618,14 @@ def test_a_crawl_that_resumes_a_backup_is_warned(
     told.close()
 
 
-def test_repair_saves_current_cookies_and_no_removed_cookies(
-    churned: Crawl, tmp_path: Path
-) -> None:
-    stored = churned.stored
-    churned.close()
-    repaired = repair(churned.path, tmp_path / "new")
-    assert repaired.saved["cookies"] == stored
-    assert "cookies" not in " ".join(repaired.lost)
-    assert "secret" not in repr(repaired)
-    churned.open()
-    forget_cookies(churned.store)
-    churned.close()
-    # Nor where all roots are lost.
-    for name, lost in (("newer", 0), ("newest", 2 * 4096)):
-        data = churned.path / "data.mdb"
-        data.write_bytes(bytes(lost) + data.read_bytes()[lost:])
-        assert secrets_in(churned.path) > 0
-        repaired = repair(churned.path, tmp_path / name)
-        assert repaired.saved["journal"] > 0
-        assert repaired.saved.get("cookies", 0) == 0
-        assert secrets_in(tmp_path / name) == 0
-
-
 def test_files_and_messages_keep_cookies_secret(
     churned: Crawl, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stored = churned.stored
     churned.close()
     store = str(churned.path)
-    for verb in (["info"], ["verify"], ["backup"], ["repair"]):
-        target = [str(tmp_path / verb[0])] if verb[0] in ("backup", "repair") else []
+    for verb in (["info"], ["verify"], ["backup"]):
+        target = [str(tmp_path / verb[0])] if verb[0] == "backup" else []
         assert cli.main([*verb, store, *target, "--json"]) == 0
         assert cli.main([*verb, store, *(t + "2" for t in target)]) == 0
     out, err = capsys.readouterr()
@@ -674,7 +635,7 @@ def test_files_and_messages_keep_cookies_secret(
     assert cli.main(["backup", store, str(told), "--with-cookies", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["cookies_left_out"] == 0
     assert secrets_in(told) == stored
-    for folder in (tmp_path / name for name in ("store", "backup", "repair")):
+    for folder in (tmp_path / name for name in ("store", "backup")):
         assert folder.stat().st_mode & 0o777 == 0o700
         for file in folder.iterdir():
             assert file.stat().st_mode & 0o077 == 0, file

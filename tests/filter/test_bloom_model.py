@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreError
 from bloomdupe.filter import bloom, layer
-from bloomdupe.rescue.agreement import disagreements
+from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.store import environment
 from bloomdupe.store.check import check
 from bloomdupe.store.participant import Part

@@ -17,9 +17,9 @@ from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
 from bloomdupe.filter.layer import LayerState
 from bloomdupe.frontier import frontier
+from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import pending_requests
-from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.store.batch import Batch
 from bloomdupe.store.check import check, verify
 from bloomdupe.store.files import MarkFile

@@ -12,10 +12,9 @@ import pytest
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError
 from bloomdupe.frontier import frontier, later
+from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import pending_requests
-from bloomdupe.rescue.agreement import disagreements
-from bloomdupe.rescue.repair import repair
 from bloomdupe.store.check import check, verify
 from bloomdupe.store.format import LATER, read_later
 from bloomdupe.store.participant import Part
@@ -364,13 +363,6 @@ def test_a_missing_request_is_noticed(
     assert verify(path).problems + disagreements(check(path / "data.mdb"))
     with pytest.raises(StoreDamagedError, match="2 later records stand where 3"):
         open_frontier(path)
-    repaired = repair(path, tmp_path / "new")
-    assert any("1 of 3 later records" in loss for loss in repaired.lost) == quietly
-    assert disagreements(check(tmp_path / "new" / "data.mdb")) == []
-    with BloomFilter.open(tmp_path / "new") as seen:
-        owed = Frontier(seen, wall=wall)
-        wall.now += 3
-        assert drain(owed) == [b"2", b"0"]
 
 
 def test_a_backup_has_scheduled_requests(

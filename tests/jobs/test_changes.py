@@ -353,7 +353,8 @@ def test_requeue_chooses_among_the_given_urls(
 def test_a_job_may_have_a_name_that_is_no_text(verb: Verb, tmp_path: Path) -> None:
     job = make_job(tmp_path / "j\udcff", WAIT, done=DONE)
     assert verb("backup", job, tmp_path / "\udcfe").code == 0
-    assert verb("restore", tmp_path / "\udcfe", job, "--replace").code == 0
+    shutil.rmtree(job / "bloomdupe")
+    (tmp_path / "\udcfe").rename(job / "bloomdupe")
     assert verb("add", job, "https://a.example/new").out == "1 pending now\n"
     assert len(urls(verb, job)) == len(WAIT) + 1
     assert sound(verb, job)
@@ -523,7 +524,7 @@ def test_union_refuses_mismatches_before_any_change(verb: Verb, job: Path) -> No
     assert "cannot be united with itself" in verb("union", job, job).err
 
 
-# restore and reset, ended before one of their renames
+# reset, ended before its rename
 
 
 @pytest.fixture
@@ -541,21 +542,6 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
         monkeypatch.setattr(Path, "rename", ends)
 
     return end
-
-
-def test_no_job_begins_in_the_place_of_one_that_is_being_restored(
-    verb: Verb, job: Path, ended: Callable[[str], None]
-) -> None:
-    assert verb("backup", job, "copy").code == 0
-    ended(".restoring")
-    assert verb("restore", "copy", job, "--replace").err.endswith("interrupted\n")
-    assert not (job / "bloomdupe").exists()
-    answer = verb("add", job, "https://new.example/", "--spider", "x")
-    assert answer.code == 1
-    assert "was interrupted: run it again" in answer.err
-    assert verb("restore", "copy", job, "--replace").code == 0
-    assert sorted(urls(verb, job)) == sorted(WAIT)
-    assert [one.name for one in job.glob("bloomdupe.*")] == ["bloomdupe.replaced-1"]
 
 
 def test_reset_removes_the_store_last(

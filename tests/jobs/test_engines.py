@@ -14,9 +14,8 @@ from bloomdupe.jobs.on_disk.job_on_disk import JobOnDisk
 from bloomdupe.jobs.on_redis.job_on_redis import JobOnRedis
 
 NAMED = {JobOnDisk: "crawls/site", JobOnRedis: "redis://:secret@nowhere/0#site"}
-BEFORE = {"restore": ["backup"]}
 AFTER = {
-    "backup": ["copy"], "collect": ["out"], "export": ["file"], "repair": ["new"],
+    "backup": ["copy"], "collect": ["out"], "export": ["file"],
     "union": ["other"], "pause": ["--slot=x"], "resume": ["--slot=x"],
 }  # fmt: skip
 
@@ -37,7 +36,7 @@ def test_a_verb_without_its_operation_is_refused_and_the_rest_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = [*BEFORE.get(verb, []), NAMED[engine], *AFTER.get(verb, [])]
+    words = [NAMED[engine], *AFTER.get(verb, [])]
     answer = run(capsys, verb, *words)
     assert answer.code == 2
     assert f"{engine.kind} does not have this verb: expected" in answer.err

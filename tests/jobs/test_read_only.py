@@ -39,7 +39,6 @@ OTHERS = {
     **CHANGING,
     "export": ["-"],
     "backup": ["copy"],
-    "repair": ["copy"],
     "report": ["-o", "-"],
     "stop": [],
     "top": [],

@@ -326,7 +326,7 @@ def test_a_store_of_an_earlier_version_gets_its_marker(path: Path) -> None:
 def test_a_lost_file_is_never_replaced_by_an_empty_store(path: Path) -> None:
     (path / "data.mdb").unlink()
     for _ in range(2):
-        with pytest.raises(StoreDamagedError, match=r"deleted.*bloomdupe restore"):
+        with pytest.raises(StoreDamagedError, match=r"deleted.*the last backup"):
             BloomFilter.open(path, 1000)
 
 

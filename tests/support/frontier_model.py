@@ -24,8 +24,8 @@ from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreError
 from bloomdupe.filter import bloom, layer
 from bloomdupe.frontier import frontier, later, slot_queue
+from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.store import batch, environment
 from bloomdupe.store import store as store_module
 from bloomdupe.store.check import check

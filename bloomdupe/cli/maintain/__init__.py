@@ -1,1 +1,1 @@
-"""Verbs that copy, check and repair a store."""
+"""Verbs that copy and check a store."""

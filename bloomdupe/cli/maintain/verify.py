@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from bloomdupe.cli.progress_bar import bytes_read
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Verb
-from bloomdupe.rescue.agreement import disagreements
+from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.store.check import verify
+from bloomdupe.store.format import last_backup
 
 if TYPE_CHECKING:
     import argparse
@@ -52,11 +53,7 @@ class Verify(Verb[Verification]):
         yield from table(rows)
         yield from problems
         if problems:
-            yield (
-                f"Damaged. `bloomdupe restore BACKUP {store} --replace` puts a backup"
-                f" in its place; `bloomdupe repair {store} NEW` saves the readable"
-                " records."
-            )
+            yield f"Damaged: {last_backup(store)}."
         else:
             yield "Everything is as it was written."
 

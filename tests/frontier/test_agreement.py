@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from bloomdupe import BloomFilter
+from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.rescue.agreement import disagreements
 from bloomdupe.store.batch import Batch
 from bloomdupe.store.check import check, verify
 from bloomdupe.store.participant import Part
