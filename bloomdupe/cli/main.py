@@ -18,7 +18,6 @@ from bloomdupe.cli.change.requeue import Requeue
 from bloomdupe.cli.change.reset import Reset
 from bloomdupe.cli.change.stop import Stop
 from bloomdupe.cli.maintain.backup import Backup
-from bloomdupe.cli.maintain.compact import Compact
 from bloomdupe.cli.maintain.verify import Verify
 from bloomdupe.cli.move.collect import Collect
 from bloomdupe.cli.move.export import Export
@@ -58,7 +57,6 @@ GROUPS: dict[str, tuple[Verb[Any], ...]] = {
     "Move a job:": (Import(), Export(), Union(), Collect()),
     "Look after a store:": (
         Reset(),
-        Compact(),
         Backup(),
         Verify(),
     ),

@@ -413,15 +413,6 @@ class BloomFilter:
 
         return Part(write=part.write, done=done)
 
-    def compact(self, progress: Callable[[int], None] = ignored) -> None:
-        """Fold the journal into the pages and shrink the data file.
-
-        ``progress`` is called with numbers of bytes.
-        """
-        store = self._durable("compact")
-        self._contents.fold()
-        store.compact(progress)
-
     def backup(
         self,
         path: str | os.PathLike[str],
@@ -429,7 +420,7 @@ class BloomFilter:
         cookies: bool = False,
         progress: Callable[[int], None] = ignored,
     ) -> int:
-        """Checkpoint, and write a compact copy to the new store ``path``.
+        """Checkpoint, and write a copy without free space to the new store ``path``.
 
         It may be called while the filter is in use, and on a read-only one while
         another process writes. The ``cookies`` of a crawl are left out unless told;

@@ -112,7 +112,7 @@ class Marked(NamedTuple):
     """Whether it has only changed at the time of a commit that was not finished."""
     transaction: int
     """The transaction in the mark; 0 if there is no mark, or the file was replaced: a
-    compacted file numbers its transactions anew."""
+    copy numbers its transactions anew."""
 
 
 def store_exists(path: Path) -> bool:

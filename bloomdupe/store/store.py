@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import lmdb
@@ -410,29 +409,3 @@ class Store:
             what = f"cannot copy {self.path} to {target}"
             raise failed(what, target.parent, error) from error
         return left_out
-
-    def compact(self, progress: Callable[[int], None] = ignored) -> None:
-        """Replace the data file by a compacted copy, and open the copy.
-
-        ``progress`` is called with numbers of bytes.
-        """
-        building = self.path / "compacting"
-        self._end_reader()
-        try:
-            files.delete_unfinished(building)
-            building.mkdir(mode=0o700)
-            copy_compacted(self._env, building, self.header, progress=progress)
-            self._env.close()
-            (building / files.DATA).replace(self.path / files.DATA)
-            files.sync_directory(self.path)
-            shutil.rmtree(building)
-            self._data.replaced()
-            self._env = open_environment(self.path)
-            self._databases = open_databases(self._env)
-            with self.snapshot() as snapshot:
-                self._ledger = trusted_ledger(self.path, snapshot)
-            self._data.mark(self._ledger.transaction)
-        except StoreError:
-            raise
-        except (OSError, lmdb.Error) as error:
-            raise failed(f"cannot compact {self.path}", self.path, error) from error

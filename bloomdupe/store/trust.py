@@ -178,11 +178,6 @@ class OpenData:
         if self._mark is not None and not self._touched:
             self._mark.write(self._found, transaction, committing)
 
-    def replaced(self) -> None:
-        """Accept another file of this store in its place."""
-        self._found = files.identify(self._path)
-        self._touched = False
-
     def close(self) -> None:
         """Close the file that holds the mark."""
         if self._mark is not None:

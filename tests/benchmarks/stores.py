@@ -170,7 +170,7 @@ def bytes_written(report: Report, directory: Path, *, quick: bool) -> None:
         "File size",
         "The same store filled on; over the theoretical size of its capacity"
         " (1.44 log2 1/p bits a key).",
-        ["keys", "largest ever", "after compact()", "compact() took"],
+        ["keys", "largest ever"],
         files,
     )
 
@@ -178,19 +178,14 @@ def bytes_written(report: Report, directory: Path, *, quick: bool) -> None:
 def file_row(
     report: Report, target: BloomFilter, path: Path, largest: int, keys: int
 ) -> list[str]:
-    """Fill the store on, look at its size all the while, and compact it."""
+    """Fill the store on, and look at its size all the while."""
     theory = target.capacity * optimal_bits_per_key(FPP) / 8
     for some in chunks(len(target), keys, size=10_000):
         target.update(some)
         largest = max(largest, file_size(path))
-    begin = time.perf_counter()
-    target.compact()
-    took = time.perf_counter() - begin
     return [
         f"{len(target):,}",
         report.bound("largest file over theory", largest / theory, 2.5),
-        report.bound("compact file over theory", file_size(path) / theory, 1.15),
-        f"{took:.2f} s",
     ]
 
 
@@ -233,7 +228,7 @@ def fill_slowly(target: BloomFilter, keys: int) -> None:
 
 
 def memory_of(path: Path, capacity: int) -> list[tuple[str, int, int, int, int]]:
-    """Fill a store in this process and compact it."""
+    """Fill a store in this process."""
     states: list[tuple[str, int, int, int, int]] = []
     begin = resident()
 
@@ -248,7 +243,5 @@ def memory_of(path: Path, capacity: int) -> list[tuple[str, int, int, int, int]]
     note("half full", target)
     fill_slowly(target, capacity - 1)
     note("full", target)
-    target.compact()
-    note("full, compacted", target)
     target.close()
     return states

@@ -50,7 +50,6 @@ VERBS = (
     "import copy job.jsonl",
     "verify job",
     "backup job backup",
-    "compact job",
     "union job backup",
     "add copy --from urls",
     "drop job --pattern .",

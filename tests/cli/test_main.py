@@ -20,6 +20,7 @@ from bloomdupe.cli import progress_bar
 from bloomdupe.cli.show import size
 from bloomdupe.cli.show.size import count, memory
 from bloomdupe.filter import hashing, sizing
+from bloomdupe.frontier.frontier import Frontier
 
 KEY = bytes(16)
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -166,13 +167,24 @@ def test_info_takes_a_jobdir_or_a_store(verb: Verb, job: Path, inside: str) -> N
     assert (job / "bloomdupe/data.mdb").read_bytes() == before
 
 
-def test_compact_and_backup(verb: Verb, job: Path, tmp_path: Path) -> None:
-    code, out, _ = verb("compact", job, "--json")
-    report = json.loads(out)
-    assert code == 0
-    assert report["bytes_after"] < report["bytes_before"]
+def test_a_backup_has_the_same_keys_and_no_free_space(
+    verb: Verb, job: Path, tmp_path: Path
+) -> None:
+    with BloomFilter.open(job / "bloomdupe") as seen:
+        owed = Frontier(seen)
+        for number in range(2_000):
+            owed.push("host", 0, b"%d" % number + bytes(500))
+        owed.checkpoint()
+        while entry := owed.lease():
+            owed.settle(entry)
+        owed.checkpoint()
     code, out, _ = verb("backup", job, tmp_path / "copy")
     assert code == 0
+    sizes = [
+        (place / "data.mdb").stat().st_size
+        for place in (tmp_path / "copy", job / "bloomdupe")
+    ]
+    assert sizes[0] < sizes[1] / 2
     with (
         BloomFilter.open(tmp_path / "copy") as copy,
         BloomFilter.open(job / "bloomdupe") as seen,
@@ -182,7 +194,7 @@ def test_compact_and_backup(verb: Verb, job: Path, tmp_path: Path) -> None:
 
 
 def test_a_missing_store_is_an_error(verb: Verb, tmp_path: Path) -> None:
-    for name in ("info", "compact", "backup"):
+    for name in ("info", "verify", "backup"):
         target = [tmp_path / "copy"] if name == "backup" else []
         code, out, err = verb(name, tmp_path / "nowhere", *target)
         assert code == 1

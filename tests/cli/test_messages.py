@@ -88,7 +88,7 @@ def test_the_parent_of_jobs_says_which_jobs_it_holds(verb: Verb, crawls: Path) -
     assert answer.code == 1
     assert f"but 3 jobs ({crawls / 'alpha/job'}, " in answer.err
     assert f"`bloomdupe jobs {crawls}` shows all" in answer.err
-    for name in ("drop", "verify", "backup", "compact", "reset"):
+    for name in ("drop", "verify", "backup", "reset"):
         more = {"drop": ["--slot=x"], "backup": ["copy"], "reset": ["--yes"]}
         answer = verb(name, crawls, *more.get(name, []))
         assert answer.code == 1

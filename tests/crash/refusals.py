@@ -246,9 +246,9 @@ def locks_deleted(path: Path) -> None:
         (path / name).unlink()
 
 
-def compacted_and_killed(path: Path) -> None:
-    """The compacted file is in place, the mark is still of the one before."""
-    copy = path.with_name("compacted")
+def replaced_by_its_backup(path: Path) -> None:
+    """The backup is in place, the mark is still of the file before."""
+    copy = path.with_name("copy")
     with BloomFilter.open(path, readonly=True) as seen:
         seen.backup(copy)
     data(copy).replace(data(path))
@@ -270,7 +270,7 @@ REFUSED: tuple[Callable[[Path], None], ...] = (
     unreadable,
 )  # fmt: skip
 HARMLESS = (
-    marker_deleted, mark_garbage, locks_deleted, lock_truncated, compacted_and_killed,
+    marker_deleted, mark_garbage, locks_deleted, lock_truncated, replaced_by_its_backup,
 )  # fmt: skip
 
 

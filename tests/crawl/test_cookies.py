@@ -529,17 +529,6 @@ def test_control_copies_by_lmdb_have_removed_cookies(
     assert all(secrets_in(place) for place in places)
 
 
-def test_compact_leaves_no_trace_of_removed_cookies(churned: Crawl) -> None:
-    forget_cookies(churned.store)
-    assert secrets_in(churned.path) > 0
-    churned.filter.compact()
-    churned.answer("a=1")
-    churned.checkpoint()
-    churned.close()
-    assert secrets_in(churned.path) == 0
-    assert verify(churned.path).problems == []
-
-
 def test_a_backup_leaves_out_cookies_since_the_store_was_opened(
     crawl: Crawl, tmp_path: Path
 ) -> None:

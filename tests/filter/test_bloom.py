@@ -581,7 +581,7 @@ def test_a_closed_filter_answers_nothing(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="closed"):
             use("a")
     with pytest.raises(StoreError, match="closed"):
-        seen.compact()
+        seen.backup(tmp_path / "copy")
 
 
 def test_closing_a_filter_in_memory_changes_nothing() -> None:
@@ -609,28 +609,6 @@ def test_the_journal_is_swept_into_pages(
     with BloomFilter.open(tmp_path / "seen") as again:
         assert again.update(f"{n}/{key}" for n in range(200) for key in range(50)) == 0
         assert again.update(f"late/{key}" for key in range(5_000)) == 0
-
-
-@pytest.mark.parametrize("count", repeated([199_993, 200_000]))
-def test_compact_empties_the_journal_and_shrinks_the_file(
-    tmp_path: Path, count: int
-) -> None:
-    path = tmp_path / "seen"
-    with BloomFilter.open(path, 200_000, 1e-6, key=KEY) as seen:
-        seen.update(keys(count))
-        before = seen.info()
-        assert before.journal_keys > 0
-        seen.compact()
-        after = seen.info()
-        assert after.journal_keys == 0
-        assert not seen._contents.newest.prepare(0, 0, everything=True).writes
-        theory = 200_000 * sizing.optimal_bits_per_key(1e-6) / 8
-        assert after.disk_bytes <= 1.15 * theory < before.disk_bytes
-        assert seen.update(keys(count)) == 0
-        seen.add("after")
-    with BloomFilter.open(path) as again:
-        assert "after" in again
-        assert again.update(keys(count)) == 0
 
 
 def test_backup_of_a_filter_in_use(tmp_path: Path) -> None:

@@ -116,8 +116,8 @@ class FilterMachine(RuleBasedStateMachine):
         self.durable = set(survivors)
 
     @rule()
-    def compact(self) -> None:
-        self.seen.compact()
+    def fold(self) -> None:
+        self.seen._contents.fold()
         self.durable = set(self.added)
 
     @rule(numbers=NUMBERS)
@@ -220,9 +220,9 @@ class SharedFilterMachine(RuleBasedStateMachine):
         self.committed = self.state()
 
     @rule()
-    def compact(self) -> None:
+    def fold(self) -> None:
         self.checkpoint()
-        self.seen.compact()
+        self.seen._contents.fold()
 
     @rule(first=RUNS, second=RUNS, note=st.none() | st.integers(0, 9), end=ENDS)
     def checkpoint_in_steps(

@@ -69,7 +69,7 @@ def test_memory_is_for_news_only(tmp_path: Path) -> None:
         for each in seen._contents.layers:
             assert not any(each.pages)
             assert sum(map(len, each._unapplied.values())) <= 16 * 1_200
-        seen.compact()
+        seen._contents.fold()
         for each in seen._contents.layers:
             assert not each._unapplied
             assert each.memory_bytes() < most_memory(each.geometry)
@@ -135,7 +135,7 @@ def test_a_damaged_page_is_found_when_it_is_touched_first(tmp_path: Path) -> Non
     path = tmp_path / "seen"
     with opened(path, 0) as seen:
         seen.update(KEYS)
-        seen.compact()
+        seen._contents.fold()
     with opened(path, 0) as seen:
         assert seen._store is not None
         value = bytes(seen._store.page(1, 2) or b"")

@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> Path:
             seen.add(str(number))
             owed.push(f"slot {number % 3}", 0, b"payload")
         owed.checkpoint()
-        seen.compact()
+        seen._contents.fold()
     return tmp_path / "store"
 
 

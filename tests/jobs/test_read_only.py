@@ -32,7 +32,6 @@ CHANGING = {
     "import": ["/dev/null"],
     "union": ["../job"],
     "reset": ["--yes"],
-    "compact": [],
 }
 OTHERS = {
     **READING,

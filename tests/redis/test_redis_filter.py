@@ -245,7 +245,6 @@ def test_every_verb_answers(url: str) -> None:
     """Each method of the filter on LMDB works here, or says why it does not."""
     refused = {
         "backup": ("path",),
-        "compact": (),
         "prepare": (),
         "record": ("frontier",),
         "share_store": (),

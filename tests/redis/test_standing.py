@@ -312,7 +312,7 @@ def test_other_verbs_want_a_directory(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with_password = url.replace("//", "//:open-sesame@")
-    for verb in ("check", "compact"):
+    for verb in ("check", "verify"):
         urls = ["https://a.example/"] if verb == "check" else []
         answer = run(capsys, verb, with_password, *urls)
         assert (answer.code, answer.out) == (2, "")
