@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from bloomdupe.addon import Addon as Addon
     from bloomdupe.crawl.admission import Admission as Admission
     from bloomdupe.crawl.dupefilter import BloomDupeFilter as BloomDupeFilter
-    from bloomdupe.crawl.http_cache import WholeCache as WholeCache
-    from bloomdupe.crawl.other_memories import OtherMemories as OtherMemories
     from bloomdupe.crawl.scheduler import FrontierScheduler as FrontierScheduler
     from bloomdupe.errors import BloomDupeError as BloomDupeError
     from bloomdupe.feeds.exporter import FeedExporter as FeedExporter
@@ -42,8 +40,6 @@ _HOMES = {
     "FeedExporter": "bloomdupe.feeds.exporter",
     "FrontierScheduler": "bloomdupe.crawl.scheduler",
     "LinkFilter": "bloomdupe.links.link_filter",
-    "OtherMemories": "bloomdupe.crawl.other_memories",
-    "WholeCache": "bloomdupe.crawl.http_cache",
     "WholeFiles": "bloomdupe.feeds.media",
     "new_links": "bloomdupe.links.link_filter",
 }

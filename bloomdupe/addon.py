@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy.extensions import feedexport
-from scrapy.extensions.httpcache import FilesystemCacheStorage
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
@@ -13,8 +12,6 @@ from scrapy.utils.python import global_object_name
 from bloomdupe.crawl.admission import EARLIEST, Admission, find_job
 from bloomdupe.crawl.engines.on_redis.shared_admission import SharedAdmission
 from bloomdupe.crawl.fast_functions import FastFunctions
-from bloomdupe.crawl.http_cache import WholeCache
-from bloomdupe.crawl.other_memories import OtherMemories
 from bloomdupe.crawl.stats import Stats
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.media import WholeFiles
@@ -32,9 +29,8 @@ class Addon:
     Sets ``DUPEFILTER_CLASS`` and ``SCHEDULER``, unless the project, the spider or the
     command line set them. Puts the link filter next to the spider, unless it is in
     ``SPIDER_MIDDLEWARES`` already. Replaces Scrapy's feed exporter, and makes its media
-    pipelines and its HTTP cache write whole files. Lets Scrapy count, follow links and
-    call middlewares faster. ``%(spider)s`` in ``JOBDIR`` becomes the name of the
-    spider.
+    pipelines write whole files. Lets Scrapy count, follow links and call middlewares
+    faster. ``%(spider)s`` in ``JOBDIR`` becomes the name of the spider.
 
     Invalid settings are refused here. :class:`~bloomdupe.crawl.admission.Admission`
     refuses a JOBDIR that belongs to another crawl. Commands of Scrapy that only try
@@ -55,14 +51,9 @@ class Addon:
         _replace(settings, feedexport.FeedExporter, FeedExporter)
         _add_link_filter(settings)
         _add_extension(settings, Admission, EARLIEST)
-        _add_extension(settings, OtherMemories, 0)
         _add_extension(settings, WholeFiles, 0)
         _add_extension(settings, FastFunctions, 0)
-        if settings.getbool("HTTPCACHE_ENABLED"):
-            _replace_class(
-                settings, "HTTPCACHE_STORAGE", FilesystemCacheStorage, WholeCache
-            )
-        _replace_class(settings, "STATS_CLASS", MemoryStatsCollector, Stats)
+        _count_faster(settings)
         find_job(self._crawler, settings)
         if settings["BLOOMDUPE_REDIS_URL"]:
             _add_extension(settings, SharedAdmission, EARLIEST)
@@ -89,11 +80,12 @@ def _replace(settings: BaseSettings, theirs: type, ours: type) -> None:
     )
 
 
-def _replace_class(settings: BaseSettings, name: str, theirs: type, ours: type) -> None:
-    """Replace a class of Scrapy's that a setting names; leave any other class alone."""
-    if load_object(settings[name]) is theirs:
+def _count_faster(settings: BaseSettings) -> None:
+    """Replace Scrapy's stats in memory; leave any other class alone."""
+    name = "STATS_CLASS"
+    if load_object(settings[name]) is MemoryStatsCollector:
         priority = settings.getpriority(name) or "addon"
-        settings.set(name, global_object_name(ours), priority)
+        settings.set(name, global_object_name(Stats), priority)
 
 
 def _add_link_filter(settings: BaseSettings) -> None:

@@ -241,8 +241,6 @@ PUBLIC = {
         "FeedExporter",
         "FrontierScheduler",
         "LinkFilter",
-        "OtherMemories",
-        "WholeCache",
         "WholeFiles",
         "new_links",
     ],

@@ -66,7 +66,6 @@ OF_THE_TESTS = {
 }
 """Environment variables, which look like settings."""
 NOT_IN_EVERY_CRAWL = {
-    "bloomdupe/dropped_again",
     "bloomdupe/dropped_blocked",
     "bloomdupe/dropped_page_limit",
     "bloomdupe/dropped_pending_limit",

@@ -22,7 +22,7 @@ from bloomdupe.crawl.leases.children import PREFIX as CHILDREN
 from bloomdupe.crawl.leases.children import Children, CutShort
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.outcomes import Outcomes
-from bloomdupe.crawl.progress.rounds import FINISHED, OPEN, Run
+from bloomdupe.crawl.progress.rounds import FINISHED, Run
 from bloomdupe.crawl.progress.slot_times import SlotTimes
 from bloomdupe.crawl.progress.watch import Watch
 from bloomdupe.crawl.requests.visits import Visit
@@ -174,7 +174,6 @@ class EngineOnDisk(Settling):
         self.cut_short.restore(crawl.record.get("cut_short", {}))
         self._known_before = {*self.children.families}
         self._known_before.update(map(bytes.fromhex, self.cut_short.answers))
-        self.after_a_kill = run.last == OPEN
         if run.resumed:
             before = crawl.record.get("totals", {}).get("start_items", 0)
             self.starting.counted.restore(crawl.record.get("start_items", [before]))

@@ -26,8 +26,6 @@ class Settling:
     children: Children
     cut_short: CutShort
     failures: Failures | None
-    after_a_kill = False
-    """Whether the last run was killed: its requests in progress run again."""
 
     def _push(self, offer: Accepted, *, instead: bool = False) -> None:
         """Make a request pending, ``instead`` in the place of its parent."""
@@ -39,7 +37,6 @@ class Settling:
 
     def begin(self, lease: Lease) -> None:
         """See :meth:`Engine.begin`."""
-        lease.repeated = self.after_a_kill
         if self.cut_short.answers:
             lease.answers_before = self.cut_short.answers_of(lease)
 

@@ -136,7 +136,6 @@ class Lease:
         "own_outcome",
         "parts",
         "passed_on",
-        "repeated",
         "request",
         "retried",
         "root",
@@ -219,8 +218,6 @@ class Lease:
         """The ``meta`` in which a callback may name the content of the page."""
         self.silent = False
         """Whether the callback is skipped, because the page has not changed."""
-        self.repeated = False
-        """Whether a run that was killed may have been working on it."""
         self.failed: FailureReason | None = None
         """The first failure, if there is any."""
         self.spoiled = False

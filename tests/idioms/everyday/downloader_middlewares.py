@@ -11,7 +11,7 @@ from common import SITE, Tree, download, item, path_of
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import HtmlResponse, Response
-from support.stops import limit_files, moment, wanted
+from support.stops import moment
 from table import idiom
 
 HERE = "everyday.downloader_middlewares"
@@ -184,53 +184,3 @@ class RotatingSlots(Tree):
     """A downloader middleware that sets the slot of each request, with a delay."""
 
     name = "rotating_slots"
-
-
-CACHE = {
-    "HTTPCACHE_ENABLED": True,
-    # As in the settings.py of each new project.
-    "HTTPCACHE_STORAGE": "scrapy.extensions.httpcache.FilesystemCacheStorage",
-}
-
-
-@idiom(settings=CACHE, variant_of="torn_cache")
-class HttpCache(Tree):
-    """Scrapy's HTTP cache, in files."""
-
-    name = "http_cache"
-
-
-class Tear:
-    """Nearer to the downloader than the cache."""
-
-    def __init__(self, crawler: Crawler) -> None:
-        self.crawler = crawler
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Tear:
-        return cls(crawler)
-
-    def process_response(self, request: Request, response: Response, **_: Any) -> Any:
-        if "/file/" in request.url and wanted("torn"):
-            limit_files("torn", 1 << 10)
-        return response
-
-
-@idiom(
-    settings={**CACHE, "DOWNLOADER_MIDDLEWARES": {f"{HERE}.Tear": 950}},
-    moments=("torn",),
-    repeats=4,
-)
-class TornCache(scrapy.Spider):
-    """The same, stopped while it writes an answer."""
-
-    name = "torn_cache"
-    start_urls = [SITE + "/star"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        for number in (1, 2, 3):
-            yield response.follow(f"/file/{number}", self.parse_file)
-
-    def parse_file(self, response: Response) -> Iterator[Any]:
-        yield item(response, len(response.body))
