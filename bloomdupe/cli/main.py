@@ -22,7 +22,6 @@ from bloomdupe.cli.maintain.verify import Verify
 from bloomdupe.cli.move.collect import Collect
 from bloomdupe.cli.move.export import Export
 from bloomdupe.cli.move.import_ import Import
-from bloomdupe.cli.move.union import Union
 from bloomdupe.cli.output import ToldProgress, flush, say_all, warn
 from bloomdupe.cli.show.check import Check
 from bloomdupe.cli.show.info import Info
@@ -54,7 +53,7 @@ GROUPS: dict[str, tuple[Verb[Any], ...]] = {
         Resume(),
         Stop(),
     ),
-    "Move a job:": (Import(), Export(), Union(), Collect()),
+    "Move a job:": (Import(), Export(), Collect()),
     "Look after a store:": (
         Reset(),
         Backup(),

@@ -50,7 +50,6 @@ VERBS = (
     "import copy job.jsonl",
     "verify job",
     "backup job backup",
-    "union job backup",
     "add copy --from urls",
     "drop job --pattern .",
     "reset job --yes",

@@ -10,7 +10,6 @@ import json
 import os
 import pty
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -472,9 +471,6 @@ def test_block_needs_a_choice(verb: Verb, job: Path) -> None:
     assert len(urls(verb, job)) == len(WAIT)
 
 
-# union
-
-
 @pytest.mark.parametrize(
     ("meta", "said"),
     [
@@ -492,36 +488,6 @@ def test_a_line_that_asks_in_vain_is_named(
     assert answer.code == 1
     assert said in answer.out + answer.err
     assert len(urls(verb, job)) == len(WAIT)
-
-
-def test_union_copies_the_marks(verb: Verb, job: Path) -> None:
-    assert verb("backup", job, "copy").code == 0
-    assert verb("add", "copy", "https://new.example/").code == 0
-    line = {"url": "https://later.example/", "not_before": 2**40}
-    Path("lines").write_text(json.dumps(line))
-    assert verb("add", "copy", "--from", "lines").code == 0
-    assert verb("check", job, "https://new.example/").out.startswith("new")
-    answer = verb("union", job, "copy")
-    assert answer.code == 0
-    before, copied = answer.out.splitlines()
-    # It is counted by the bits that are set, and those depend on the store's key.
-    assert re.fullmatch("250 URLs before, about 25[0-5] now", before)
-    assert copied == "copy: 202 requests pending there count as seen here now"
-    found = verb("check", job, "https://new.example/").out
-    assert found == "seen, not pending: https://new.example/\n"
-    assert len(urls(verb, job)) == len(WAIT)
-    assert sound(verb, job)
-
-
-def test_union_refuses_mismatches_before_any_change(verb: Verb, job: Path) -> None:
-    verb("backup", job, "copy")
-    verb("add", "copy", "https://new.example/")
-    make_job(Path("other"), [])
-    answer = verb("union", job, "copy", "other")
-    assert (answer.code, answer.out) == (1, "")
-    assert "another secret key" in answer.err
-    assert verb("check", job, "https://new.example/").out.startswith("new")
-    assert "cannot be united with itself" in verb("union", job, job).err
 
 
 # reset, ended before its rename

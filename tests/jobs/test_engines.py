@@ -16,7 +16,7 @@ from bloomdupe.jobs.on_redis.job_on_redis import JobOnRedis
 NAMED = {JobOnDisk: "crawls/site", JobOnRedis: "redis://:secret@nowhere/0#site"}
 AFTER = {
     "backup": ["copy"], "collect": ["out"], "export": ["file"],
-    "union": ["other"], "pause": ["--slot=x"], "resume": ["--slot=x"],
+    "pause": ["--slot=x"], "resume": ["--slot=x"],
 }  # fmt: skip
 
 LACKING = [

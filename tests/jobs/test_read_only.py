@@ -30,7 +30,6 @@ CHANGING = {
     "requeue": ["https://a.example/1"],
     "block": ["--slot", "a.example"],
     "import": ["/dev/null"],
-    "union": ["../job"],
     "reset": ["--yes"],
 }
 OTHERS = {
@@ -42,7 +41,6 @@ OTHERS = {
     "stop": [],
     "top": [],
 }
-del OTHERS["union"]  # with itself
 NOBODY = 65534
 MOUNT = 'mount --bind "$0" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
 
