@@ -22,7 +22,6 @@ LONGEST_NAME = 200
 PORTS = 1 << 16
 SLOT = re.compile(r"[^A-Z/:@?#\s]+|[^./]+")
 """A host, or another name of a slot that cannot be meant for a host."""
-ADAPTIVE = "adaptive"
 FAILURE_REASONS = (
     "status",
     "timeout",
@@ -88,40 +87,23 @@ def _parsed(value: object) -> object:
 
 def check_revisit(
     value: object, name: str
-) -> tuple[tuple[re.Pattern[str], float | str], ...]:
+) -> tuple[tuple[re.Pattern[str], float], ...]:
     """Read a list of pairs; a text is parsed as JSON."""
     pairs = _parsed(value)
     if not isinstance(pairs, (list, tuple)):
         raise SettingError(
             f"{name} = {value!r}: expected a list of pairs, such as"
-            ' [(r"/news/", "adaptive"), (r".*", 86400)]'
+            ' [(r"/news/", 3600), (r".*", 86400)]'
         )
     rules = []
     for pair in pairs:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             raise SettingError(
-                f"{name}: {pair!r} is no pair of a regular expression and seconds, or"
-                f" {ADAPTIVE!r}"
+                f"{name}: {pair!r} is no pair of a regular expression and seconds"
             )
         (pattern,) = check_patterns([pair[0]], name)
-        rule = pair[1] if pair[1] == ADAPTIVE else check_seconds(pair[1], name)
-        rules.append((pattern, rule))
+        rules.append((pattern, check_seconds(pair[1], name)))
     return tuple(rules)
-
-
-def check_bounds(value: object, name: str) -> tuple[float, float]:
-    """Read two numbers of seconds; a text looks like ``3600,86400``."""
-    parts = value.strip("[()]").split(",") if isinstance(value, str) else value
-    try:
-        least, most = (float(part) for part in parts)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        least = most = math.nan
-    if not 0 < least <= most < math.inf:
-        raise SettingError(
-            f"{name} = {value!r}: expected two positive numbers of seconds, the"
-            " smaller one first, such as (3600, 2592000)"
-        )
-    return least, most
 
 
 def check_backoff(value: object, name: str) -> tuple[float, float, float] | None:

@@ -12,7 +12,6 @@ from bloomdupe.filter.sizing import check_capacity, check_fpp
 from bloomdupe.setting_values import (
     FAILURE_REASONS,
     check_backoff,
-    check_bounds,
     check_choice,
     check_count,
     check_directory,
@@ -65,8 +64,6 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_WAIT": None,
     "BLOOMDUPE_RETRY_BACKOFF": None,
     "BLOOMDUPE_REVISIT": [],
-    "BLOOMDUPE_REVISIT_BOUNDS": (3_600, 30 * 86_400),
-    "BLOOMDUPE_REVISIT_ITEMS": "changed",
     "BLOOMDUPE_REDIS_URL": None,
     "BLOOMDUPE_REDIS_PARTITIONS": 64,
     "BLOOMDUPE_REDIS_SLOT_PARTS": {},
@@ -78,7 +75,6 @@ DEFAULTS: dict[str, Any] = {
 SERIALIZERS = ("msgpack", "pickle")
 START_POLICIES = ("resume", "again", "always")
 FEED_POLICIES = ("refuse", "accept")
-ITEM_POLICIES = ("changed", "always")
 
 
 @dataclass(frozen=True)
@@ -139,11 +135,8 @@ class JobSettings:
     retry_backoff: tuple[float, float, float] | None
     """Most seconds before the first retry, the factor by which they grow with each
     retry, and their limit; None: retries do not wait."""
-    revisit: tuple[tuple[re.Pattern[str], float | str], ...]
-    """Pages that are visited again: after so many seconds, or ``adaptive``."""
-    revisit_bounds: tuple[float, float]
-    """Least and most seconds between two adaptive visits to a page."""
-    revisit_items: str
+    revisit: tuple[tuple[re.Pattern[str], float], ...]
+    """Pages that are visited again: after so many seconds."""
     """Items to keep from repeated visits: ``changed`` (items of pages that have
     changed) or ``always``."""
     redis_url: str | None
@@ -207,10 +200,6 @@ class JobSettings:
             wait=check_wait(*given("BLOOMDUPE_WAIT")),
             retry_backoff=check_backoff(*given("BLOOMDUPE_RETRY_BACKOFF")),
             revisit=check_revisit(*given("BLOOMDUPE_REVISIT")),
-            revisit_bounds=check_bounds(*given("BLOOMDUPE_REVISIT_BOUNDS")),
-            revisit_items=check_choice(
-                *given("BLOOMDUPE_REVISIT_ITEMS"), ITEM_POLICIES
-            ),
             redis_url=given("BLOOMDUPE_REDIS_URL")[0] or None,
             redis_partitions=check_count(*given("BLOOMDUPE_REDIS_PARTITIONS")),
             redis_slot_parts=check_slot_parts(

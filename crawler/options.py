@@ -33,8 +33,8 @@ class Options:
     start_urls: tuple[str, ...]
     scope: Scope
     max_pages: int | None
-    revisit: float | str | None
-    """Seconds after which each page comes again, or ``adaptive``; None: never."""
+    revisit: float | None
+    """Seconds after which each page comes again; None: never."""
     retry_failed: str | None = None
     """Checked by the plugin, which has the setting."""
 
@@ -173,14 +173,14 @@ def _max_pages(arguments: Mapping[str, str]) -> int | None:
     return int(text)
 
 
-def _revisit(arguments: Mapping[str, str]) -> float | str | None:
+def _revisit(arguments: Mapping[str, str]) -> float | None:
     text = arguments.get("revisit")
-    if text is None or text == "adaptive":
-        return text
+    if text is None:
+        return None
     found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhdw])", text)
     if found is None or float(found[1]) == 0:
         raise _error(
             f"-a revisit={text} is no time: give a number and its unit, such as 90s, "
-            "30m, 12h, 1d or 2w, or -a revisit=adaptive"
+            "30m, 12h, 1d or 2w"
         )
     return float(found[1]) * _UNITS[found[2]]

@@ -307,4 +307,4 @@ def _check_priority(request: Request) -> None:
 def _was_visited(lease: Lease | None) -> bool:
     """Whether a page was visited before: its redirect leads to a URL that was seen."""
     visit = None if lease is None else lease.visit
-    return visit is not None and visit.visits > 0
+    return visit is not None and visit.known

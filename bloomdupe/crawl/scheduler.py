@@ -294,7 +294,7 @@ class FrontierScheduler(BaseScheduler):
             if request is not None and not session.engine.keeps_out(entry, request):
                 break
         known = session.serializer.visit_in(entry.payload or b"")
-        visit = None if known is None else Visit.of(known)
+        visit = None if known is None else Visit(*known)
         lease = session.leases.add(request, entry, visit)
         self._stats.inc_value("scheduler/dequeued")
         return lease

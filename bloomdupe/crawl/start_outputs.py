@@ -63,9 +63,8 @@ class StartItem(Work):
         self.name = name
         self.outcome = Outcome()
 
-    def answered(self, result: object) -> bool:  # noqa: ARG002 - there is none
+    def answered(self, result: object) -> None:
         """Nothing was asked of the downloader."""
-        return True
 
     def takes_item(self) -> bool:
         """It yields nothing."""

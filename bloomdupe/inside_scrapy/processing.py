@@ -109,9 +109,7 @@ class Processing:
             return self._handle_result(result, request)  # type: ignore[no-any-return]
         if isinstance(result, Failure) and result.value is not None:
             self._failed(result.value)
-        if not work.answered(result):
-            work.ended(whole=True)
-            return succeed(None)
+        work.answered(result)
         token = CURRENT.set(work)
         if isinstance(result, Request):
             self.answering = work

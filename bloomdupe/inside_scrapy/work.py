@@ -9,11 +9,8 @@ from typing import Any, Protocol
 class Work(Protocol):
     """A request handed to the engine, as the owner of the work on it."""
 
-    def answered(self, result: object) -> bool:
-        """Handle the downloader's answer: a response, request or failure.
-
-        Returns whether the answer goes on, to the callback or to the scheduler.
-        """
+    def answered(self, result: object) -> None:
+        """Handle the downloader's answer: a response, request or failure."""
 
     def given(self, result: object) -> None:
         """Handle the argument of the callback (a response) or errback (a failure)."""

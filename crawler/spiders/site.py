@@ -39,8 +39,7 @@ class SiteSpider(Spider):
     ``-a deny=REGEX`` searched for in the absolute URL of each link.
     ``-a max_pages=N`` pages at most, over all runs of the job.
     ``-a retry_failed=REASON`` retries failed requests (``BLOOMDUPE_RETRY_FAILED``).
-    ``-a revisit=1d`` visits every page again each day, for ever;
-    ``-a revisit=adaptive`` sooner if it changes.
+    ``-a revisit=1d`` visits every page again each day, for ever.
 
     ``state``, which Scrapy keeps in the job, holds ``pages`` (items yielded),
     ``failed`` (URLs given up without an answer), ``reached`` (whether any page was

@@ -48,7 +48,7 @@ STOOD = Glance(
     next_due=1_700_000_060.0,
     failures={"404": 3, "callback": 1},
     retries=5,
-    revisits={"changed": 2, "unchanged": 6},
+    revisits=6,
     hosts=[
         HostGlance("a.example", 5, 30, resting=True),
         HostGlance("b.example", 2, 10, resting=False),
@@ -110,7 +110,7 @@ def test_it_is_open_metrics(metrics: str) -> None:
         ("failures", "404"): 3,
         ("failures", "callback"): 1,
         ("retries_total",): 5,
-        ("revisits_total", "unchanged"): 6,
+        ("revisits_total",): 6,
         ("host_pending", "a.example"): 5,
         ("host_pages_total", "b.example"): 10,
         ("host_resting", "a.example"): 1,

@@ -63,8 +63,6 @@ BAD: list[tuple[str, list[object], str]] = [
     ("BLOOMDUPE_REVISIT", [[("(", 5)]], ": '\\(' is not a regular expression"),
     ("BLOOMDUPE_REVISIT", [[(".*", 0)]], " = 0: expected a positive number"),
     ("BLOOMDUPE_REVISIT", [[(".*", "daily")]], " = 'daily': expected a positive"),
-    ("BLOOMDUPE_REVISIT_BOUNDS", [(5, 4), "0,9"], "expected"),
-    ("BLOOMDUPE_REVISIT_ITEMS", ["never"], "expected"),
     ("BLOOMDUPE_STAY", ["yes", 2, "forever"], "expected True or False"),
     ("BLOOMDUPE_WAIT", ["-1", -1, "soon", "nan", "inf"], "expected no negative"),
     ("JOBDIR", [__file__, f"{__file__}/job"], "is a file; name a directory"),

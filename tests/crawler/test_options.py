@@ -94,10 +94,9 @@ def test_bad_max_pages_is_refused(text: str) -> None:
     ("text", "seconds"),
     [
         ("90s", 90), ("1.5m", 90), ("12h", 43_200), ("1d", 86_400), ("2w", 1_209_600),
-        ("adaptive", "adaptive"),
     ],
 )  # fmt: skip
-def test_pages_come_again_after_a_time(text: str, seconds: float | str) -> None:
+def test_pages_come_again_after_a_time(text: str, seconds: float) -> None:
     options = Options.parse({"url": "http://127.0.0.1/", "revisit": text})
     assert options.revisit == seconds
 

@@ -69,13 +69,9 @@ NOT_IN_EVERY_CRAWL = {
     "bloomdupe/dropped_blocked",
     "bloomdupe/dropped_page_limit",
     "bloomdupe/dropped_pending_limit",
-    "bloomdupe/items_unchanged",
     "bloomdupe/refused",
     "bloomdupe/retries_not_counted",
     "bloomdupe/revisits",
-    "bloomdupe/revisits_changed",
-    "bloomdupe/revisits_failed",
-    "bloomdupe/revisits_unchanged",
     "bloomdupe/slot_rests",
 }
 

@@ -44,16 +44,6 @@ class Rules(CrawlSpider):
         self.crawler.stats.inc_value("failed")
 
 
-class Named(scrapy.Spider):
-    """The page differs each time, but for the part that counts."""
-
-    name = "named"
-
-    def parse(self, response: Any) -> Any:
-        response.meta["bloomdupe_digest"] = response.text.split()[0]
-        yield {"text": response.text}
-
-
 class Chosen(scrapy.Spider):
     """By meta: a form that is redirected, a page that is asked for twice, and a child.
 
@@ -83,42 +73,9 @@ class Chosen(scrapy.Spider):
 
 
 class Clumsy(scrapy.Spider):
-    """Its callback fails at the first visit of each page.
-
-    Later it asks for another page by a copy of the request.
-    """
+    """Its callback fails."""
 
     name = "clumsy"
-    visits: dict[str, int] = {}
 
     def parse(self, response: Any) -> Any:
-        number = self.visits[response.url] = self.visits.get(response.url, 0) + 1
-        if number == 1:
-            yield self.failing()
-            return
-        yield {"text": response.text}
-        url = response.urljoin(f"/older{number}")
-        yield response.request.replace(url=url, callback=self.parse_older)
-
-    def failing(self) -> Any:
         raise ValueError("not yet")
-
-    def parse_older(self, response: Any) -> Any:
-        yield {"text": response.text}
-
-
-class ClumsyItems(Clumsy):
-    """Its pipeline fails at the first visit of each page."""
-
-    name = "clumsy_items"
-    custom_settings = {"ITEM_PIPELINES": {"spiders.revisits.Fails": 1}}
-
-    def failing(self) -> Any:
-        return {"fails": True}
-
-
-class Fails:
-    def process_item(self, item: Any, spider: Any = None) -> Any:
-        if "fails" in item:
-            raise ValueError("not yet")
-        return item

@@ -489,8 +489,6 @@ class EngineOnDisk(Settling):
             if key in self._known_before and key not in self._unmarked:
                 lease.given_name = key
         super().begin(lease)
-        if lease.visit is not None:
-            self.revisits.begin_visit(lease, lease.visit)
         stored = self.durable and lease.entry.payload is not None
         where = "disk" if stored else "memory"
         self._stats.inc_value(f"scheduler/dequeued/{where}")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.leases.carried import Carried
     from bloomdupe.crawl.leases.outcomes import Answers
-    from bloomdupe.crawl.requests.visits import Look, Visit
+    from bloomdupe.crawl.requests.visits import Visit
     from bloomdupe.frontier.slot_queue import Entry
 
 Key: TypeAlias = tuple[bytes, bool]
@@ -90,10 +90,6 @@ class Registry(Protocol):
         """Told of each request that this run cannot do, and why."""
 
     @property
-    def leaves_out(self) -> Callable[[Lease], bool]:
-        """Whether the next item of a page that comes again is left out."""
-
-    @property
     def engine(self) -> LeaseEngine:
         """Where the requests come from."""
 
@@ -125,9 +121,7 @@ class Lease:
         "keys",
         "leases",
         "left",
-        "look",
         "middleware_values",
-        "names",
         "of_page",
         "open_parts",
         "outputs",
@@ -139,10 +133,9 @@ class Lease:
         "request",
         "retried",
         "root",
-        "silent",
-        "spoiled",
         "try_counts",
         "visit",
+        "visited",
         "whole_before",
     )
 
@@ -212,17 +205,10 @@ class Lease:
         # Of bloomdupe.crawl.later.revisits:
         self.visit = visit
         """The visit that came with the request, if its page comes again."""
-        self.look: Look | None = None
-        """The result of this visit, if the page comes again."""
-        self.names: dict[str, Any] | None = None
-        """The ``meta`` in which a callback may name the content of the page."""
-        self.silent = False
-        """Whether the callback is skipped, because the page has not changed."""
+        self.visited: float | None = None
+        """Unix time of this visit, if the page comes again."""
         self.failed: FailureReason | None = None
         """The first failure, if there is any."""
-        self.spoiled = False
-        """Whether a callback or pipeline has failed, of this request or of its parts.
-        """
         self.retried = False
         """Whether the answer was a retry of the same request."""
 
@@ -308,8 +294,7 @@ class Lease:
     @property
     def comes_again(self) -> bool:
         """Whether the page has a next visit, regardless of the result of this visit."""
-        known = self.visit is not None and self.visit.visits > 0
-        return self.look is not None and (known or self.look.is_good)
+        return self.visited is not None
 
     @property
     def top(self) -> Lease:
@@ -327,7 +312,7 @@ class Lease:
         if self.entry.active:
             self.leases.engine.release(self.entry)
 
-    def answered(self, result: object) -> bool:
+    def answered(self, result: object) -> None:
         """Handle the downloader's answer: the slot is free."""
         self.release()
         for follow in self.leases.answered:
@@ -342,7 +327,6 @@ class Lease:
         elif isinstance(result, Request):
             self.retried = result.url == self.request.url
             self.middleware_values.look(self.request)
-        return not self.silent
 
     def given(self, result: object) -> None:
         """Remember the argument of the callback (a response) or errback (a failure)."""
@@ -355,8 +339,6 @@ class Lease:
 
     def takes_item(self) -> bool:
         """Whether the next item is to be handed on, or is in the output already."""
-        if self.look is not None and self.leases.leaves_out(self):
-            return False
         self.items += 1
         return self.items > self.whole_before
 
@@ -383,7 +365,6 @@ class Lease:
 
     def raised(self, error: BaseException, response: object) -> None:
         """Remember an exception of the callback or errback, given a response."""
-        self.root.spoiled = True
         if self.failed is None:
             self.failed = FailureReason.of_code("callback", error, response)
         elif self.failed.reason not in CODE:
@@ -391,7 +372,6 @@ class Lease:
 
     def item_failed(self, error: BaseException, response: object) -> None:
         """Remember an exception of a pipeline."""
-        self.root.spoiled = True
         if self.failed is None:
             self.failed = FailureReason.of_code("pipeline", error, response)
 

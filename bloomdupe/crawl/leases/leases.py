@@ -46,8 +46,6 @@ class Leases:
         """Called with each request that is done, and all its parts with it, before its
         engine settles it.
         """
-        self.leaves_out: Callable[[Lease], bool] = lambda _: False
-        """Whether the next item of a page that comes again is left out."""
         self.leaves: Callable[[str, object], None] = lambda _url, _why: None
         """Told of each request that this run cannot do, and why."""
         self._leases: dict[int, Lease] = {}
@@ -140,7 +138,6 @@ class Leases:
             last = None
             if position is not None:
                 last = position.page
-                last.spoiled = last.spoiled or root.spoiled
                 if root.broken or root.cut:  # it runs again when its page does
                     root.broken = last.broken = True
             if root.broken or root.cut:

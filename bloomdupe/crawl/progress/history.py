@@ -240,6 +240,6 @@ class Glance(NamedTuple):
     """Failed requests by reason."""
     retries: int
     """Retries of this run."""
-    revisits: Mapping[str, int]
-    """Visits of this run to pages that were known: changed, unchanged, failed."""
+    revisits: int
+    """Visits of this run to pages that were known."""
     hosts: list[HostGlance]

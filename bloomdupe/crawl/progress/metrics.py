@@ -160,10 +160,9 @@ class Metrics(Collector):
         revisits = CounterMetricFamily(
             "bloomdupe_revisits",
             "Visits of this run to pages that were known.",
-            labels=["spider", "result"],
+            labels=["spider"],
         )
-        for result, pages in glance.revisits.items():
-            revisits.add_metric([*self._labels, result], pages)
+        revisits.add_metric(self._labels, glance.revisits)
         yield revisits
         failures = GaugeMetricFamily(
             "bloomdupe_failures",

@@ -31,7 +31,6 @@ GLANCE = 5.0
 """Seconds between two looks."""
 MOST_HOSTS = 20
 """Slots in the metrics."""
-REVISITS = ("changed", "unchanged", "failed")
 
 
 def glance_of(settings: JobSettings) -> float:
@@ -241,7 +240,7 @@ class Watch:
             self._schedule.next_due if self._schedule.waiting else None,
             self._reasons,
             get("retry/count", 0),
-            {result: get(f"bloomdupe/revisits_{result}", 0) for result in REVISITS},
+            get("bloomdupe/revisits", 0),
             [
                 HostGlance(
                     slot, pending, counts.get(slot, [0])[0], slot in slots.resting

@@ -389,8 +389,6 @@ class EngineOnRedis:
         )
         if page.is_start:
             self.starting.add_page(self._session.fingerprint(request))
-        if lease.visit is not None:
-            self._later.revisits.begin_visit(lease, lease.visit)
 
     def owes(self, lease: Lease) -> bool:  # noqa: ARG002
         """See :meth:`Engine.owes`: names recognise the output."""
