@@ -50,7 +50,6 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_FEED_CHANGED": "refuse",
     "BLOOMDUPE_COOKIES": True,
     "BLOOMDUPE_MAX_RETRY_AFTER": 300,
-    "BLOOMDUPE_ALLOW_NETWORK_FS": False,
     "BLOOMDUPE_EARLY_DROP": True,
     "BLOOMDUPE_DIRECT_OUTPUT": True,
     "BLOOMDUPE_MAX_PENDING_PER_SLOT": None,
@@ -106,8 +105,6 @@ class JobSettings:
     """Whether cookies are part of the checkpoints; if not, they are not kept."""
     max_retry_after: float
     """Longest Retry-After of a server that is obeyed, in seconds; 0: never."""
-    allow_network_fs: bool
-    """Whether the store may be on a network file system."""
     early_drop: bool
     """Whether duplicate links are dropped directly after the spider."""
     direct_output: bool
@@ -184,7 +181,6 @@ class JobSettings:
             max_retry_after=check_seconds(
                 *given("BLOOMDUPE_MAX_RETRY_AFTER"), allow_zero=True
             ),
-            allow_network_fs=check_flag(*given("BLOOMDUPE_ALLOW_NETWORK_FS")),
             early_drop=check_flag(*given("BLOOMDUPE_EARLY_DROP")),
             direct_output=check_flag(*given("BLOOMDUPE_DIRECT_OUTPUT")),
             max_pending_per_slot=check_limit(*given("BLOOMDUPE_MAX_PENDING_PER_SLOT")),

@@ -127,7 +127,6 @@ class BloomFilter:
         identity: dict[str, Any] | None = None,
         memory: int | None = None,
         readonly: bool = False,
-        allow_network_fs: bool = False,
     ) -> Self:
         """Open the filter kept in the directory ``path``, or create it there.
 
@@ -142,8 +141,8 @@ class BloomFilter:
         three times the time, and memory only for keys that are not in their pages yet.
         ``readonly`` looks at the last checkpoint, also while another process
         writes. Unless it was closed well and has not changed since, an existing
-        store is checked first (docs/how-it-works.md); on a network file system it is
-        refused without ``allow_network_fs``.
+        store is checked first (docs/how-it-works.md). On a network file system only
+        ``readonly`` opens it.
 
         A ``path`` such as ``redis://host:6379/0#name`` names a filter that many
         processes share: it returns a
@@ -169,7 +168,6 @@ class BloomFilter:
             {"capacity": capacity, "fpp": fpp, "confirm": confirm, "key": key},
             identity or {},
             readonly=readonly,
-            network=allow_network_fs,
         )
         with ExitStack() as undo:
             undo.callback(store.close)

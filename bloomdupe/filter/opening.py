@@ -33,7 +33,6 @@ def open_or_create(
     identity: dict[str, Any],
     *,
     readonly: bool,
-    network: bool,
 ) -> tuple[Parameters, Store]:
     """Open the store in the directory ``path``, or create it there.
 
@@ -47,7 +46,7 @@ def open_or_create(
         **{**given, "capacity": 1 if capacity is None else capacity}
     )
     if Store.exists(path):
-        store = Store.open(path, readonly=readonly, network=network)
+        store = Store.open(path, readonly=readonly)
     elif readonly or capacity is None:
         raise StoreError(
             f"{path}: there is no bloomdupe store"
@@ -56,7 +55,7 @@ def open_or_create(
     else:
         asked.check_disk(path)
         records = {"store": asked.header(identity), "filter": empty_record(asked)}
-        store = Store.create(path, records, network=network)
+        store = Store.create(path, records)
     with ExitStack() as undo:
         undo.callback(store.close)
         found = held_against(path, store.header, asked, given, identity)

@@ -121,9 +121,7 @@ class ExportSource(Source):
         record = self._of("filter")
         if not _is_filter(record):
             raise StoreError(f"line {number:,} is damaged: it describes no filter")
-        store = Store.create(
-            place, {"store": self.header, "filter": record}, network=True
-        )
+        store = Store.create(place, {"store": self.header, "filter": record})
         count = 0
         try:
             batch: list[tuple[bytes, bytes, bytes]] = []

@@ -71,7 +71,7 @@ class StoreSource(Source):
         *,
         marks: bool,
     ) -> None:
-        self._seen = BloomFilter.open(path, readonly=True, allow_network_fs=True)
+        self._seen = BloomFilter.open(path, readonly=True)
         store = self._seen.share_store()
         assert store is not None  # noqa: S101 - it was opened from there
         self._store = store

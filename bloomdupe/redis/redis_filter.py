@@ -90,7 +90,6 @@ class RedisFilter(BloomFilter):
         identity: dict[str, Any] | None = None,
         memory: int | None = None,  # noqa: ARG003 - of directories only
         readonly: bool = False,
-        allow_network_fs: bool = False,  # noqa: ARG003 - of directories only
     ) -> Self:
         """Open the filter that the URL ``path`` names, or create it there.
 

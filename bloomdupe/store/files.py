@@ -456,8 +456,7 @@ def check_file_system(path: Path, mounted: list[Mount] | None = None) -> None:
     if kind in NETWORK_FILE_SYSTEMS:
         raise StoreError(
             f"{path} is on a network file system ({kind}), where locks and mapped files"
-            " are not safe: name a place on a local disk, or set"
-            " BLOOMDUPE_ALLOW_NETWORK_FS = True if no other machine uses it"
+            " are not safe: name a place on a local disk"
         )
 
 

@@ -64,9 +64,7 @@ class Store:
     ``clean.json``, it is checked before LMDB opens it.
     """
 
-    def __init__(
-        self, path: Path, *, readonly: bool = False, network: bool = False
-    ) -> None:
+    def __init__(self, path: Path, *, readonly: bool = False) -> None:
         """Open the existing store at ``path``; see :meth:`open`."""
         self.path = path
         self.readonly = readonly
@@ -75,7 +73,7 @@ class Store:
         self._lock: Descriptor | None = None
         self._reader: Snapshot | None = None
         self._failure: StoreError | None = None
-        if not (readonly or network):
+        if not readonly:
             files.check_file_system(path)
         if not (path / files.OWNER).exists():
             # Not opened by bloomdupe so far: check before making files in it.
@@ -126,18 +124,15 @@ class Store:
         return marker is not None and marker.get("magic") == MAGIC
 
     @classmethod
-    def create(
-        cls, path: Path, records: dict[str, dict[str, Any]], *, network: bool = False
-    ) -> Self:
+    def create(cls, path: Path, records: dict[str, dict[str, Any]]) -> Self:
         """Create a store with these records, among them ``store``, and open it.
 
         It is built beside its place and renamed, so a crash at any instant leaves
-        either no store or a complete store. ``network`` allows a network file system.
+        either no store or a complete store.
         """
         building = path.with_name(path.name + ".creating")
         try:
-            if not network:
-                files.check_file_system(path)
+            files.check_file_system(path)
             files.make_directory(path.parent)
             files.delete_unfinished(files.aside(path))
             files.refuse_link(building)
@@ -156,19 +151,19 @@ class Store:
             raise
         except (OSError, lmdb.Error) as error:
             raise failed(f"cannot create a store at {path}", path, error) from error
-        return cls.open(path, network=network)
+        return cls.open(path)
 
     @classmethod
-    def open(cls, path: Path, *, readonly: bool = False, network: bool = False) -> Self:
+    def open(cls, path: Path, *, readonly: bool = False) -> Self:
         """Open the store at ``path``, after a check if it was not closed well.
 
         ``readonly`` takes no lock, and reads the last commit even while another process
-        writes. ``network`` allows a network file system.
+        writes.
         """
         if not cls.exists(path):
             raise StoreError(f"{path}: there is no bloomdupe store")
         try:
-            return cls(path, readonly=readonly, network=network)
+            return cls(path, readonly=readonly)
         except StoreError:
             raise
         except (OSError, lmdb.Error) as error:

@@ -81,7 +81,6 @@ def test_a_bad_value_is_refused(name: str, value: object, expected: str) -> None
 
 
 DISK_ONLY = {
-    "BLOOMDUPE_ALLOW_NETWORK_FS": ("False", "True"),
     "BLOOMDUPE_CHECKPOINT_INTERVAL": ("0.5", "1"),
     "BLOOMDUPE_CONFIRM": ("0", "1"),
     "BLOOMDUPE_FEED_CHANGED": ("refuse", "accept"),

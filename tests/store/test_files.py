@@ -381,7 +381,7 @@ MOUNTS = """\
     ],
 )
 def test_network_file_systems_are_refused(job: str, kind: str) -> None:
-    with pytest.raises(StoreError, match=rf"{job} is .*\({kind}\).*ALLOW_NETWORK_FS"):
+    with pytest.raises(StoreError, match=rf"{job} is .*\({kind}\).*local disk"):
         check_file_system(Path(job), mounts_of(MOUNTS))
 
 

@@ -102,7 +102,6 @@ class CrawlJob:
                 confirm=settings.confirm,
                 identity=self.identity,
                 memory=settings.filter_memory,
-                allow_network_fs=settings.allow_network_fs,
             ),
         )
 
@@ -128,8 +127,7 @@ class CrawlJob:
         if directory is None or not Store.exists(directory):
             self._check_room(directory)
             return
-        network = self.settings.allow_network_fs
-        store = _when_free(directory, lambda: Store.open(directory, network=network))
+        store = _when_free(directory, lambda: Store.open(directory))
         try:
             self._check_header(directory, store.header)
             if crawler is not None and self.settings.feed_changed == "refuse":

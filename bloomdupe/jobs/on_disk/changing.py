@@ -151,9 +151,7 @@ class Changing:
 
     def _answer(self, name: str) -> dict[str, Any] | None:
         with (
-            contextlib.closing(
-                Store.open(self._path, readonly=True, network=True)
-            ) as store,
+            contextlib.closing(Store.open(self._path, readonly=True)) as store,
             store.snapshot() as snapshot,
         ):
             return answer_in(snapshot, name)

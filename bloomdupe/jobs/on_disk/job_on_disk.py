@@ -159,7 +159,7 @@ class JobOnDisk(Job):
         return closing(self._opened())
 
     def _opened(self) -> Store:
-        return Store.open(self.directory, readonly=True, network=True)
+        return Store.open(self.directory, readonly=True)
 
     def project(self, settings: Settings | None, spider: str | None) -> Project:
         """Return the project of the store, or of a spider without a store."""
@@ -285,7 +285,7 @@ def _lock(store: Path) -> Descriptor:
 def _contents(store: Path) -> tuple[str, list[str]]:
     """Describe the contents of a store, even if it is damaged; and its output files."""
     try:
-        with BloomFilter.open(store, readonly=True, allow_network_fs=True) as seen:
+        with BloomFilter.open(store, readonly=True) as seen:
             urls = len(seen)
         view = StoreReader(store).view()
     except BloomDupeError as error:

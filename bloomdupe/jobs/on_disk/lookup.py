@@ -52,7 +52,7 @@ def look_up(
     Lines that are no requests become ``problems``. ``watched`` shows the progress by
     kind and total. The rate is the filter's present false-positive probability.
     """
-    with BloomFilter.open(path, readonly=True, allow_network_fs=True) as seen:
+    with BloomFilter.open(path, readonly=True) as seen:
         project = Project.of_store(settings, seen.identity)
         asked = {
             one.request.url: one.request
@@ -87,7 +87,7 @@ def _pending(
 ) -> dict[bytes, list[dict[str, Any]]]:
     waits: dict[bytes, list[dict[str, Any]]] = {}
     search = Search(asked, project)
-    with closing(Store.open(path, readonly=True, network=True)) as store:
+    with closing(Store.open(path, readonly=True)) as store:
         read = pending_that(store, search.may_be)
         read = watched(read, count_pending(store), "requests", itemgetter(0))
         for one in chain.from_iterable(found for _, found in read):
@@ -110,7 +110,7 @@ def _failures_of(path: Path, keys: list[bytes]) -> dict[bytes, Failure]:
     """Return the last failure of each page that has failed, by its fingerprint."""
     last: dict[bytes, Failure] = {}
     with (
-        closing(Store.open(path, readonly=True, network=True)) as store,
+        closing(Store.open(path, readonly=True)) as store,
         store.snapshot() as snapshot,
     ):
         for digest, data in snapshot.failures():

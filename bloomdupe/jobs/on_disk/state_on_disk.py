@@ -123,7 +123,7 @@ class StoreReader:
         Takes a second for a million slots, however many requests are pending in them.
         """
         now, owner = time(), files.owner_of(self._path)
-        with closing(Store.open(self._path, readonly=True, network=True)) as store:
+        with closing(Store.open(self._path, readonly=True)) as store:
             with store.snapshot() as snapshot:
                 frontier = snapshot.record("frontier")
                 crawl = snapshot.record("crawl") or {}

@@ -48,9 +48,7 @@ class StoppedJob(HeldJob):
         """
         project = project_of_job(path, settings, spider)
         given = JobSettings.read(project.settings)
-        seen = BloomFilter.open(
-            path, growth=given.growth, allow_network_fs=given.allow_network_fs
-        )
+        seen = BloomFilter.open(path, growth=given.growth)
         return cls(project, seen)
 
     @classmethod
@@ -209,6 +207,6 @@ def project_of_job(
     """Return the project of a job; see :meth:`Project.of_job`."""
     identity = None
     if Store.exists(path):
-        with closing(Store.open(path, readonly=True, network=True)) as store:
+        with closing(Store.open(path, readonly=True)) as store:
             identity = store.header["identity"]
     return Project.of_job(settings, spider, identity, str(path))

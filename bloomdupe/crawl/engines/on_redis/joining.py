@@ -50,7 +50,6 @@ NOT_SHARED = (
     # The filter of one partition is full long before those of others.
     "BLOOMDUPE_GROWTH",
     # Files of a JOBDIR.
-    "BLOOMDUPE_ALLOW_NETWORK_FS",
     "BLOOMDUPE_CHECKPOINT_INTERVAL",
     "BLOOMDUPE_FEED_CHANGED",
     "BLOOMDUPE_FILTER_MEMORY",
