@@ -48,7 +48,6 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_SERIALIZER": "msgpack",
     "BLOOMDUPE_START_REQUESTS": "resume",
     "BLOOMDUPE_FEED_CHANGED": "refuse",
-    "BLOOMDUPE_COOKIES": True,
     "BLOOMDUPE_MAX_RETRY_AFTER": 300,
     "BLOOMDUPE_EARLY_DROP": True,
     "BLOOMDUPE_DIRECT_OUTPUT": True,
@@ -101,8 +100,6 @@ class JobSettings:
     feed_changed: str
     """Reaction to a feed that was changed between two runs: ``refuse`` to start, or
     ``accept`` it as it is."""
-    cookies: bool
-    """Whether cookies are part of the checkpoints; if not, they are not kept."""
     max_retry_after: float
     """Longest Retry-After of a server that is obeyed, in seconds; 0: never."""
     early_drop: bool
@@ -177,7 +174,6 @@ class JobSettings:
                 *given("BLOOMDUPE_START_REQUESTS"), START_POLICIES
             ),
             feed_changed=check_choice(*given("BLOOMDUPE_FEED_CHANGED"), FEED_POLICIES),
-            cookies=check_flag(*given("BLOOMDUPE_COOKIES")),
             max_retry_after=check_seconds(
                 *given("BLOOMDUPE_MAX_RETRY_AFTER"), allow_zero=True
             ),

@@ -283,7 +283,7 @@ def _check_cookie() -> None:
     if vars(cookie).keys() != set(_FIELDS) or fields_of(cookie) != fields:
         raise EngineError(
             "http.cookiejar.Cookie of this Python has other attributes than Python 3.10"
-            " to 3.13 have, so cookies cannot be stored: set BLOOMDUPE_COOKIES = False"
+            " to 3.13 have, so cookies cannot be stored: use one of these"
         )
 
 
@@ -291,6 +291,6 @@ def _unknown(name: str) -> EngineError:
     return EngineError(
         f"Scrapy {__version__}, or a cookies middleware derived from its own, has no"
         f" {name} as Scrapy 2.13 to 2.19 have, so cookies cannot be part of the"
-        " checkpoints: set BLOOMDUPE_COOKIES = False, or use a version of bloomdupe"
-        " made for this Scrapy"
+        " checkpoints: use a version of bloomdupe made for this Scrapy, or set"
+        " COOKIES_ENABLED = False"
     )

@@ -64,7 +64,7 @@ class SharedIdioms(Fault):
                 CONTROL_SEED,
                 server,
                 stop=stop,
-                BLOOMDUPE_COOKIES=False,
+                without="keeping_cookies",
             )
 
 
@@ -128,16 +128,16 @@ def crawled(
     server: RedisServer,
     kills: int = KILLS,
     stop: Stop | None = None,
-    **settings: object,
+    without: str | None = None,
 ) -> list[Outcome]:
     """Kill so many workers, and judge the crawl when the last one has finished.
 
-    They are killed at random requests, or each at a certain ``stop``.
+    They are killed at random requests, or each at a certain ``stop``; ``without`` names
+    a protection that is taken out.
     """
     rng = random.Random(seed)
     items, visits = expected_items(idiom), visits_of_scrapy(idiom)
-    with SharedCrawl(server, idiom.name, idiom, place=folder) as crawl:
-        crawl.configure(**settings)
+    with SharedCrawl(server, idiom.name, idiom, place=folder, without=without) as crawl:
         killed = 0
         # Without requests, the site cannot kill a worker.
         for _ in range(kills if visits else 0):

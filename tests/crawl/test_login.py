@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from spiders.login import Login
+from spiders.login import Login, keep_no_cookies
 from support.crawl import Crawl
 from support.login_site import ACCOUNTS, PAGES, LoginSite
 
@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 EXPECTED = sorted(f"{account} {n}" for account in ACCOUNTS for n in range(PAGES))
 KILLS = (8, 31, 40)
 """Pages that a run gets before it is killed."""
-OFF: dict[str, Any] = {"BLOOMDUPE_COOKIES": False}
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def titles(crawl: Crawl) -> list[str]:
     return sorted(item["title"] for item in crawl.items())
 
 
-def kill_after(crawl: Crawl, site: LoginSite, answers: int, **settings: Any) -> str:
+def kill_after(crawl: Crawl, site: LoginSite, answers: int) -> str:
     """Run until so many answers are in a checkpoint; kill -9, and return the log."""
     due = crawl.durable_pages + answers
     logs_in = not site.sessions
@@ -39,7 +38,7 @@ def kill_after(crawl: Crawl, site: LoginSite, answers: int, **settings: Any) -> 
         site.hold(*(f"/{account}/0" for account in ACCOUNTS))
     else:
         site.hold_after(answers)
-    process = crawl.start(Login, **settings)
+    process = crawl.start(Login)
     if logs_in:
         process.until(lambda: len(site.sessions) == len(ACCOUNTS))
         site.hold_after(answers)
@@ -68,21 +67,12 @@ def test_a_crawl_that_is_killed_goes_on_logged_in(
         assert not any(secret in log for log in (*logs, run.log))
 
 
-def test_without_the_setting_the_pages_are_lost(crawl: Crawl, site: LoginSite) -> None:
-    kill_after(crawl, site, KILLS[0], **OFF)
-    crawl.run(Login, **OFF)
+def test_pages_are_lost_if_cookies_are_not_kept(crawl: Crawl, site: LoginSite) -> None:
+    """The control."""
+    kill_after(crawl, site, KILLS[0])
+    crawl.run(Login, before=keep_no_cookies)
     assert site.turned_away > 0
     assert len({*EXPECTED} - {*titles(crawl)}) > PAGES / 2
-
-
-def test_it_can_be_switched_off_and_on_between_runs(
-    crawl: Crawl, site: LoginSite
-) -> None:
-    kill_after(crawl, site, KILLS[0])
-    assert cookies(crawl) == len(ACCOUNTS)
-    crawl.run(Login, **OFF)
-    assert site.turned_away > 0
-    assert not cookies(crawl)
 
 
 def payloads(crawl: Crawl) -> list[bytes]:

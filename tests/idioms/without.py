@@ -77,6 +77,13 @@ def naming_children() -> None:
     OutputNames.name_of = lambda *_: os.urandom(16)  # type: ignore[method-assign]
 
 
+def keeping_cookies() -> None:
+    """Leave the cookies out of the checkpoints."""
+    from bloomdupe.inside_scrapy.cookie_jars import CookieJars
+
+    CookieJars.of = lambda *_: None  # type: ignore[method-assign]
+
+
 def closing_files() -> None:
     """Keep every output file open, as long as the process lives."""
     from bloomdupe.feeds.file import FeedFile

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
-from spiders.login import Login
+from spiders.login import Login, keep_no_cookies
 from support.crawl import Crawl
 from support.judge import lines
 from support.login_site import ACCOUNTS, PAGES, LoginSite
@@ -23,17 +22,22 @@ def site() -> Iterator[LoginSite]:
         yield site
 
 
-def share(crawl: Crawl, site: LoginSite, redis: RedisServer, **settings: Any) -> None:
+def share(
+    crawl: Crawl,
+    site: LoginSite,
+    redis: RedisServer,
+    before: Callable[[], None] | None = None,
+) -> None:
     """Let one worker log in and be killed, and let two more workers continue."""
-    crawl.settings |= {"BLOOMDUPE_REDIS_SLOT_PARTS": {"127.0.0.1": 8}, **settings}
+    crawl.settings |= {"BLOOMDUPE_REDIS_SLOT_PARTS": {"127.0.0.1": 8}}
     crawl.starts = ("/",)
     answers = 2 + 2 + 11  # the logins come before their pages
     site.hold_after(answers)
-    first = crawl.start(Login)
+    first = crawl.start(Login, before=before)
     first.until_requested(answers + 1)
     first.kill()
     redis.end_leases("crawl")
-    others = [crawl.start(Login) for _ in range(2)]
+    others = [crawl.start(Login, before=before) for _ in range(2)]
     site.release()
     for worker in others:
         worker.finish()
@@ -56,5 +60,5 @@ def test_without_cookies_workers_are_turned_away(
     crawl: Crawl, site: LoginSite, redis: RedisServer
 ) -> None:
     """The control."""
-    share(crawl, site, redis, BLOOMDUPE_COOKIES=False)
+    share(crawl, site, redis, keep_no_cookies)
     assert site.turned_away > 0

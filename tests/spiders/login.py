@@ -7,6 +7,13 @@ from typing import Any
 from scrapy import FormRequest, Spider
 
 
+def keep_no_cookies() -> None:
+    """Leave the cookies out of the checkpoints, for the controls."""
+    from bloomdupe.inside_scrapy.cookie_jars import CookieJars
+
+    CookieJars.of = lambda *_: None  # type: ignore[method-assign,assignment]
+
+
 class Login(Spider):
     """The first account is in the usual jar."""
 

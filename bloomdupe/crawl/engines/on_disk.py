@@ -264,14 +264,13 @@ class EngineOnDisk(Settling):
         return feeds
 
     def _restore_cookies(self) -> Cookies | None:
-        """Go on with the cookies of this round, if cookies are kept."""
+        """Go on with the cookies of this round, if Scrapy's middleware has any."""
         store = self.frontier.store
         if store is None:
             return None
-        kept = self.settings.cookies
-        if not (kept and self.run.resumed):
+        if not self.run.resumed:
             forget_cookies(store)
-        jars = CookieJars.of(self._crawler) if kept else None
+        jars = CookieJars.of(self._crawler)
         if jars is None:
             return None
         session = self._session

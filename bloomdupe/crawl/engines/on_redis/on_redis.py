@@ -148,7 +148,7 @@ class EngineOnRedis:
         number = self._frontier.begin_round(again=again)
         self.starting = StartOutputs(session.processing, number, session.fingerprint)
         self._access.share_slots(self._parts, self._frontier.share_of)
-        self._cookies = self._shared_cookies() if settings.cookies else None
+        self._cookies = self._shared_cookies()
         self._look = SharedLook(
             self._frontier, glance_of(settings), settings.max_failures
         )
