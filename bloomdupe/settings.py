@@ -50,7 +50,6 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_FEED_CHANGED": "refuse",
     "BLOOMDUPE_MAX_RETRY_AFTER": 300,
     "BLOOMDUPE_EARLY_DROP": True,
-    "BLOOMDUPE_DIRECT_OUTPUT": True,
     "BLOOMDUPE_MAX_PENDING_PER_SLOT": None,
     "BLOOMDUPE_MAX_PAGES_PER_SLOT": None,
     "BLOOMDUPE_MAX_FAILURES": 10_000,
@@ -104,8 +103,6 @@ class JobSettings:
     """Longest Retry-After of a server that is obeyed, in seconds; 0: never."""
     early_drop: bool
     """Whether duplicate links are dropped directly after the spider."""
-    direct_output: bool
-    """Whether the output of callbacks is processed without needless tasks."""
     max_pending_per_slot: int | None
     """Most pending requests of a slot; None: any number."""
     max_pages_per_slot: int | None
@@ -178,7 +175,6 @@ class JobSettings:
                 *given("BLOOMDUPE_MAX_RETRY_AFTER"), allow_zero=True
             ),
             early_drop=check_flag(*given("BLOOMDUPE_EARLY_DROP")),
-            direct_output=check_flag(*given("BLOOMDUPE_DIRECT_OUTPUT")),
             max_pending_per_slot=check_limit(*given("BLOOMDUPE_MAX_PENDING_PER_SLOT")),
             max_pages_per_slot=check_limit(*given("BLOOMDUPE_MAX_PAGES_PER_SLOT")),
             max_failures=check_number(*given("BLOOMDUPE_MAX_FAILURES")),

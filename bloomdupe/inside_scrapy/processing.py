@@ -48,9 +48,8 @@ class Processing:
     """Watches engine and scraper of a running crawl.
 
     ``work_of`` finds the work of a request of the scheduler. ``failed`` is called with
-    each exception of a download or a callback, before any errback is called. ``direct``
-    asks for the faster processing of the callbacks' output. While ``crowded`` is true,
-    callbacks wait before their next output.
+    each exception of a download or a callback, before any errback is called. While
+    ``crowded`` is true, callbacks wait before their next output.
     """
 
     def __init__(
@@ -59,7 +58,6 @@ class Processing:
         work_of: Callable[[Request], Work | None],
         failed: Callable[[BaseException], None],
         *,
-        direct: bool,
         crowded: Callable[[], bool] = lambda: False,
     ) -> None:
         engine: Any = crawler.engine
@@ -67,7 +65,6 @@ class Processing:
         self._scraper = engine.scraper
         self._work_of = work_of
         self._failed = failed
-        self._direct = direct
         self._crowded = crowded
         self._broken: dict[Work, BaseException] = {}
         # If Scrapy processes outputs: their works, by the identity of the object.
@@ -89,7 +86,7 @@ class Processing:
             self._start_itemproc = scraper.start_itemproc_async
             scraper.start_itemproc_async = self._process_item
         self._handle_output = scraper.handle_spider_output_async
-        if self._direct and _starts_tasks_for_nothing():
+        if _starts_tasks_for_nothing():
             scraper.handle_spider_output_async = self._hand_on
             return
         scraper.handle_spider_output_async = self._let_scrapy_hand_on

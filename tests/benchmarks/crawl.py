@@ -50,8 +50,10 @@ SQLITE = {
     "SCHEDULER_START_DISK_QUEUE": "scrapy.squeues.PickleFifoSQLiteQueue",
 }
 SLOW_SPOTS = {
-    "BLOOMDUPE_DIRECT_OUTPUT": False,
-    "EXTENSIONS": {"bloomdupe.crawl.fast_functions.FastFunctions": None},
+    "EXTENSIONS": {
+        "bloomdupe.crawl.fast_functions.FastFunctions": None,
+        "crawl_child.ByScrapy": 0,
+    },
     "STATS_CLASS": "crawl_child.ScrapysStats",
 }
 """Slow spots of Scrapy and w3lib are left as they are."""

@@ -55,9 +55,8 @@ WRONG = {
 
 
 @on_both_engines
-@pytest.mark.parametrize("direct", [True, False])
-def test_only_requests_that_gave_up_are_failed(crawl: Crawl, direct: bool) -> None:
-    run = crawl.run(Wrong, BLOOMDUPE_DIRECT_OUTPUT=direct)
+def test_only_requests_that_gave_up_are_failed(crawl: Crawl) -> None:
+    run = crawl.run(Wrong)
     found = failures(crawl)
     assert {path: failure.reason for path, failure in found.items()} == WRONG
     assert run.stats["bloomdupe/failed"] == len(WRONG)

@@ -71,7 +71,14 @@ def test_a_child_beside_the_retry_is_a_different_request(
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"WAITS": True}, {"WAITS": True, "BLOOMDUPE_DIRECT_OUTPUT": False}],
+    [
+        {},
+        {"WAITS": True},
+        {
+            "WAITS": True,
+            "TWISTED_REACTOR": "twisted.internet.epollreactor.EPollReactor",
+        },
+    ],
     ids=["goes on", "waits", "waits, by Scrapy"],
 )
 def test_a_page_and_its_second_time_share_no_child(

@@ -340,12 +340,15 @@ def pages_of(crawl: Crawl) -> list[str]:
     return [item["page"] for item in crawl.items()]
 
 
-@pytest.mark.parametrize("direct", repeated([True, False]))
+@pytest.mark.parametrize(
+    "reactor",
+    repeated(["asyncioreactor.AsyncioSelectorReactor", "epollreactor.EPollReactor"]),
+)
 def test_a_page_with_a_callback_that_closes_the_crawl_is_pending(
-    crawl: Crawl, direct: bool
+    crawl: Crawl, reactor: str
 ) -> None:
     """Its earlier requests count, and its later requests come in the next run."""
-    crawl.settings |= {"BLOOMDUPE_DIRECT_OUTPUT": direct, "FEEDS": FEEDS}
+    crawl.settings |= {"TWISTED_REACTOR": f"twisted.internet.{reactor}", "FEEDS": FEEDS}
     run = crawl.run(Closes, CLOSE=1)
     assert run.finish_reason == "enough"
     assert pages_of(crawl) == ["/ 0", "/ 1"]

@@ -74,7 +74,6 @@ class Session:
             crawler,
             self.leases.of,
             self._raised,
-            direct=settings.direct_output,
             crowded=lambda: self.engine.hurries,
         )
         fingerprinter = crawler.request_fingerprinter
