@@ -20,7 +20,6 @@ from bloomdupe.cli.change.stop import Stop
 from bloomdupe.cli.maintain.backup import Backup
 from bloomdupe.cli.maintain.verify import Verify
 from bloomdupe.cli.move.collect import Collect
-from bloomdupe.cli.move.export import Export
 from bloomdupe.cli.move.import_ import Import
 from bloomdupe.cli.output import ToldProgress, flush, say_all, warn
 from bloomdupe.cli.show.check import Check
@@ -53,7 +52,7 @@ GROUPS: dict[str, tuple[Verb[Any], ...]] = {
         Resume(),
         Stop(),
     ),
-    "Move a job:": (Import(), Export(), Collect()),
+    "Move a job:": (Import(), Collect()),
     "Look after a store:": (
         Reset(),
         Backup(),

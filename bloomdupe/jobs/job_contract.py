@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Receiver, Source
     from bloomdupe.jobs.view import Reader
-    from bloomdupe.store.store import Store
 
     Watched: TypeAlias = Callable[..., Iterator[Any]]
     """Yields the given things and shows their progress, by total and kind.
@@ -138,16 +137,6 @@ class Job(ABC):
     @abstractmethod
     def reader(self) -> AbstractContextManager[Reader]:
         """Return a reader that can read the job again and again."""
-
-    @abstractmethod
-    def stored(
-        self, beside: Path | None, watched: Watched, *, marks: bool
-    ) -> AbstractContextManager[Store]:
-        """Give the job as a store to read, for an export.
-
-        A copy, if one is needed, is made ``beside`` this directory's files, or in a
-        temporary directory. Without ``marks`` it may leave out seen URLs.
-        """
 
     @abstractmethod
     def project(self, settings: Settings | None, spider: str | None) -> Project:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from bloomdupe.errors import StoreError
 
@@ -62,28 +62,6 @@ class Lines(Protocol):
 
     def readline(self, limit: int, /) -> bytes:
         """Return the next line, or so many bytes of it; nothing at the end."""
-
-
-class Peeked:
-    """A file of which the first line is read again unless it is consumed."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.name = file.name
-        self._first = _read(file)
-
-    def first(self) -> str:
-        """Return the first line, as far as it is text."""
-        return self._first.decode(errors="replace").strip()
-
-    def take(self) -> None:
-        """Leave the first line out; an empty line takes its place."""
-        self._first = b"\n"
-
-    def readline(self, limit: int, /) -> bytes:
-        """Return the next line."""
-        first, self._first = self._first, b""
-        return first or self._file.readline(limit)
 
 
 def read_lines(

@@ -14,7 +14,6 @@ from bloomdupe.jobs.lines import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.filter.bloom import BloomFilter
@@ -55,10 +54,6 @@ class Receiver(Protocol):
     @property
     def notes(self) -> dict[str, Any]:
         """Notes that become durable with the next :meth:`commit`."""
-
-    @property
-    def scratch(self) -> Path:
-        """Path of a temporary directory, which does not exist yet."""
 
     @property
     def sequence(self) -> int:

@@ -1,1 +1,1 @@
-"""A job moves: imports, exports, and the output that workers collect on Redis."""
+"""A job moves: imports, and the output that workers collect on Redis."""

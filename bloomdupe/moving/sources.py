@@ -78,9 +78,6 @@ class StoreSource(Source):
         self._watched = watched
         self.marks = marks
         self.header = store.header
-        names = [name for name, _, _ in self._seen.named_layers if name is not None]
-        if names:
-            self.header = {**self.header, "taken_over": names}
         self._transaction = self._now()
         self.identity = f"{self.header['key']}-{self._transaction}"
 

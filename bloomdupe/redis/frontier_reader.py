@@ -158,11 +158,6 @@ class OnRedis(NamedTuple):
         """Whether it has its turn after other requests of the same priority."""
         return is_start(self.number)
 
-    @property
-    def newest_first(self) -> bool:
-        """Whether the newest request of the same priority has its turn first."""
-        return self.number[:1] in b"ac"
-
 
 class RunningWorkers(NamedTuple):
     """The workers of a frontier that have said so within their leases."""

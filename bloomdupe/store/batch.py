@@ -24,7 +24,6 @@ from bloomdupe.store.format import (
     LATER,
     LEDGER,
     MODULUS,
-    PAGE_BYTES,
     PAGE_COUNTS,
     PAGE_KEY,
     SLOT_HEAD,
@@ -103,24 +102,6 @@ class Batch:
         )
         self._txn.put(key, checksum(key, value) + value, db=self._meta)
         return ledger
-
-    def put_again(self, database: bytes, key: bytes, value: bytes) -> None:
-        """Store a record as it was found elsewhere.
-
-        A page keeps all bits that are set in either version; any other record that is
-        already there stays unchanged.
-        """
-        if database == b"exact":
-            self.put_exact([key])
-            return
-        there = self._txn.get(key, db=self._databases[database])
-        if there is not None and database == b"pages":
-            both = int.from_bytes(there[CHECKSUM_BYTES:], "little")
-            both |= int.from_bytes(value[CHECKSUM_BYTES:], "little")
-            bits = both.to_bytes(PAGE_BYTES, "little")
-            value, there = checksum(key, bits) + bits, None
-        if there is None:
-            self._put(database, key, value)
 
     def put_record(self, name: str, record: dict[str, Any]) -> None:
         """Store a named record of numbers and texts."""

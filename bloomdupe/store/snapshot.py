@@ -43,7 +43,6 @@ from bloomdupe.store.format import (
     slot_of,
     slot_prefix,
     sum_of,
-    total_of,
 )
 from bloomdupe.store.progress import told
 
@@ -224,16 +223,6 @@ class Snapshot:
         with self._txn.cursor(self._databases[b"exact"]) as cursor:
             for identity in cursor.iternext(keys=True, values=False):
                 yield bytes(identity)
-
-    def raw_marks(self) -> Iterator[tuple[str, bytes, bytes]]:
-        """Yield all records of the filter unchanged: database, key, value."""
-        for name in (b"pages", b"journal", b"exact"):
-            with self._txn.cursor(self._databases[name]) as cursor:
-                for key, value in cursor:
-                    record = bytes(key), bytes(value)
-                    if total_of(name, [record[0]], [record[1]])[1]:
-                        raise self._damaged(name, record[0])
-                    yield name.decode(), *record
 
     def slots(self) -> Iterator[StoredSlot]:
         """Yield all slots of the frontier, if there ever was a frontier."""

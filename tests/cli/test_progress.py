@@ -21,7 +21,6 @@ LONG = {
     "block": ["block", "JOB", "--pattern", "/1"],
     "check": ["check", "JOB", URLS[3]],
     "drop": ["drop", "JOB", "--pattern", "/1"],
-    "export": ["export", "JOB", "NEW"],
     "list": ["list", "JOB"],
     "requeue": ["requeue", "JOB", URLS[3]],
     "verify": ["verify", "JOB"],

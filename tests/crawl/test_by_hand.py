@@ -11,7 +11,10 @@ import pytest
 from spiders.by_hand import PlainStart
 from spiders.follow import Follow
 from support.crawl import Crawl, Run
+from support.jobs import put
 from support.site import PAGES, Site
+
+from bloomdupe import BloomFilter
 
 pytestmark = pytest.mark.slow
 
@@ -136,13 +139,12 @@ def test_dropped_requests_are_not_fetched_in_a_job_begun_by_hand(
 
 def test_a_job_that_was_half_imported_waits(crawl: Crawl) -> None:
     half(crawl)
-    crawl.bloomdupe("export", "job", "lines")
-    lines = (crawl.folder / "lines").read_text().splitlines(keepends=True)
-    (crawl.folder / "part").write_text("".join(lines[:3]))
-    assert "cut off" in crawl.bloomdupe("import", "copy", "part", code=1)
+    crawl.bloomdupe("import", "copy", "job")
+    with BloomFilter.open(crawl.folder / "copy" / "bloomdupe") as seen:
+        seen.notes["import"] = {**seen.notes["import"], "done": False}
     refused = crawl.refused(Follow, JOBDIR="copy")
     assert "was interrupted: run it again" in refused.log
-    crawl.bloomdupe("import", "copy", "lines")
+    crawl.bloomdupe("import", "copy", "job")
     fetched = crawl.run(Follow, JOBDIR="copy").requested
     assert set(fetched) | {"/"} >= PAGES.keys()
     assert "/" not in fetched  # it was done, and its mark came, too
@@ -150,12 +152,8 @@ def test_a_job_that_was_half_imported_waits(crawl: Crawl) -> None:
 
 def test_a_crawl_says_that_an_import_could_not_read_a_request(crawl: Crawl) -> None:
     half(crawl)
-    crawl.bloomdupe("export", "job", "lines")
-    lines = (crawl.folder / "lines").read_text().splitlines(keepends=True)
-    number = next(n for n, line in enumerate(lines) if line.startswith('{"url"'))
-    lines[number] = '{"url"\n'
-    (crawl.folder / "damaged").write_text("".join(lines))
-    crawl.bloomdupe("import", "copy", "damaged", code=1)
-    for jobdir, says in (("copy", True), ("job", False)):
+    put(crawl.folder / "job", "a.example", b"?")
+    crawl.bloomdupe("import", "copy", "job", code=1)
+    for jobdir, says in (("copy", True), ("new", False)):
         log = crawl.run(Follow, JOBDIR=jobdir).log
         assert ("1 request is missing in this job" in log) == says

@@ -8,8 +8,7 @@ import pytest
 from spiders.exact_urls import Follow
 from support.crawl import Crawl
 from support.engines import Redis
-from support.redis_server import RedisServer
-from support.site import Pages, graph, links
+from support.site import Pages, graph
 
 from bloomdupe import BloomFilter
 
@@ -79,31 +78,6 @@ def test_no_page_with_an_exact_url_is_lost(crawl: Crawl) -> None:
 def test_without_exact_urls_pages_are_lost(crawl: Crawl) -> None:
     """The control."""
     assert len(crawled(crawl)) < len(EVERY_PAGE)
-
-
-@on_each_engine
-@pytest.mark.parametrize("engine", ["redis"], indirect=True)
-def test_a_page_in_progress_moves_with_the_names_of_its_children(
-    crawl: Crawl, redis_server: RedisServer
-) -> None:
-    page = "<b href=/2></b><i href=/3></i>"
-    crawl.site.pages = {"/0": links("/1"), "/1": page, "/2": "", "/3": ""}
-    first, second = crawl.engine, Redis(redis_server)
-    assert isinstance(first, Redis)
-    crawl.settings |= EXACT
-    crawl.site.hold("/3")  # of which Redis knows nothing
-    worker = crawl.start(Follow)
-    worker.until_requested("/3")
-    worker.until(lambda: first.done(crawl.folder) == 2)
-    worker.kill()
-    crawl.site.release()
-    redis_server.end_leases(first.named)
-    crawl.make_project()
-    crawl.bloomdupe("export", first.job, "export")
-    crawl.bloomdupe("import", second.job, "export")
-    assert sorted(crawl.site.take()) == ["/0", "/1", "/2", "/3"]
-    run = crawl.run(Follow, BLOOMDUPE_REDIS_URL=second.job)
-    assert sorted(run.requested) == ["/1", "/3"]
 
 
 @on_each_engine

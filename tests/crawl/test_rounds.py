@@ -102,29 +102,6 @@ def test_a_crawl_that_is_not_finished_begins_no_new_round(crawl: Crawl) -> None:
 @pytest.mark.slow
 @on_redis
 @pytest.mark.usefixtures("engine")
-def test_a_round_moves_to_a_job_of_one_process(crawl: Crawl) -> None:
-    crawl.run(Rounds)
-    done = crawl.durable_pages
-    crawl.settings |= AGAIN
-    crawl.site.hold("/b")
-    worker = crawl.start(Rounds)
-    worker.until_requested("/b")
-    worker.until(lambda: crawl.durable_pages == done + 2)  # /a, and the item
-    worker.kill()
-    crawl.site.release()
-    crawl.make_project()
-    crawl.bloomdupe("export", crawl.engine.job, "exported")
-    crawl.bloomdupe("import", "job", "exported")
-    alone = dict.fromkeys(name for name in crawl.settings if "_REDIS_" in name)
-    crawl.settings |= {**alone, "JOBDIR": "job"}
-    run = crawl.run(Rounds)
-    assert run.stats["bloomdupe/round"] == 2
-    assert run.requested == ["/b"]
-
-
-@pytest.mark.slow
-@on_redis
-@pytest.mark.usefixtures("engine")
 def test_items_of_all_rounds_are_collected(crawl: Crawl) -> None:
     for number in (1, 2):
         crawl.finish(Rounds, **AGAIN)

@@ -15,7 +15,7 @@ from bloomdupe.jobs.on_redis.job_on_redis import JobOnRedis
 
 NAMED = {JobOnDisk: "crawls/site", JobOnRedis: "redis://:secret@nowhere/0#site"}
 AFTER = {
-    "backup": ["copy"], "collect": ["out"], "export": ["file"],
+    "backup": ["copy"], "collect": ["out"],
     "pause": ["--slot=x"], "resume": ["--slot=x"],
 }  # fmt: skip
 

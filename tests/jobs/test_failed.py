@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 from scrapy import Request
 from scrapy.utils.request import fingerprint
-from support.jobs import IDENTITY, SPIDER, Harm, Verb, sound, urls
+from support.jobs import IDENTITY, SPIDER, Verb, sound, urls
 from support.monitored_jobs import failures_part
 from support.redis_server import RedisServer
 
@@ -203,16 +202,9 @@ def test_a_blocked_failed_request_is_not_requeued(verb: Verb, job: Path) -> None
     assert urls(verb, job) == [f"{A}2"]
 
 
-@pytest.mark.parametrize("by_file", [True, False])
-def test_failed_requests_move_with_the_job(
-    verb: Verb, job: Path, by_file: bool
-) -> None:
+def test_failed_requests_move_with_the_job(verb: Verb, job: Path) -> None:
     verb("requeue", job, "--failed", "--reason", "timeout")
-    source = job
-    if by_file:
-        source = Path("file")
-        assert ", 4 that have failed" in verb("export", job, source).out
-    answer = verb("import", "copy", source)
+    answer = verb("import", "copy", job)
     assert "4 have failed: `bloomdupe list --failed`" in answer.out
     for options in ([], ["--json"]):
         found = verb("list", "copy", "--failed", *options)
@@ -222,10 +214,10 @@ def test_failed_requests_move_with_the_job(
         assert verb(done, "copy", "--failed").out == expected
     assert urls(verb, Path("copy")) == urls(verb, job)
     # Again, nothing has changed.
-    assert "have failed" not in verb("import", "copy", source).out
+    assert "have failed" not in verb("import", "copy", job).out
 
 
-def test_failed_requests_move_to_redis_and_back(
+def test_failed_requests_move_to_redis(
     verb: Verb, job: Path, redis_server: RedisServer
 ) -> None:
     verb("requeue", job, "--failed", "--reason", "timeout")
@@ -241,47 +233,17 @@ def test_failed_requests_move_to_redis_and_back(
         # The rules move, too.
         infos = [verb("info", place).out for place in (url, job)]
         assert [len(re.findall("^blocked .*", one, re.M)) for one in infos] == [1, 1]
-    lines = []
-    for source in (url, job):
-        verb("export", source, "file", "--without-marks")
-        exported = Path("file").read_text().splitlines()
-        assert json.loads(exported[0])["notes"]["blocked"] == [{"slot": "c.example"}]
-        lines.append(sorted(line for line in exported if line.startswith('{"failure"')))
-        Path("file").unlink()
-    assert lines[0] == lines[1]
-    assert len(lines[0]) == 4
     assert verb("requeue", url, "--failed") == verb("requeue", job, "--failed")
     pending = [sorted(verb("list", one).out.splitlines()) for one in (url, job)]
     assert pending[0] == pending[1]
 
 
-def test_a_pickle_does_not_come_back_with_failed_requests(
-    verb: Verb, job: Path
-) -> None:
-    planted = Path("planted")
-    with BloomFilter.open(job / "bloomdupe") as seen:
-        frontier = Frontier(seen)
-        payload = b"P" + pickle.dumps(Harm(planted))
-        failure = next(failures())._replace(url=f"{A}planted", payload=payload)
-        frontier.checkpoint(failures_part([failure]))
-    verb("export", job, "file")
-    answer = verb("import", "copy", "file")
-    assert answer.code == 1
-    assert "its payload is a pickle, which could run any code" in answer.out
-    answer = verb("requeue", "copy", "--failed", "--pattern", "planted")
-    assert answer.out.startswith("0 pending now")
-    assert not planted.exists()
-
-
 def test_an_imported_failure_does_not_count_for_a_seen_request(
     verb: Verb, job: Path
 ) -> None:
-    verb("export", job, "file")
     verb("add", "other", f"{A}1", "--spider", "site")
     answer = verb("import", "other", job, "--without-marks")
     assert "have failed" not in answer.out
-    copy = verb("import", "copy", "file", "--without-marks")
-    assert "have failed" not in copy.out
 
 
 @pytest.mark.parametrize(

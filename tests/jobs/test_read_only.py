@@ -21,7 +21,6 @@ READING = {
     "info": [],
     "list": [],
     "check": ["https://a.example/1"],
-    "export": ["../export"],
     "verify": [],
 }
 CHANGING = {
@@ -35,7 +34,6 @@ CHANGING = {
 OTHERS = {
     **READING,
     **CHANGING,
-    "export": ["-"],
     "backup": ["copy"],
     "report": ["-o", "-"],
     "stop": [],

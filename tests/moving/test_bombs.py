@@ -24,7 +24,7 @@ import msgpack  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.jobs import Verb, make_job, run_script
+from support.jobs import run_script
 from support.waiting import DEADLINE
 
 from bloomdupe.crawl.requests import values
@@ -289,27 +289,6 @@ def test_a_bomb_in_a_queue_is_named(tmp_path: Path, item: bytes) -> None:
     assert megabytes < MOST
 
 
-def exported(verb: Verb, tmp_path: Path) -> list[dict[str, Any]]:
-    job = make_job(tmp_path / "job", ["https://a.example/"])
-    assert verb("export", job, "lines").code == 0
-    text = (tmp_path / "lines").read_text("utf-8")
-    return [json.loads(line) for line in text.splitlines()]
-
-
-def test_a_record_that_inflates_is_named(verb: Verb, tmp_path: Path) -> None:
-    lines = exported(verb, tmp_path)
-    places = [n for n, line in enumerate(lines, 1) if "record" in line]
-    bomb = base64.b64encode(zeros(600)).decode()
-    for place in places:
-        lines[place - 1]["value"] = bomb
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    (tmp_path / "lines").write_text(text)
-    code, said, megabytes = imported(tmp_path, "new", "lines")
-    assert code == 1
-    assert f"line {places[0]} is damaged" in said
-    assert megabytes < MOST
-
-
 EXTENSIONS = base64.b64encode(b"\x95\xa1x" + nested(400)).decode()
 
 
@@ -332,14 +311,6 @@ def test_a_line_that_is_a_bomb_is_named(tmp_path: Path, line: str, said: str) ->
     assert said in found
     assert len(found) < 4_000
     assert megabytes < MOST
-
-
-def test_the_head_of_an_export_may_be_a_bomb_too(tmp_path: Path) -> None:
-    (tmp_path / "lines").write_text('{"bloomdupe": ' + "[" * 190_000)
-    code, found, _ = imported(tmp_path, "new", "lines")
-    assert code == 1
-    assert "the first line of the export is damaged" in found
-    assert "nested" in found
 
 
 def test_a_queue_must_be_a_file_with_a_table(tmp_path: Path) -> None:

@@ -109,28 +109,3 @@ def test_a_filter_comes_over_as_it_is(url: str) -> None:
             StoreMismatchError, match="keeps a share of its keys exactly"
         ):
             one.imports.check_merge(exact.parameters)
-
-
-def test_pending_requests_are_read_in_their_order_and_stay(url: str) -> None:
-    with opened(url) as one:
-        offers = [
-            Offer("host", b"%d" % n, b"%d" % n, priority=n % 3) for n in range(1_200)
-        ]
-        one.offer(offers)
-        one.tend()
-        one.lease(500, 500)
-        one.hold()
-        found = [
-            each for number in range(3) for each in one.pending_of(number, ["host"])
-        ]
-        expected = sorted(offers, key=lambda o: (o.priority, int(o.payload)))[::-1]
-        assert [each.payload for each in found] == [o.payload for o in expected]
-        assert {each.newest_first for each in found} == {True}
-        assert sum(counts.pending for counts in one.counts()) == 1_200
-
-
-def test_a_job_with_running_workers_cannot_be_held(url: str) -> None:
-    with opened(url) as one, opened(url) as other:
-        other.tend()
-        with pytest.raises(StoreError, match=r"workers are there \(1 at least\)"):
-            one.hold()

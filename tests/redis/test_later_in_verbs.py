@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 from scrapy import Request
-from support.jobs import IDENTITY, SPIDER, call
+from support.jobs import IDENTITY, SPIDER, call, make_job
 from support.jobs import run as verb
 from support.redis_server import RedisServer
 from support.standing_crawl import offer_of
 
+from bloomdupe import BloomFilter
+from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.moving.collecting import Collecting
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -88,23 +91,19 @@ def test_they_are_dropped(frontier: SharedFrontier, ask: Callable[..., str]) -> 
 
 
 def test_they_move_with_their_times(
-    frontier: SharedFrontier,
-    url: str,
-    server: RedisServer,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    server: RedisServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """To a file, from there to a job on disk, and to Redis again."""
-    lines, job, other = tmp_path / "lines", tmp_path / "job", server.url(f"{url[-6:]}b")
-    frontier.close()
-    for words in (
-        ("export", url, lines),
-        ("import", job, lines),
-        ("import", other, job, "--without-marks"),
-    ):
-        # A process of its own, because it makes the crawler of a project.
-        called = call(*map(str, words), cwd=tmp_path)
-        assert called.returncode == 0, called.stderr
+    job, other = make_job(tmp_path / "job", []), server.url("later elsewhere")
+    with BloomFilter.open(job / "bloomdupe") as seen:
+        queue = Frontier(seen)
+        for number in range(6):
+            payload = Serializer(SPIDER).dump(Request(f"https://a.example/{number}"))
+            queue.push("a.example", 0, payload, not_before=THEN if number < 4 else None)
+        queue.checkpoint()
+    # A process of its own, because it makes the crawler of a project.
+    words = ("import", other, str(job), "--without-marks")
+    called = call(*words, cwd=tmp_path)
+    assert called.returncode == 0, called.stderr
     for place in (job, other):
         found = [
             json.loads(line)

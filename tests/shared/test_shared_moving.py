@@ -261,7 +261,7 @@ def test_import_refuses_settings_that_do_not_fit_workers(crawl: Crawl) -> None:
     assert "SOURCE is missing" in said
 
 
-# Jobs of one process, and back
+# Jobs of one process
 
 
 def half_of(crawl: Crawl, after: int = SIZE // 3, **settings: Any) -> Counter[str]:
@@ -272,17 +272,6 @@ def half_of(crawl: Crawl, after: int = SIZE // 3, **settings: Any) -> Counter[st
     return Counter(run.requested)
 
 
-def test_a_job_goes_on_shared(crawl: Crawl) -> None:
-    first = half_of(crawl, **ALONE)
-    crawl.bloomdupe("export", "job", "export")
-    crawl.bloomdupe("import", crawl.engine.job, "export")
-    crawl.finish(All, 2)
-    rest = taken(crawl)
-    assert rest
-    assert first + rest == WHOLE
-    assert pages_of(crawl) == rest
-
-
 def test_a_job_that_scrapy_has_stopped_goes_on_shared(crawl: Crawl) -> None:
     first = half_of(crawl, **{**ALONE, "ADDONS": None})
     crawl.bloomdupe("import", crawl.engine.job, "job", "--spider", "all")
@@ -291,104 +280,13 @@ def test_a_job_that_scrapy_has_stopped_goes_on_shared(crawl: Crawl) -> None:
     assert first + taken(crawl) == WHOLE + paths({0})
 
 
-def test_a_job_goes_on_shared_without_a_file(crawl: Crawl) -> None:
+def test_a_job_goes_on_shared(crawl: Crawl) -> None:
     # Another capacity than the workers': the filter comes over as it is.
     other = {**ALONE, "BLOOMDUPE_EXPECTED_URLS": None}
     first = half_of(crawl, **other)
     crawl.bloomdupe("import", crawl.engine.job, "job")
     crawl.finish(All)
     assert first + taken(crawl) == WHOLE
-    said = crawl.bloomdupe("export", crawl.engine.job, "export", code=1)
-    assert "no store can hold both" in said
-    crawl.bloomdupe("export", crawl.engine.job, "export", "--without-marks")
-
-
-def test_a_shared_crawl_goes_on_alone(crawl: Crawl) -> None:
-    first = half_of(crawl)
-    crawl.bloomdupe("export", crawl.engine.job, "export")
-    crawl.bloomdupe("import", "job", "export")
-    assert crawl.run(All, **ALONE).finish_reason == "finished"
-    rest = taken(crawl)
-    assert rest
-    assert first + rest == WHOLE
-
-
-@pytest.mark.parametrize("exact", [{}, EXACT])
-def test_a_crawl_moves_to_redis_and_back(
-    crawl: Crawl, redis: RedisServer, exact: dict[str, Any]
-) -> None:
-    """From one Redis to another, alone for a while, and to a third."""
-    project(crawl, **exact)
-    crawl.settings |= exact
-
-    def move(source: str, file: str, target: str) -> None:
-        crawl.bloomdupe("export", source, file)
-        crawl.bloomdupe("import", target, file)
-
-    some = SIZE // 5
-    second, third, fourth = map(redis.url, ("second", "third", "fourth"))
-    done = half_of(crawl, some)
-    move(crawl.engine.job, "first", second)
-    done += half_of(crawl, some, BLOOMDUPE_REDIS_URL=second)
-    move(second, "second", "job")
-    done += half_of(crawl, some, **ALONE)
-    # A filter on Redis has another shape: the filter that was imported goes along.
-    move("job", "third", third)
-    # Move once more, to a job that has filters of all kinds now.
-    move(third, "fourth", fourth)
-    crawl.settings["BLOOMDUPE_REDIS_URL"] = fourth
-    crawl.engine.job = fourth
-    crawl.finish(All, 2)
-    assert done + taken(crawl) == WHOLE
-
-
-def test_no_worker_runs_during_an_export(crawl: Crawl, redis: RedisServer) -> None:
-    def has_leased() -> bool:
-        with redis.client() as client:
-            keys = [f"bloomdupe:{{crawl:{number}}}:leased" for number in range(8)]
-            return any(client.hlen(key) for key in keys)
-
-    words = ["export", crawl.engine.job, "export"]
-    file = crawl.folder / "export"
-    worker = crawl.start(All, BLOCK=True, BLOOMDUPE_REDIS_LEASE=600)
-    worker.until(has_leased)
-    assert "workers are there (1 at least)" in crawl.bloomdupe(*words, code=1)
-    worker.kill()
-    assert "BLOOMDUPE_REDIS_LEASE has run out" in crawl.bloomdupe(*words, code=1)
-    assert not file.exists()
-    redis.end_leases("crawl")
-    assert has_leased()
-    crawl.bloomdupe(*words)
-    # The requests that it had leased are in the file, too.
-    found = [json.loads(line).get("url") for line in file.read_text().splitlines()]
-    with SharedFrontier.open(crawl.engine.job) as frontier:
-        owed = sum(counts.pushed - counts.done for counts in frontier.counts())
-    assert sum(url is not None for url in found) == owed
-    assert not list(crawl.folder.glob("bloomdupe-*"))
-
-
-def test_marks_do_not_fit_another_number_of_partitions(
-    crawl: Crawl, redis: RedisServer
-) -> None:
-    crawl.finish(All)
-    crawl.bloomdupe("export", crawl.engine.job, "export")
-    project(crawl, BLOOMDUPE_REDIS_PARTITIONS=4)
-    words = ["import", redis.url("other"), "export"]
-    said = crawl.bloomdupe(*words, code=1)
-    assert "seen in a crawl with BLOOMDUPE_REDIS_PARTITIONS = 8, " in said
-    with redis.client() as client:
-        assert not client.exists("bloomdupe:{other}")
-    assert crawl.bloomdupe(*words, "--without-marks") == "0 requests pending now\n"
-
-
-def test_marks_do_not_fit_other_exact_urls(crawl: Crawl) -> None:
-    crawl.finish(All)
-    crawl.bloomdupe("export", crawl.engine.job, "export")
-    project(crawl, **EXACT)
-    words = ["import", f"{crawl.engine.job}-other", "export"]
-    said = crawl.bloomdupe(*words, code=1)
-    assert "the source was made with exact_urls = []" in said
-    assert crawl.bloomdupe(*words, "--without-marks") == "0 requests pending now\n"
 
 
 def test_workers_of_scrapy_redis_are_followed_by_ours(crawl: Crawl, keys: str) -> None:

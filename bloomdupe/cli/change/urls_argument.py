@@ -28,8 +28,7 @@ def add_urls(parser: ArgumentParser, *, file: bool = True) -> None:
             dest="file",
             metavar="FILE",
             help=(
-                "a file with a URL on each line, or a JSON object as `export` writes"
-                " it; - is standard input"
+                "a file with a URL or a JSON object on each line; - is standard input"
             ),
         )
 

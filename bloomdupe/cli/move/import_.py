@@ -31,10 +31,10 @@ class Import(Verb["Imported"]):
     help = "add lists of URLs, or a job of Scrapy's, scrapy-redis' or bloomdupe's"
     description = (
         "Import SOURCE into a job: a file with a URL or a JSON object on each line (-"
-        " is standard input); a file that `export` has written; the store of another"
-        " job that does not run; a JOBDIR that Scrapy's own scheduler has closed in"
-        " good order; or the URL of a Redis (redis://, rediss://, redis+sentinel://,"
-        " unix://) on which scrapy-redis has run the crawl. The last four give the"
+        " is standard input); the store of another job that does not run; a JOBDIR"
+        " that Scrapy's own scheduler has closed in good order; or the URL of a Redis"
+        " (redis://, rediss://, redis+sentinel://, unix://) on which scrapy-redis has"
+        " run the crawl. The last three give the"
         " pending requests and"
         " the seen URLs, so that the crawl goes on here. Without SOURCE, the job of"
         " Scrapy in STORE itself is imported. Nothing in SOURCE is changed. Requests"
@@ -62,7 +62,7 @@ class Import(Verb["Imported"]):
             "--without-marks",
             action="store_true",
             help=(
-                "import only the pending requests of an export, a store or a Redis:"
+                "import only the pending requests of a store or a Redis:"
                 " pages that are done there may be fetched again"
             ),
         )
@@ -132,8 +132,6 @@ class Import(Verb["Imported"]):
 
 @contextmanager
 def _source(options: Namespace) -> Iterator[Source]:
-    from bloomdupe.jobs.lines import Peeked
-    from bloomdupe.moving.exported import ExportSource
     from bloomdupe.moving.scrapy_job import ScrapyJob
     from bloomdupe.moving.sources import LinesSource, StoreSource
 
@@ -145,13 +143,7 @@ def _source(options: Namespace) -> Iterator[Source]:
             yield crawl
     elif name == "-" or not directory.is_dir():
         with opened(name) as file, bytes_of(size_of_file(file)) as read:
-            lines = Peeked(file)
-            if not lines.first().startswith('{"bloomdupe"'):
-                yield LinesSource(lines, file, read)
-                return
-            head = lines.first()
-            lines.take()
-            yield ExportSource(head, lines, read, marks=marks)
+            yield LinesSource(file, file, read)
     elif options.source is not None and _is_store(directory):
         with closing(
             StoreSource(open_job(name).directory, counted, marks=marks)

@@ -148,16 +148,6 @@ class JobOnDisk(Job):
         """Return a reader of checkpoints."""
         return nullcontext(StoreReader(self.directory))
 
-    def stored(
-        self,
-        beside: Path | None,  # noqa: ARG002 - no copy is needed
-        watched: Watched,  # noqa: ARG002
-        *,
-        marks: bool,  # noqa: ARG002 - the store has them anyway
-    ) -> AbstractContextManager[Store]:
-        """Give the store itself; a crawl may be running."""
-        return closing(self._opened())
-
     def _opened(self) -> Store:
         return Store.open(self.directory, readonly=True)
 

@@ -102,11 +102,6 @@ class StoppedJob(HeldJob):
     # Methods for an import (see bloomdupe.jobs.receiver.Receiver)
 
     @property
-    def scratch(self) -> Path:
-        """A directory beside the store."""
-        return self.store.path.with_name(self.store.path.name + ".importing")
-
-    @property
     def sequence(self) -> int:
         """Number of requests ever added."""
         return self.frontier.sequence
@@ -184,16 +179,7 @@ class StoppedJob(HeldJob):
         return len(seen)
 
     def complete(self, imported: Imported) -> None:
-        """Warn of the cost of a filter that holds the filters of a shared crawl."""
-        rate, promised = self.seen.current_fpp(), self.seen.fpp
-        if rate > promised and any(name for name, _, _ in self.seen.named_layers):
-            imported.remarks.append(
-                "Each partition of the shared crawl had a filter of its own, and here"
-                " all of them are asked for every URL. So a new page counts as seen"
-                f" with a probability of {rate:.2g} instead of {promised:g}, and is"
-                " never fetched then. --without-marks, into a new JOBDIR, fetches"
-                " pages again that are done, and misses none"
-            )
+        """Leave the counts as they are: each was right at once."""
 
     @property
     def notes(self) -> dict[str, Any]:

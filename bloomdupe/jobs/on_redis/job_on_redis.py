@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from contextlib import closing, contextmanager
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar
 
 from bloomdupe.crawl.progress.pace import plural
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.overview import Description
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.receiver import Source
-    from bloomdupe.store.store import Store
 
 
 class JobOnRedis(Job):
@@ -90,18 +87,6 @@ class JobOnRedis(Job):
         from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
 
         return closing(CrawlReader(self.url))
-
-    @contextmanager
-    def stored(
-        self, beside: Path | None, watched: Watched, *, marks: bool
-    ) -> Iterator[Store]:
-        """Give a temporary copy; no worker may be running."""
-        from bloomdupe.jobs.on_redis.shared_copy import copied
-
-        with TemporaryDirectory(prefix="bloomdupe-", dir=beside) as folder:
-            place = Path(folder) / "store"
-            with copied(self.url, place, watched, marks=marks) as store:
-                yield store
 
     def project(self, settings: Settings | None, spider: str | None) -> Project:
         """Return the project of the crawl, or of a spider without a crawl."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
@@ -15,16 +13,11 @@ from bloomdupe.crawl.engines.on_redis.shared_feeds import shared_feeds_of
 from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.crawl.state.blocked import BLOCKED, Blocked, changed_rules
-from bloomdupe.errors import StoreMismatchError
 from bloomdupe.filter.parameters import Parameters, check_same
-from bloomdupe.jobs.on_redis.partition_layer import parsed
 from bloomdupe.jobs.project import Project
 from bloomdupe.redis.address import Address
-from bloomdupe.redis.frontier_header import PartitionRule
 from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.redis.partition import Offer, SeenMark
-from bloomdupe.redis.shared_import import WITHOUT_MARKS
-from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,7 +63,6 @@ class SharedJob:
         )
         self._offers: list[Offer] = []
         self._marks: list[bytes] = []
-        self._folder = tempfile.TemporaryDirectory(prefix="bloomdupe-")
         self.seen = 0
         """Number of requests that were seen before."""
         self._failed: list[tuple[SeenMark, StoredFailure]] = []
@@ -101,11 +93,8 @@ class SharedJob:
         project = project_of_shared_job(url, settings, spider)
         check_not_shared(project.settings)
         if header is not None:
-            theirs = Parameters.from_header(header, "the source")
-            key = theirs.key
+            key = Parameters.from_header(header, "the source").key
             _check_identity(header, project, marks=marks)
-            if marks:
-                _check_cut(header, theirs, JobSettings.read(project.settings))
         crawler = project.crawler
         assert crawler.spider is not None  # noqa: S101 - the project has made it
         workers = CrawlJob.of(crawler.spider, crawler.settings)
@@ -126,27 +115,14 @@ class SharedJob:
         """Refuse a filter that cannot be imported, if its ``marks`` are wanted."""
         if not marks:
             return
-        shown = self._frontier.shown
-        parameters = Parameters.from_header(header, shown)
+        parameters = Parameters.from_header(header, self._frontier.shown)
         self._frontier.imports.check_merge(parameters)
-        if header.get("taken_over") and parameters != self._frontier.parameters:
-            raise StoreMismatchError(
-                f"{shown}: the source was seen in a shared crawl with another secret"
-                " key, as every new one has. Import into a crawl of a new name; or"
-                f" {WITHOUT_MARKS}"
-            )
 
     def close(self) -> None:
         """Close the connection, without uncommitted changes."""
-        self._folder.cleanup()
         self._frontier.close()
 
     # Methods for an import
-
-    @property
-    def scratch(self) -> Path:
-        """A path in a temporary directory."""
-        return Path(self._folder.name) / "importing"
 
     @property
     def sequence(self) -> int:
@@ -216,12 +192,8 @@ class SharedJob:
         self._marks.append(fingerprint)
 
     def merge(self, seen: BloomFilter) -> int:
-        """Mark all URLs of a filter as seen; return how many URLs that is.
-
-        Partitions of a shared crawl go into the partitions with the same numbers.
-        """
-        names = [(parsed(name), layer, keys) for name, layer, keys in seen.named_layers]
-        own = [(layer, keys) for name, layer, keys in names if name is None]
+        """Mark all URLs of a filter as seen; return how many URLs that is."""
+        own = [(layer, keys) for _, layer, keys in seen.named_layers]
         while own and not own[-1][1]:
             own.pop()
         exact_ids = list(seen.exact_ids)
@@ -231,10 +203,6 @@ class SharedJob:
                 seen.parameters,
                 exact_ids,
             )
-        for name, layer, keys in names:
-            if name is not None:
-                taker = self._frontier.seen_in(name.partition)
-                taker.unite([(name.layer, layer, keys)])
         return len(seen)
 
     def commit(self) -> None:
@@ -281,26 +249,6 @@ def _check_identity(header: dict[str, Any], project: Project, *, marks: bool) ->
     if marks:
         ours["exact_urls"] = project.exact_urls
     check_same("the source", {"exact_urls": [], **header["identity"]}, ours)
-
-
-def _check_cut(
-    header: dict[str, Any], theirs: Parameters, settings: JobSettings
-) -> None:
-    """Refuse the seen URLs of a shared crawl with a different partition."""
-    rule = PartitionRule(settings.redis_partitions, settings.redis_slot_parts)
-    ours = rule.partitions, rule.digest, settings.capacity, settings.fpp
-    for name in header.get("taken_over", ()):
-        layer = parsed(name)
-        cut = layer and (layer.partitions, layer.rule, theirs.capacity, theirs.fpp)
-        if cut and cut != ours:
-            same = "is the same" if cut[1] == ours[1] else "differs"
-            raise StoreMismatchError(
-                "the source was seen in a crawl with BLOOMDUPE_REDIS_PARTITIONS ="
-                f" {cut[0]}, BLOOMDUPE_EXPECTED_URLS = {cut[2]} and BLOOMDUPE_FPP ="
-                f" {cut[3]:g}, and here it is {ours[0]}, {ours[2]} and {ours[3]:g};"
-                f" BLOOMDUPE_REDIS_SLOT_PARTS {same}: set them as they were there; or"
-                f" {WITHOUT_MARKS}"
-            )
 
 
 def project_of_shared_job(

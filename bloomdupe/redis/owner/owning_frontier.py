@@ -437,33 +437,3 @@ class OwningFrontier(OpenFrontier):
         self._carry_out({number: self._owned[number].renew(0) for number in numbers})
         if numbers and self._present:  # so that other workers look for them
             self._run_present(self._milliseconds)
-
-    # As a whole, while no worker is running
-
-    def hold(self) -> None:
-        """Own all partitions; requests in progress become pending again.
-
-        Raises :class:`~bloomdupe.errors.StoreError` while workers are running, or until
-        the lease of a killed worker has run out. :meth:`close` gives the partitions
-        back.
-        """
-        there = self._run_present(0)[0]
-        if not there:
-            self._take(self._partitions, expired=True)
-        if len(self._owned) < self.partitions:
-            raise StoreError(
-                f"{self.shown}: workers are there ({there or 1} at least). Stop"
-                " them (Ctrl-C once each); one that was killed is gone when"
-                " BLOOMDUPE_REDIS_LEASE has run out"
-            )
-
-    def keep_holding(self) -> None:
-        """Renew the leases of all partitions; call it within ``lease_seconds``.
-
-        Raises :class:`~bloomdupe.errors.StoreError` if another worker has come.
-        """
-        self._renew(list(self._owned))
-        if len(self._owned) < self.partitions:
-            raise StoreError(
-                f"{self.shown}: a worker has begun meanwhile; stop it, and try again"
-            )

@@ -1,12 +1,9 @@
-"""Jobs as lines of JSON: an export comes back whole, and only valid lines do."""
+"""Imports of other stores: a job comes back whole; and of lines of JSON."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
-import stat
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -72,18 +69,8 @@ def job(tmp_path: Path) -> Path:
     return job
 
 
-@pytest.mark.parametrize("by_file", [True, False])
-def test_a_job_comes_back_as_it_was(verb: Verb, job: Path, by_file: bool) -> None:
-    source = job
-    if by_file:
-        answer = verb("export", job, "file")
-        assert answer.code == 0
-        assert answer.out.startswith(
-            "file: 113 requests, 0 that have failed, and a filter of 143 URLs in"
-        )
-        source = Path("file")
-        assert stat.S_IMODE(source.stat().st_mode) == 0o600
-    answer = verb("import", "copy", source)
+def test_a_job_comes_back_as_it_was(verb: Verb, job: Path) -> None:
+    answer = verb("import", "copy", job)
     assert answer == (0, "113 requests pending now\n143 URLs count as seen\n", "")
     assert payloads(Path("copy")) == payloads(job)
     with (
@@ -95,35 +82,9 @@ def test_a_job_comes_back_as_it_was(verb: Verb, job: Path, by_file: bool) -> Non
         assert verb("check", "copy", url).out == verb("check", job, url).out
     assert sound(verb, Path("copy"))
     # Again, it changes nothing.
-    assert verb("import", "copy", source).out.startswith(
+    assert verb("import", "copy", job).out.startswith(
         "0 requests pending now\n113 were"
     )
-    assert payloads(Path("copy")) == payloads(job)
-    assert not list(Path.cwd().rglob("*importing*"))
-
-
-def test_lines_describe_requests(verb: Verb, job: Path) -> None:
-    lines = [json.loads(line) for line in verb("export", job, "-").out.splitlines()]
-    by_url = {line["url"]: line for line in lines if "url" in line}
-    assert len(by_url) == 113
-    with_payload = {url[-1] for url, line in by_url.items() if "payload" in line}
-    # JSON has no such values: bytes, tuples, sets, keys that are numbers, classes.
-    assert with_payload == {"h", "q", "v", "f", "g"}
-    assert by_url["https://a.example/j"]["cb_kwargs"] == {"t": [1, {"x": None}]}
-    assert by_url["https://a.example/p"]["body"] == "a=ä"
-    assert by_url["https://a.example/c"]["errback"] == "parse_item"
-    assert by_url[LATER[0]]["not_before"] == THEN
-
-
-def test_a_function_is_shown_and_comes_back(verb: Verb, tmp_path: Path) -> None:
-    function = partial(SPIDER.parse_item, 3)
-    job = make_job(tmp_path / "job", [Request("https://a.example/", function)])
-    assert verb("export", job, "file").code == 0
-    lines = [json.loads(line) for line in Path("file").read_text().splitlines()]
-    (line,) = (line for line in lines if "url" in line)
-    assert line["callback"] == "partial(parse_item)"
-    assert "partial(parse_item)" in verb("list", job).out
-    assert verb("import", "copy", "file").code == 0
     assert payloads(Path("copy")) == payloads(job)
 
 
@@ -132,8 +93,7 @@ def test_the_visits_of_a_page_move_with_it(verb: Verb, job: Path) -> None:
     payload = serializer.dump(Request("https://a.example/known"))
     known = serializer.with_visit(payload, Visit(known=True).values)
     put(job, "a.example", known)
-    assert verb("export", job, "out").code == 0
-    assert verb("import", "copy", "out").code == 0
+    assert verb("import", "copy", job).code == 0
     assert ("a.example", known, None) in payloads(Path("copy"))
     assert payloads(Path("copy")) == payloads(job)
 
@@ -204,79 +164,14 @@ def test_another_spiders_job_is_refused(verb: Verb, job: Path) -> None:
         assert "was made with spider = 'other'" in answer.err
 
 
-def test_a_running_job_is_exported_but_not_imported(verb: Verb, job: Path) -> None:
+def test_a_running_job_is_not_imported(job: Path) -> None:
     with BloomFilter.open(job / "bloomdupe"):
-        done = call("export", str(job), "file", cwd=Path.cwd())
-        assert done.returncode == 0, done.stderr
         done = call("import", "x", str(job), cwd=Path.cwd())
         assert done.returncode == 1
         assert f"is in use by process {os.getpid()}" in done.stderr
-    assert verb("import", "x", "file").code == 0
-    assert payloads(Path("x")) == payloads(job)
 
 
-def test_an_export_that_is_cut_off_is_no_job(verb: Verb, job: Path) -> None:
-    verb("export", job, "file")
-    lines = Path("file").read_text().splitlines(keepends=True)
-    for cut in (1, 50, 114, 115, len(lines) - 1):
-        Path("part").write_text("".join(lines[:cut]))
-        shutil.rmtree("copy", ignore_errors=True)
-        answer = verb("import", "copy", "part")
-        assert (answer.code, answer.out) == (1, "")
-        assert "the export is cut off" in answer.err
-        # With the whole of it, it goes on.
-        assert verb("import", "copy", "file").code == 0
-        assert payloads(Path("copy")) == payloads(job)
-        assert verb("check", "copy", DONE[0]).out.startswith("seen")
-
-
-@pytest.mark.parametrize(
-    ("find", "put", "message"),
-    [
-        ('"bloomdupe": 1', '"bloomdupe": 2', "reads format 1"),
-        ('"id"', '"di"', "the first line of the export is damaged"),
-        ('"record": "journal"', '"record": "queue"', "is damaged: no such record"),
-        ('"value": "eA', '"value": "eB', "is damaged: no such record"),
-        ('"exact_urls": []', '"exact_urls": ["("]', "no list of regular expressions"),
-        ('"exact_urls": []', '"exact_urls": 7', "no list of regular expressions"),
-        ('"layers": [[', '"layers": [[7, ', "is damaged: it describes no filter"),
-        ('"layers": [[', '"layers": [["x", ', "is damaged: it describes no filter"),
-        ('"layers": [', '"layers": [7, ', "is damaged: it describes no filter"),
-        ('"layers"', '"others"', "is damaged: it describes no filter"),
-        ('"trials": 0', '"trials": ""', "is damaged: it describes no filter"),
-        ('"requests": 113, "records"', '"requests": 112, "records"', "is not whole"),
-    ],
-)
-def test_a_damaged_export_is_refused(
-    verb: Verb, job: Path, find: str, put: str, message: str
-) -> None:
-    verb("export", job, "file")
-    text = Path("file").read_text()
-    assert find in text
-    Path("file").write_text(text.replace(find, put))
-    answer = verb("import", "copy", "file")
-    assert answer.code == 1
-    assert message in answer.err
-
-
-def test_a_crawl_waits_for_the_import_to_be_whole(verb: Verb, job: Path) -> None:
-    verb("export", job, "file")
-    lines = Path("file").read_text().splitlines(keepends=True)
-    Path("part").write_text("".join(lines[:50]))
-    verb("import", "copy", "part")
-    with BloomFilter.open("copy/bloomdupe", readonly=True) as seen:
-        assert seen.notes["import"]["done"] is False
-    assert "half imported: run the import again" in verb("info", "copy").out
-    verb("import", "copy", "file")
-    with BloomFilter.open("copy/bloomdupe", readonly=True) as seen:
-        assert seen.notes["import"]["done"] is True
-        assert seen.notes["run"] == "shutdown"
-
-
-@pytest.mark.parametrize("source", ["job", "lines"])
-def test_imports_of_another_job_do_not_count(
-    verb: Verb, job: Path, source: str
-) -> None:
+def test_imports_of_another_job_do_not_count(verb: Verb, job: Path) -> None:
     url = "https://a.example/same"
     same = [Request(url, dont_filter=True, meta={"n": n}) for n in range(9)]
     with BloomFilter.open(job / "bloomdupe") as seen:
@@ -285,24 +180,10 @@ def test_imports_of_another_job_do_not_count(
         for request in same:
             frontier.push("a.example", 0, Serializer(SPIDER).dump(request))
         frontier.checkpoint()
-    verb("export", job, "lines")
     before = len(urls(verb, job))
     for _ in range(2):
-        assert verb("import", "copy", source).code == 0
+        assert verb("import", "copy", job).code == 0
         assert len(urls(verb, Path("copy"))) == before
-
-
-def test_pickles_are_exported_and_not_taken_back(verb: Verb, job: Path) -> None:
-    pickled = Serializer(SPIDER, pickles=True).dump(
-        Request("https://a.example/pickled", meta={"x": Path()})
-    )
-    put(job, "a.example", pickled)
-    answer = verb("export", job, "file")
-    assert "1 of the requests are pickles" in answer.out
-    answer = verb("import", "copy", "file")
-    assert answer.code == 1
-    assert "its payload is a pickle" in answer.out
-    assert len(urls(verb, Path("copy"))) == 113
 
 
 def test_pickles_come_with_a_store_as_they_are(verb: Verb, job: Path) -> None:
@@ -326,9 +207,3 @@ def test_pickles_come_with_a_store_as_they_are(verb: Verb, job: Path) -> None:
     assert payloads(Path("copy")) == payloads(job)
     # Asked for by its URL, the page is found, and the forms are not.
     assert verb("drop", "copy", url).out.startswith("2 removed")
-
-
-def test_a_place_that_cannot_be_written_is_named(verb: Verb, job: Path) -> None:
-    answer = verb("export", job, "nowhere/file")
-    assert (answer.code, answer.out) == (1, "")
-    assert "cannot write nowhere/file" in answer.err
