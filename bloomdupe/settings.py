@@ -47,7 +47,6 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.5,
     "BLOOMDUPE_SERIALIZER": "msgpack",
     "BLOOMDUPE_START_REQUESTS": "resume",
-    "BLOOMDUPE_FEED_CHANGED": "refuse",
     "BLOOMDUPE_MAX_RETRY_AFTER": 300,
     "BLOOMDUPE_EARLY_DROP": True,
     "BLOOMDUPE_MAX_PENDING_PER_SLOT": None,
@@ -71,7 +70,6 @@ DEFAULTS: dict[str, Any] = {
 
 SERIALIZERS = ("msgpack", "pickle")
 START_POLICIES = ("resume", "again", "always")
-FEED_POLICIES = ("refuse", "accept")
 
 
 @dataclass(frozen=True)
@@ -96,9 +94,6 @@ class JobSettings:
     """Start requests to schedule: ``resume`` (those that were not scheduled yet),
     ``again`` (the same in an unfinished crawl; after a finished crawl, a new round
     begins with all of them), ``always`` (all, in every run)."""
-    feed_changed: str
-    """Reaction to a feed that was changed between two runs: ``refuse`` to start, or
-    ``accept`` it as it is."""
     max_retry_after: float
     """Longest Retry-After of a server that is obeyed, in seconds; 0: never."""
     early_drop: bool
@@ -170,7 +165,6 @@ class JobSettings:
             start_requests=check_choice(
                 *given("BLOOMDUPE_START_REQUESTS"), START_POLICIES
             ),
-            feed_changed=check_choice(*given("BLOOMDUPE_FEED_CHANGED"), FEED_POLICIES),
             max_retry_after=check_seconds(
                 *given("BLOOMDUPE_MAX_RETRY_AFTER"), allow_zero=True
             ),

@@ -87,25 +87,6 @@ class Content:
         """Return the content with these held lines instead of the earlier lines."""
         return replace(self, held=data)
 
-    def has(self, piece: bytes, start: int) -> bool:
-        """Whether a piece is in the file, at this place or at the end."""
-        size = len(piece)
-        ends = (start + size, self.base) if self.base >= size else ()
-        return any(
-            read_bytes(self.place, max(0, end - size), end) == piece for end in ends
-        )
-
-    def open_again(self, end: bytes) -> Self:
-        """Return the content without these bytes, if the file ends with them."""
-        if not end or not self.tail.endswith(end):
-            return self
-        size = len(end)
-        return replace(self, base=self.base - size, tail=self.tail[:-size], end=end)
-
-    def with_piece(self, piece: bytes, closing: int) -> Self:
-        """Return the content with a piece that was committed."""
-        return replace(self, piece=piece, closing=closing if piece else 0)
-
     def begins_with(self, head: bytes) -> bool:
         """Whether the file begins with these bytes."""
         return read_bytes(self.place, 0, len(head)) == head

@@ -54,8 +54,7 @@ class StoredFeeds:
     anew. The files of a finished crawl belong to the
     user, who may change them in any way. The same holds for the files of a feed that is
     ``done``: it was complete when the crawl had finished, and the run that has found
-    new work did without it. With ``accept``, all other files are accepted as they are
-    now, too, and missing feeds are left out. ``anew`` tells the user how to begin anew.
+    new work did without it. ``anew`` tells the user how to begin anew.
     """
 
     def __init__(
@@ -66,7 +65,6 @@ class StoredFeeds:
         here: Path,
         *,
         resumed: bool,
-        accept: bool,
         anew: str = ANOTHER_JOB,
     ) -> None:
         self._anew, self._store, self._here = anew, store, here
@@ -87,7 +85,6 @@ class StoredFeeds:
         self.finished = bool(record.get("feeds_finished", False))
         """Whether the crawl had finished."""
         self.resumed = resumed
-        self._accept = accept
         self._bound = resumed and not self.finished
         self._open: dict[int, FeedFile | None] = {}
         self._done = {feed["file"] for feed in self._feeds.values() if _is_done(feed)}
@@ -97,12 +94,11 @@ class StoredFeeds:
 
         Raises :class:`~bloomdupe.errors.FeedChangedError`.
         """
-        if not self._accept:
-            for number, record in enumerate(self._files):
-                piece = self._pieces[number]
-                change = self._owes(number) and change_of(record, piece)
-                if change:
-                    refuse(record, piece, change, self._anew)
+        for number, record in enumerate(self._files):
+            piece = self._pieces[number]
+            change = self._owes(number) and change_of(record, piece)
+            if change:
+                refuse(record, piece, change, self._anew)
 
     def check_feeds(self, feeds: Mapping[str, dict[str, Any]]) -> None:
         """Refuse to go on with feeds that differ from those of the last run.
@@ -132,13 +128,12 @@ class StoredFeeds:
             and not _is_done(record)
             and not any(fits(record["uri"], one) for one in late)
         ]
-        if uris and not self._accept:
+        if uris:
             raise FeedError(
                 f"this crawl has begun with a feed {' and '.join(uris)}, which this run"
                 " lacks: the items still to come would be missing there. Give it again"
                 f" (the same arguments of the spider, -o {' -o '.join(uris)}, or"
-                ' FEEDS); or set BLOOMDUPE_FEED_CHANGED = "accept" to go on without'
-                f" it; or {self._anew}"
+                f" FEEDS); or {self._anew}"
             )
 
     def finish(self) -> None:
@@ -281,7 +276,6 @@ class StoredFeeds:
             self._store,
             self._here,
             resumed=self.resumed,
-            accept=self._accept,
             anew=self._anew,
         )
 
@@ -289,11 +283,8 @@ class StoredFeeds:
 def _finished(record: dict[str, Any], piece: bytes, held: bytes) -> FeedFile | None:
     """Open and finish a file of the last run; None if no item of the crawl is in it."""
     mark = record.get("mark")
-    changed = change_of(record, piece)
     untouched = (mark or not piece) and is_old(record)
-    if changed:
-        content = _accepted(record, b"" if mark else piece)
-    elif untouched:  # it was to be replaced, but has not been
+    if untouched:  # it was to be replaced, but has not been
         if not held:
             return None
         content = Content.of(record, b"")
@@ -302,7 +293,7 @@ def _finished(record: dict[str, Any], piece: bytes, held: bytes) -> FeedFile | N
     else:
         content = Content.of(record, piece)
     file = FeedFile(content, private="spooled" in record)
-    if mark and not (changed or untouched):
+    if mark and not untouched:
         file.cut_back(mark[0])
     file.finish()
     file.hold(held)
@@ -310,16 +301,6 @@ def _finished(record: dict[str, Any], piece: bytes, held: bytes) -> FeedFile | N
         file.close()
         return None
     return file
-
-
-def _accepted(record: dict[str, Any], piece: bytes) -> Content:
-    """Return the content of a file that was changed, to go on at its end."""
-    place = Path(record["place"])
-    content = Content.begin(record["path"], place, overwrite=False)
-    end = bytes.fromhex(record.get("end", ""))
-    if piece and content.has(piece, record["base"]):
-        end, piece = piece[len(piece) - record["closing"] :], b""
-    return content.open_again(end).with_piece(piece, record.get("closing", 0))
 
 
 def _is_done(feed: dict[str, Any]) -> bool:
@@ -375,9 +356,7 @@ def refuse(record: dict[str, Any], piece: bytes, change: str, anew: str) -> NoRe
     left = record["base"] + (len(piece) or len(record.get("end", "")) // 2)
     raise FeedChangedError(
         f"the feed {record['path']} {change} since the last run, which left"
-        f" {left:,} bytes in it. Put it back as it was; or set"
-        ' BLOOMDUPE_FEED_CHANGED = "accept" to go on at its end as it is now (lost'
-        f" items are not scraped again); or {anew}"
+        f" {left:,} bytes in it. Put it back as it was, or {anew}"
     )
 
 

@@ -94,16 +94,10 @@ class CollectedFeeds(FeedExporter):
         feeds._gives_items = [bool(one.get(ITEMS)) for one in recorded]
         pickles = project.given.serializer == "pickle"
         assert crawler.spider is not None  # noqa: S101 - the project has made it
-        feeds._begin(
-            collection,
-            Serializer(crawler.spider, pickles=pickles),
-            accept=project.given.feed_changed == "accept",
-        )
+        feeds._begin(collection, Serializer(crawler.spider, pickles=pickles))
         return feeds
 
-    def _begin(
-        self, collection: Collection, serializer: Serializer, *, accept: bool
-    ) -> None:
+    def _begin(self, collection: Collection, serializer: Serializer) -> None:
         self._load = serializer.load_value
         self._check_places(anew=collection.is_new)
         left = StoredFeeds(
@@ -112,7 +106,6 @@ class CollectedFeeds(FeedExporter):
             collection.store,
             self.here,
             resumed=not collection.is_new,
-            accept=accept,
             anew="collect into another directory",
         )
         job = FeedJob(

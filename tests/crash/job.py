@@ -105,9 +105,7 @@ class Job:
         )
         pieces = crawl.blobs_of(FEED)
         here = Path.cwd()
-        left = StoredFeeds(
-            crawl.record, pieces, store, here, resumed=True, accept=False
-        )
+        left = StoredFeeds(crawl.record, pieces, store, here, resumed=True)
         self._feeds.restore(job, left)
         self._feeds.open_spider(self._spider)
         state = SpiderState(self._crawler, serializer)

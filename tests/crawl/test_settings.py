@@ -83,7 +83,6 @@ def test_a_bad_value_is_refused(name: str, value: object, expected: str) -> None
 DISK_ONLY = {
     "BLOOMDUPE_CHECKPOINT_INTERVAL": ("0.5", "1"),
     "BLOOMDUPE_CONFIRM": ("0", "1"),
-    "BLOOMDUPE_FEED_CHANGED": ("refuse", "accept"),
     "BLOOMDUPE_FILTER_MEMORY": (None, 0),
     "BLOOMDUPE_GROWTH": ("grow", "error"),
 }

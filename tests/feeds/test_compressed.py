@@ -12,8 +12,6 @@ import pytest
 from spiders.feeds import INSTANTS, Many, Shop, die_at_piece, small
 from support.shop import ITEMS, MANY, items_in
 
-from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -138,23 +136,3 @@ def test_batches_are_full(crawl: Crawl) -> None:
     ]
     assert [len(batch) for batch in batches] == [10] * 6 + [3]
     assert sorted(item for batch in batches for item in batch) == ITEMS
-
-
-def test_the_store_keeps_the_lines_of_a_feed_that_a_run_lacks(
-    crawl: Crawl,
-) -> None:
-    crawl.site.hold_after(3)  # a callback that waits holds no other page back
-    crawl.killed(Shop, stop="here third page")
-    crawl.site.release()
-    job = StoreReader(crawl.store).read().job
-    assert job.runs is not None
-    held = [(output.bytes, output.items) for output in job.runs.outputs]
-    assert held == [(0, 6)] * 3
-    crawl.settings["BLOOMDUPE_FEED_CHANGED"] = "accept"
-    crawl.run(Shop, FEEDS=None, CLOSESPIDER_PAGECOUNT=1)
-    crawl.run(Shop)
-    first, *others = found(crawl)
-    assert others == [first] * 2
-    assert len(first) == len(set(first))
-    assert ("", 0) in first
-    assert 6 <= len(first) < len(ITEMS)

@@ -49,20 +49,16 @@ def write(file: FeedFile, piece: bytes, closing: bytes = b"") -> None:
     file.append()
 
 
-def stored(
-    record: dict[str, Any], piece: bytes | None = None, *, accept: bool = False
-) -> StoredFeeds:
+def stored(record: dict[str, Any], piece: bytes | None = None) -> StoredFeeds:
     pieces = {} if piece is None else {"feed0": piece}
     store = Path("/nowhere")
     here = Path.cwd()
-    return StoredFeeds(record, pieces, store, here, resumed=True, accept=accept)
+    return StoredFeeds(record, pieces, store, here, resumed=True)
 
 
-def resumed(
-    state: dict[str, Any], piece: bytes = PIECE, *, accept: bool = False
-) -> FeedFile:
+def resumed(state: dict[str, Any], piece: bytes = PIECE) -> FeedFile:
     record = {"feeds": {"f": FEED}, "files": [state]}
-    left = stored(record, piece, accept=accept)
+    left = stored(record, piece)
     left.check()
     left.finish()
     file = left.take("f", OPTIONS).file
@@ -184,7 +180,7 @@ def test_a_changed_file_is_not_replaced(place: Path, edit: bytes) -> None:
         with pytest.raises(FeedChangedError, match="has grown"):
             resumed(content.record)
     place.unlink()
-    resumed(content.record, accept=True).close()
+    resumed(content.record).close()
     assert place.read_bytes() == PIECE
 
 
@@ -249,38 +245,8 @@ def test_changes_are_refused_and_left_alone(
     with pytest.raises(FeedChangedError, match=re.escape(said)) as caught:
         resumed(state)
     assert str(place) in str(caught.value)
-    assert "BLOOMDUPE_FEED_CHANGED" in str(caught.value)
+    assert "Put it back as it was" in str(caught.value)
     assert (place.read_bytes() if place.is_file() else None) == content
-
-
-@pytest.mark.parametrize("change", [cut, delete, lengthen, append, replace])
-def test_a_changed_file_is_continued_if_the_user_says_so(
-    place: Path, change: Callable[[Path], None]
-) -> None:
-    state = left(place, 4)
-    change(place)
-    content = place.read_bytes() if place.exists() else b""
-    file = resumed(state, accept=True)
-    write(file, b"three\n")
-    assert place.read_bytes() == content + PIECE + b"three\n"
-
-
-@pytest.mark.parametrize("edited", [b"[9, 1]", b"[9, 1,2]"])
-def test_an_accepted_file_is_continued_before_its_closing(
-    place: Path, edited: bytes
-) -> None:
-    file = FeedFile(Content.begin(str(place), place, overwrite=False))
-    write(file, b"[1", b"]")
-    for number in (2, 3, 4):
-        file.sync()
-        file.take(file.content.with_more(b",%d" % number, b"]"))
-        state = file.content.record
-        file.append()
-        file.close()
-        if number == 2:
-            place.write_bytes(edited)
-        file = resumed(state, b",%d]" % number, accept=number == 2)
-    assert place.read_bytes() == b"[9, 1,2,3,4]"
 
 
 def test_the_error_tells_the_size_of_the_file_with_its_closing(place: Path) -> None:
@@ -305,15 +271,6 @@ def test_only_a_private_file_and_its_folder_are_private(
     usual = place.with_name("usual")
     usual.touch(0o600 if private else 0o666)
     assert place.stat().st_mode == usual.stat().st_mode
-
-
-def test_accepted_lines_are_not_written_again(place: Path) -> None:
-    state = left(place, len(PIECE))
-    with place.open("ab") as other:
-        other.write(b"mine\n")
-    file = resumed(state, accept=True)
-    assert place.read_bytes() == BASE + PIECE + b"mine\n"
-    file.close()
 
 
 @pytest.mark.parametrize("how", ["was deleted", "was replaced", "was cut", "has grown"])

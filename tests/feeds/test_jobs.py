@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from support.crawl import Crawl
 
 THIRD = "here third page"
-ACCEPT: dict[str, Any] = {"BLOOMDUPE_FEED_CHANGED": "accept"}
 A, B = (
     {name: {"format": "jsonl", "overwrite": True}} for name in ("a.jsonl", "b.jsonl")
 )
@@ -37,28 +36,11 @@ def test_a_run_without_a_feed_of_the_job_is_refused(crawl: Crawl) -> None:
         run = crawl.refused(Articles, FEEDS=other)
         assert "has begun with a feed a.jsonl" in run.log
         assert "-o a.jsonl" in run.log
-        assert "BLOOMDUPE_FEED_CHANGED" in run.log
         assert a.read_bytes() == before
         assert not (crawl.folder / "b.jsonl").exists()
     # One file under another name is the same feed.
     crawl.run(Articles, FEEDS={str(a): A["a.jsonl"]})
     assert read(a) == ITEMS
-
-
-def test_a_job_can_go_on_without_a_feed_and_with_it_again(crawl: Crawl) -> None:
-    crawl.settings |= ACCEPT
-    a, b = crawl.folder / "a.jsonl", crawl.folder / "b.jsonl"
-    crawl.killed(Articles, stop=THIRD, FEEDS=A)
-    first = a.read_bytes()
-    crawl.killed(Articles, stop=THIRD, FEEDS=B)
-    second = b.read_bytes()
-    crawl.killed(Articles, stop=THIRD, FEEDS=A)
-    crawl.run(Articles, FEEDS=A | B)
-    assert a.read_bytes().startswith(first)
-    assert b.read_bytes().startswith(second)
-    for place in (a, b):
-        assert len(read(place)) == len({*read(place)})
-    assert {*read(a, b)} == {*ITEMS}
 
 
 PIPELINE = {"ITEM_PIPELINES": {"spiders.feeds.Wandering": 1}}
@@ -204,17 +186,11 @@ def test_a_begun_feed_is_not_continued_with_another_parameter(
         run = crawl.refused(spider, CATEGORY="music")
         assert "has begun with a feed books.jsonl" in run.log
         assert "the same arguments of the spider, -o books.jsonl" in run.log
-        assert "BLOOMDUPE_FEED_CHANGED" in run.log
         assert "A checkpoint failed" not in run.log
         assert books.read_bytes() == before
         assert not music.exists()
     crawl.killed(spider, stop=THIRD, CATEGORY="books")
     assert books.read_bytes().startswith(before)
-    before = books.read_bytes()
-    crawl.run(spider, CATEGORY="music", **ACCEPT)
-    assert books.read_bytes() == before
-    assert read(music)
-    assert read(books, music) == ITEMS
 
 
 @pytest.mark.parametrize("form", repeated(["json", "jsonl"]))

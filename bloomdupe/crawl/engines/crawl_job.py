@@ -130,7 +130,7 @@ class CrawlJob:
         store = _when_free(directory, lambda: Store.open(directory))
         try:
             self._check_header(directory, store.header)
-            if crawler is not None and self.settings.feed_changed == "refuse":
+            if crawler is not None:
                 _check_feeds(crawler, store, directory)
         finally:
             store.close()
@@ -234,7 +234,7 @@ def _check_feeds(crawler: Crawler, store: Store, directory: Path) -> None:
             for name, expected in crawl.get("blobs", {}).items()
         }
     here, resumed = Path.cwd(), not finished
-    left = StoredFeeds(crawl, blobs, directory, here, resumed=resumed, accept=False)
+    left = StoredFeeds(crawl, blobs, directory, here, resumed=resumed)
     FeedExporter.check_job(crawler, left)
 
 

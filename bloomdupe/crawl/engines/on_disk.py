@@ -258,7 +258,6 @@ class EngineOnDisk(Settling):
             job.store,
             feeds.here,
             resumed=self.run.resumed,
-            accept=self.settings.feed_changed == "accept",
         )
         feeds.restore(job, left)
         return feeds

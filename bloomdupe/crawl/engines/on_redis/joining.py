@@ -51,7 +51,6 @@ NOT_SHARED = (
     "BLOOMDUPE_GROWTH",
     # Files of a JOBDIR.
     "BLOOMDUPE_CHECKPOINT_INTERVAL",
-    "BLOOMDUPE_FEED_CHANGED",
     "BLOOMDUPE_FILTER_MEMORY",
 )
 """Settings that only a crawl with a JOBDIR supports; they are refused."""
