@@ -1,7 +1,7 @@
 """The job list: CI runs it, and a person runs a job by its name.
 
     pipx run nox -f .ci/noxfile.py --list
-    pipx run nox -f .ci/noxfile.py -s "tests(3.10-scrapy2.13)"
+    pipx run nox -f .ci/noxfile.py -s "tests(3.12-scrapy2.16)"
 
 Each session of ``tests`` installs a combination of versions that bloomdupe claims, and
 runs the tests that pytest runs by default; arguments after ``--`` replace them. The
@@ -17,9 +17,6 @@ ROOT = Path(__file__).parents[1]
 nox.options.sessions = ["tests"]
 
 SCRAPY = {
-    "3.10-scrapy2.13": ("3.10", "2.13"),
-    "3.11-scrapy2.14": ("3.11", "2.14"),
-    "3.12-scrapy2.15": ("3.12", "2.15"),
     "3.12-scrapy2.16": ("3.12", "2.16"),
     "3.13-scrapy2.17": ("3.13", "2.17"),
     "3.13-scrapy2.18": ("3.13", "2.18"),
@@ -35,8 +32,7 @@ def tests(session: nox.Session, name: str) -> None:
     """Run the tests on a combination of versions."""
     python, scrapy = SCRAPY[name]
     bin_ = _venv(session, name, python)
-    # Without a reactor, Scrapy 2.15 to 2.17 needs httpx.
-    wanted = (f"scrapy=={scrapy}.*", ".[test]", "httpx")
+    wanted = (f"scrapy=={scrapy}.*", ".[test]")
     session.run(f"{bin_}/pip", "install", "-q", *wanted)
     session.run(f"{bin_}/pytest", "-q", *session.posargs)
 

@@ -15,7 +15,6 @@ __all__ = [
     "FeedError",
     "FilterFullError",
     "IncompatibleFilterError",
-    "InterruptedOpeningError",
     "KeyTypeError",
     "RequestTimeError",
     "SettingError",
@@ -53,10 +52,6 @@ class FilterFullError(BloomDupeError):
 
 class IncompatibleFilterError(BloomDupeError, ValueError):
     """Two filters that differ in key or geometry cannot be combined."""
-
-
-class InterruptedOpeningError(BloomDupeError):
-    """Ctrl-C was pressed while a crawl was opened."""
 
 
 class StoreError(BloomDupeError, OSError):

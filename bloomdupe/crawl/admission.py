@@ -18,7 +18,11 @@ from scrapy.utils.spider import DefaultSpider
 
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.errors import BloomDupeError, SettingError
-from bloomdupe.inside_scrapy.commands import cancel_crawl, running_command
+from bloomdupe.inside_scrapy.commands import (
+    cancel_crawl,
+    check_reactor,
+    running_command,
+)
 from bloomdupe.printable import logger_of
 from bloomdupe.settings import JobSettings, unknown
 
@@ -57,6 +61,7 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
             if settings[place]:
                 expanded = expand(settings[place], getattr(spider, "name", None))
                 settings.set(place, expanded, settings.getpriority(place) or 0)
+        check_reactor(settings)
         JobSettings.read(settings)
         for name, meant in unknown(settings).items():
             logger.warning(

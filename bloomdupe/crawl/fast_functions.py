@@ -43,17 +43,15 @@ class FastFunctions:
     def __init__(self) -> None:
         base, links = PROBED_BASE, PROBED_LINKS
         escape, join = w3lib_url.safe_url_string, parse.urljoin
-        self._names: list[ReplacedName] = []
-        self._replaced: list[ReplacedName] = []
-        if scrapys_ensure_awaitable is not None:
-            self._names.append(
-                ReplacedName(
-                    (middleware,),
-                    "ensure_awaitable",
-                    scrapys_ensure_awaitable,
-                    ensure_awaitable,
-                )
+        self._names = [
+            ReplacedName(
+                (middleware,),
+                "ensure_awaitable",
+                scrapys_ensure_awaitable,
+                ensure_awaitable,
             )
+        ]
+        self._replaced: list[ReplacedName] = []
         escapes = all(escape(url) == url for url in PROBES)
         if escapes:
             self._names.append(

@@ -21,7 +21,6 @@ from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.crawl.state.spider_state import leave_scrapys_file
 from bloomdupe.errors import (
     FilterFullError,
-    InterruptedOpeningError,
     RequestTimeError,
     StoreError,
     UnserializableError,
@@ -109,15 +108,8 @@ class FrontierScheduler(BaseScheduler):
         :class:`~bloomdupe.errors.FeedError`, and
         :class:`~bloomdupe.errors.InterruptedOpeningError`.
         """
-        try:
-            with opening(self._crawler):
-                return self._open(spider)
-        except KeyboardInterrupt as error:
-            # On other reactors than asyncio's, Scrapy would end with exit status 0 and
-            # without a word.
-            raise InterruptedOpeningError(
-                "Ctrl-C came while the crawl was opened; run the same command again"
-            ) from error
+        with opening(self._crawler):
+            return self._open(spider)
 
     def _open(self, spider: Spider) -> Deferred[None] | None:
         leave_scrapys_file(self._crawler, lambda: self._failed)

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
 _TYPES = {type(None), Request, Response, TextResponse, HtmlResponse, XmlResponse}
-scrapys_ensure_awaitable: Any = getattr(defer, "ensure_awaitable", None)
-"""None before Scrapy 2.14."""
+scrapys_ensure_awaitable: Any = defer.ensure_awaitable
 
 
 def ensure_awaitable(o: object, *more: object, **given: object) -> Awaitable[Any]:

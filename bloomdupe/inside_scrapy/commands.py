@@ -4,19 +4,25 @@
 their own; ``scrapy shell`` makes a crawler without crawling. No attribute of a crawler
 tells them from ``scrapy crawl`` for certain: a project can set all that they set, too.
 But a command of Scrapy waits until its crawl is over, so it is among the callers of all
-code of the crawl. Tested with Scrapy 2.13 to 2.19.
+code of the crawl. Tested with Scrapy 2.16 to 2.19.
 """
 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
+
+from bloomdupe.errors import SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
 
+ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 _COMMANDS = "scrapy.commands."
 
 
@@ -51,16 +57,23 @@ def cancel_crawl(crawler: Crawler, say_why: Callable[[], None]) -> None:
     crawler._create_engine = no_engine  # type: ignore[method-assign, assignment]
 
 
+def check_reactor(settings: BaseSettings) -> None:
+    """Raise :class:`~bloomdupe.errors.SettingError` unless asyncio's reactor runs."""
+    name = settings["TWISTED_REACTOR"]
+    if not name and is_reactor_installed() and is_asyncio_reactor_installed():
+        name = ASYNCIO
+    if name != ASYNCIO or not settings.getbool("TWISTED_REACTOR_ENABLED"):
+        raise SettingError(
+            f"TWISTED_REACTOR = {name!r}, TWISTED_REACTOR_ENABLED ="
+            f" {settings['TWISTED_REACTOR_ENABLED']!r}: bloomdupe crawls on asyncio's"
+            " reactor only; leave both settings out"
+        )
+
+
 class _NoEngine:
     """An engine that does nothing, with the methods that ``Crawler.crawl()`` calls."""
 
     running = False
-
-    def open_spider(self, *_: Any) -> None:  # noqa: ANN401 - before Scrapy 2.14
-        """Open nothing."""
-
-    def start(self) -> None:
-        """Start nothing."""
 
     async def open_spider_async(self) -> None:
         """Open nothing."""

@@ -6,7 +6,7 @@ to redirects and for robots.txt, ``request.cookies``, expiry, and code that uses
 jars itself. So a subclass with these two methods sees every single change.
 
 When a crawl opens, :meth:`CookieJars.of` looks for every name that is used here. Tested
-with Scrapy 2.13 to 2.19.
+with Scrapy 2.16 to 2.19.
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ def _check_cookie() -> None:
 def _unknown(name: str) -> EngineError:
     return EngineError(
         f"Scrapy {__version__}, or a cookies middleware derived from its own, has no"
-        f" {name} as Scrapy 2.13 to 2.19 have, so cookies cannot be part of the"
+        f" {name} as Scrapy 2.16 to 2.19 have, so cookies cannot be part of the"
         " checkpoints: use a version of bloomdupe made for this Scrapy, or set"
         " COOKIES_ENABLED = False"
     )

@@ -2,7 +2,7 @@
 
 The module :mod:`bloomdupe.inside_scrapy.processing` does so, too. :func:`check_engine`
 looks for all these names when a crawl opens, before any of them is used. Tested with
-Scrapy 2.13 to 2.19.
+Scrapy 2.16 to 2.19.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def check_engine(crawler: Crawler) -> None:
 
 def _missing(path: str) -> EngineError:
     return EngineError(
-        f"Scrapy {__version__} has no {path} as Scrapy 2.13 to 2.19 have:"
+        f"Scrapy {__version__} has no {path} as Scrapy 2.16 to 2.19 have:"
         " bloomdupe.FrontierScheduler cannot tell what is done. Set SCHEDULER ="
         ' "scrapy.core.scheduler.Scheduler", or use a version of bloomdupe made'
         " for this Scrapy"
@@ -264,7 +264,7 @@ _NAMES: tuple[tuple[str, type | tuple[type, ...] | None], ...] = (
     ("scraper.call_spider_async", None),
     ("scraper.handle_spider_error", None),
     ("scraper.handle_spider_output_async", None),
-    ("scraper._process_spidermw_output", None),
+    ("scraper.start_itemproc_async", None),
     ("scraper.spidermw.middlewares", (list, tuple)),
 )
 """Required names and their types; None for a callable."""
@@ -293,19 +293,12 @@ def listeners(crawler: Crawler, signal: object) -> list[Any]:
 def stop_crawl(crawler: Crawler, reason: str) -> None:
     """Close the spider of a running crawl, soon."""
     engine: Any = crawler.engine
-    close = getattr(engine, "close_spider_async", None)
-    if close is None:  # before Scrapy 2.14
-        engine.close_spider(engine.spider, reason)
-    else:
-        _run(close(reason=reason))
+    _run(engine.close_spider_async(reason=reason))
 
 
 def send_signal(crawler: Crawler, signal: object, **arguments: object) -> Deferred[Any]:
     """Send a signal; its receivers may be coroutines."""
-    send = getattr(crawler.signals, "send_catch_log_async", None)
-    if send is None:  # before Scrapy 2.14
-        return crawler.signals.send_catch_log_deferred(signal, **arguments)
-    return _run(send(signal, **arguments))
+    return _run(crawler.signals.send_catch_log_async(signal, **arguments))
 
 
 def mark_failed(crawler: Crawler, ended: object = signals.engine_stopped) -> None:

@@ -3,7 +3,7 @@
 Scrapy opens a file when a feed gets its first item, and writes each item at once. This
 package writes later, and to more than one file. So it needs the slots of the feed
 exporter without their files, and the text that item exporters write before, between and
-after the items. Tested with Scrapy 2.13 to 2.19.
+after the items. Tested with Scrapy 2.16 to 2.19.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _takes(method: Any, arguments: tuple[str, ...]) -> bool:  # noqa: ANN401
 
 def _refuse(what: str) -> None:
     raise EngineError(
-        f"Scrapy {__version__} has no {what} as Scrapy 2.13 to 2.19 have: the feeds of"
+        f"Scrapy {__version__} has no {what} as Scrapy 2.16 to 2.19 have: the feeds of"
         " a crawl with a JOBDIR cannot be written. Set EXTENSIONS ="
         ' {"bloomdupe.FeedExporter": None} to do without, or use a version of'
         " bloomdupe made for this Scrapy"

@@ -6,7 +6,7 @@ by methods that report it. The state is never polled. It is never derived from
 ``response.request`` either, because that may differ from the request that was
 scheduled.
 
-One of these methods is also made faster. Scrapy (2.14 to 2.19) starts
+One of these methods is also made faster. Scrapy (2.16 to 2.19) starts
 ``CONCURRENT_ITEMS`` tasks for every response, regardless of its output: half of a
 crawl's CPU time. Here requests are scheduled at once, and only an item starts a task,
 up to the same limit.
@@ -15,18 +15,15 @@ up to the same limit.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict, deque
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
-from scrapy.core import scraper as scraper_module
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import aiter_errback, iter_errback
-from twisted.internet.defer import succeed
 from twisted.python.failure import Failure
 
-from bloomdupe.inside_scrapy.outputs import Owned, OwnedAsync, Steps, step
+from bloomdupe.inside_scrapy.outputs import Steps, step
 from bloomdupe.inside_scrapy.work import CURRENT
 
 if TYPE_CHECKING:
@@ -67,8 +64,6 @@ class Processing:
         self._failed = failed
         self._crowded = crowded
         self._broken: dict[Work, BaseException] = {}
-        # If Scrapy processes outputs: their works, by the identity of the object.
-        self._owners: defaultdict[int, deque[Work | None]] = defaultdict(deque)
         self.answering: Work | None = None
         """The work that the downloader has just answered with a request (a retry, a
         redirect), while that request is being scheduled."""
@@ -82,20 +77,9 @@ class Processing:
         scraper.call_spider_async = self._call
         self._handle_error = scraper.handle_spider_error
         scraper.handle_spider_error = self._error
-        if hasattr(scraper, "start_itemproc_async"):  # since Scrapy 2.14
-            self._start_itemproc = scraper.start_itemproc_async
-            scraper.start_itemproc_async = self._process_item
-        self._handle_output = scraper.handle_spider_output_async
-        if _starts_tasks_for_nothing():
-            scraper.handle_spider_output_async = self._hand_on
-            return
-        scraper.handle_spider_output_async = self._let_scrapy_hand_on
-        if hasattr(scraper, "_process_spidermw_output_async"):
-            self._process = scraper._process_spidermw_output_async
-            scraper._process_spidermw_output_async = self._process_async
-        else:  # before Scrapy 2.14
-            self._process = scraper._process_spidermw_output
-            scraper._process_spidermw_output = self._process_deferred
+        self._start_itemproc = scraper.start_itemproc_async
+        scraper.start_itemproc_async = self._process_item
+        scraper.handle_spider_output_async = self._hand_on
 
     # In: the downloader's answers
 
@@ -244,79 +228,11 @@ class Processing:
             if closing and not closing.called and slot.is_idle():
                 closing.callback(None)
 
-    async def _let_scrapy_hand_on(
-        self,
-        result: Iterable[Any] | AsyncIterator[Any],
-        request: Request,
-        response: object,
-    ) -> None:
-        """Wrapper of ``Scraper.handle_spider_output_async()``."""
-        work = self._work_of(request)
-        CURRENT.set(work)
-        owned: Any
-        if isinstance(result, AsyncIterator):
-            owned = OwnedAsync(result, self._owners, work)
-        else:
-            owned = Owned(iter(result), self._owners, work)
-        try:
-            await self._handle_output(owned, request, response)
-        except BaseException as broken:  # of any kind: the page is not done
-            if work is not None:
-                self._broken[work] = broken
-            raise
-
-    def _owner_of(self, output: object) -> Work | None:
-        owners = self._owners.get(id(output))
-        if not owners:
-            return None
-        work = owners.popleft()
-        if not owners:
-            del self._owners[id(output)]
-        return work
-
-    async def _process_async(self, output: object, response: object) -> None:
-        """Replacement of ``Scraper._process_spidermw_output_async()``."""
-        work = self._owner_of(output)
-        if _is_left_out(output, work):
-            return
-        token = CURRENT.set(work)
-        try:
-            await self._process(output, response)
-        finally:
-            CURRENT.reset(token)
-
-    def _process_deferred(self, output: object, response: object) -> Deferred[None]:
-        """Replacement of ``Scraper._process_spidermw_output()`` of Scrapy 2.13."""
-        work = self._owner_of(output)
-        if _is_left_out(output, work):
-            return succeed(None)
-        token = CURRENT.set(work)
-        try:
-            return self._process(output, response)  # type: ignore[no-any-return]
-        finally:
-            CURRENT.reset(token)
-
     # Other code
 
     def works_on(self, work: Work | None) -> None:
         """Set the work of the code that runs from here on, and of its tasks."""
         CURRENT.set(work)
-
-
-def _is_left_out(output: object, work: Work | None) -> bool:
-    """Whether an output is an item that must not be handed on."""
-    if output is None or work is None or isinstance(output, Request):
-        return False
-    return not work.takes_item()
-
-
-def _starts_tasks_for_nothing() -> bool:
-    """Whether this Scrapy is slow in this respect, and asyncio is available."""
-    if not hasattr(scraper_module, "_parallel_asyncio"):
-        return False
-    from scrapy.utils.asyncio import is_asyncio_available
-
-    return bool(is_asyncio_available())
 
 
 class _Tasks:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from scrapy.utils.asyncio import call_later
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -21,7 +23,7 @@ class Timer:
         """Call the function in so many seconds, and drop an earlier appointment."""
         self.cancel()
         self.due = time.monotonic() + seconds
-        self._call = _call_later(seconds, self._run)
+        self._call = call_later(seconds, self._run)
 
     def cancel(self) -> None:
         """Drop the appointment."""
@@ -32,14 +34,3 @@ class Timer:
     def _run(self) -> None:
         self._call = self.due = None
         self._function()
-
-
-def _call_later(seconds: float, function: Callable[[], None]) -> Any:  # noqa: ANN401
-    try:
-        from scrapy.utils.asyncio import call_later
-    except ImportError:  # before Scrapy 2.14
-        from twisted.internet import reactor
-
-        loop: Any = reactor
-        return loop.callLater(seconds, function)
-    return call_later(seconds, function)

@@ -1,7 +1,7 @@
 """ScrapyJob: reads the JOBDIR of Scrapy's own scheduler and duplicate filter.
 
 The format is that of ``scrapy/core/scheduler.py``, ``pqueues.py``, ``squeues.py`` and
-``dupefilters.py`` in Scrapy 2.13 to 2.19::
+``dupefilters.py`` in Scrapy 2.16 to 2.19::
 
     requests.seen      fingerprints: in hexadecimal, one on a line; from 2.19 on the
                        number of its bytes u16 (big-endian), and the bytes, after any

@@ -253,7 +253,6 @@ PUBLIC = {
         "FeedError",
         "FilterFullError",
         "IncompatibleFilterError",
-        "InterruptedOpeningError",
         "KeyTypeError",
         "RequestTimeError",
         "SettingError",

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-import scrapy.crawler
 from support.forks import forks
 from support.site import Pages, Site, links
 
@@ -40,11 +39,6 @@ process.start()
 """
 
 PAGES = {f"/{n}": links(f"/{(n + 1) % 9}") for n in range(9)}
-
-REACTORS = {
-    "asyncio": "twisted.internet.asyncioreactor.AsyncioSelectorReactor",
-    "other": "twisted.internet.selectreactor.SelectReactor",
-}
 
 
 class Ended(NamedTuple):
@@ -177,14 +171,10 @@ def test_scrapy_parse_writes_its_output_file(project: Project) -> None:
     assert list(project.files()) == ["parsed.jsonl"]
 
 
-@pytest.mark.parametrize("reactor", REACTORS.values(), ids=REACTORS)
-def test_the_job_of_another_spider_is_refused_in_one_line(
-    project: Project, reactor: str
-) -> None:
+def test_the_job_of_another_spider_is_refused_in_one_line(project: Project) -> None:
     project.scrapy("crawl", "first")
     files = project.files()
-    options = ["-s", f"TWISTED_REACTOR={reactor}"]
-    run = project.scrapy("crawl", "second", *options, status=1)
+    run = project.scrapy("crawl", "second", status=1)
     assert "Traceback" not in run.output
     assert "The crawl does not begin: JOBDIR: " in run.last_line
     assert '"crawls/%(spider)s"' in run.last_line
@@ -193,7 +183,14 @@ def test_the_job_of_another_spider_is_refused_in_one_line(
 
 @pytest.mark.parametrize(
     "setting",
-    ["JOBDIR=%(name)s", "JOBDIR=project.py", "BLOOMDUPE_FPP=7"],
+    [
+        "JOBDIR=%(name)s",
+        "JOBDIR=project.py",
+        "BLOOMDUPE_FPP=7",
+        "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor",
+        "TWISTED_REACTOR=",
+        "TWISTED_REACTOR_ENABLED=False",
+    ],
 )
 def test_a_setting_that_cannot_be_is_refused_in_one_line(
     project: Project, setting: str
@@ -204,14 +201,7 @@ def test_a_setting_that_cannot_be_is_refused_in_one_line(
     assert not project.files()
 
 
-PROCESSES = [
-    name
-    for name in ("CrawlerProcess", "AsyncCrawlerProcess")
-    if hasattr(scrapy.crawler, name)  # the latter from Scrapy 2.14 on
-]
-
-
-@pytest.mark.parametrize("process", PROCESSES)
+@pytest.mark.parametrize("process", ["CrawlerProcess", "AsyncCrawlerProcess"])
 def test_a_script_has_the_error(project: Project, process: str) -> None:
     project.scrapy("crawl", "first")
     files = project.files()

@@ -19,7 +19,7 @@ from typing import Any
 
 import lmdb
 import pytest
-from scrapy import Request, Spider, version_info
+from scrapy import Request, Spider
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 from scrapy.http import FormRequest, Response
 from scrapy.http.cookies import CookieJar
@@ -38,8 +38,6 @@ from bloomdupe.store.participant import Part
 from bloomdupe.store.store import Store
 
 SPIDER = Spider("test")
-GIVEN = () if version_info >= (2, 14) else (SPIDER,)
-"""Arguments of a middleware's methods besides request and response."""
 URL = "http://www.a.example/x/y"
 
 
@@ -66,12 +64,12 @@ class Crawl:
         """Let a response with these Set-Cookie headers come in."""
         request = Request(url, meta=meta)
         response = Response(url, headers={"Set-Cookie": list(headers)})
-        self.middleware.process_response(request, response, *GIVEN)
+        self.middleware.process_response(request, response)
 
     def sent(self, url: str = URL, **meta: Any) -> set[str]:
         """Return the cookies that a request is sent with."""
         request = Request(url, meta=meta)
-        self.middleware.process_request(request, *GIVEN)
+        self.middleware.process_request(request)
         header = (request.headers.get("Cookie") or b"").decode()
         return set(header.split("; ")) - {""}
 
@@ -176,7 +174,7 @@ def test_the_same_cookie_again_is_not_written(crawl: Crawl) -> None:
     """As with request.cookies, which are set with every request."""
     for puts in (1, 0):
         request = Request(URL, cookies={"a": "b"})
-        crawl.middleware.process_request(request, *GIVEN)
+        crawl.middleware.process_request(request)
         assert crawl.cookies.changed
         assert crawl.checkpoint() == (puts, 0)
     assert again(crawl).sent() == {"a=b"}

@@ -19,10 +19,6 @@ from bloomdupe.inside_scrapy.awaitable import (
     scrapys_ensure_awaitable,
 )
 
-pytestmark = pytest.mark.skipif(
-    scrapys_ensure_awaitable is None, reason="from Scrapy 2.14 on"
-)
-
 
 class Awaited(Response):
     """A response that is awaitable itself."""

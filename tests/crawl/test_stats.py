@@ -35,7 +35,7 @@ def crawler() -> Crawler:
 
 
 def answer(method: Any, *arguments: Any, **given: Any) -> Any:
-    """Call a method; before Scrapy 2.14, some refuse to be called without a spider."""
+    """Call a method; some refuse to be called without a spider."""
     try:
         return method(*arguments, **given)
     except TypeError as error:
@@ -71,7 +71,7 @@ def test_stats_are_kept_when_the_spider_closes() -> None:
     stats = Stats(mine)
     stats.inc_value("a")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # before Scrapy 2.14, it needs the spider
+        warnings.simplefilter("ignore")
         stats.close_spider(spider=mine.spider, reason="finished")
     assert stats.spider_stats == {"site": {"a": 1}}
 

@@ -191,8 +191,6 @@ def test_snippets_run(
     request: pytest.FixtureRequest,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if "_parallel_asyncio" in snippet.code:
-        pytest.importorskip("scrapy.utils.asyncio", reason="from Scrapy 2.14 on")
     code = snippet.code
     if LOCAL_REDIS in code:
         server = RedisServer(tmp_path)

@@ -40,12 +40,8 @@ class Tree(scrapy.Spider):
 async def download(crawler: Crawler | None, request: Request) -> Response:
     """Download a page in the midst of something: an inline request."""
     engine: Any = crawler.engine  # type: ignore[union-attr]
-    if hasattr(engine, "download_async"):
-        response: Response = await engine.download_async(request)
-        return response
-    from scrapy.utils.defer import maybe_deferred_to_future  # before Scrapy 2.14
-
-    return await maybe_deferred_to_future(engine.download(request))
+    response: Response = await engine.download_async(request)
+    return response
 
 
 def once(name: str) -> bool:

@@ -53,8 +53,8 @@ class Idiom:
     """A warning in a run after a stop that excuses missing items; None: nothing
     excuses them."""
     variant_of: str | None = None
-    """The idiom that shows the same, but for one thing that other idioms show: its
-    reactor, or how many of its kind there are. By default, it is not run."""
+    """The idiom that shows the same, but for one thing that other idioms show: how
+    many of its kind there are. By default, it is not run."""
     raises: bool = False
     """Whether a traceback in the log is part of it."""
     pages: Callable[[Visit], Answer | None] = known_site.pages

@@ -5,18 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 from crawls import SETTINGS
-from scrapy.settings import Settings
 from support.forks import DEADLINE
 from table import load
 
 README = Path(__file__).with_name("README.md")
 
 
-@pytest.mark.skipif(
-    "TWISTED_REACTOR_ENABLED" not in Settings(), reason="from Scrapy 2.15 on"
-)
 def test_the_document_has_every_idiom() -> None:
     text = README.read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\w+) \| (.+) \| \d+ \| \d+ \|$", text, re.MULTILINE)

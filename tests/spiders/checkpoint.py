@@ -74,13 +74,7 @@ class Waiting(Count):
     async def parse(self, response: Any) -> Any:
         await pause(0.005)
         request = Request(response.urljoin("/image"), dont_filter=True)
-        download = getattr(self.crawler.engine, "download_async", None)
-        if download is None:  # before Scrapy 2.14
-            from scrapy.utils.defer import maybe_deferred_to_future as future
-
-            other = await future(self.crawler.engine.download(request))
-        else:
-            other = await download(request)
+        other = await self.crawler.engine.download_async(request)
         assert other.status == 200
         async for output in super().parse(response):
             yield output

@@ -79,8 +79,7 @@ class Wandering:
     def __init__(self) -> None:
         wander()
 
-    def process_item(self, item: object, spider: object = None) -> object:
-        del spider  # Scrapy 2.13 gives it
+    def process_item(self, item: object) -> object:
         return item
 
 

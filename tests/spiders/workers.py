@@ -166,8 +166,7 @@ class ClosesLate:
     def from_crawler(cls, crawler: Any) -> ClosesLate:
         return cls(crawler.settings["GO"])
 
-    async def close_spider(self, spider: Spider | None = None) -> None:
-        """Wait; Scrapy before 2.14 passes the spider."""
+    async def close_spider(self) -> None:
         while not self.go.exists():
             await asyncio.sleep(0.01)
 

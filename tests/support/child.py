@@ -25,9 +25,7 @@ def main() -> None:
     placing.install()
     settings = Settings()
     settings.setdict(order["settings"], "cmdline")
-    reactorless = not settings.getbool("TWISTED_REACTOR_ENABLED", True)
-    kind = crawler.AsyncCrawlerProcess if reactorless else crawler.CrawlerProcess
-    process = kind(settings)
+    process = crawler.CrawlerProcess(settings)
     running = process.create_crawler(load_object(order["spider"]))
     process.crawl(running, start_urls=order["starts"])
     process.start()

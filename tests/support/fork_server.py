@@ -78,8 +78,8 @@ def _import_all() -> None:
 
 
 def _try(load: Any, name: object) -> None:
-    if not isinstance(name, str) or not name.startswith("scrapy.") or ".ftp." in name:
-        return  # before Scrapy 2.14, FTP comes with a reactor
+    if not isinstance(name, str) or not name.startswith("scrapy."):
+        return
     try:
         load(name)
     except ImportError:  # of HTTP/2, S3 and the like, which need more than Scrapy

@@ -58,7 +58,6 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> Answer:
 
 def idle_crawler(**settings: object) -> Crawler:
     """Return a crawler that never crawls, with its settings applied."""
-    # Before Scrapy 2.15, get_crawler() needs a reactor.
     install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
     return get_crawler(Spider, settings)
 

@@ -18,7 +18,6 @@ import errno
 import json
 import os
 import signal
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -234,18 +233,8 @@ async def _next_checkpoint(spider: Spider) -> None:
 
 
 async def pause(seconds: float) -> None:
-    """Let other tasks run, on any reactor and without a reactor."""
-    from scrapy.utils.reactor import is_asyncio_reactor_installed
-
-    reactor = sys.modules.get("twisted.internet.reactor")
-    if reactor is None or is_asyncio_reactor_installed():
-        await asyncio.sleep(seconds)
-        return
-    from scrapy.utils.defer import maybe_deferred_to_future
-    from twisted.internet.task import deferLater
-
-    loop: Any = reactor
-    await maybe_deferred_to_future(deferLater(loop, seconds, lambda: None))
+    """Let other tasks run."""
+    await asyncio.sleep(seconds)
 
 
 def events(path: Path) -> list[list[str]]:

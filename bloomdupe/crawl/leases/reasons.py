@@ -19,12 +19,6 @@ MOST_DETAIL = 300
 """Characters of a message that are kept."""
 
 
-def _those(*names: str) -> tuple[type[BaseException], ...]:
-    """Return those of Scrapy's exceptions that this version has (since 2.15)."""
-    there = vars(exceptions)
-    return tuple(there[name] for name in names if name in there)
-
-
 REASONS: tuple[tuple[str, tuple[type[BaseException], ...]], ...] = (
     (
         "timeout",
@@ -32,10 +26,10 @@ REASONS: tuple[tuple[str, tuple[type[BaseException], ...]], ...] = (
             TimeoutError,
             internet.TimeoutError,
             internet.TCPTimedOutError,
-            *_those("DownloadTimeoutError"),
+            exceptions.DownloadTimeoutError,
         ),
     ),
-    ("dns", (internet.DNSLookupError, *_those("CannotResolveHostError"))),
+    ("dns", (internet.DNSLookupError, exceptions.CannotResolveHostError)),
     (
         "connection",
         (
@@ -43,7 +37,8 @@ REASONS: tuple[tuple[str, tuple[type[BaseException], ...]], ...] = (
             internet.ConnectError,
             internet.ConnectionClosed,
             ResponseFailed,
-            *_those("DownloadConnectionRefusedError", "DownloadFailedError"),
+            exceptions.DownloadConnectionRefusedError,
+            exceptions.DownloadFailedError,
         ),
     ),
 )

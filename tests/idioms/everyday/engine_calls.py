@@ -11,6 +11,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, DontCloseSpider
 from scrapy.http import Response
+from scrapy.utils.defer import deferred_from_coro
 from support.stops import pause
 from table import idiom
 from typing_extensions import Self
@@ -162,13 +163,7 @@ class ClosesAtTen:
         self.count += 1
         if self.count == 10 and once("closed"):
             engine: Any = self.crawler.engine
-            close = getattr(engine, "close_spider_async", None)
-            if close is None:  # before Scrapy 2.14
-                engine.close_spider(self.crawler.spider, "enough items")
-            else:
-                from scrapy.utils.defer import deferred_from_coro
-
-                deferred_from_coro(close(reason="enough items"))
+            deferred_from_coro(engine.close_spider_async(reason="enough items"))
         return item
 
 

@@ -83,7 +83,7 @@ class Refused(scrapy.Spider):
 
     def failed(self, failure: Failure) -> Iterator[Any]:
         request: Request = failure.request  # type: ignore[attr-defined]
-        name = failure.type.__name__.removeprefix("Download")  # from Scrapy 2.15 on
+        name = failure.type.__name__.removeprefix("Download")
         yield {"page": path_of(request.url), "part": name}
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 import time
 from dataclasses import dataclass, field
 from functools import partial
@@ -434,9 +432,7 @@ def _is_link(offer: Offer) -> bool:
 
 def _poster() -> Callable[..., Any]:
     """Return a function that runs another function on the thread of Scrapy."""
-    if "twisted.internet.reactor" in sys.modules:
-        from twisted.internet import reactor
+    from twisted.internet import reactor
 
-        loop: Any = reactor
-        return loop.callFromThread  # type: ignore[no-any-return]
-    return asyncio.get_running_loop().call_soon_threadsafe
+    loop: Any = reactor
+    return loop.callFromThread  # type: ignore[no-any-return]
