@@ -9,7 +9,6 @@ from bloomdupe.filter.hashing import digest
 
 if TYPE_CHECKING:
     from bloomdupe.filter.contents import Contents
-    from bloomdupe.filter.layer import Layer
     from bloomdupe.filter.parameters import Parameters
 
 
@@ -42,18 +41,13 @@ def merge(ours: Contents, theirs: Contents) -> None:
     differ.
     """
     check_compatible(ours.parameters, theirs.parameters)
-    merge_layers(ours, theirs.named_layers)
+    ours.checkpoint()
+    layers = theirs.counted_layers
+    for taker, (layer, keys) in zip(ours.takers(layers), layers, strict=True):
+        taker.merge(layer, keys)
     for identity in theirs.exact:
         ours.exact.add_id(identity)
     ours.fold()
-
-
-def merge_layers(ours: Contents, theirs: list[tuple[str | None, Layer, int]]) -> None:
-    """Add layers with the same key to ``ours``; see :meth:`Contents.takers`."""
-    ours.checkpoint()
-    takers = ours.takers(theirs)
-    for taker, (_, layer, keys) in zip(takers, theirs, strict=True):
-        taker.merge(layer, keys)
 
 
 def _described(parameters: Parameters) -> str:

@@ -552,36 +552,14 @@ class BloomFilter:
         return self
 
     @property
-    def named_layers(self) -> list[tuple[str | None, Layer, int]]:
-        """Layers, oldest first, each with its name (None: own) and its number of keys.
-
-        Another filter with the same key may :meth:`take_over` them.
-        """
-        return self._look().named_layers
+    def counted_layers(self) -> list[tuple[Layer, int]]:
+        """Layers, oldest first, each with its number of keys."""
+        return self._look().counted_layers
 
     @property
     def exact_ids(self) -> Iterable[bytes]:
         """Identities of the keys that are kept exactly."""
         return self._look().exact
-
-    def take_over(
-        self,
-        layers: Iterable[tuple[str, Layer, int]],
-        exact_ids: Iterable[bytes] = (),
-    ) -> None:
-        """Mark everything as seen that layers of filters with the same key have seen.
-
-        The layers may be of any capacity; p must be that of this filter. Every key is
-        looked up in each of them, and the probabilities add up: :meth:`current_fpp` is
-        not bounded by p any more. A layer is known by its name: its content is added to
-        the content of the layer with that name. The ``exact_ids`` are those of keys
-        that are kept exactly.
-        """
-        algebra.merge_layers(self._contents, [*layers])
-        for identity in exact_ids:
-            self._contents.exact.add_id(identity)
-        self._contents.fold()
-        self._point_at_newest()
 
     def clear(self) -> None:
         """Forget all keys; parameters, key and store stay."""

@@ -48,8 +48,6 @@ class Contents:
     ``trials``           keys that were new and are kept exactly
     ``false_positives``  those of them with all bits set already
     ``notes``            a small object of the caller's own
-    ``taken_over``       where there are any: numbers of the layers that come from
-                         filters of another capacity with the same key, by their names
     """
 
     def __init__(
@@ -69,7 +67,6 @@ class Contents:
         self.trials = 0
         self.false_positives = 0
         self.notes: dict[str, Any] = {}
-        self.taken_over: dict[str, int] = {}
         self._noted: dict[str, Any] = {}
         self._journal_end = 0
         self._prepared: Part | None = None
@@ -97,7 +94,6 @@ class Contents:
         self.false_positives = record["false_positives"]
         self._journal_end = record["journal_end"]
         self.notes = record["notes"]
-        self.taken_over = record.get("taken_over", {})
         self._noted = deepcopy(self.notes)
 
     @property
@@ -114,9 +110,8 @@ class Contents:
 
     def add_layer(self) -> Layer:
         """Begin another layer."""
-        own = len(self.own_layers)
         least = max(layer.geometry.hashes for layer in self.layers)
-        return self._append(self.parameters.geometry(own, least))
+        return self._append(self.parameters.geometry(len(self.layers), least))
 
     def _append(self, shape: Geometry) -> Layer:
         number = len(self.layers)
@@ -128,52 +123,27 @@ class Contents:
         return self.newest
 
     @property
-    def own_layers(self) -> list[Layer]:
-        """Layers that were not imported."""
-        others = set(self.taken_over.values())
-        return [layer for layer in self.layers if layer.number not in others]
+    def counted_layers(self) -> list[tuple[Layer, int]]:
+        """All layers, and how many keys they have."""
+        counted = zip(self.layers, self.counts, strict=True)
+        return [(layer, keys) for layer, (_, keys) in counted]
 
-    @property
-    def named_layers(self) -> list[tuple[str | None, Layer, int]]:
-        """All layers, with their names (None: its own), and how many keys they have."""
-        names = {number: name for name, number in self.taken_over.items()}
-        return [
-            (names.get(layer.number), layer, keys)
-            for layer, (_, keys) in zip(self.layers, self.counts, strict=True)
-        ]
-
-    def takers(self, others: list[tuple[str | None, Layer, int]]) -> list[Layer]:
+    def takers(self, others: list[tuple[Layer, int]]) -> list[Layer]:
         """Return the layers that receive the keys of another filter's layers.
 
-        Missing layers are added. Of the filter's own layers, the first receives the
-        keys of the first, and so on; every other layer receives the keys of the layer
-        with the same name.
+        The first receives the keys of the first, and so on. Missing layers are added.
         """
-        found: list[Layer] = []
-        own = 0
-        for name, layer, _ in others:
-            if name is None:
-                ours = self.own_layers
-                taker = ours[own] if own < len(ours) else self._append(layer.geometry)
-                own += 1
-            elif name in self.taken_over:
-                taker = self.layers[self.taken_over[name]]
-            else:
-                taker = self._append(layer.geometry)
-                self.taken_over[name] = taker.number
+        for number, (layer, _) in enumerate(others):
+            if number == len(self.layers):
+                self._append(layer.geometry)
+            taker = self.layers[number]
             if taker.geometry != layer.geometry:
                 raise IncompatibleFilterError(
                     f"the filters differ: layer {taker.number} is for"
                     f" {taker.geometry.capacity:,} keys, and the layer to add is for"
                     f" {layer.geometry.capacity:,}"
                 )
-            found.append(taker)
-        # New keys go into a layer of their own, with all positions of the other layers.
-        most = max(layer.geometry.hashes for layer in self.layers)
-        taken_over = self.newest.number in self.taken_over.values()
-        if taken_over or self.newest.geometry.hashes < most:
-            self.add_layer()
-        return found
+        return self.layers[: len(others)]
 
     def __len__(self) -> int:
         """Count the keys that were new when added."""
@@ -234,8 +204,6 @@ class Contents:
             "false_positives": self.false_positives,
             "notes": deepcopy(self.notes),
         }
-        if self.taken_over:
-            record["taken_over"] = dict(self.taken_over)
         return self._part_of(parts, identities, record)
 
     def _part_of(
@@ -300,7 +268,6 @@ class Contents:
             self.store.commit(Part(write=write))
         self.layers = []
         self._append(self.parameters.geometry(0))
-        self.taken_over = {}
         self.exact.clear()
         self.trials = self.false_positives = 0
         self.notes.clear()

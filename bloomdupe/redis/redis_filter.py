@@ -376,12 +376,8 @@ class RedisFilter(BloomFilter):
         missing: repeat the call.
         """
         algebra.check_compatible(self.parameters, other.parameters)
-        layers = other.named_layers
-        if any(name is not None for name, _, _ in layers):
-            self._refuse("|= with a filter that holds imported layers")
-        self.unite(
-            (number, layer, keys) for number, (_, layer, keys) in enumerate(layers)
-        )
+        layers = other.counted_layers
+        self.unite((number, *each) for number, each in enumerate(layers))
         self.unite_exact(other.exact_ids)
         return self
 
@@ -453,14 +449,6 @@ class RedisFilter(BloomFilter):
 
     def _durable(self, verb: str) -> NoReturn:
         self._refuse(verb)
-
-    def take_over(
-        self,
-        layers: Iterable[tuple[str, Layer, int]],  # noqa: ARG002
-        exact_ids: Iterable[bytes] = (),  # noqa: ARG002
-    ) -> NoReturn:
-        """Refuse: all layers are its own; see :meth:`unite`."""
-        self._refuse("take_over")
 
     def share_store(self) -> NoReturn:
         """Refuse: a crawl's checkpoint is a transaction of LMDB."""

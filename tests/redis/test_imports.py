@@ -96,8 +96,8 @@ def test_a_filter_comes_over_as_it_is(url: str) -> None:
     seen = BloomFilter(300, 1e-3)
     seen.update(f"{number}" for number in range(500))  # it has grown
     with opened(url) as one:
-        layers = seen.named_layers
-        parts = [(n, layer, keys) for n, (_, layer, keys) in enumerate(layers)]
+        layers = seen.counted_layers
+        parts = [(n, layer, keys) for n, (layer, keys) in enumerate(layers)]
         one.imports.merge(parts, seen.parameters)
         one.imports.merge(parts, seen.parameters)  # as after a kill
         assert one.imports.seen == seen

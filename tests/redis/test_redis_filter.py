@@ -248,7 +248,6 @@ def test_every_verb_answers(url: str) -> None:
         "prepare": (),
         "record": ("frontier",),
         "share_store": (),
-        "take_over": ([],),
     }
     with opened(url, 1_000, identity={"spider": "site"}) as seen:
         for verb, arguments in refused.items():
@@ -272,10 +271,10 @@ def test_every_verb_answers(url: str) -> None:
         assert seen.info().path == url
         assert seen.info().as_dict()["keys"] == 1
         assert list(seen.exact_ids) == []
-        assert [(name, keys) for name, _, keys in seen.named_layers] == [(None, 1)]
+        assert [keys for _, keys in seen.counted_layers] == [1]
     tried = {*refused, "notes", "add", "contains", "identity", "capacity", "fpp"}
     tried |= {"confirm", "key", "changed", "due", "checkpoint", "memory_bytes"}
-    tried |= {"named_layers", "keeps_pages", "parameters"}
+    tried |= {"counted_layers", "keeps_pages", "parameters"}
     tried |= {"current_fpp", "expected_loss", "estimated_keys", "info", "figures"}
     tried |= {"exact_ids"}
     elsewhere = {"open", "close", "update", "layer_count", "is_compatible", "copy"}

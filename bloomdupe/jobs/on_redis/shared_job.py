@@ -193,7 +193,7 @@ class SharedJob:
 
     def merge(self, seen: BloomFilter) -> int:
         """Mark all URLs of a filter as seen; return how many URLs that is."""
-        own = [(layer, keys) for _, layer, keys in seen.named_layers]
+        own = seen.counted_layers
         while own and not own[-1][1]:
             own.pop()
         exact_ids = list(seen.exact_ids)
