@@ -49,6 +49,7 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_START_REQUESTS": "resume",
     "BLOOMDUPE_MAX_RETRY_AFTER": 300,
     "BLOOMDUPE_EARLY_DROP": True,
+    "BLOOMDUPE_SPIDER_ATTRIBUTES": True,
     "BLOOMDUPE_MAX_PENDING_PER_SLOT": None,
     "BLOOMDUPE_MAX_PAGES_PER_SLOT": None,
     "BLOOMDUPE_MAX_FAILURES": 10_000,
@@ -98,6 +99,8 @@ class JobSettings:
     """Longest Retry-After of a server that is obeyed, in seconds; 0: never."""
     early_drop: bool
     """Whether duplicate links are dropped directly after the spider."""
+    spider_attributes: bool
+    """Whether plain attributes of the spider are part of the checkpoints."""
     max_pending_per_slot: int | None
     """Most pending requests of a slot; None: any number."""
     max_pages_per_slot: int | None
@@ -169,6 +172,7 @@ class JobSettings:
                 *given("BLOOMDUPE_MAX_RETRY_AFTER"), allow_zero=True
             ),
             early_drop=check_flag(*given("BLOOMDUPE_EARLY_DROP")),
+            spider_attributes=check_flag(*given("BLOOMDUPE_SPIDER_ATTRIBUTES")),
             max_pending_per_slot=check_limit(*given("BLOOMDUPE_MAX_PENDING_PER_SLOT")),
             max_pages_per_slot=check_limit(*given("BLOOMDUPE_MAX_PAGES_PER_SLOT")),
             max_failures=check_number(*given("BLOOMDUPE_MAX_FAILURES")),

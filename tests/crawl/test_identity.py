@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scrapy import Request
+from scrapy import Request, Spider
 
 from bloomdupe.crawl.requests.canonical import DEEPEST, canonical_text
 from bloomdupe.crawl.requests.identity import identity_of
 from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
+from bloomdupe.crawl.requests.serializer import Serializer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -341,3 +342,21 @@ def test_a_header_that_a_child_takes_away_counts() -> None:
     _, added = answered("one")
     without = Request(URL, headers={"User-Agent": None})
     assert identity_of(without, b"f", added) != b"f"
+
+
+class Odd:
+    """Looking for an attribute that it does not have raises no AttributeError."""
+
+    def __getattr__(self, name: str) -> object:
+        raise KeyError(name)
+
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+def test_a_value_whose_own_code_raises_is_of_an_unknown_type() -> None:
+    assert canonical_text(Odd()) == canonical_text(Odd())
+    request = Request(URL, meta={"odd": Odd()})
+    serializer = Serializer(Spider("s"))
+    assert serializer.dump_or_none(request) is None
+    assert "meta['odd'] is of type" in serializer.explain(request)

@@ -32,7 +32,12 @@ from bloomdupe.crawl.state.cookies import Cookies, forget_cookies
 from bloomdupe.crawl.state.delays import Delays
 from bloomdupe.crawl.state.failures import Failures
 from bloomdupe.crawl.state.limits import SlotLimits
-from bloomdupe.crawl.state.spider_state import STATE, SpiderState
+from bloomdupe.crawl.state.spider_state import (
+    ATTRIBUTES,
+    STATE,
+    SpiderAttributes,
+    SpiderState,
+)
 from bloomdupe.errors import FilterFullError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed_job import FeedJob
@@ -170,6 +175,9 @@ class EngineOnDisk(Settling):
         feeds = self._restore_feeds(crawl)
         self.state = SpiderState(crawler, self._session.serializer)
         self.state.restore(crawl.blobs.get(STATE))
+        kept = run.resumed and settings.spider_attributes
+        stored = crawl.blobs.get(ATTRIBUTES) if kept else None
+        self.attributes = SpiderAttributes(crawler.spider, stored)  # type: ignore[arg-type]
         self.children.restore(crawl.blobs_of(CHILDREN))
         self.cut_short.restore(crawl.record.get("cut_short", {}))
         self._known_before = {*self.children.families}
@@ -194,6 +202,7 @@ class EngineOnDisk(Settling):
             self.children,
             self.cut_short,
             self.state,
+            *([self.attributes] if self.settings.spider_attributes else []),
             self._backoff,
             clock,
         ]

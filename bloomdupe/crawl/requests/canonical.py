@@ -98,8 +98,11 @@ class _Container:
         parts: Iterable[object] = value
         if not isinstance(value, (list, tuple, set, frozenset)):
             self._pairs = True
-            items = value if isinstance(value, dict) else ItemAdapter(value)
-            parts = [part for pair in items.items() for part in pair]
+            try:
+                items = value if isinstance(value, dict) else ItemAdapter(value)
+                parts = [part for pair in items.items() for part in pair]
+            except Exception:  # noqa: BLE001 - whatever the value's own code raises
+                parts = ()
         self.containers: list[object] = []
         self._texts: list[str | int] = []
         self.weight = 0
@@ -134,8 +137,13 @@ def _text_of(value: Any) -> str | None:  # noqa: ANN401 - anything
     if kind in PLAIN:
         long = kind is int and value.bit_length() > MOST_BITS
         return hex(value) if long else repr(value)
-    if isinstance(value, AS_TEXT):
-        return repr((kind.__name__, str(value)))
-    if isinstance(value, (list, tuple, set, frozenset, dict)):
-        return None
-    return None if ItemAdapter.is_item(value) else repr(global_object_name(kind))
+    try:
+        if isinstance(value, AS_TEXT):
+            return repr((kind.__name__, str(value)))
+        if isinstance(value, (list, tuple, set, frozenset, dict)):
+            return None
+        if ItemAdapter.is_item(value):
+            return None
+    except Exception:  # noqa: BLE001, S110 - whatever the value's own code raises
+        pass
+    return repr(global_object_name(kind))

@@ -91,7 +91,6 @@ from bloomdupe.crawl.requests.subclasses import (
     own_attributes_of,
 )
 from bloomdupe.crawl.requests.values import (
-    CANNOT,
     TooLargeError,
     culprit,
     pack,
@@ -264,7 +263,7 @@ class Serializer:
     ) -> bytes:
         try:
             return pack(elements)
-        except CANNOT as error:
+        except Exception as error:  # noqa: BLE001 - of the values' own code, too
             reason = error
         if not self._pickles:
             raise UnserializableError(f"{reason}{self._remedy}") from reason

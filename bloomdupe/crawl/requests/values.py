@@ -174,20 +174,21 @@ def culprit(
     return place, value
 
 
-def _parts(value: object) -> Iterator[tuple[str, object]]:
-    if isinstance(value, dict):
+def _parts(value: Any) -> Iterator[tuple[str, object]]:  # noqa: ANN401 - anything
+    kind = type(value)  # isinstance() may run the value's own code
+    if issubclass(kind, dict):
         for key, part in value.items():
             yield f"[{key!r}]", part
-    elif isinstance(value, (list, tuple)):
+    elif issubclass(kind, (list, tuple)):
         for index, part in enumerate(value):
             yield f"[{index}]", part
-    elif isinstance(value, (set, frozenset)):
+    elif issubclass(kind, (set, frozenset)):
         for part in value:
             yield "{}", part
     else:
         try:
             _, _, content = take_apart(value) or ("", "", None)
-        except CANNOT:
+        except Exception:  # noqa: BLE001 - whatever the value's own code raises
             return
         if isinstance(content, dict):
             for name, part in content.items():
