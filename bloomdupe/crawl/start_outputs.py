@@ -110,7 +110,7 @@ class StartOutputs:
                 number = self._items
                 self._items += 1
                 name = self._name_of(output, number)
-                if self._closed or self.is_done(name, number):
+                if self._closed or self.is_done(name):
                     continue
                 item = StartItem(name)  # type: ignore[abstract] # the rest is empty
                 # The engine hands it on in this very task.
@@ -132,8 +132,8 @@ class StartOutputs:
             return self._names.name_of(identity)
         return child_name(self._parent, identity, number)
 
-    def is_done(self, name: bytes, number: int) -> bool:  # noqa: ARG002 - by default
-        """Whether an item is in the output; ``number`` counts the items before it."""
+    def is_done(self, name: bytes) -> bool:  # noqa: ARG002 - by default
+        """Whether an item is in the output."""
         return False
 
     def ended(self) -> None:

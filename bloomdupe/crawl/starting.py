@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.requests.names import child_name
 from bloomdupe.crawl.start_outputs import MOST_YIELDED, StartOutputs, StartVerdict
-from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy import Request
 
-    from bloomdupe.crawl.leases.lease import Key, Lease
+    from bloomdupe.crawl.leases.lease import Key
     from bloomdupe.crawl.progress.rounds import Run
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.inside_scrapy.processing import Processing
@@ -40,16 +39,15 @@ class Starting(StartOutputs):
         self._always = policy == "always" and (run.resumed or run.round > 1)
         self._names_requests = policy != "always"
         self._seen = seen
-        self.counted = CountedItems()
         # Output of this run.
         self._yielded = _Occurrences()
         self._places = _Occurrences()
 
-    def is_done(self, name: bytes, number: int) -> bool:
+    def is_done(self, name: bytes) -> bool:
         """See :meth:`StartOutputs.is_done`."""
         if self._always or not self._run.resumed:
             return False
-        return number in self.counted or self._seen.contains(name, exact=True)
+        return self._seen.contains(name, exact=True)
 
     def ended(self) -> None:
         """See :meth:`StartOutputs.ended`."""
@@ -82,17 +80,16 @@ class Starting(StartOutputs):
         name = None
         if self._names_requests and before is not None:
             name = child_name(self._parent, identity, again) if forced else page
-        needs_mark = (forced or not marked) and run.marks_starts
-        exactly = exact and run.marks_exactly
+        needs_mark = forced or not marked
         # Of a crawl that workers have shared, and that was imported.
         shared = run.resumed and seen.contains(
-            child_name(self._parent, identity, again), exact=exactly
+            child_name(self._parent, identity, again), exact=exact
         )
         if run.round == 1 and not again and not needs_mark:
             known = run.resumed and seen.contains(page, exact=exact)
             return StartVerdict(shared or known, forced, (), name)
         mark = b"start %b %b" % (self._number(again), identity)
-        scheduled = seen.contains(mark, exact=exactly) or shared
+        scheduled = seen.contains(mark, exact=exact) or shared
         marks = [mark]
         if place is not None:
             # A plain request for the page is known by its mark, without a place.
@@ -102,11 +99,11 @@ class Starting(StartOutputs):
                 marks.append(placed)
             if not scheduled and run.started:
                 scheduled = any(
-                    seen.contains(each, exact=exactly) for each in (plain, placed)
+                    seen.contains(each, exact=exact) for each in (plain, placed)
                 )
         if not again and run.round > 1:
             forced = forced or not scheduled
-        keys = tuple((mark, exactly) for mark in marks)
+        keys = tuple((mark, exact) for mark in marks)
         return StartVerdict(run.resumed and scheduled, forced, keys, name)
 
     def _number(self, before: int) -> bytes:
@@ -117,12 +114,6 @@ class Starting(StartOutputs):
     def repeats_itself(self, identity: bytes) -> bool:
         """See :meth:`StartOutputs.repeats_itself`."""
         return not self._run.started and self._yielded.times(identity) > 1
-
-    def second_use(self, request: Request, key: Key, parent: Lease) -> Key | None:
-        """See :meth:`StartOutputs.second_use`."""
-        page, exact = key
-        key = page, exact and self._run.marks_exactly
-        return super().second_use(request, key, parent)
 
     def is_page(self, key: bytes) -> bool:
         """Whether a start request of this round has the fingerprint ``key``.
@@ -136,32 +127,6 @@ class Starting(StartOutputs):
 
     may_be_page = is_page
     """See :meth:`StartOutputs.may_be_page`: earlier runs have left marks."""
-
-
-class CountedItems(Participant):
-    """Numbers of the items that are done, in a job that an earlier version began.
-
-    The store keeps them as a list, ``start_items`` in the record ``crawl``. It begins
-    with the number of leading items that are all done; then come the numbers (from 0)
-    of the later items that are done. No number is added: items have names now.
-    """
-
-    def __init__(self) -> None:
-        self._stored: list[int] = []
-
-    def restore(self, stored: list[int]) -> None:
-        """Restore the numbers of the last checkpoint."""
-        self._stored = stored
-
-    def __contains__(self, number: int) -> bool:
-        """Whether an item was counted."""
-        stored = self._stored
-        return bool(stored) and (number < stored[0] or number in stored[1:])
-
-    def prepare(self) -> Part:
-        """Return the numbers for the next checkpoint."""
-        stored = self._stored
-        return Part(entries={"start_items": stored} if any(stored) else {})
 
 
 class _Occurrences:

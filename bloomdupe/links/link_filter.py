@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from scrapy import Request, signals
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.exceptions import NotConfigured
-from scrapy.spidermiddlewares.referer import RefererMiddleware
 from scrapy.utils.python import global_object_name
 from w3lib.url import safe_url_string
 
@@ -307,7 +306,7 @@ class LinkFilter:
         ours = None if self._dupefilter is None else self._dupefilter.mark_scheduled
         for name in ("request_scheduled", "request_dropped"):
             for receiver in listeners(self._crawler, getattr(signals, name)):
-                if not (_is_harmless(receiver) or receiver == ours):
+                if not (_is_offsite(receiver) or receiver == ours):
                     return f"{receiver} listens to the signal {name}"
         return None
 
@@ -341,16 +340,6 @@ def _is_offsite(receiver: Any) -> bool:  # noqa: ANN401 - anything can listen
         and receiver.__func__ is OffsiteMiddleware.request_scheduled
         and type(receiver.__self__).process_request is OffsiteMiddleware.process_request
     )
-
-
-def _is_harmless(receiver: Any) -> bool:  # noqa: ANN401
-    """Whether it is a part of Scrapy that changes no fingerprint.
-
-    Before Scrapy 2.14 its RefererMiddleware mends the header of redirected requests.
-    """
-    function = getattr(receiver, "__func__", receiver)
-    home = getattr(function, "__module__", None)
-    return _is_offsite(receiver) or home == RefererMiddleware.__module__
 
 
 def attach_link_filter(

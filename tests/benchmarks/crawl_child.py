@@ -29,7 +29,6 @@ from scrapy.statscollectors import MemoryStatsCollector
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from bloomdupe.inside_scrapy import processing
 
 LOOKUPS = 100_000
 FILLER = "<p>" + "some text " * 200 + "</p>"
@@ -194,13 +193,6 @@ class Shop(Spider):
 
 class Scrapys(FeedExporter):
     """Scrapy's own under another name: for the add-on it is a class of the user."""
-
-
-class ByScrapy:
-    """Lets Scrapy process the output of callbacks, with its tasks."""
-
-    def __init__(self) -> None:
-        processing._starts_tasks_for_nothing = lambda: False
 
 
 class ScrapysStats(MemoryStatsCollector):

@@ -15,7 +15,6 @@ from spiders.names import (
     Refused,
     WaitsForRetry,
     WaitsInMemory,
-    count_items,
 )
 from support.crawl import Crawl
 from support.site import Answer, Page, Pages, Site
@@ -74,12 +73,11 @@ def test_a_child_beside_the_retry_is_a_different_request(
     [
         {},
         {"WAITS": True},
-        {
-            "WAITS": True,
-            "TWISTED_REACTOR": "twisted.internet.epollreactor.EPollReactor",
-        },
     ],
-    ids=["goes on", "waits", "waits, by Scrapy"],
+    ids=[
+        "goes on",
+        "waits",
+    ],
 )
 def test_a_page_and_its_second_time_share_no_child(
     crawl: Crawl, settings: dict[str, Any]
@@ -144,10 +142,3 @@ def test_a_new_round_has_its_own_items(crawl: Crawl) -> None:
     for _ in range(2):
         crawl.run(ReadsQueue, BLOOMDUPE_START_REQUESTS="again")
     assert parts(crawl) == Counter("0012" * 3)
-
-
-def test_items_that_an_earlier_version_has_counted_are_left_out(crawl: Crawl) -> None:
-    crawl.run(ReadsQueue, FIRST_MESSAGE=5)
-    crawl.run(ReadsQueue, FIRST_MESSAGE=0, before=count_items)
-    crawl.run(ReadsQueue, FIRST_MESSAGE=0)  # the numbers are still stored
-    assert parts(crawl) == Counter("55672")

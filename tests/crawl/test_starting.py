@@ -14,7 +14,6 @@ from spiders.starting import (
     PlainOrNot,
     Polls,
     Stamped,
-    mark_as_before,
 )
 from support.crawl import Crawl
 from support.engines import on_both_engines
@@ -110,13 +109,6 @@ def test_no_second_use_of_an_exact_url_is_lost(crawl: Crawl) -> None:
     crawl.run(Again, starts=("/a",))
     fill(crawl)
     assert crawl.run(Again, starts=("/b",)).requested == ["/b", "/b"]
-
-
-def test_marks_of_an_earlier_version_are_not_exact(crawl: Crawl) -> None:
-    """It has kept the fingerprints alone exactly."""
-    run = crawl.run(Stamped, before=mark_as_before, **EXACT)
-    assert sorted(run.requested) == ["/a", "/a", "/b"]
-    assert crawl.run(Stamped, **EXACT).requested == []
 
 
 @on_both_engines

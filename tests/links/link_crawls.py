@@ -43,10 +43,7 @@ CASES: dict[str, tuple[type[Spider], dict[str, Any]]] = {
     "by_hand": (ByHand, {}),
     "by_rules": (ByRules, {}),
     "kinds": (Kinds, {}),
-    "async_by_scrapy": (
-        AsyncKinds,
-        {"TWISTED_REACTOR": "twisted.internet.epollreactor.EPollReactor"},
-    ),
+    "async_kinds": (AsyncKinds, {}),
     "unstorable": (Unstorable, {"JOBDIR": True}),
     "poet": (PoetSpider, {"ADDONS": {"bloomdupe.Addon": 1, POET: 2}}),
     "poet_first": (PoetSpider, {"ADDONS": {"bloomdupe.Addon": 2, POET: 1}}),

@@ -93,7 +93,7 @@ ACTIVE = [
     "by_hand",
     "by_rules",
     "kinds",
-    "async_by_scrapy",
+    "async_kinds",
     "unstorable",
     "poet",
     "poet_first",
@@ -121,7 +121,7 @@ ASIDE = {
     "scrapys_filter_by_hand": "SCHEDULER or DUPEFILTER_CLASS is not bloomdupe's own",
 }
 TWO_IN_ONE = {
-    "async_by_scrapy",
+    "async_kinds",
     "depth_by_hand",
     "lower_order_by_hand",
     "poet_first",

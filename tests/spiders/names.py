@@ -11,9 +11,6 @@ from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Response, TextResponse
 from support.stops import moment, pause
 
-from bloomdupe.crawl.engines.checkpoint import CrawlRecord
-from bloomdupe.frontier.frontier import Frontier
-
 
 class OnceMore(Spider):
     """A page asks for itself once more, and both ask for the same other page.
@@ -203,16 +200,3 @@ class ReadsQueue(Spider):
         for number in (*range(first, first + 3), first):
             yield {"part": str(number)}
         await moment(self, "read")
-
-
-def count_items() -> None:
-    """Let the job be of an earlier version, which has counted items of ``start()``."""
-    CrawlRecord.__init__ = _read_as_earlier  # type: ignore[method-assign]
-
-
-def _read_as_earlier(self: CrawlRecord, frontier: Frontier) -> None:
-    _read(self, frontier)
-    self.record.setdefault("start_items", [2, 3])
-
-
-_read = CrawlRecord.__init__

@@ -12,14 +12,6 @@ from scrapy.exceptions import DropItem
 from support.stops import moment, pause
 from typing_extensions import Self
 
-from bloomdupe.crawl.progress.rounds import Run
-
-
-def mark_as_before() -> None:
-    """Keep the fingerprints alone exactly, as an earlier version did."""
-    run: Any = Run
-    run.marks_exactly = property(lambda _: False, lambda _, value: None)
-
 
 class Base(Spider):
     def parse(self, response: Any, n: int = 0, at: str = "") -> Any:

@@ -40,7 +40,6 @@ class CrawlRecord:
     ``holds``        Unix time by slot before which a server does not want to be asked
     ``clock``        Unix time of the checkpoint
     ``circuits``     see :class:`bloomdupe.crawl.later.circuits.Circuits`
-    ``start_items``  see :class:`bloomdupe.crawl.starting.CountedItems`
     ``cut_short``    see :class:`bloomdupe.crawl.leases.children.CutShort`
     ``feeds``        by URI, see :mod:`bloomdupe.feeds.feed`; and in which of ``files``
     ``files``        see :class:`bloomdupe.feeds.file.FeedFile`

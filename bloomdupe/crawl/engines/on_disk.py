@@ -182,9 +182,6 @@ class EngineOnDisk(Settling):
         self.cut_short.restore(crawl.record.get("cut_short", {}))
         self._known_before = {*self.children.families}
         self._known_before.update(map(bytes.fromhex, self.cut_short.answers))
-        if run.resumed:
-            before = crawl.record.get("totals", {}).get("start_items", 0)
-            self.starting.counted.restore(crawl.record.get("start_items", [before]))
         self.waiting = Sleeping(
             crawler, self.frontier, settings.wait, durable=self.durable
         )
@@ -198,7 +195,6 @@ class EngineOnDisk(Settling):
             # Before the failed requests: what has become of them since counts.
             self.checkpoint.participants.append(self._taking_up)
         self.checkpoint.participants += [
-            self.starting.counted,
             self.children,
             self.cut_short,
             self.state,

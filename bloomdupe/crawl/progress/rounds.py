@@ -43,10 +43,6 @@ class Run:
         finished = self.last == FINISHED and not pending
         self.round: int = notes.get("generation", 1)
         self.new_round = finished and again
-        self.marks_starts: bool = self.last is None or bool(notes.get("starts"))
-        """Whether start requests of the first round are marked: not by old versions."""
-        self.marks_exactly: bool = self.last is None or bool(notes.get("exact"))
-        """Whether marks besides fingerprints are exact: not by old versions."""
         if self.new_round:
             self.round += 1
         self.resumed = self.last is not None and not self.new_round
@@ -64,8 +60,6 @@ class Run:
         self.idle = False
         self._notes["run"] = OPEN
         self._notes["generation"] = self.round
-        self._notes["starts"] = self.marks_starts
-        self._notes["exact"] = self.marks_exactly
         self._notes["stays"] = self._stays
 
     def start_ended(self) -> None:
