@@ -8,23 +8,27 @@ not possible is refused in a line, before anything is opened.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import get_settings_priority
+from scrapy.utils.misc import load_object
 from scrapy.utils.project import get_project_settings
 from scrapy.utils.spider import DefaultSpider
 
-from bloomdupe.crawl.engines.crawl_job import CrawlJob
+from bloomdupe.crawl.engines.crawl_job import CrawlJob, refuse_queue_of_scrapy
 from bloomdupe.errors import BloomDupeError, SettingError
 from bloomdupe.inside_scrapy.commands import (
     cancel_crawl,
     check_reactor,
+    check_when_made,
     running_command,
 )
 from bloomdupe.printable import logger_of
 from bloomdupe.settings import JobSettings, unknown
+from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -163,7 +167,14 @@ class Admission:
         """Refuse the crawl, or raise ``NotConfigured``; called by Scrapy."""
         if crawler.spider is not None:
             try:
-                CrawlJob.of(crawler.spider, crawler.settings).check_store(crawler)
+                job = CrawlJob.of(crawler.spider, crawler.settings)
+                job.check_store(crawler)
+                scheduler = load_object(crawler.settings["SCHEDULER"])
+                if scheduler.__module__.startswith("bloomdupe."):
+                    directory = job.settings.directory
+                    if directory is not None and not Store.exists(directory):
+                        refuse_queue_of_scrapy(directory.parent, job.spider)
+                    check_when_made(crawler, partial(refuse, crawler, crawler.settings))
             except BloomDupeError as error:
                 refuse(crawler, crawler.settings, error)
         raise NotConfigured
@@ -180,6 +191,7 @@ def refuse(crawler: Crawler, settings: BaseSettings, error: BloomDupeError) -> N
         # before Scrapy 2.19.
         crawler.spider = None
         raise error
-    settings.set("JOBDIR", None, "cmdline")
+    if not settings.frozen:
+        settings.set("JOBDIR", None, "cmdline")
     line = "The crawl does not begin: %(error)s"
     cancel_crawl(crawler, lambda: logger.critical(line, {"error": error}))

@@ -10,11 +10,12 @@ code of the crawl. Tested with Scrapy 2.16 to 2.19.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 
-from bloomdupe.errors import SettingError
+from bloomdupe.errors import EngineError, SettingError
+from bloomdupe.inside_scrapy.engine import check_engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +69,25 @@ def check_reactor(settings: BaseSettings) -> None:
             f" {settings['TWISTED_REACTOR_ENABLED']!r}: bloomdupe crawls on asyncio's"
             " reactor only; leave both settings out"
         )
+
+
+def check_when_made(crawler: Crawler, refuse: Callable[[EngineError], None]) -> None:
+    """Check the engine as soon as it is made, before it opens anything."""
+    create: Any = crawler._create_engine
+
+    def checked() -> Any:  # noqa: ANN401 - an engine
+        engine = create()
+        if isinstance(engine, _NoEngine):
+            return engine
+        try:
+            check_engine(engine)
+        except EngineError as error:
+            engine.downloader.close()
+            refuse(error)
+            return crawler._create_engine()  # the one that does nothing
+        return engine
+
+    crawler._create_engine = checked  # type: ignore[method-assign]
 
 
 class _NoEngine:

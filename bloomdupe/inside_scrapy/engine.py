@@ -47,8 +47,8 @@ class EngineAccess:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        check_engine(crawler)
         engine: Any = crawler.engine
+        check_engine(engine)
         self._engine = engine
         self._downloader = engine.downloader
         self._slots = self._downloader.slots
@@ -177,7 +177,9 @@ class EngineAccess:
 
     def _concurrency_of(self, name: str, share: float) -> int:
         downloader = self._downloader
-        every = downloader.ip_concurrency or downloader.domain_concurrency
+        # Deprecated since Scrapy 2.19.
+        by_ip = getattr(downloader, "ip_concurrency", 0)
+        every = by_ip or downloader.domain_concurrency
         given = self._slot_settings.get(name, {}).get("concurrency", every)
         return max(1, int(given * share)) if given > 0 else given
 
@@ -223,38 +225,47 @@ def _shared(kind: type[Any], share: Callable[[], float]) -> type[Any]:
     return type("Slot", (kind,), {"__slots__": (), "download_delay": download_delay})
 
 
-def check_engine(crawler: Crawler) -> None:
+def check_engine(engine: Any) -> None:  # noqa: ANN401
     """Check that Scrapy has every private name that this package reads or replaces.
 
     Raises :class:`~bloomdupe.errors.EngineError`, which tells the missing name.
     """
-    for path in missing_names(crawler):
-        raise _missing(f"engine.{path}")
+    for path in missing_names(engine):
+        raise _missing(path)
 
 
 def _missing(path: str) -> EngineError:
     return EngineError(
-        f"Scrapy {__version__} has no {path} as Scrapy 2.16 to 2.19 have:"
-        " bloomdupe.FrontierScheduler cannot tell what is done. Set SCHEDULER ="
-        ' "scrapy.core.scheduler.Scheduler", or use a version of bloomdupe made'
-        " for this Scrapy"
+        f"Scrapy {__version__} has no {path} as Scrapy 2.16 to 2.19 have: install"
+        " the Scrapy that this job was last run with, or a newer bloomdupe"
     )
 
 
-def missing_names(crawler: Crawler) -> Iterator[str]:
-    """Find the private names of the engine that this Scrapy does not have."""
-    for path, kind in _NAMES:
-        found: Any = crawler.engine
+def missing_names(engine: Any) -> Iterator[str]:  # noqa: ANN401
+    """Find the private names that this Scrapy does not have.
+
+    Those of an open engine are looked for if the engine is open.
+    """
+    names = _NAMES
+    if getattr(engine, "_slot", None) is not None:
+        names += _NAMES_WHEN_OPEN
+    for path, kind in names:
+        found: Any = engine
         for name in path.split("."):
             found = getattr(found, name, None)
         if not (callable(found) if kind is None else isinstance(found, kind)):
-            yield path
+            yield f"engine.{path}"
+    for name in ("_slot", "_start"):
+        if not hasattr(engine, name):
+            yield f"engine.{name}"
+    slot = downloader_module.Slot(1, 0.0, 0.0)
+    for name in _NAMES_OF_SLOT:
+        if not hasattr(slot, name):
+            yield f"downloader.Slot.{name}"
 
 
 _NAMES: tuple[tuple[str, type | tuple[type, ...] | None], ...] = (
     ("_handle_downloader_output", None),
-    ("_slot.nextcall.schedule", None),
-    ("_start.__aiter__", None),
     ("crawl", None),
     ("downloader.slots", dict),
     ("downloader.per_slot_settings", dict),
@@ -268,6 +279,8 @@ _NAMES: tuple[tuple[str, type | tuple[type, ...] | None], ...] = (
     ("scraper.spidermw.middlewares", (list, tuple)),
 )
 """Required names and their types; None for a callable."""
+_NAMES_WHEN_OPEN = (("_slot.nextcall.schedule", None), ("_start.__aiter__", None))
+_NAMES_OF_SLOT = ("active", "concurrency", "delay", "lastseen", "transferring")
 
 
 def spider_middlewares(crawler: Crawler) -> tuple[Any, ...]:

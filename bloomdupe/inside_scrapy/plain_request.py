@@ -58,7 +58,12 @@ def makes_the_same() -> bool:
     errback: Any = len
     for given in ({}, some):
         more = given == some
-        mine = plain_request(url, "cp1252", callback, errback, given, given, 2, more)
+        try:
+            mine = plain_request(
+                url, "cp1252", callback, errback, given, given, 2, more
+            )
+        except AttributeError:  # one of them has another name
+            return False
         usual = Request(
             url,
             encoding="cp1252",

@@ -9,14 +9,19 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
+import scrapy
+from scrapy import Request
 from support.forks import forks
 from support.site import Pages, Site, links
 
 from bloomdupe.crawl.admission import expand_jobdir
 from bloomdupe.errors import SettingError
+from bloomdupe.inside_scrapy import plain_request
+from bloomdupe.inside_scrapy.engine import EngineAccess
 
 pytestmark = pytest.mark.slow
 
@@ -199,6 +204,77 @@ def test_a_setting_that_cannot_be_is_refused_in_one_line(
     assert "Traceback" not in run.output
     assert setting.partition("=")[0] in run.last_line
     assert not project.files()
+
+
+def test_a_jobdir_of_scrapys_own_is_refused_in_one_line(project: Project) -> None:
+    stop = ["-s", "CLOSESPIDER_PAGECOUNT=3", "-s", "ADDONS={}"]
+    project.scrapy("crawl", "first", *stop)
+    files = project.files()
+    run = project.scrapy("crawl", "first", status=1)
+    assert "Traceback" not in run.output
+    assert "The crawl does not begin: JOBDIR: " in run.last_line
+    assert "job --spider first` imports them" in run.last_line
+    assert project.files() == files
+
+
+TAKEN_AWAY = {
+    "Slot.transferring": """
+import scrapy.core.downloader
+class Slot(scrapy.core.downloader.Slot):
+    def __getattribute__(self, name):
+        if name == "transferring":
+            raise AttributeError(name)
+        return super().__getattribute__(name)
+scrapy.core.downloader.Slot = Slot
+""",
+    "scraper.start_itemproc_async": """
+import scrapy.core.scraper
+del scrapy.core.scraper.Scraper.start_itemproc_async
+""",
+    "downloader.per_slot_settings": """
+import scrapy.core.downloader
+class Downloader(scrapy.core.downloader.Downloader):
+    def __init__(self, crawler):
+        super().__init__(crawler)
+        del self.per_slot_settings
+DOWNLOADER = Downloader
+""",
+}
+"""What a settings file does so that a private name of Scrapy is missing."""
+
+
+@pytest.mark.parametrize("name", TAKEN_AWAY)
+def test_a_scrapy_without_a_private_name_is_refused_in_one_line(
+    project: Project, name: str
+) -> None:
+    with (project.folder / "project.py").open("a") as settings:
+        settings.write(TAKEN_AWAY[name])
+    run = project.scrapy("crawl", "first", status=1)
+    assert "Traceback" not in run.output
+    assert f"The crawl does not begin: Scrapy {scrapy.__version__} has no" in (
+        run.last_line
+    )
+    assert name in run.last_line
+    assert "install the Scrapy that this job was last run with" in run.last_line
+    assert not project.files()
+    assert not project.site.requested
+
+
+def test_a_downloader_without_ip_concurrency_works() -> None:
+    access: Any = EngineAccess.__new__(EngineAccess)
+    access._downloader = SimpleNamespace(domain_concurrency=8)
+    access._slot_settings = {}
+    assert access._concurrency_of("a.example", 0.5) == 4
+
+
+def test_a_request_without_cb_kwargs_switches_the_faster_way_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Other:
+        __slots__ = tuple({*Request.__slots__} - {"_cb_kwargs", "__weakref__"})
+
+    monkeypatch.setattr(plain_request, "_new", lambda _: Other())
+    assert not plain_request.makes_the_same()
 
 
 @pytest.mark.parametrize("process", ["CrawlerProcess", "AsyncCrawlerProcess"])

@@ -44,7 +44,7 @@ class _Empty(Spider):
 
     def look(self) -> None:
         """Make all checks."""
-        self.problems += [f"engine.{name}" for name in missing_names(self.crawler)]
+        self.problems += missing_names(self.crawler.engine)
         exporter = FeedExporterAccess.from_crawler(self.crawler)
         self.problems += _refusals(exporter.check)
         self.problems += _refusals(lambda: CookieJars.of(self.crawler))

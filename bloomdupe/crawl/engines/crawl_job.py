@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -220,6 +221,17 @@ def _refuse_misplaced(directory: Path) -> None:
             f"JOBDIR: {jobdir} is itself a store, and the store of a job is"
             f" {directory}: move all files of {jobdir} into {directory}, or name"
             " another JOBDIR"
+        )
+
+
+def refuse_queue_of_scrapy(jobdir: Path, spider: str) -> None:
+    """Refuse a job with pending requests that only Scrapy's scheduler can see."""
+    active = jobdir / "requests.queue" / "active.json"
+    if active.exists() and json.loads(active.read_text("utf-8")):
+        raise StoreMismatchError(
+            f"JOBDIR: requests are pending in {active.parent} that only Scrapy's"
+            f" own scheduler can see: `bloomdupe import {jobdir} --spider {spider}`"
+            " imports them; or give the new crawl another JOBDIR"
         )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy.utils.job import job_dir
 
+from bloomdupe.crawl.engines.crawl_job import refuse_queue_of_scrapy
 from bloomdupe.crawl.engines.on_disk import EngineOnDisk
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.progress.rounds import IMPORT
@@ -78,15 +78,7 @@ def _check_queue_of_scrapy(session: Session, seen: BloomFilter) -> None:
     jobdir = job_dir(session.crawler.settings)
     if jobdir is None or seen.record("frontier") is not None:
         return
-    active = Path(jobdir, "requests.queue", "active.json")
-    if active.exists() and json.loads(active.read_text("utf-8")):
-        raise StoreMismatchError(
-            f"JOBDIR: requests are pending in {active.parent} that only Scrapy's"
-            f" own scheduler can see: `bloomdupe import {jobdir} --spider"
-            f" {session.spider.name}` imports them; or set SCHEDULER ="
-            ' "scrapy.core.scheduler.Scheduler" to go on with that crawl, or give'
-            " the new one another JOBDIR"
-        )
+    refuse_queue_of_scrapy(Path(jobdir), session.spider.name)
 
 
 def _say_how_it_stands(session: Session, engine: EngineOnDisk) -> None:
