@@ -52,7 +52,6 @@ SQLITE = {
 SLOW_SPOTS = {
     "EXTENSIONS": {
         "bloomdupe.crawl.fast_functions.FastFunctions": None,
-        "crawl_child.ByScrapy": 0,
     },
     "STATS_CLASS": "crawl_child.ScrapysStats",
 }
