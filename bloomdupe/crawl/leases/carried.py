@@ -146,18 +146,18 @@ class _ValueReader:
 
     def _parts_of(self, value: Any) -> Iterable[Any]:  # noqa: ANN401 - any value
         """Return the values that a value has which cannot change itself."""
-        if isinstance(value, Response):
+        if issubclass(type(value), Response):
             self.texts.append(f"{type(value).__name__} {value.url}")
             self.responses.append(value)
             return []
-        if isinstance(value, Selector):
+        if issubclass(type(value), Selector):
             self.texts.append(repr(value.get()))
             response = getattr(value, "response", None)
             return [] if response is None else [response]
         if value is self._callbacks.spider:
             self.texts.append("spider")
             return []
-        if isinstance(value, type):
+        if issubclass(type(value), type):
             self.texts.append(global_object_name(value))
             return []
         if type(value) is MethodType and value.__self__ is self._callbacks.spider:

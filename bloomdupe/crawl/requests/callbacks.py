@@ -375,16 +375,16 @@ def _check_plain(function: FunctionType) -> None:
         raise UnserializableError(f"{function} has attributes of its own")
 
 
-def is_constant(value: object) -> bool:
+def is_constant(value: Any) -> bool:  # noqa: ANN401 - anything
     """Whether a value cannot change. Whether it can be stored is not asked."""
     known: set[int] = set()
     left = [value]
     while left:
         value = left.pop()
-        if isinstance(value, (tuple, frozenset)):
+        if issubclass(type(value), (tuple, frozenset)):
             if id(value) not in known:
                 known.add(id(value))
                 left.extend(value)
-        elif not isinstance(value, CONSTANTS):
+        elif not issubclass(type(value), CONSTANTS):
             return False
     return True
