@@ -39,7 +39,6 @@ from spiders.scheduler import (
 )
 from support.crawl import FEEDS, Before, Crawl
 from support.engines import DISK, on_both_engines
-from support.repetition import repeated
 from support.site import PAGES, Site
 
 WHERE = pytest.mark.parametrize("jobdir", [None, "job"], ids=["memory", "job"])
@@ -340,15 +339,9 @@ def pages_of(crawl: Crawl) -> list[str]:
     return [item["page"] for item in crawl.items()]
 
 
-@pytest.mark.parametrize(
-    "reactor",
-    repeated(["asyncioreactor.AsyncioSelectorReactor", "epollreactor.EPollReactor"]),
-)
-def test_a_page_with_a_callback_that_closes_the_crawl_is_pending(
-    crawl: Crawl, reactor: str
-) -> None:
+def test_a_page_with_a_callback_that_closes_the_crawl_is_pending(crawl: Crawl) -> None:
     """Its earlier requests count, and its later requests come in the next run."""
-    crawl.settings |= {"TWISTED_REACTOR": f"twisted.internet.{reactor}", "FEEDS": FEEDS}
+    crawl.settings["FEEDS"] = FEEDS
     run = crawl.run(Closes, CLOSE=1)
     assert run.finish_reason == "enough"
     assert pages_of(crawl) == ["/ 0", "/ 1"]
