@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scrapy import Request, Spider
 
+from bloomdupe.crawl.requests.callbacks import is_constant
 from bloomdupe.crawl.requests.canonical import DEEPEST, canonical_text
 from bloomdupe.crawl.requests.identity import identity_of
 from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
@@ -360,3 +361,16 @@ def test_a_value_whose_own_code_raises_is_of_an_unknown_type() -> None:
     serializer = Serializer(Spider("s"))
     assert serializer.dump_or_none(request) is None
     assert "meta['odd'] is of type" in serializer.explain(request)
+
+
+class Unbound:
+    """A proxy that raises whatever it is asked, even for its class."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        raise RuntimeError
+
+
+def test_a_proxy_that_is_not_bound_may_change() -> None:
+    assert canonical_text(Unbound()) == canonical_text(Unbound())
+    assert not is_constant(Unbound())
