@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
@@ -10,6 +11,7 @@ from scrapy.utils.conf import build_component_list
 from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.job import job_dir
 from scrapy.utils.misc import load_object
+from w3lib.url import file_uri_to_path
 
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.feeds.delivery import Deliveries
@@ -98,8 +100,8 @@ class FeedExporter(FeedExporterAccess):
         enabled = build_component_list(crawler.settings.getwithbase("EXTENSIONS"))
         if cls not in map(load_object, enabled):
             exporter.feeds.clear()
-        left.check()
         exporter._checked(exporter.feeds, left)
+        left.check()
 
     def restore(self, job: FeedJob, left: StoredFeeds) -> None:
         """Make the feeds part of the checkpoint; called when the crawl opens.
@@ -108,8 +110,8 @@ class FeedExporter(FeedExporterAccess):
         and :class:`~bloomdupe.errors.EngineError`.
         """
         self.check()
-        left.check()
         self._names = self._checked(self.feeds, left)
+        left.check()
         left.finish()
         self._spool = spool = Spool(left.spool, job.dump, job.load)
         self._deliveries = Deliveries(self, spool, self.tell, self._in_use)
@@ -140,6 +142,14 @@ class FeedExporter(FeedExporterAccess):
             for template, options in feeds.items()
         }
         left.check_feeds({names[t]: options for t, options in feeds.items()})
+        uris = [self.template_of(*feed) for feed in {**self._taken, **feeds}.items()]
+        left.expect(
+            [
+                str(self.here / file_uri_to_path(uri))
+                for uri in uris
+                if urlsplit(uri).scheme in {"", "file"}
+            ]
+        )
         return names
 
     def name_of(self, template: str, options: dict[str, Any]) -> str:
@@ -152,6 +162,16 @@ class FeedExporter(FeedExporterAccess):
             return with_parameters(name, self.uri_params(options, 1))
         except KeyError:
             return name
+
+    def template_of(self, template: str, options: dict[str, Any]) -> str:
+        """Return a template that each URI of a feed fits, without name and password.
+
+        A function of the project's own may give any parameter another value in each
+        run or batch.
+        """
+        if options["uri_params"]:
+            return without_secret(template)
+        return self.name_of(template, options)
 
     def _path_of(self, template: str, options: dict[str, Any]) -> str | None:
         """Return the path of a feed that is one local file; None for other feeds."""

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy.exporters import CsvItemExporter, JsonLinesItemExporter
 from scrapy.extensions.postprocessing import PostProcessingManager
 
+from bloomdupe.errors import FeedError
 from bloomdupe.feeds.content import Content
 from bloomdupe.feeds.feed_format import Format, options_of
 from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.uri import with_secret, without_secret
+from bloomdupe.feeds.uri import changes, fits, with_secret, without_secret
+from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -261,7 +263,17 @@ def encode(item: object, feeds: Sequence[Feed], lines: list[tuple[int, bytes]]) 
 def full_uri(
     access: FeedExporterAccess, template: str, options: dict[str, Any], uri: str
 ) -> str:
-    """Return a stored URI with the name and the password of the settings."""
-    if "@" not in template:
-        return uri
-    return with_secret(uri, access.new_slot(template, options, 1).uri)
+    """Return the URI of a feed's batch, whose stored URI is ``uri``.
+
+    It is that of the settings. Only what changes with time and batch comes from the
+    store. Raises :class:`~bloomdupe.errors.FeedError` if the rest differs.
+    """
+    own = access.new_slot(template, options, 1).uri
+    if not changes(template) and not options["uri_params"]:
+        return own
+    if not fits(uri, access.template_of(template, options)):
+        raise FeedError(
+            f"the store names {printable(uri)} as a place of the feed"
+            f" {without_secret(template)}, which is never there"
+        )
+    return with_secret(uri, own)

@@ -7,6 +7,9 @@ from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.errors import FeedError
+from bloomdupe.printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import IO
@@ -23,13 +26,26 @@ class Spool:
     """Returns the item again."""
 
     def place(self, name: str) -> Path:
-        """Return the path of a file."""
-        return self.directory / name
+        """Return the path of a file; raises the errors of :func:`bare`."""
+        return self.directory / bare(name)
 
 
 def spool_of(store: Path) -> Path:
     """Return the spool's directory for a store."""
     return store.with_name(f"{store.name}.feeds")
+
+
+def bare(name: object) -> str:
+    """Return a stored name of a file in the spool, if it is a bare name.
+
+    Raises :class:`~bloomdupe.errors.FeedError`, so no name leads out of the spool.
+    """
+    if not isinstance(name, str) or name in {"", ".."} or name != Path(name).name:
+        raise FeedError(
+            f"the store names {printable(str(name))!r} as a file of its spool, which is"
+            " no name of a file: the store is damaged, or comes from a stranger"
+        )
+    return name
 
 
 def stored(file: dict[str, Any], directory: Path) -> dict[str, Any]:
@@ -48,10 +64,10 @@ def stored(file: dict[str, Any], directory: Path) -> dict[str, Any]:
 def placed(file: dict[str, Any], directory: Path, here: Path) -> dict[str, Any]:
     """Return the record of a file with its ``place``, an absolute path.
 
-    A relative path begins ``here``.
+    A relative path begins ``here``. Raises the errors of :func:`bare`.
     """
     if file.get("spooled"):
-        file = {**file, "path": str(directory / file["path"])}
+        file = {**file, "path": str(directory / bare(file["path"]))}
     return {**file, "place": str(here / file["path"])}
 
 

@@ -12,8 +12,9 @@ from bloomdupe.feeds.content import Content, digest, ends_at, read_bytes, tail_o
 from bloomdupe.feeds.feed import Known
 from bloomdupe.feeds.feed_format import changed_options, options_of
 from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.spool import placed, spool_of
+from bloomdupe.feeds.spool import placed, spool_of, stored
 from bloomdupe.feeds.uri import fits, has_parameters
+from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,16 +88,45 @@ class StoredFeeds:
         self.resumed = resumed
         self._bound = resumed and not self.finished
         self._open: dict[int, FeedFile | None] = {}
+        self._places: list[str] = []
         self._done = {feed["file"] for feed in self._feeds.values() if _is_done(feed)}
+
+    def expect(self, places: list[str]) -> None:
+        """Set the files of the feeds of this run, as templates of absolute paths.
+
+        No other file is ever read or changed, except in the spool.
+        """
+        self._places = places
+
+    def _placed(self, number: int) -> dict[str, Any]:
+        """Return the record of a file, if a feed of this run names the file.
+
+        Raises :class:`~bloomdupe.errors.FeedError` if none does: a job may come from a
+        stranger.
+        """
+        record = self._files[number]
+        place = os.path.normpath(record["place"])
+        if not record.get("spooled") and not any(
+            fits(place, os.path.normpath(named)) or _is_same(place, named)
+            for named in self._places
+        ):
+            raise FeedError(
+                f"the store has output for {printable(place)}, which no feed of this"
+                f" run names: give the feed again that names it, or {self._anew}"
+            )
+        return record
 
     def check(self) -> None:
         """Refuse to go on with files that were changed since the last run.
 
-        Raises :class:`~bloomdupe.errors.FeedChangedError`.
+        Raises :class:`~bloomdupe.errors.FeedError`, if :meth:`expect` did not name the
+        file or it was changed.
         """
-        for number, record in enumerate(self._files):
-            piece = self._pieces[number]
-            change = self._owes(number) and change_of(record, piece)
+        for number, piece in enumerate(self._pieces):
+            if not self._owes(number):
+                continue
+            record = self._placed(number)
+            change = change_of(record, piece)
             if change:
                 refuse(record, piece, change, self._anew)
 
@@ -142,9 +172,9 @@ class StoredFeeds:
         Raises :class:`~bloomdupe.errors.FeedError`.
         """
         numbers = {feed["file"] for feed in self._feeds.values()}
-        for number, record in enumerate(self._files):
-            piece = self._pieces[number]
+        for number, piece in enumerate(self._pieces):
             if self._owes(number):
+                record = self._placed(number)
                 file = _finished(record, piece, self._held[number])
                 if number in numbers:
                     self._open[number] = file
@@ -236,7 +266,7 @@ class StoredFeeds:
 
     def _file(self, number: int) -> FeedFile | None:
         if number not in self._open:  # of a crawl that had finished
-            record = self._files[number]
+            record = self._placed(number)
             if change_of(record, b""):
                 return None
             self._open[number] = _finished(record, b"", b"")
@@ -270,6 +300,7 @@ class StoredFeeds:
         blobs: dict[str, bytes] = {}
         for feed in lost:
             feed.keep(feeds, files, blobs)
+        files[:] = [stored(file, self.spool) for file in files]
         return StoredFeeds(
             record,
             blobs,

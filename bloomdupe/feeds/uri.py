@@ -46,10 +46,25 @@ def has_parameters(template: str) -> bool:
     return any(f["name"] not in _CHANGING for f in _PARAMETER.finditer(template))
 
 
+def changes(template: str) -> bool:
+    """Whether a template has parameters of time or batch."""
+    return any(f["name"] in _CHANGING for f in _PARAMETER.finditer(template))
+
+
 def fits(uri: str, template: str) -> bool:
-    """Whether a URI may be a result of this template."""
-    literal = _PARAMETER.sub("\0", template).replace("%%", "%")
-    pattern = ".*".join(map(re.escape, literal.split("\0")))
+    """Whether a URI may be a result of this template.
+
+    The parameters of time and batch stay in their part of the URI, and no parameter
+    leads upwards.
+    """
+
+    def marked(found: re.Match[str]) -> str:
+        return "\0" if found["name"] in _CHANGING else "\1"
+
+    literal = _PARAMETER.sub(marked, template).replace("%%", "%")
+    pattern = re.escape(literal).replace("\0", "[^/]*").replace("\1", ".*")
+    if uri.split("/").count("..") > literal.split("/").count(".."):
+        return False
     return re.fullmatch(pattern, uri.replace("%%", "%"), re.DOTALL) is not None
 
 
@@ -57,6 +72,6 @@ def parts_with_changes(template: str) -> int:
     """Count the last parts of a URI, from the first on that changes; at least 1."""
     parts = template.split("/")
     for number, part in enumerate(parts):
-        if any(found["name"] in _CHANGING for found in _PARAMETER.finditer(part)):
+        if changes(part):
             return len(parts) - number
     return 1

@@ -21,6 +21,7 @@ A request is the dict of ``Request.to_dict()``, written by pickle or :mod:`marsh
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
 import re
 from operator import index
@@ -76,6 +77,7 @@ class ScrapyJob(Source):
     ) -> None:
         self.directory = directory
         self._watched = watched
+        self._trust = trust_pickles
         self._load = pickle.loads if trust_pickles else unpickle
         self._queues = list(self._find_queues())
         self._total = sum(size_of(queue.place) for queue in self._queues)
@@ -188,11 +190,25 @@ class ScrapyJob(Source):
         """Mark the requests that Scrapy has seen."""
         found = self._fingerprints(imported.problems)
         mark_all(job, imported, self._watched(found, None, "fingerprints"))
+        self._take_state(imported)
+
+    def _take_state(self, imported: Imported) -> None:
+        """Leave ``spider.state`` to the crawl; without trust, put the pickle aside."""
         state = self.directory / "spider.state"
-        if state.exists():
-            imported.remarks.append(
+        if not os.path.lexists(state):
+            return
+        if self._trust:
+            remark = (
                 f"{state} is read by the crawl itself, if its JOBDIR is that folder"
             )
+        else:
+            aside = state.with_name("spider.state.not-imported")
+            state.replace(aside)
+            remark = (
+                f"spider.state is a pickle, and was put aside as {aside}: put it back"
+                " if you trust it"
+            )
+        imported.remarks.append(remark)
 
     def _fingerprints(self, problems: Problems) -> Iterator[bytes]:
         """Yield the fingerprints of requests that were seen, each once or more."""

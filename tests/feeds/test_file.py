@@ -53,7 +53,9 @@ def stored(record: dict[str, Any], piece: bytes | None = None) -> StoredFeeds:
     pieces = {} if piece is None else {"feed0": piece}
     store = Path("/nowhere")
     here = Path.cwd()
-    return StoredFeeds(record, pieces, store, here, resumed=True)
+    feeds = StoredFeeds(record, pieces, store, here, resumed=True)
+    feeds.expect([file["path"] for file in record.get("files", [])])
+    return feeds
 
 
 def resumed(state: dict[str, Any], piece: bytes = PIECE) -> FeedFile:

@@ -336,3 +336,18 @@ def test_a_folder_without_a_job_is_refused(verb: Verb, tmp_path: Path) -> None:
     assert answer.code == 1
     assert "is a directory without a job" in answer.err
     assert list((tmp_path / "empty").iterdir()) == []
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_state_that_is_not_trusted_is_put_aside(
+    tmp_path: Path, verb: Verb, trusted: bool
+) -> None:
+    job = stopped(tmp_path / "job", [Request("https://a.example/")], 0)
+    state = job / "spider.state"
+    state.write_bytes(b"a pickle")
+    trust = ["--trust-pickles"] if trusted else []
+    out = verb("import", str(job), "--spider", "site", *trust).out
+    assert state.exists() == trusted
+    aside = job / "spider.state.not-imported"
+    assert aside.exists() != trusted
+    assert ("is read by the crawl itself" if trusted else "put aside") in out
