@@ -16,12 +16,12 @@ from w3lib.url import file_uri_to_path
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.feeds.delivery import Deliveries
 from bloomdupe.feeds.draft import Draft
-from bloomdupe.feeds.feed import Feed, encode
+from bloomdupe.feeds.feed import Feed, encode, name_of, template_of
 from bloomdupe.feeds.feed_format import is_direct, local_path, replaces
 from bloomdupe.feeds.feed_job import FeedsPart
 from bloomdupe.feeds.spool import Spool, stored
 from bloomdupe.feeds.spooled_feed import SpooledFeed
-from bloomdupe.feeds.uri import with_parameters, without_secret
+from bloomdupe.feeds.uri import without_secret
 from bloomdupe.inside_scrapy.engine import send_signal
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 from bloomdupe.printable import logger_of
@@ -136,13 +136,13 @@ class FeedExporter(FeedExporterAccess):
         names = {
             template: left.name_of(
                 without_secret(template),
-                self.name_of(template, options),
+                name_of(self, template, options),
                 self._path_of(template, options),
             )
             for template, options in feeds.items()
         }
         left.check_feeds({names[t]: options for t, options in feeds.items()})
-        uris = [self.template_of(*feed) for feed in {**self._taken, **feeds}.items()]
+        uris = [template_of(self, *feed) for feed in {**self._taken, **feeds}.items()]
         left.expect(
             [
                 str(self.here / file_uri_to_path(uri))
@@ -151,27 +151,6 @@ class FeedExporter(FeedExporterAccess):
             ]
         )
         return names
-
-    def name_of(self, template: str, options: dict[str, Any]) -> str:
-        """Return the name of a feed: its URI without the parts that change in each run.
-
-        So a feed for another value of a spider's argument is another feed.
-        """
-        name = without_secret(template)
-        try:
-            return with_parameters(name, self.uri_params(options, 1))
-        except KeyError:
-            return name
-
-    def template_of(self, template: str, options: dict[str, Any]) -> str:
-        """Return a template that each URI of a feed fits, without name and password.
-
-        A function of the project's own may give any parameter another value in each
-        run or batch.
-        """
-        if options["uri_params"]:
-            return without_secret(template)
-        return self.name_of(template, options)
 
     def _path_of(self, template: str, options: dict[str, Any]) -> str | None:
         """Return the path of a feed that is one local file; None for other feeds."""

@@ -14,7 +14,13 @@ from bloomdupe.errors import FeedError
 from bloomdupe.feeds.content import Content
 from bloomdupe.feeds.feed_format import Format, options_of
 from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.uri import changes, fits, with_secret, without_secret
+from bloomdupe.feeds.uri import (
+    changes,
+    fits,
+    with_parameters,
+    with_secret,
+    without_secret,
+)
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
@@ -260,6 +266,31 @@ def encode(item: object, feeds: Sequence[Feed], lines: list[tuple[int, bytes]]) 
             raise
 
 
+def name_of(access: FeedExporterAccess, template: str, options: dict[str, Any]) -> str:
+    """Return the name of a feed: its URI without the parts that change in each run.
+
+    So a feed for another value of a spider's argument is another feed.
+    """
+    name = without_secret(template)
+    try:
+        return with_parameters(name, access.uri_params(options, 1))
+    except KeyError:
+        return name
+
+
+def template_of(
+    access: FeedExporterAccess, template: str, options: dict[str, Any]
+) -> str:
+    """Return a template that each URI of a feed fits, without name and password.
+
+    A function of the project's own may give any parameter another value in each run or
+    batch.
+    """
+    if options["uri_params"]:
+        return without_secret(template)
+    return name_of(access, template, options)
+
+
 def full_uri(
     access: FeedExporterAccess, template: str, options: dict[str, Any], uri: str
 ) -> str:
@@ -271,7 +302,7 @@ def full_uri(
     own = access.new_slot(template, options, 1).uri
     if not changes(template) and not options["uri_params"]:
         return own
-    if not fits(uri, access.template_of(template, options)):
+    if not fits(uri, template_of(access, template, options)):
         raise FeedError(
             f"the store names {printable(uri)} as a place of the feed"
             f" {without_secret(template)}, which is never there"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exporters import CsvItemExporter
 
 from bloomdupe.errors import FeedError
-from bloomdupe.feeds.feed import Feed, Known
+from bloomdupe.feeds.feed import Feed, Known, name_of
 from bloomdupe.feeds.feed_format import (
     can_be_cut,
     changed_options,
@@ -62,7 +62,7 @@ class SharedFeed(Feed):
     ) -> None:
         self._dump = dump
         self._given = options
-        name = access.name_of(template, options)
+        name = name_of(access, template, options)
         super().__init__(number, template, options, access, Known(name))
 
     @property
