@@ -168,3 +168,14 @@ def test_an_attribute_that_is_too_large_is_named_once(
     assert "ticket" in vars(again)
     assert "big" not in vars(again)
     assert caplog.text.count("attribute big of the spider is too large") == 1
+
+
+def test_a_new_round_begins_without_the_attributes_of_the_last() -> None:
+    spider = Plain()
+    kept = SpiderAttributes(cast("Any", spider), None)
+    vars(spider).update(ticket="t")
+    stored = kept.prepare().blobs[ATTRIBUTES]
+    again = Plain()
+    kept = SpiderAttributes(cast("Any", again), stored, resumed=False)
+    assert "ticket" not in vars(again)
+    assert kept.prepare().gone == (ATTRIBUTES,)

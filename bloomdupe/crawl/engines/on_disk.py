@@ -175,9 +175,14 @@ class EngineOnDisk(Settling):
         feeds = self._restore_feeds(crawl)
         self.state = SpiderState(crawler, self._session.serializer)
         self.state.restore(crawl.blobs.get(STATE))
-        kept = run.resumed and settings.spider_attributes
-        stored = crawl.blobs.get(ATTRIBUTES) if kept else None
-        self.attributes = SpiderAttributes(crawler.spider, stored)  # type: ignore[arg-type]
+        self.attributes = None
+        if settings.spider_attributes:
+            stored = crawl.blobs.get(ATTRIBUTES)
+            self.attributes = SpiderAttributes(
+                crawler.spider,  # type: ignore[arg-type]
+                stored,
+                resumed=run.resumed,
+            )
         self.children.restore(crawl.blobs_of(CHILDREN))
         self.cut_short.restore(crawl.record.get("cut_short", {}))
         self._known_before = {*self.children.families}
@@ -198,7 +203,7 @@ class EngineOnDisk(Settling):
             self.children,
             self.cut_short,
             self.state,
-            *([self.attributes] if self.settings.spider_attributes else []),
+            *([] if self.attributes is None else [self.attributes]),
             self._backoff,
             clock,
         ]

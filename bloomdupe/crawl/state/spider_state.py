@@ -129,16 +129,19 @@ class SpiderAttributes(Participant):
     """Keeps the plain attributes of the spider that differ from those at its opening.
 
     The record maps each name to its value at the opening and its value now, both
-    packed. A value that cannot be packed is left as it is, and never pickled.
+    packed. A value that cannot be packed is left as it is, and never pickled. A run
+    that has not ``resumed`` begins without what was ``stored``, and replaces it.
     """
 
-    def __init__(self, spider: Spider, stored: bytes | None) -> None:
+    def __init__(
+        self, spider: Spider, stored: bytes | None, *, resumed: bool = True
+    ) -> None:
         self._spider = spider
         self._marks: dict[str, tuple[object, bytes | None]] = {}
         self._left_out = set(_NOT_OURS)
         self._opened = self._packed()
         self._stored = stored
-        self._restore(unpack(stored) if stored else {})
+        self._restore(unpack(stored) if stored and resumed else {})
 
     def _restore(self, stored: dict[str, tuple[bytes, bytes]]) -> None:
         """Give the spider what was stored, unless it was opened with another value."""
