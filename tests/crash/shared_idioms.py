@@ -33,7 +33,7 @@ from bloomdupe.redis.shared_frontier import SharedFrontier
 KILLS = 2
 LEASE = 600
 """Seconds; the leases of a worker end when the next one begins."""
-NOT_SHARED = {"idle_state", "own_database"}
+NOT_SHARED = {"idle_state"}
 """Idioms that differ on Redis; ``tests/idioms/README.md`` says why."""
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
 from scrapy.http import Response
 from scrapy.loader import ItemLoader
-from support.stops import limit_files, moment, pause, wanted
+from support.stops import limit_files, pause, wanted
 from table import idiom
 
 HERE = "everyday.pipelines"
@@ -141,46 +140,6 @@ class Deferreds(Tree):
     """A pipeline that returns Deferreds."""
 
     name = "deferreds"
-
-
-class DropKnown:
-    """Drops items that its own database has, as deduplicating pipelines do."""
-
-    def open_spider(self, *_: Any) -> None:
-        self.database = sqlite3.connect("known.log", isolation_level=None)
-        self.database.execute("CREATE TABLE IF NOT EXISTS known (item PRIMARY KEY)")
-
-    def process_item(self, item: Any, *_: Any) -> Any:
-        try:
-            self.database.execute("INSERT INTO known VALUES (?)", (str(item),))
-        except sqlite3.IntegrityError:
-            raise DropItem("known") from None
-        return item
-
-
-@idiom(
-    settings={
-        "ITEM_PIPELINES": {f"{HERE}.DropKnown": 100},
-        "DEFAULT_DROPITEM_LOG_LEVEL": "INFO",
-    },
-    moments=("half",),
-    said_instead="(?i:drop)",
-)
-class OwnDatabase(scrapy.Spider):
-    """A pipeline with a database of its own that drops what is known there."""
-
-    name = "own_database"
-    start_urls = [SITE + "/star"]
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        yield item(response, "first")
-        await moment(self, "half")
-        yield item(response, "second")
-        for request in response.follow_all(css="a", callback=self.parse_detail):
-            yield request
-
-    def parse_detail(self, response: Response) -> Iterator[Any]:
-        yield item(response)
 
 
 # Kinds of items
