@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import stat
 from array import array
 from contextlib import ExitStack, closing
 from operator import index
@@ -31,6 +30,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from bloomdupe.errors import StoreError
 from bloomdupe.foreign import LARGEST, json_of
+from bloomdupe.store.descriptor import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -198,11 +198,7 @@ def _count(given: object) -> int:
 
 def _opened(place: Path) -> BinaryIO:
     """Open a file, which is neither a pipe nor a device."""
-    fd = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise StoreError(f"{place} is no file, so no queue of Scrapy's")
-    return os.fdopen(fd, "rb")
+    return os.fdopen(open_regular(place), "rb")
 
 
 def _connected(place: Path) -> closing[sqlite3.Connection]:

@@ -38,6 +38,7 @@ from bloomdupe.jobs.request_line import wanted
 from bloomdupe.moving.disk_queues import items_of, json_of_file, size_of
 from bloomdupe.moving.imports import mark_all
 from bloomdupe.moving.marshalled import unmarshal
+from bloomdupe.store.descriptor import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -214,7 +215,7 @@ class ScrapyJob(Source):
         """Yield the fingerprints of requests that were seen, each once or more."""
         place = self.directory / SEEN
         if place.exists():
-            with place.open("rb") as file:
+            with os.fdopen(open_regular(place), "rb") as file:
                 yield from _fingerprints(file, place, problems)
 
 

@@ -16,6 +16,8 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import TYPE_CHECKING, NamedTuple
 
+from bloomdupe.store.descriptor import open_regular
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -119,7 +121,7 @@ class DataFile:
     ) -> None:
         self.problems: list[str] = []
         self._progress = progress
-        self._fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._fd = open_regular(path)
         with ExitStack() as undo:
             undo.callback(self.close)
             self.size = os.fstat(self._fd).st_size

@@ -10,10 +10,46 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from typing import TYPE_CHECKING
+
+from bloomdupe.errors import StoreError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+def open_regular(
+    path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: int = 0o600
+) -> int:
+    """Open a file of a job, as :func:`os.open` does, and return its descriptor.
+
+    A job may come from a stranger, so a symbolic link is not followed, and nothing
+    waits for the other end of a pipe. Raises :class:`OSError`, and :class:`StoreError`
+    if it is not a regular file.
+    """
+    flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        fd = os.open(path, flags, mode)
+    except OSError as error:
+        if error.errno not in _NOT_REGULAR:
+            raise
+        raise _not_regular(path) from error
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise _not_regular(path)
+    return fd
+
+
+_NOT_REGULAR = {errno.ELOOP, errno.ENXIO, errno.EISDIR}
+"""Errors for a symbolic link, a socket or a pipe, and a directory."""
+
+
+def _not_regular(path: str | os.PathLike[str]) -> StoreError:
+    return StoreError(
+        f"{path} is not a regular file, and a symbolic link is not followed there; move"
+        " it away"
+    )
 
 
 class Descriptor:
@@ -26,6 +62,11 @@ class Descriptor:
     def __init__(self, number: int) -> None:
         self._number: int | None = number
         _open.add(self)
+
+    @classmethod
+    def open_regular(cls, path: str | os.PathLike[str], flags: int) -> Self:
+        """Open a file as :func:`open_regular` does."""
+        return cls(open_regular(path, flags))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], flags: int, mode: int) -> Self:

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreLockedError
-from bloomdupe.store.descriptor import Descriptor
+from bloomdupe.store.descriptor import Descriptor, open_regular
 from bloomdupe.store.format import last_backup
 from bloomdupe.store.platform import boot_id, mounts, reserve, sync
 
@@ -178,8 +178,7 @@ def lock_owner(path: Path, name: str = OWNER) -> Descriptor:
     last sign of life (see :func:`beat`). Both count only while the file is locked, so
     nothing is left of a killed owner, even if its number belongs to another process.
     """
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-    lock = Descriptor.open(path / name, flags, 0o600)
+    lock = Descriptor.open_regular(path / name, os.O_RDWR | os.O_CREAT)
     fd = lock.fileno()
     if not _lock(fd):
         owner = Owner.of(os.pread(fd, 64, 0).decode(errors="replace"))
@@ -235,7 +234,7 @@ def _flock(fd: int, kind: int) -> bool:
 def in_use(path: Path) -> bool:
     """Whether a process owns the store at this moment."""
     try:
-        fd = os.open(path / OWNER, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = open_regular(path / OWNER)
     except FileNotFoundError:
         return False
     try:
@@ -262,11 +261,10 @@ def make_lock_file(path: Path) -> None:
     place = path / LMDB_LOCK
     with contextlib.suppress(FileNotFoundError):
         found = place.lstat()
-        if not stat.S_ISREG(found.st_mode):
-            raise StoreError(f"{place} is not a regular file; move it away")
-        if found.st_size >= LOCK_BYTES and found.st_blocks * 512 >= LOCK_BYTES:
+        size = min(found.st_size, found.st_blocks * 512)
+        if size >= LOCK_BYTES and stat.S_ISREG(found.st_mode):
             return
-    fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd = open_regular(place, os.O_RDWR | os.O_CREAT)
     try:
         reserve(fd, LOCK_BYTES)
     finally:
@@ -301,9 +299,8 @@ class MarkFile:
     def __init__(self, path: Path) -> None:
         self._fd: int | None = None
         self._boot = boot_id()
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        with contextlib.suppress(OSError):
-            self._fd = os.open(path / MARK, flags, 0o600)
+        with contextlib.suppress(OSError, StoreError):
+            self._fd = open_regular(path / MARK, os.O_RDWR | os.O_CREAT)
             os.ftruncate(self._fd, MARK_BYTES)
 
     def write(
@@ -429,7 +426,7 @@ def read_json(place: Path) -> dict[str, Any] | None:
     Raises :class:`ValueError` for other content.
     """
     try:
-        fd = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = open_regular(place)
     except FileNotFoundError:
         return None
     with open(fd, encoding="utf-8") as file:  # noqa: PTH123

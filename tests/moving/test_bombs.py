@@ -317,8 +317,8 @@ def test_a_queue_must_be_a_file_with_a_table(tmp_path: Path) -> None:
     queue(tmp_path / "old", b"x")
     place = tmp_path / "old/requests.queue/0"
     files: list[tuple[Callable[[], object], str]] = [
-        (lambda: os.mkfifo(place), "is no file"),
-        (lambda: place.symlink_to("/dev/zero"), "is no file"),
+        (lambda: os.mkfifo(place), "is not a regular file"),
+        (lambda: place.symlink_to("/dev/zero"), "is not a regular file"),
         (lambda: endless(place), "no table of a queue"),
         (lambda: computed(place), "no table of a queue"),
         (lambda: sparse(place), "has not closed this queue"),

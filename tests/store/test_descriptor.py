@@ -1,15 +1,17 @@
-"""A fork keeps no lock of its parent, and cannot release one either."""
+"""Only regular files are opened; a fork keeps no lock of its parent."""
 
 from __future__ import annotations
 
 import os
+import socket
 import time
 from typing import TYPE_CHECKING
 
 import pytest
+from support.jobs import bare_job, call
 
-from bloomdupe.errors import StoreLockedError
-from bloomdupe.store.descriptor import Descriptor
+from bloomdupe.errors import StoreError, StoreLockedError
+from bloomdupe.store.descriptor import Descriptor, open_regular
 from bloomdupe.store.files import beat, lock_owner
 
 if TYPE_CHECKING:
@@ -110,3 +112,54 @@ def _is_closed(descriptor: Descriptor) -> bool:
     except OSError as error:
         return "closed" in str(error)
     return False
+
+
+def fifo(place: Path) -> None:
+    os.mkfifo(place)
+
+
+def link(place: Path) -> None:
+    place.with_name("target").touch()
+    place.symlink_to("target")
+
+
+def folder(place: Path) -> None:
+    place.mkdir()
+
+
+def unix_socket(place: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(place))
+
+
+SPECIAL = [fifo, link, folder, unix_socket]
+
+
+@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR | os.O_CREAT])
+@pytest.mark.parametrize("make", SPECIAL)
+def test_only_a_regular_file_is_opened(
+    tmp_path: Path, make: Callable[[Path], None], flags: int
+) -> None:
+    """A pipe would wait for its other end, and a link leads out of the job."""
+    place = tmp_path / "file"
+    make(place)
+    with pytest.raises(StoreError, match=r"file is not a regular file.*move it away"):
+        open_regular(place, flags)
+    os.close(open_regular(tmp_path / "other", os.O_RDWR | os.O_CREAT))
+    with pytest.raises(FileNotFoundError):
+        open_regular(tmp_path / "none")
+
+
+@pytest.mark.parametrize("make", SPECIAL)
+@pytest.mark.parametrize("name", ["owner.lock", "data.mdb", "store.json"])
+@pytest.mark.parametrize("verb", ["info", "verify"])
+def test_a_verb_refuses_what_is_no_file(
+    tmp_path: Path, verb: str, name: str, make: Callable[[Path], None]
+) -> None:
+    store = bare_job(tmp_path / "job", "a.example", b"\x91\xa1x") / "bloomdupe"
+    (store / name).unlink()
+    make(store / name)
+    ended = call(verb, "job", cwd=tmp_path)
+    assert ended.returncode == 1
+    assert name in ended.stderr
+    assert "Traceback" not in ended.stderr
