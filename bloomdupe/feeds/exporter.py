@@ -142,15 +142,16 @@ class FeedExporter(FeedExporterAccess):
             for template, options in feeds.items()
         }
         left.check_feeds({names[t]: options for t, options in feeds.items()})
-        uris = [template_of(self, *feed) for feed in {**self._taken, **feeds}.items()]
-        left.expect(
-            [
-                str(self.here / file_uri_to_path(uri))
-                for uri in uris
-                if urlsplit(uri).scheme in {"", "file"}
-            ]
-        )
+        of_run = {**self._taken, **feeds}
+        left.expect([*filter(None, map(self.place_template, of_run, of_run.values()))])
         return names
+
+    def place_template(self, template: str, options: dict[str, Any]) -> str | None:
+        """Return a template that each path of a feed fits; None: no local file."""
+        uri = template_of(self, template, options)
+        if urlsplit(uri).scheme not in {"", "file"}:
+            return None
+        return str(self.here / file_uri_to_path(uri))
 
     def _path_of(self, template: str, options: dict[str, Any]) -> str | None:
         """Return the path of a feed that is one local file; None for other feeds."""

@@ -165,6 +165,14 @@ class CollectedFeeds(FeedExporter):
             storage.path = str(self._directory.joinpath(*parts))
         return slot
 
+    def place_template(self, template: str, options: dict[str, Any]) -> str | None:
+        """Return a template that each path of a feed in the directory fits."""
+        place = super().place_template(template, options)
+        if place is None:
+            return None
+        parts = place.split("/")[-parts_with_changes(template) :]
+        return str(self._directory.joinpath(*parts))
+
     def place_of(self, feed: Feed) -> tuple[str, str]:
         """Return name and place of a feed's present file.
 
