@@ -139,17 +139,16 @@ class Connection:
             self.facts: dict[str, Any] = client.info()
         if self.facts.get("cluster_enabled"):
             client.close()
-            # Only INFO was sent, and it changes nothing.
-            self.interruptions = Interruptions()
             with self.in_our_words():
-                # It has the same methods, but is not a subclass.
-                client = cast(
-                    "redis.Redis",
-                    redis.RedisCluster.from_url(
-                        self.address.server,
-                        **{**options, "redis_connect_func": self._greet},
-                    ),
+                cluster: Any = redis.RedisCluster.from_url(
+                    self.address.server,
+                    **{**options, "redis_connect_func": self._greet},
                 )
+            # Nothing was changed by INFO, and by what redis-py asks the Cluster.
+            cluster.disconnect_connection_pools()
+            self.interruptions = Interruptions()
+            # It has the same methods, but is not a subclass.
+            client = cast("redis.Redis", cluster)
         return client
 
     def _client_with(self, options: dict[str, Any]) -> redis.Redis:

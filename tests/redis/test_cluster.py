@@ -107,6 +107,15 @@ def test_each_node_is_asked_once(
         assert trips(lambda: one.offer(links(100, 100))) == len(nodes)
 
 
+def test_each_node_may_be_named_by_those_who_join(nodes: list[RedisServer]) -> None:
+    for name in ("t", "shop", "quotes", "jobs"):
+        for node in nodes:
+            url = f"redis://127.0.0.1:{node.port}#{name}"
+            with SharedFrontier.open(url, 1_000, partitions=4) as one:
+                one.tend()
+                assert one.offer(links(0, 20)).count(0) in (0, 20)
+
+
 def links(first: int, count: int) -> list[Offer]:
     numbers = range(first, first + count)
     return [Offer(f"host{n}", b"%d" % n, b"%d" % n) for n in numbers]
