@@ -29,6 +29,9 @@ __all__ = [
     "UnserializableError",
 ]
 
+LONGEST_SHOWN = 200
+"""Characters of a value in a message."""
+
 
 class BloomDupeError(Exception):
     """Root of all errors of this package."""
@@ -36,6 +39,20 @@ class BloomDupeError(Exception):
 
 class SettingError(BloomDupeError, ValueError):
     """A setting or parameter has a value that cannot be used."""
+
+    @classmethod
+    def of(cls, name: str, value: object, expected: str) -> SettingError:
+        """Return the error of a value, in one line."""
+        return cls(f"{name} = {shown(value)}: expected {expected}")
+
+
+def shown(value: object) -> str:
+    """Return how a message shows a value, shortened."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python turns no longer number into text
+        text = "a number of thousands of digits"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
 class ExtraMissingError(BloomDupeError, ImportError):

@@ -15,10 +15,15 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from bloomdupe.errors import SettingError
+from bloomdupe.errors import SettingError, shown
 
 LONGEST_NAME = 200
 """Characters of a worker's name."""
+LONGEST_WAIT = 1e9
+"""Seconds: 31 years, a time for which every clock and timer has room."""
+MOST_DIGITS = 18
+"""Of a whole number: it fits in 64 bits."""
+WHOLE = f"a whole number (of {MOST_DIGITS} digits at most)"
 PORTS = 1 << 16
 SLOT = re.compile(r"[^A-Z/:@?#\s]+|[^./]+")
 """A host, or another name of a slot that cannot be meant for a host."""
@@ -60,12 +65,14 @@ def check_seconds(value: object, name: str, *, allow_zero: bool = False) -> floa
     """Read a positive number of seconds."""
     try:
         seconds = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         seconds = math.nan
-    if not (0 < seconds < math.inf or (allow_zero and seconds == 0)):
+    if not (0 < seconds <= LONGEST_WAIT or (allow_zero and seconds == 0)):
         least = "no negative" if allow_zero else "a positive"
-        raise SettingError(
-            f"{name} = {value!r}: expected {least} number of seconds, such as 0.5"
+        raise SettingError.of(
+            name,
+            value,
+            f"{least} number of seconds, {LONGEST_WAIT:g} at most, such as 0.5",
         )
     return seconds
 
@@ -81,8 +88,23 @@ def _parsed(value: object) -> object:
         return value
     try:
         return json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
+
+
+def _text(value: object) -> str:
+    """Return a value as text; Python turns no number of thousands of digits into it."""
+    try:
+        return str(value)
+    except ValueError:
+        return shown(value)
+
+
+def _whole(value: object) -> int | None:
+    """Return a whole number, also of a text; None if it is none, or too large."""
+    text = _text(value).replace("_", "")
+    good = text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+    return int(text) if good and not isinstance(value, bool) else None
 
 
 def check_revisit(
@@ -91,15 +113,14 @@ def check_revisit(
     """Read a list of pairs; a text is parsed as JSON."""
     pairs = _parsed(value)
     if not isinstance(pairs, (list, tuple)):
-        raise SettingError(
-            f"{name} = {value!r}: expected a list of pairs, such as"
-            ' [(r"/news/", 3600), (r".*", 86400)]'
+        raise SettingError.of(
+            name, value, 'a list of pairs, such as [(r"/news/", 3600), (r".*", 86400)]'
         )
     rules = []
     for pair in pairs:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             raise SettingError(
-                f"{name}: {pair!r} is no pair of a regular expression and seconds"
+                f"{name}: {shown(pair)} is no pair of a regular expression and seconds"
             )
         (pattern,) = check_patterns([pair[0]], name)
         rules.append((pattern, check_seconds(pair[1], name)))
@@ -113,21 +134,25 @@ def check_backoff(value: object, name: str) -> tuple[float, float, float] | None
     parts = value.strip("[()]").split(",") if isinstance(value, str) else value
     try:
         base, factor, limit = (float(part) for part in parts)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         base = factor = limit = math.nan
-    if not (0 < base <= limit < math.inf and 1 <= factor < math.inf):
-        raise SettingError(
-            f"{name} = {value!r}: expected three numbers, such as (1, 2, 300): seconds"
-            " that the first retry waits, a factor of at least 1, seconds at most"
+    if not (0 < base <= limit <= LONGEST_WAIT and 1 <= factor < math.inf):
+        raise SettingError.of(
+            name,
+            value,
+            "three numbers, such as (1, 2, 300): seconds"
+            " that the first retry waits, a factor of at least 1, seconds at most",
         )
     return base, factor, limit
 
 
 def check_flag(value: object, name: str) -> bool:
     """Read True or False."""
-    flag = {"true": True, "1": True, "false": False, "0": False}.get(str(value).lower())
+    flag = {"true": True, "1": True, "false": False, "0": False}.get(
+        _text(value).lower()
+    )
     if flag is None:
-        raise SettingError(f"{name} = {value!r}: expected True or False")
+        raise SettingError.of(name, value, "True or False")
     return flag
 
 
@@ -135,20 +160,19 @@ def check_limit(value: object, name: str) -> int | None:
     """Read a number of requests; a text comes from ``-s NAME=VALUE``."""
     if value is None:
         return None
-    text = str(value).replace("_", "")
-    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and int(text)):
-        raise SettingError(
-            f"{name} = {value!r}: expected a whole number of at least 1, or None for"
-            " no limit"
+    number = _whole(value)
+    if not number:
+        raise SettingError.of(
+            name, value, f"{WHOLE} of at least 1, or None for no limit"
         )
-    return int(text)
+    return number
 
 
 def check_count(value: object, name: str) -> int:
     """Read a whole number of at least 1."""
     number = check_number(value, name)
     if not number:
-        raise SettingError(f"{name} = {value!r}: expected a whole number of at least 1")
+        raise SettingError.of(name, value, f"{WHOLE} of at least 1")
     return number
 
 
@@ -156,68 +180,69 @@ def check_slot_parts(value: object, name: str, partitions: object) -> dict[str, 
     """Read a dictionary of slots and numbers of parts; a text is parsed as JSON."""
     found = _parsed(value)
     if not isinstance(found, Mapping):
-        raise SettingError(
-            f"{name} = {value!r}: expected a dictionary of slots (hosts) and numbers of"
-            ' parts, such as {"big.example": 8}'
+        raise SettingError.of(
+            name,
+            value,
+            "a dictionary of slots (hosts) and numbers of"
+            ' parts, such as {"big.example": 8}',
         )
     for slot, parts in found.items():
         if not isinstance(slot, str) or not SLOT.fullmatch(slot):
             raise SettingError(
-                f"{name}: {slot!r} is no slot of the downloader; a slot is a host in"
-                " lower case, without scheme, port and path, such as 'big.example', or"
-                " the value of meta['download_slot']"
+                f"{name}: {shown(slot)} is no slot of the downloader; a slot is a host"
+                " in lower case, without scheme, port and path, such as 'big.example',"
+                " or the value of meta['download_slot']"
             )
         if isinstance(parts, bool) or not isinstance(parts, int) or parts < 2:
             raise SettingError(
-                f"{name}: {slot!r} has {parts!r} parts; expected a whole number of at"
-                " least 2, or leave the slot out"
+                f"{name}: {shown(slot)} has {shown(parts)} parts; expected a whole"
+                " number of at least 2, or leave the slot out"
             )
         most = check_count(partitions, "BLOOMDUPE_REDIS_PARTITIONS")
         if parts > most:
             raise SettingError(
-                f"{name}: {slot!r} has {parts} parts, and BLOOMDUPE_REDIS_PARTITIONS ="
-                f" {most}: each part lies in a partition of its own; take fewer parts,"
-                " or, for a new crawl, more partitions"
+                f"{name}: {shown(slot)} has {shown(parts)} parts, and"
+                f" BLOOMDUPE_REDIS_PARTITIONS = {most}: each part lies in a partition"
+                " of its own; take fewer parts, or, for a new crawl, more partitions"
             )
     return dict(found)
 
 
 def check_number(value: object, name: str) -> int:
     """Read a whole number; 0 stands for none."""
-    text = str(value).replace("_", "")
-    if isinstance(value, bool) or not (text.isascii() and text.isdigit()):
-        raise SettingError(
-            f"{name} = {value!r}: expected a whole number, or 0 for none"
-        )
-    return int(text)
+    number = _whole(value)
+    if number is None:
+        raise SettingError.of(name, value, f"{WHOLE}, or 0 for none")
+    return number
 
 
 def check_port(value: object, name: str) -> int | None:
     """Read a port of the metrics, which need a package; None for none."""
-    if value is None or str(value) in ("", "None"):
+    if value in (None, "", "None"):
         return None
-    text = str(value)
-    if isinstance(value, bool) or not (text.isdigit() and int(text) < PORTS):
-        raise SettingError(
-            f"{name} = {value!r}: expected a port from 0 (any that is free) to 65535,"
-            " or None"
+    number = _whole(value)
+    if number is None or number >= PORTS:
+        raise SettingError.of(
+            name, value, "a port from 0 (any that is free) to 65535, or None"
         )
     if find_spec("prometheus_client") is None:
         raise SettingError(
             f"{name} needs the package prometheus_client, which is not installed:"
             " pip install 'bloomdupe[metrics]'"
         )
-    return int(text)
+    return number
 
 
 def check_host(value: object, name: str) -> str:
     """Read an IP address."""
     try:
-        ipaddress.ip_address(str(value))
+        ipaddress.ip_address(_text(value))
     except ValueError as error:
-        raise SettingError(
-            f"{name} = {value!r}: expected an IP address to listen on: 127.0.0.1 is for"
-            " this machine only, 0.0.0.0 for all"
+        raise SettingError.of(
+            name,
+            value,
+            "an IP address to listen on: 127.0.0.1 is for"
+            " this machine only, 0.0.0.0 for all",
         ) from error
     return str(value)
 
@@ -227,8 +252,8 @@ def check_reasons(value: object, name: str) -> tuple[str, ...] | None:
 
     Returns () for all reasons, None for False; raises :class:`SettingError`.
     """
-    words = value if isinstance(value, (list, tuple, set)) else str(value).split(",")
-    reasons = tuple(str(word).strip().lower() for word in words)
+    words = value if isinstance(value, (list, tuple, set)) else _text(value).split(",")
+    reasons = tuple(_text(word).strip().lower() for word in words)
     if reasons in {("true",), ("1",)}:
         return ()
     if reasons in {("false",), ("0",), ("",), ("none",), ()}:
@@ -236,9 +261,11 @@ def check_reasons(value: object, name: str) -> tuple[str, ...] | None:
     for reason in reasons:
         status = reason.isascii() and reason.isdigit() and len(reason) == 3
         if not (status or reason in FAILURE_REASONS):
-            raise SettingError(
-                f"{name} = {value!r}: expected True, False, HTTP statuses such as 503,"
-                f" or reasons, of {', '.join(FAILURE_REASONS)}"
+            raise SettingError.of(
+                name,
+                value,
+                "True, False, HTTP statuses such as 503,"
+                f" or reasons, of {', '.join(FAILURE_REASONS)}",
             )
     return reasons
 
@@ -247,16 +274,15 @@ def check_name(value: object, name: str) -> str | None:
     """Read a worker's name, or None."""
     if value is None or (isinstance(value, str) and 0 < len(value) <= LONGEST_NAME):
         return value
-    raise SettingError(
-        f"{name} = {value!r}: expected a text of 1 to {LONGEST_NAME} characters, or"
-        " None"
+    raise SettingError.of(
+        name, value, f"a text of 1 to {LONGEST_NAME} characters, or None"
     )
 
 
 def check_choice(value: object, name: str, choices: tuple[str, ...]) -> str:
     """Read a word that is among the choices."""
     if value not in choices:
-        raise SettingError(f"{name} = {value!r}: expected one of {', '.join(choices)}")
+        raise SettingError.of(name, value, f"one of {', '.join(choices)}")
     return str(value)
 
 
@@ -267,18 +293,17 @@ def check_patterns(value: object, name: str) -> tuple[re.Pattern[str], ...]:
     """
     sources = value
     if isinstance(value, str):
-        try:
-            sources = json.loads(value) if value.startswith('["') else [value]
-        except ValueError:
-            sources = [value]
+        sources = (value.startswith('["') and _parsed(value)) or [value]
     if not isinstance(sources, (list, tuple, set)):
-        raise SettingError(f"{name} = {value!r}: expected a list of expressions")
+        raise SettingError.of(name, value, "a list of expressions")
     patterns = []
     for source in sources:
         try:
-            patterns.append(re.compile(source))
-        except (re.error, TypeError) as error:
+            pattern = re.compile(source)
+            pattern.search("")  # one of bytes cannot
+            patterns.append(pattern)
+        except (re.error, TypeError, OverflowError, RecursionError) as error:
             raise SettingError(
-                f"{name}: {source!r} is not a regular expression: {error}"
+                f"{name}: {shown(source)} is not a regular expression: {error}"
             ) from error
     return tuple(patterns)

@@ -60,6 +60,8 @@ GROUPS: dict[str, tuple[Verb[Any], ...]] = {
     ),
 }
 """The verbs, as ``--help`` lists them."""
+LONGEST = 300
+"""Characters of an error about arguments, which quotes them."""
 VERBS = tuple(verb for group in GROUPS.values() for verb in group)
 
 
@@ -107,7 +109,8 @@ class _Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
         for line in self.format_usage().splitlines():
             warn(line)
-        warn(f"{self.prog}: error: {message}{self._meant(message)}")
+        said = message if len(message) <= LONGEST else f"{message[:LONGEST]}..."
+        warn(f"{self.prog}: error: {said}{self._meant(message)}")
         sys.exit(2)
 
     def _meant(self, message: str) -> str:

@@ -7,6 +7,7 @@ from bloomdupe.store.platform import memory_of_group, size_of_memory
 
 SHARE = 4
 """By default, the pages of a filter take at most one byte in so many."""
+MOST_BYTES = 1e18
 
 
 def machine_memory() -> int:
@@ -27,11 +28,12 @@ def check_memory(value: object, name: str = "memory") -> int | None:
         return None
     try:
         number = float(value) if not isinstance(value, bool) else -1.0  # type: ignore[arg-type]
-        if number >= 0 and number.is_integer():
+        if 0 <= number <= MOST_BYTES and number.is_integer():
             return int(number)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise SettingError(
-        f"{name} = {value!r}: expected a whole number of bytes, such as 300_000_000, or"
-        " 0 to keep no page in memory"
+    raise SettingError.of(
+        name,
+        value,
+        "a whole number of bytes, such as 300_000_000, or 0 to keep no page in memory",
     )

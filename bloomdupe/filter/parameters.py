@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
@@ -25,9 +24,7 @@ GROWTH_POLICIES = ("grow", "warn", "error")
 def check_growth(value: object, name: str = "growth") -> str:
     """Return a growth policy, or raise :class:`SettingError`."""
     if value not in GROWTH_POLICIES:
-        raise SettingError(
-            f"{name} = {value!r}: expected one of {', '.join(GROWTH_POLICIES)}"
-        )
+        raise SettingError.of(name, value, f"one of {', '.join(GROWTH_POLICIES)}")
     return str(value)
 
 
@@ -37,12 +34,13 @@ def check_confirm(value: object, name: str = "confirm") -> float:
     A text may be a fraction, such as ``1/1024``.
     """
     try:
-        share = float(Fraction(value))  # type: ignore[call-overload]
-    except (TypeError, ValueError, ArithmeticError):
+        above, _, below = str(value).partition("/")
+        share = float(above) / float(below or 1)
+    except (ValueError, ArithmeticError):
         share = -1.0
     if not 0 <= share <= 1:
-        raise SettingError(
-            f"{name} = {value!r}: expected a share from 0 (a pure filter) to 1 (exact)"
+        raise SettingError.of(
+            name, value, "a share from 0 (a pure filter) to 1 (exact)"
         )
     return share
 

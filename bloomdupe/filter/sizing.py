@@ -48,6 +48,9 @@ PAGE_BITS = 8 * 8168
 POSITIONS = 1 << 16
 """Values of one position, a 16-bit field of the digest."""
 
+MOST_KEYS = 1e20
+"""More than any memory holds, and few enough to calculate with."""
+
 MIN_FPP = 1e-12
 MAX_FPP = 0.5
 
@@ -87,10 +90,11 @@ def check_capacity(value: object, name: str = "capacity") -> int:
     ``name`` is the user's name for it: the parameter or the setting.
     """
     number = _number(value)
-    if number is None or not number.is_integer() or number < 1:
-        raise SettingError(
-            f"{name} = {value!r}: expected a whole number of keys of at least 1,"
-            " such as 10_000_000"
+    if number is None or not number.is_integer() or not 1 <= number <= MOST_KEYS:
+        raise SettingError.of(
+            name,
+            value,
+            f"a whole number of keys from 1 to {MOST_KEYS:g}, such as 10_000_000",
         )
     # Not via float: whole numbers above 2**53 stay exact.
     return value if isinstance(value, int) else int(number)
@@ -100,9 +104,8 @@ def check_fpp(value: object, name: str = "fpp") -> float:
     """Return ``value`` as a probability, or raise :class:`SettingError`."""
     number = _number(value)
     if number is None or not MIN_FPP <= number <= MAX_FPP:
-        raise SettingError(
-            f"{name} = {value!r}: expected a probability from {MIN_FPP:g} to"
-            f" {MAX_FPP:g}, such as 1e-6"
+        raise SettingError.of(
+            name, value, f"a probability from {MIN_FPP:g} to {MAX_FPP:g}, such as 1e-6"
         )
     return number
 

@@ -104,6 +104,8 @@ def test_size_prints_a_table(verb: Verb) -> None:
         (["--urls", "0"], "--urls = 0: expected a whole number"),
         (["--memory", "10"], "bits per key are too few"),
         (["--bits-per-key", "-1"], "bits per key are too few"),
+        (["--bits-per-key", "9" * 5_000], "--bits-per-key = inf: expected"),
+        (["--fpp", "9" * 5_000], "...: expected a probability"),
     ],
 )
 def test_size_refuses_bad_values(
@@ -116,14 +118,28 @@ def test_size_refuses_bad_values(
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("text", ["ten", "", "1.2.3", "-5", "nan", "10X", "1e999"])
+@pytest.mark.parametrize(
+    "text", ["ten", "", "1.2.3", "-5", "nan", "10X", "1e999", "1e308", "9" * 5_000]
+)
 def test_an_invalid_amount_is_refused(
     capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main(["size", f"--urls={text}"])
     assert caught.value.code == 2
-    assert "is not a number such as" in capsys.readouterr().err
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "is not a number such as" in last
+    assert len(last) < 500
+
+
+def test_an_error_about_arguments_is_short(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["add", "job", "https://a.example", "--priority", "9" * 5_000])
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "argument --priority: invalid int value" in last
+    assert len(last) < 500
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,59 @@ def test_a_bad_value_is_refused(name: str, value: object, expected: str) -> None
         JobSettings.read(Settings({name: value}))
 
 
+HUGE = 10**5_000
+NUMBERS = (
+    "BLOOMDUPE_CHECKPOINT_INTERVAL",
+    "BLOOMDUPE_CONFIRM",
+    "BLOOMDUPE_EARLY_DROP",
+    "BLOOMDUPE_EXPECTED_URLS",
+    "BLOOMDUPE_FILTER_MEMORY",
+    "BLOOMDUPE_FPP",
+    "BLOOMDUPE_GROWTH",
+    "BLOOMDUPE_MAX_FAILURES",
+    "BLOOMDUPE_MAX_PAGES_PER_SLOT",
+    "BLOOMDUPE_MAX_PENDING_PER_SLOT",
+    "BLOOMDUPE_MAX_RETRY_AFTER",
+    "BLOOMDUPE_METRICS_HOST",
+    "BLOOMDUPE_METRICS_PORT",
+    "BLOOMDUPE_PROGRESS_INTERVAL",
+    "BLOOMDUPE_REDIS_LEASE",
+    "BLOOMDUPE_REDIS_PARTITIONS",
+    "BLOOMDUPE_REDIS_REPLICAS",
+    "BLOOMDUPE_RETRY_BACKOFF",
+    "BLOOMDUPE_RETRY_FAILED",
+    "BLOOMDUPE_REVISIT",
+    "BLOOMDUPE_STAY",
+    "BLOOMDUPE_WAIT",
+)
+TOO_MUCH: list[tuple[str, object]] = [
+    *((name, value) for name in NUMBERS for value in (HUGE, "9" * 5_000)),
+    ("BLOOMDUPE_CONFIRM", "1e999999999"),
+    ("BLOOMDUPE_EXACT_URLS", ["/news/", b"/shop/"]),
+    ("BLOOMDUPE_EXACT_URLS", ["a{99999999999}"]),
+    ("BLOOMDUPE_EXPECTED_URLS", 1e308),
+    ("BLOOMDUPE_EXPECTED_URLS", "1e308"),
+    ("BLOOMDUPE_REDIS_SLOT_PARTS", {"a.example": HUGE}),
+    ("BLOOMDUPE_REDIS_SLOT_PARTS", {HUGE: 2}),
+    ("BLOOMDUPE_RETRY_BACKOFF", (1, HUGE, 300)),
+    ("BLOOMDUPE_REVISIT", [(".*", 1e15)]),
+    ("BLOOMDUPE_REVISIT", [(".*", HUGE)]),
+    ("BLOOMDUPE_REVISIT", [(b".*", 60)]),
+    ("BLOOMDUPE_REVISIT", '[[".*", 1e15]]'),
+    ("BLOOMDUPE_REVISIT", f'[[".*", {"9" * 5_000}]]'),
+    ("BLOOMDUPE_REVISIT", "[" * 100_000),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), TOO_MUCH, ids=lambda _: "")
+def test_what_is_too_much_is_refused_in_a_line(name: str, value: object) -> None:
+    with pytest.raises(SettingError, match=f"^{name}( = |: ).+$") as refused:
+        JobSettings.read(Settings({name: value}))
+    said = str(refused.value)
+    assert said.isprintable()
+    assert len(said) < 500
+
+
 DISK_ONLY = {
     "BLOOMDUPE_CHECKPOINT_INTERVAL": ("0.5", "1"),
     "BLOOMDUPE_CONFIRM": ("0", "1"),

@@ -17,7 +17,7 @@ from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.changes.selection import Selection
 from bloomdupe.crawl.leases.failure import Failure, in_words
 from bloomdupe.crawl.progress.pace import plural, when
-from bloomdupe.errors import SettingError
+from bloomdupe.errors import SettingError, shown
 from bloomdupe.jobs.job_contract import ListedItems, ListedRequest
 from bloomdupe.jobs.overview import slot_name
 from bloomdupe.jobs.view import FailedRequests, FailureGroup
@@ -104,7 +104,7 @@ class List(Verb["Iterator[Listed]"]):
 def _limit(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text[:20]) <= sys.maxsize):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of lines, such as 20"
+            f"{shown(text)} is not a number of lines, such as 20"
         )
     return int(text)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Verb
-from bloomdupe.errors import SettingError
+from bloomdupe.errors import SettingError, shown
 from bloomdupe.filter import sizing
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.info import wilson_interval
@@ -73,8 +73,10 @@ def _amount(text: str, units: dict[str, int], examples: str) -> int:
         number = float(match[1]) * units[match[2].upper()] if match else math.nan
     except (ValueError, OverflowError, KeyError):
         number = math.nan
-    if not math.isfinite(number):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number such as {examples}")
+    if not number <= sizing.MOST_KEYS:
+        raise argparse.ArgumentTypeError(
+            f"{shown(text)} is not a number such as {examples}"
+        )
     return int(number)
 
 
@@ -173,6 +175,8 @@ def _given_fpp(options: argparse.Namespace, capacity: int) -> float:
         bits = 8 * options.memory / capacity
     if bits is None:
         return sizing.check_fpp(options.fpp, "--fpp")
+    if not math.isfinite(bits):
+        raise SettingError.of("--bits-per-key", bits, "a number of bits")
     fpp = sizing.affordable_fpp(capacity, bits)
     if fpp is None:
         raise SettingError(

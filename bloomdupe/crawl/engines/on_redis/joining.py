@@ -11,7 +11,7 @@ from scrapy.utils.misc import load_object
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.engines.on_redis.shared_feeds import FEED_OPTIONS, identity_of
-from bloomdupe.errors import SettingError, StoreMismatchError
+from bloomdupe.errors import SettingError, StoreMismatchError, shown
 from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.settings import JobSettings
 
@@ -171,6 +171,7 @@ def check_not_shared(given: BaseSettings) -> None:
     for name in NOT_SHARED:
         if JobSettings.read(BaseSettings({name: given.get(name)})) != default:
             raise SettingError(
-                f"{name} = {given.get(name)!r} does not work with BLOOMDUPE_REDIS_URL;"
-                " leave it out, or let one process crawl with a JOBDIR"
+                f"{name} = {shown(given.get(name))} does not work with"
+                " BLOOMDUPE_REDIS_URL; leave it out, or let one process crawl with a"
+                " JOBDIR"
             )
