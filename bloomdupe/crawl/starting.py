@@ -80,7 +80,7 @@ class Starting(StartOutputs):
         name = None
         if self._names_requests and before is not None:
             name = child_name(self._parent, identity, again) if forced else page
-        needs_mark = forced or not marked
+        needs_mark = (forced or not marked) and run.marks_starts
         # Of a crawl that workers have shared, and that was imported.
         shared = run.resumed and seen.contains(
             child_name(self._parent, identity, again), exact=exact

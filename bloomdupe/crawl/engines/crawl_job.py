@@ -22,7 +22,7 @@ from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.filter.recent_filter import RecentFilter
-from bloomdupe.printable import logger_of
+from bloomdupe.printable import logger_of, near
 from bloomdupe.settings import JobSettings
 from bloomdupe.store import files
 from bloomdupe.store.store import Store
@@ -230,8 +230,8 @@ def refuse_queue_of_scrapy(jobdir: Path, spider: str) -> None:
     if active.exists() and json.loads(active.read_text("utf-8")):
         raise StoreMismatchError(
             f"JOBDIR: requests are pending in {active.parent} that only Scrapy's"
-            f" own scheduler can see: `bloomdupe import {jobdir} --spider {spider}`"
-            " imports them; or give the new crawl another JOBDIR"
+            f" own scheduler can see: `bloomdupe import {near(str(jobdir))} --spider"
+            f" {spider}` imports them; or give the new crawl another JOBDIR"
         )
 
 

@@ -27,7 +27,6 @@ class Run:
     ``generation``  number of the round, from 1
     ``finished``    Unix time
     ``starts``      whether start requests are marked as such in the first round
-    ``exact``       whether marks of requests to ``BLOOMDUPE_EXACT_URLS`` are exact, too
     ``started``     number of the last round in which ``start()`` has yielded all
     ``stays``       whether the run stays open when nothing is pending
     """
@@ -43,6 +42,9 @@ class Run:
         finished = self.last == FINISHED and not pending
         self.round: int = notes.get("generation", 1)
         self.new_round = finished and again
+        self.marks_starts: bool = self.last is None or bool(notes.get("starts"))
+        """Whether start requests of the first round are marked: not in an imported
+        job, of whose start pages the seen URLs tell nothing."""
         if self.new_round:
             self.round += 1
         self.resumed = self.last is not None and not self.new_round
@@ -60,6 +62,7 @@ class Run:
         self.idle = False
         self._notes["run"] = OPEN
         self._notes["generation"] = self.round
+        self._notes["starts"] = self.marks_starts
         self._notes["stays"] = self._stays
 
     def start_ended(self) -> None:
