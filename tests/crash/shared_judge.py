@@ -89,11 +89,13 @@ def _without_rests(what: str, times: int, stock: Counter[str]) -> int:
 def _items(crawl: DisturbedCrawl) -> Outcome | None:
     """Look whether each item is there once, for all who may look."""
     folder = crawl.crawl.folder
-    expected = Counter(_lines_of(folder))
-    found = {"collect": Counter(_lines_of(folder / "collected"))}
+    once = Counter(_lines_of(folder))
+    found = {"collect": (once, Counter(_lines_of(folder / "collected")))}
     if not crawl.deletes:
-        found["Redis"] = Counter(line for line, _ in _outputs(crawl))
-    for where, lines in found.items():
+        # The visits of the next day, after which nobody collects, have items, too.
+        again = Counter(line for line in once if _page_of(line) in crawl.revisited)
+        found["Redis"] = once + again, Counter(line for line, _ in _outputs(crawl))
+    for where, (expected, lines) in found.items():
         if gone := expected - lines:
             return lost(f"{gone.total()} items, by {where}: {min(gone)[:70]}")
         if bad := _surplus(expected, lines, where):
