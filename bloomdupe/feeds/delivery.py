@@ -19,7 +19,6 @@ from bloomdupe.feeds.content import digest, ends_at, tail_of
 from bloomdupe.feeds.feed import full_uri
 from bloomdupe.feeds.feed_format import local_path
 from bloomdupe.feeds.spool import Items
-from bloomdupe.feeds.uri import without_secret
 from bloomdupe.inside_scrapy.engine import mark_failed
 from bloomdupe.printable import logger_of
 from bloomdupe.store.files import (
@@ -255,28 +254,11 @@ class Deliveries:
                 self._export(slot, out, Items.read(file, delivery.size, load))
 
     def _export(self, slot: FeedSlot, out: IO[bytes], items: Iterable[object]) -> None:
-        """Export the items; leave out and log an item for which the exporter fails.
-
-        Scrapy does the same. An error of the file or of the memory does not belong to
-        an item: the delivery fails, and no item is missing in the next delivery.
-        """
-        file: Any = _WatchedFile(out)
-        slot.exporter = exporter = self._access.new_exporter(slot, file)
-        slot.itemcount = 0
+        """Export the items; if the exporter fails for one, the delivery fails."""
+        slot.exporter = exporter = self._access.new_exporter(slot, out)
         exporter.start_exporting()
         for item in items:
-            try:
-                exporter.export_item(item)
-            except Exception as error:  # of any exporter in the settings
-                if file.failed or isinstance(error, MemoryError):
-                    raise
-                logger.exception(
-                    "The exporter failed for an item; the feed %(uri)s lacks it",
-                    {"uri": without_secret(slot.uri)},
-                    extra={"spider": slot.spider},
-                )
-            else:
-                slot.itemcount += 1
+            exporter.export_item(item)
         exporter.finish_exporting()
 
     # Receipts
@@ -304,25 +286,6 @@ class Deliveries:
                 target = receipt["target"]
                 return target is None or Target.is_there(target)
         return False
-
-
-class _WatchedFile:
-    """A file for an exporter; it knows whether a write to it has failed."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.failed = False
-
-    def write(self, data: bytes) -> int:
-        """Write to the file."""
-        try:
-            return self._file.write(data)
-        except Exception:  # of any storage or plugin in the settings
-            self.failed = True
-            raise
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute
-        return getattr(self._file, name)
 
 
 def _copy(file: IO[bytes], out: IO[bytes], size: int) -> None:

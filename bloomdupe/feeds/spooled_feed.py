@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from bloomdupe.feeds.feed_format import Format, can_be_cut, only_compresses
 from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.spool import Items
 from bloomdupe.feeds.uri import without_secret
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from bloomdupe.feeds.feed import FeedBatch, Known
     from bloomdupe.feeds.spool import Spool
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
+
+logger = logger_of(__name__)
 
 
 class SpooledFeed(Feed):
@@ -48,6 +53,7 @@ class SpooledFeed(Feed):
         spool: Spool,
     ) -> None:
         self._spool = spool
+        self._tried = False
         record = known.record or {}
         self._token = record.get("spool") or os.urandom(6).hex()
         self.delivered: int = record.get("delivered", 0)
@@ -83,7 +89,27 @@ class SpooledFeed(Feed):
     def _new_format(self, slot: FeedSlot) -> Format | Items:
         if can_be_cut(slot.exporters[slot.format]) and only_compresses(slot):
             return super()._new_format(slot)
-        return Items(self._spool.dump)
+        return Items(partial(self._dumped, slot))
+
+    def _dumped(self, slot: FeedSlot, item: object) -> bytes:
+        """Return an item as bytes; try the exporter with the first item of the run."""
+        data = self._spool.dump(item)
+        if not self._tried:
+            self._tried = True
+            try:
+                exporter = self._new_exporter(slot, BytesIO())
+                exporter.start_exporting()
+                exporter.export_item(self._spool.load(data))
+                exporter.finish_exporting()
+            except Exception:  # of any exporter in the settings
+                logger.exception(
+                    "The exporter of the feed %(uri)s fails for its first item. The"
+                    " items are kept in the job, and exported when the crawl, or the"
+                    " batch, is complete: mend the exporter",
+                    {"uri": self.name},
+                    extra={"spider": slot.spider},
+                )
+        return data
 
     def _head_for(self, _: Content, /) -> bytes:
         return self.format.head

@@ -219,6 +219,19 @@ def test_an_error_of_the_file_or_the_memory_is_no_error_of_an_item(
     assert mails(place, "sums") == [ITEMS]
 
 
+def test_an_exporter_that_fails_is_reported_while_the_crawl_runs(
+    crawl: Crawl,
+) -> None:
+    broken = {"sums": "spiders.feeds.Quotients"}
+    crawl.settings["FEEDS"] = {"items.sums": SUMS}
+    log = crawl.run(Articles, FEED_EXPORTERS=broken, status=1).log
+    early, _, late = log.partition("Closing spider (finished)")
+    assert early.count("The exporter of the feed items.sums fails") == 1
+    assert "Error storing the feed (63 items)" in late
+    crawl.run(Articles)
+    assert read(crawl.folder / "items.sums") == ITEMS
+
+
 def test_a_plugin_that_cannot_be_interrupted_is_run_at_the_end(crawl: Crawl) -> None:
     file = crawl.folder / "items.json"
     file.write_text("old\n")
