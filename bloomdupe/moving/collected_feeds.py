@@ -171,7 +171,7 @@ class CollectedFeeds(FeedExporter):
         if place is None:
             return None
         parts = place.split("/")[-parts_with_changes(template) :]
-        return str(self._directory.joinpath(*parts))
+        return str(self.here / self._directory.joinpath(*parts))
 
     def place_of(self, feed: Feed) -> tuple[str, str]:
         """Return name and place of a feed's present file.

@@ -302,8 +302,12 @@ def fill_the_file() -> None:
 
 
 def fill_the_memory() -> None:
+    export = Sums.export_item
+
     def export_item(self: Sums, item: Any) -> None:
-        raise MemoryError("the memory is full")
+        if self.count:
+            raise MemoryError("the memory is full")
+        export(self, item)
 
     Sums.export_item = export_item  # type: ignore[method-assign]
 
