@@ -245,9 +245,9 @@ class Deliveries:
     def _write(self, slot: FeedSlot, out: IO[bytes], delivery: Delivery) -> None:
         """Write to the file that the storage has opened."""
         load = self._spool.load
-        with self._spool.place(delivery.path).open("rb") as file:
+        with self._spool.open(delivery.path) as file:
             if os.fstat(file.fileno()).st_size < delivery.size:
-                raise OSError(f"{file.name} was cut by another program")
+                raise OSError(f"{delivery.path} was cut by another program")
             if delivery.whole:
                 _copy(file, out, delivery.size)
             else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import FeedError
 from bloomdupe.printable import printable
+from bloomdupe.store.descriptor import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,6 +29,10 @@ class Spool:
     def place(self, name: str) -> Path:
         """Return the path of a file; raises the errors of :func:`bare`."""
         return self.directory / bare(name)
+
+    def open(self, name: str) -> IO[bytes]:
+        """Open a file to read it, unless it is a link."""
+        return open(open_regular(self.place(name)), "rb")  # noqa: PTH123
 
 
 def spool_of(store: Path) -> Path:

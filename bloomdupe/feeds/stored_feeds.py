@@ -15,6 +15,7 @@ from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.spool import placed, spool_of, stored
 from bloomdupe.feeds.uri import fits, has_parameters
 from bloomdupe.printable import printable
+from bloomdupe.store.files import refuse_link
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,8 +121,10 @@ class StoredFeeds:
         """Refuse to go on with files that were changed since the last run.
 
         Raises :class:`~bloomdupe.errors.FeedError`, if :meth:`expect` did not name the
-        file or it was changed.
+        file or it was changed, and :class:`~bloomdupe.errors.StoreError`, if a link is
+        in the place of the spool.
         """
+        refuse_link(self.spool)
         for number, piece in enumerate(self._pieces):
             if not self._owes(number):
                 continue

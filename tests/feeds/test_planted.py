@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bloomdupe.errors import FeedError
+from bloomdupe.errors import BloomDupeError, FeedError, StoreError
 from bloomdupe.feeds.feed_format import options_of
 from bloomdupe.feeds.spool import Spool
 from bloomdupe.feeds.stored_feeds import StoredFeeds
@@ -91,3 +91,26 @@ def test_a_stored_uri_fits_the_template_of_its_feed(
     uri: str, template: str, expected: bool
 ) -> None:
     assert fits(uri, template) == expected
+
+
+def test_a_link_in_place_of_the_spool_is_not_followed(tmp_path: Path) -> None:
+    left = planted(tmp_path, {"path": "keys", "spooled": True}, finished=False)
+    mine = tmp_path / "home"
+    mine.mkdir()
+    left.spool.symlink_to(mine)
+    with pytest.raises(StoreError, match="is a link"):
+        left.check()
+    assert not [*mine.iterdir()]
+
+
+def test_a_link_in_the_spool_is_neither_read_nor_written(tmp_path: Path) -> None:
+    left = planted(tmp_path, {"path": "keys", "spooled": True}, finished=False)
+    keys = tmp_path / "keys"
+    keys.write_bytes(b"")
+    left.spool.mkdir()
+    (left.spool / "keys").symlink_to(keys)
+    with pytest.raises(BloomDupeError, match="symbolic link"):
+        left.finish()
+    assert keys.read_bytes() == b""
+    with pytest.raises(BloomDupeError, match="symbolic link"):
+        Spool(left.spool, repr, repr).open("keys")  # type: ignore[arg-type]
