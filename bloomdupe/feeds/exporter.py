@@ -21,7 +21,7 @@ from bloomdupe.feeds.feed_format import is_direct, local_path, replaces
 from bloomdupe.feeds.feed_job import FeedsPart
 from bloomdupe.feeds.spool import Spool, stored
 from bloomdupe.feeds.spooled_feed import SpooledFeed
-from bloomdupe.feeds.uri import without_secret
+from bloomdupe.feeds.uri import parameters, without_secret
 from bloomdupe.inside_scrapy.engine import send_signal
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 from bloomdupe.printable import logger_of
@@ -238,6 +238,11 @@ class FeedExporter(FeedExporterAccess):
             job.fail(error)  # the item must not be lost
         finally:
             job.put(response, lines)
+
+    @property
+    def parameters(self) -> set[str]:
+        """Attributes of the spider that name places of feeds."""
+        return set().union(*map(parameters, self._taken))
 
     def fail(self, error: Exception) -> None:
         """Stop the crawl, because a part of an item cannot be kept."""

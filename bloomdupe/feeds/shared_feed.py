@@ -6,10 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exporters import CsvItemExporter
+from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import FeedError
 from bloomdupe.feeds.feed import Feed, Known, name_of
 from bloomdupe.feeds.feed_format import (
+    STREAMS,
     can_be_cut,
     changed_options,
     only_compresses,
@@ -122,7 +124,9 @@ def given_options(
     """
     options = {key: recorded.get(key, value) for key, value in JSON_LINES.items()}
     if given is None:
-        if recorded.get(OBJECTS):
+        # No plugin is imported because Redis names it.
+        own = {*options["postprocessing"]} - {*map(global_object_name, STREAMS)}
+        if recorded.get(OBJECTS) or own:
             raise FeedError(
                 f"the feed {name} has options that only the settings of its project can"
                 " hold: run this in the folder of the project, with the feed in FEEDS"

@@ -13,7 +13,7 @@ from bloomdupe.feeds.feed import Known
 from bloomdupe.feeds.feed_format import changed_options, options_of
 from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.spool import placed, spool_of, stored
-from bloomdupe.feeds.uri import fits, has_parameters
+from bloomdupe.feeds.uri import fits, parameters
 from bloomdupe.printable import printable
 from bloomdupe.store.files import refuse_link
 
@@ -153,7 +153,7 @@ class StoredFeeds:
                     f"FEEDS: {record['uri']} was begun with {was}, now it has {has}:"
                     f" set it back, name another file, or {self._anew}"
                 )
-        late = [name for name in feeds if has_parameters(name)]
+        late = [name for name in feeds if parameters(name)]
         uris = [
             record["uri"]
             for name, record in self._feeds.items()

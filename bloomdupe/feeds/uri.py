@@ -41,9 +41,9 @@ def with_parameters(template: str, values: Mapping[str, object]) -> str:
     return _PARAMETER.sub(filled, template)
 
 
-def has_parameters(template: str) -> bool:
-    """Whether a template has parameters besides those of time and batch."""
-    return any(f["name"] not in _CHANGING for f in _PARAMETER.finditer(template))
+def parameters(template: str) -> set[str]:
+    """Return the parameters of a template besides those of time and batch."""
+    return {found["name"] for found in _PARAMETER.finditer(template)} - _CHANGING
 
 
 def changes(template: str) -> bool:

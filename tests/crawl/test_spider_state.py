@@ -11,6 +11,7 @@ import pytest
 from scrapy.crawler import Crawler
 
 from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.crawl.requests.values import pack
 from bloomdupe.crawl.state.spider_state import (
     ATTRIBUTES,
     STATE,
@@ -134,6 +135,14 @@ def test_attributes_that_callbacks_have_changed_come_again() -> None:
     again = resumed(kept, Plain())
     assert vars(again).keys() == {"name", "pages", "opened", "ticket"}
     assert (vars(again)["ticket"], again.pages, again.name) == ("t", [1], "s")
+
+
+def test_a_store_does_not_decide_on_names_of_files_or_on_scrapys_attributes() -> None:
+    names = ("crawler", "settings", "category", "ticket")
+    planted = pack({name: (b"", pack(["../../keys"])) for name in names})
+    again = Plain()
+    SpiderAttributes(cast("Any", again), planted, places={"category"})
+    assert vars(again).keys() & {*names} == {"ticket"}
 
 
 def test_another_value_at_the_opening_wins() -> None:

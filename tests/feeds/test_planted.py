@@ -9,6 +9,7 @@ import pytest
 
 from bloomdupe.errors import BloomDupeError, FeedError, StoreError
 from bloomdupe.feeds.feed_format import options_of
+from bloomdupe.feeds.shared_feed import given_options
 from bloomdupe.feeds.spool import Spool
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.feeds.uri import fits
@@ -114,3 +115,16 @@ def test_a_link_in_the_spool_is_neither_read_nor_written(tmp_path: Path) -> None
     assert keys.read_bytes() == b""
     with pytest.raises(BloomDupeError, match="symbolic link"):
         Spool(left.spool, repr, repr).open("keys")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "taken"),
+    [("scrapy.extensions.postprocessing.GzipPlugin", True), ("antigravity.x", False)],
+)
+def test_a_plugin_that_redis_names_is_not_imported(plugin: str, taken: bool) -> None:
+    recorded = {"postprocessing": [plugin]}
+    if taken:
+        assert given_options("mine", recorded, None)["postprocessing"] == [plugin]
+    else:
+        with pytest.raises(FeedError, match="only the settings of its project"):
+            given_options("mine", recorded, None)

@@ -182,6 +182,7 @@ class EngineOnDisk(Settling):
                 crawler.spider,  # type: ignore[arg-type]
                 stored,
                 resumed=run.resumed,
+                places=() if feeds is None else feeds.parameters,
             )
         self.children.restore(crawl.blobs_of(CHILDREN))
         self.cut_short.restore(crawl.record.get("cut_short", {}))

@@ -130,15 +130,21 @@ class SpiderAttributes(Participant):
 
     The record maps each name to its value at the opening and its value now, both
     packed. A value that cannot be packed is left as it is, and never pickled. A run
-    that has not ``resumed`` begins without what was ``stored``, and replaces it.
+    that has not ``resumed`` begins without what was ``stored``, and replaces it. The
+    attributes in ``places`` name files, so no store decides on them.
     """
 
     def __init__(
-        self, spider: Spider, stored: bytes | None, *, resumed: bool = True
+        self,
+        spider: Spider,
+        stored: bytes | None,
+        *,
+        resumed: bool = True,
+        places: Collection[str] = (),
     ) -> None:
         self._spider = spider
         self._marks: dict[str, tuple[object, bytes | None]] = {}
-        self._left_out = set(_NOT_OURS)
+        self._left_out = {*_NOT_OURS, *places}
         self._opened = self._packed()
         self._stored = stored
         self._restore(unpack(stored) if stored and resumed else {})
@@ -146,7 +152,7 @@ class SpiderAttributes(Participant):
     def _restore(self, stored: dict[str, tuple[bytes, bytes]]) -> None:
         """Give the spider what was stored, unless it was opened with another value."""
         for name, (opened, value) in stored.items():
-            if self._opened.get(name, _ABSENT) != opened:
+            if name in self._left_out or self._opened.get(name, _ABSENT) != opened:
                 continue
             try:
                 setattr(self._spider, name, unpack(value)[0])
