@@ -36,9 +36,11 @@ FAILURE_REASONS = (
     "callback",
     "errback",
     "pipeline",
+    "lost",
 )
 """Reasons for which a request fails: an HTTP status that the spider does not accept, a
-failed download (four kinds), an exception in the project's own code."""
+failed download (four kinds), an exception in the project's own code (three), several
+workers that lost their leases to it."""
 
 
 def check_directory(jobdir: object) -> Path | None:

@@ -15,6 +15,8 @@ up to the same limit.
 from __future__ import annotations
 
 import asyncio
+import sys
+import threading
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +65,7 @@ class Processing:
         self._work_of = work_of
         self._failed = failed
         self._crowded = crowded
+        self._thread = threading.get_ident()
         self._broken: dict[Work, BaseException] = {}
         self.answering: Work | None = None
         """The work that the downloader has just answered with a request (a retry, a
@@ -229,6 +232,17 @@ class Processing:
                 closing.callback(None)
 
     # Other code
+
+    def in_callback(self) -> Any:  # noqa: ANN401 - any work of the crawl
+        """Return the work whose callback runs at this moment; None if none does.
+
+        Another thread may call this, if the reactor is blocked.
+        """
+        ours = {step.__code__, Processing._hand_on_each.__code__}
+        frame = sys._current_frames().get(self._thread)
+        while frame is not None and frame.f_code not in ours:
+            frame = frame.f_back
+        return None if frame is None else frame.f_locals["work"]
 
     def works_on(self, work: Work | None) -> None:
         """Set the work of the code that runs from here on, and of its tasks."""

@@ -85,7 +85,7 @@ class PartitionState(Counts):
     layers: list[tuple[Geometry, int]]
     """Layers of the filter, oldest first, each with the number of its keys."""
     reasons: list[str]
-    """Why some requests cannot be restored."""
+    """Why some requests were set aside."""
     failed: int
     """Failed requests, also those that are pending again."""
     failing: int
@@ -129,7 +129,7 @@ class LeftOver(NamedTuple):
     left: int = 0
     """Requests that were left, and may be done when their worker has ended."""
     aside: int = 0
-    """Requests that cannot be restored."""
+    """Requests that were set aside."""
     later: int = 0
     """Requests scheduled for later."""
     due: float = math.inf

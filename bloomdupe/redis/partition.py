@@ -212,7 +212,7 @@ class Settled(NamedTuple):
     back or taken by another worker.
     """
     reason: str = ""
-    """The reason why it is left, if it cannot be restored; kept until it is done."""
+    """The reason why it is set aside, if it is; kept until it is done."""
     is_ending: bool = False
     """Whether its worker is about to end, so that other workers wait for it."""
 
@@ -253,7 +253,7 @@ class Counts:
     left: int
     """Requests in progress that the owner will not settle."""
     aside: int
-    """Requests that a worker could not restore."""
+    """Requests that a worker has set aside."""
     later: int
     """Requests scheduled for later."""
     milliseconds: int

@@ -218,6 +218,12 @@ class SharedFrontier(OwningFrontier):
         settled = (one.lease for one in all_done if one.left is None)
         return [lease for lease in settled if lease.token in refused]
 
+    def rewrite(self, lease: RedisLease, payload: bytes) -> None:
+        """Store a request in progress anew, for the next owner of its partition."""
+        if self.holds(lease):
+            number = lease.partition
+            self._carry_out({number: self._owned[number].rewrite(lease, payload)})
+
     def claim(self, offers: Iterable[Offer]) -> list[bool]:
         """Claim the keys of requests; say of each whether it gets its key.
 

@@ -57,14 +57,14 @@ def test_unrestorable_requests_are_set_aside(crawl: Crawl) -> None:
         assert re.search(r"cannot be restored .*/1 - reason: .*old", after.log)
         assert "Traceback" not in after.log
         assert re.search(
-            r"requests that cannot be restored +1\n +http.*/1: .*old",
+            r"requests set aside +1\n +http.*/1: .*old",
             crawl.bloomdupe("info", crawl.engine.job),
         )
     assert lines(crawl.items()) == items("2", "3", "4")
     crawl.finish(Before)
     assert lines(crawl.items()) == items("2", "3", "4", "old")
     shown = crawl.bloomdupe("info", crawl.engine.job)
-    assert "cannot be restored" not in shown
+    assert "set aside" not in shown
 
 
 def test_workers_pass_on_requests_that_they_have_set_aside(crawl: Crawl) -> None:
@@ -73,7 +73,7 @@ def test_workers_pass_on_requests_that_they_have_set_aside(crawl: Crawl) -> None
     for worker in [crawl.start(After) for _ in range(2)]:
         run = worker.wait()
         assert (run.status, run.finish_reason) == (1, "incomplete"), run.log
-        assert "Requests that cannot be restored: 1" in run.log
+        assert "Requests that were set aside: 1" in run.log
 
 
 def test_a_link_back_to_the_start_page_is_a_duplicate_for_all(crawl: Crawl) -> None:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from spiders.workers import HOSTS, All, Timed
+from spiders.workers import HOSTS, All, Poison, Timed
 from support.crawl import Crawl
 from support.judge import lines
 from support.site import Pages, graph
@@ -41,6 +41,26 @@ def test_a_worker_that_is_blocked_loses_its_hosts(crawl: Crawl) -> None:
     assert lines(crawl.items()) == ALL
     blocked.until_logged("The reactor has been blocked for 2 s: a callback")
     blocked.until_logged("The reactor has been blocked for 4 s: this worker does")
+
+
+@pytest.mark.slow
+def test_a_page_that_blocks_each_worker_is_set_aside(crawl: Crawl) -> None:
+    crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 1
+    one, two = workers = [crawl.start(Poison) for _ in range(2)]
+    one.until(lambda: not (one.alive and two.alive))
+    (crawl.folder / "over").touch()
+    for worker in workers:
+        run = worker.wait()
+        assert (run.status, run.finish_reason) == (1, "incomplete"), run.log
+        assert "A request is set aside, and stays in the job: http" in run.log
+    page = lines([{"page": 5}])
+    assert lines(crawl.items()) & page == lines([])
+    assert "/5: its callback has blocked" in crawl.bloomdupe("info", crawl.engine.job)
+    failed = crawl.bloomdupe("list", "--failed", "--reason", "lost", crawl.engine.job)
+    assert failed.count("its callback has blocked a worker") == 1
+    crawl.finish(Poison)  # what has begun later tries it again
+    assert lines(crawl.items()) == ALL
+    assert not crawl.bloomdupe("list", "--failed", crawl.engine.job)
 
 
 @pytest.mark.slow

@@ -61,6 +61,20 @@ class All(Spider):
                 yield response.follow(href, meta=on(number))
 
 
+class Poison(All):
+    """The callback of one page returns when it runs again, or there is ``over``."""
+
+    name = "poison"
+
+    def parse(self, response: Response) -> Any:
+        if self.number(response) == 5 and not Path("over").exists():
+            tries = len([*Path().glob("try*")])
+            Path(f"try{tries}").touch()
+            while not (Path(f"try{tries + 1}").exists() or Path("over").exists()):
+                time.sleep(0.01)
+        yield from super().parse(response)
+
+
 class Timed(All):
     """Says when the downloader has sent the request for a page."""
 

@@ -150,7 +150,7 @@ def _failures_and_round(
 def _counts_of_workers(workers: WorkerFigures) -> Iterator[tuple[str, str]]:
     yield "requests in progress", f"{workers.leased:,}"
     if workers.aside:
-        yield "requests that cannot be restored", f"{workers.aside:,}"
+        yield "requests set aside", f"{workers.aside:,}"
         yield from (("", reason) for reason in workers.reasons())
 
 

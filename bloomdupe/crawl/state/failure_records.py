@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.leases.reasons import FailureReason
     from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
     from bloomdupe.crawl.requests.serializer import Serializer
 
@@ -45,19 +46,25 @@ class FailureRecords:
         fingerprint = self._fingerprint(request)
         return digest_of(fingerprint, identity_of(request, fingerprint, by_middlewares))
 
-    def of(self, lease: Lease, payload: bytes | None, *, times: int = 1) -> Failure:
+    def of(
+        self,
+        request: Request,
+        reason: FailureReason,
+        slot: str,
+        payload: bytes | None,
+        *,
+        times: int = 1,
+    ) -> Failure:
         """Return the record of a request that has failed; ``payload`` repeats it."""
-        assert lease.failed is not None  # noqa: S101 - the caller has looked
-        request = lease.request
         referer = request.headers.get("Referer")
         return Failure(
             request.url,
-            *lease.failed,
+            *reason,
             times=times,
             time=round(time.time(), 3),
             parent=None if referer is None else referer.decode("latin-1"),
             waiting=False,
-            slot=lease.entry.queue.name,
+            slot=slot,
             priority=request.priority,
             payload=payload,
         )

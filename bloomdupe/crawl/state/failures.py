@@ -168,7 +168,14 @@ class Failures(Participant):
         digest = self._records.key_of(lease.request, lease.middleware_values)
         before = self._known.get(digest)
         times = 1 if before is None else before.times + 1
-        failure = self._records.of(lease, self._payload(lease), times=times)
+        assert lease.failed is not None  # noqa: S101 - the caller has looked
+        failure = self._records.of(
+            lease.request,
+            lease.failed,
+            lease.entry.queue.name,
+            self._payload(lease),
+            times=times,
+        )
         self._forget(digest)
         self._gone.pop(digest, None)
         self._remember(digest, failure)

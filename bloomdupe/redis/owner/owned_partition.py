@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreError
-from bloomdupe.redis.partition import RedisLease
+from bloomdupe.redis.partition import RedisLease, Settled
 from bloomdupe.redis.server import Call
 from bloomdupe.redis.settled.failed_requests import FailedKeys
 from bloomdupe.redis.settled.tally import Tally, packed_groups
@@ -17,7 +17,6 @@ from bloomdupe.redis.settled.tally import Tally, packed_groups
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from bloomdupe.redis.partition import Settled
     from bloomdupe.redis.server import Server, Talk
     from bloomdupe.redis.settled.failed_requests import FailedRequest
     from bloomdupe.redis.settled.tally import Numbers
@@ -208,6 +207,13 @@ class OwnedPartition:
             yield from self._do(step)
             if instead:
                 self.is_dry = False
+
+    def rewrite(self, lease: RedisLease, payload: bytes) -> Talk[None]:
+        """Store a request in progress anew, for the next owner of the partition."""
+        if lease.number in self.in_progress:
+            yield from self.settle([Settled(lease, left=payload, is_ending=True)])
+            if self.fence == lease.fence:
+                self.in_progress.add(lease.number)
 
     def _do(self, step: _Step) -> Talk[None]:
         """Do a step of the owner; the previous step must have been answered."""

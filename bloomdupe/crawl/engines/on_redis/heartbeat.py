@@ -45,15 +45,18 @@ class Heartbeat:
         """Whether the reactor was blocked for too long when it was asked last."""
         return self._silent >= self._until_lost
 
-    def beat(self) -> None:
-        """Ask, if the last question was answered; log that the reactor is blocked."""
+    def beat(self) -> bool:
+        """Ask, if the last question was answered; log that the reactor is blocked.
+
+        Returns whether it has been blocked for too long from now on.
+        """
         if self._answered == self._asked:
             if self.is_lost:
                 logger.warning("The reactor runs again, and so does this worker")
             self._silent = 0
             self._asked += 1
             self._post(self._answer, self._asked)
-            return
+            return False
         self._silent += 1
         seconds = {"seconds": self._silent * self._interval}
         if self._silent == self._until_warning:
@@ -70,6 +73,7 @@ class Heartbeat:
                 " the pages again that it has not finished (BLOOMDUPE_REDIS_LEASE)",
                 seconds,
             )
+        return self._silent == self._until_lost
 
     def _answer(self, number: int) -> None:
         self._answered = number

@@ -31,18 +31,20 @@ __all__ = [
     "counted",
     "failed_in",
     "joined",
+    "losses_in",
     "message_of",
     "packed_failed",
     "payload_of",
     "taken_apart",
     "with_answers",
+    "with_loss",
 ]
 
 REQUEST, START_PAGE, ITEM, FAILED = b"R", b"S", b"I", b"F"
 REQUESTS = frozenset({REQUEST, START_PAGE})
 _COUNTED = b"C"
 """The kind of a message that has counts, and another message behind them."""
-_ANSWERS = "answers"
+_ANSWERS, _LOSSES = "answers", "losses"
 _HEAD, _FAILED, _LENGTH = Struct("<cB"), Struct("<IB"), Struct("<I")
 _LONGEST = 255
 """Bytes of a name."""
@@ -100,6 +102,22 @@ def with_answers(payload: bytes, answers: Answers) -> bytes:
     """Return the payload of a request of which these items are in the output."""
     kind, name, body, _ = message_of(payload)
     return counted(payload_of(kind, name, body), {_ANSWERS: answers} if answers else {})
+
+
+def with_loss(payload: bytes, at: float) -> bytes:
+    """Return the payload of a request that has cost a worker its lease at that time."""
+    kind, name, body, counts = message_of(payload)
+    times, _ = losses_in(payload)
+    losses = {"times": times + 1, "last": int(at)}
+    return counted(payload_of(kind, name, body), {**counts, _LOSSES: losses})
+
+
+def losses_in(payload: bytes) -> tuple[int, int]:
+    """Return how often a request has cost a worker its lease, and when it last did."""
+    if not payload.startswith(_COUNTED):
+        return 0, 0
+    found = message_of(payload).counts.get(_LOSSES, {})
+    return found.get("times", 0), found.get("last", 0)
 
 
 def joined(lines: Sequence[bytes]) -> bytes:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
 from bloomdupe.crawl.engines.on_redis.joining import open_frontier
-from bloomdupe.crawl.engines.on_redis.messages import with_answers
+from bloomdupe.crawl.engines.on_redis.messages import losses_in, with_answers
 from bloomdupe.crawl.engines.on_redis.reports import Reports
 from bloomdupe.crawl.engines.on_redis.requests.at_hand import AtHand
 from bloomdupe.crawl.engines.on_redis.requests.later_on_redis import LaterOnRedis
@@ -70,10 +71,14 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.state.slot_state import SlotState
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.redis.partition import AboutSlot, RedisLease
+    from bloomdupe.redis.settled.failed_requests import FailedRequest
 
 __all__ = ["EngineOnRedis"]
 
 logger = logger_of(__name__)
+
+MOST_LOSSES = 3
+"""Workers that a request may cost their lease; then it is set aside."""
 
 
 class EngineOnRedis:
@@ -160,7 +165,9 @@ class EngineOnRedis:
             last=self._count_all,
             look=self._look.look,
             look_every=glance_of(settings),
+            in_callback=self._in_callback,
         )
+        self._begun = time.time() + self._frontier.clock_ahead
         self._state = None
         if settings.redis_worker is not None:
             keep = self._worker.keep_state
@@ -400,8 +407,13 @@ class EngineOnRedis:
 
     def set_aside(self, entry: Entry, why: str) -> None:
         """See :meth:`Engine.set_aside`."""
+        self._set_aside(entry, why)
+
+    def _set_aside(
+        self, entry: Entry, why: str, failed: FailedRequest | None = None
+    ) -> None:
         lease: RedisLease = self._at_hand.remove(entry).lease
-        left = Settled(lease, left=lease.payload, reason=printable(why))
+        left = Settled(lease, left=lease.payload, reason=printable(why), failed=failed)
         self._worker.settle(left)
         self._worker.ask_again(lease.slot)
 
@@ -410,11 +422,13 @@ class EngineOnRedis:
 
         Any worker that did not know the rule yet may have offered the request.
         """
-        if not self.blocked.rules:
-            return False
         page: Any = self._session.leases.own_of(entry)
         lease: RedisLease | None = page.lease
-        if lease is None or not self.blocked.drops(request, lease.slot):
+        if lease is None:
+            return False
+        if self._gives_up(entry, request, lease):
+            return True
+        if not self.blocked.rules or not self.blocked.drops(request, lease.slot):
             return False
         self._at_hand.remove(entry)
         failed = None
@@ -422,6 +436,28 @@ class EngineOnRedis:
             failed = self._failures.kept_out(request, lease)
         self._worker.settle(Settled(lease, failed=failed))
         self._worker.ask_again(lease.slot)
+        return True
+
+    def _gives_up(self, entry: Entry, request: Request, lease: RedisLease) -> bool:
+        """Set a request aside that has cost several workers their lease.
+
+        A worker that has begun since then tries it once more.
+        """
+        times, last = losses_in(lease.payload)
+        if times < MOST_LOSSES or last < self._begun:
+            return False
+        why = f"its callback has blocked a worker for four leases, {times} times"
+        failed = None
+        if self._failures is not None:
+            failed = self._failures.given_up(request, lease, why)
+        self._set_aside(entry, f"{request.url}: {why}", failed)
+        self._session.ending.leaves(request.url, why)
+        logger.error(
+            "A request is set aside, and stays in the job: %(request)s - reason:"
+            " %(reason)s (BLOOMDUPE_REDIS_LEASE)",
+            {"request": request.url, "reason": why},
+            extra={"spider": self._spider},
+        )
         return True
 
     # The end of requests
@@ -601,6 +637,14 @@ class EngineOnRedis:
             self._session.ending.say_end(reason, totals, where, pending=False)
 
     # Calls of the thread
+
+    def _in_callback(self) -> RedisLease | None:
+        """Return the request of Redis whose callback blocks the reactor."""
+        lease: Lease | None = self._session.processing.in_callback()
+        if lease is None:
+            return None
+        page: PageOnRedis = lease.top.own
+        return page.lease
 
     def _retry_failed(self) -> Retried | None:
         """Retry failed requests of all workers, before this worker leases any."""

@@ -13,6 +13,7 @@ from bloomdupe.crawl.engines.on_redis.messages import (
     with_answers,
 )
 from bloomdupe.crawl.leases.failure import Failure, mark_of, to_retry
+from bloomdupe.crawl.leases.reasons import FailureReason
 from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
 from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.redis.partition import Offer, SeenMark
@@ -123,7 +124,12 @@ class SharedFailures:
         request = lease.request
         mark = mark_of(request.url)
         if lease.failed is not None:
-            failure = self._records.of(lease, self._repetition(lease, page))
+            failure = self._records.of(
+                request,
+                lease.failed,
+                lease.entry.queue.name,
+                self._repetition(lease, page),
+            )
             self._options[failure.option] += 1
             self._recent.pop(mark, None)
             self._recent[mark] = None
@@ -136,6 +142,14 @@ class SharedFailures:
             record = b""
         key = mark + self._records.key_of(request, lease.middleware_values)
         return FailedRequest(key, record, self._limit)
+
+    def given_up(self, request: Request, lease: RedisLease, why: str) -> FailedRequest:
+        """Return the change for a request that is set aside for its losses."""
+        reason = FailureReason("lost", None, why)
+        failure = self._records.of(request, reason, lease.slot, None)
+        self._options[failure.option] += 1
+        key = self._records.key_of(request, MiddlewareValues(request))
+        return FailedRequest(mark_of(request.url) + key, failure.packed(), self._limit)
 
     def kept_out(self, request: Request, lease: RedisLease) -> FailedRequest | None:
         """Return the change for a request that a rule keeps out, if it makes one.

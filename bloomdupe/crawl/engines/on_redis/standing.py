@@ -80,7 +80,7 @@ class Standing:
             )
         if self._left.aside:
             said.append(
-                f"Requests that cannot be restored: {self._left.aside}; `bloomdupe info"
+                f"Requests that were set aside: {self._left.aside}; `bloomdupe info"
                 " URL` says why."
             )
         said.append("They stay in Redis. Mend the cause, and start a worker again")

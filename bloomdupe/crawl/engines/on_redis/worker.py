@@ -15,6 +15,7 @@ from bloomdupe.crawl.engines.on_redis.messages import (
     failed_in,
     message_of,
     taken_apart,
+    with_loss,
 )
 from bloomdupe.crawl.engines.on_redis.shared_totals import with_duplicates
 from bloomdupe.errors import StoreAccessError, StoreFullError, StoreUnreachableError
@@ -102,11 +103,12 @@ class Worker(Thread):
         last: Callable[[], None],
         look: Callable[[], Point | None],
         look_every: float,
+        in_callback: Callable[[], RedisLease | None],
     ) -> None:
         """``first`` and ``last`` are called on this thread, when it has partitions.
 
         In between, ``look`` returns the state of the crawl, so many seconds after the
-        last time.
+        last time. ``in_callback`` returns the request whose callback runs just now.
         """
         super().__init__(name="bloomdupe-redis", daemon=True)
         self._frontier = frontier
@@ -117,6 +119,7 @@ class Worker(Thread):
         self._first, self._last = first, last
         self._look, self._glance_every = look, look_every
         self._glance_at = 0.0
+        self._in_callback = in_callback
         self._post = _poster()
         self._reactor = Heartbeat(self._post, self._tend_every, lease_seconds)
         self._changed = Condition()
@@ -264,8 +267,8 @@ class Worker(Thread):
         tends = begun >= self._tend_at
         if not tends and begun < self._look_at:
             return
-        if tends:
-            self._reactor.beat()
+        if tends and self._reactor.beat():
+            self._note_loss()
         if not self._reactor.is_lost:
             share = self._frontier.tend if tends else self._frontier.look_around
             share()
@@ -279,6 +282,13 @@ class Worker(Thread):
         self._look_at = begun + LOOK
         if tends:
             self._tend_at = begun + self._tend_every
+
+    def _note_loss(self) -> None:
+        """Note with the request that blocks the reactor that it costs the lease."""
+        lease = self._in_callback()
+        if lease is not None:
+            now = time.time() + self._frontier.clock_ahead
+            self._frontier.rewrite(lease, with_loss(lease.payload, now))
 
     def _hear(self) -> None:
         """Pass on the news of other workers."""
