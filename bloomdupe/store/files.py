@@ -247,8 +247,8 @@ def owner_of(path: Path) -> Owner | None:
     """Return the process that owns the store at this moment; None without an owner."""
     if not in_use(path):
         return None
-    with contextlib.suppress(OSError):
-        return Owner.of((path / OWNER).read_text("ascii", errors="replace"))
+    with contextlib.suppress(OSError), open(open_regular(path / OWNER), "rb") as file:  # noqa: PTH123
+        return Owner.of(file.read(64).decode("ascii", errors="replace"))
     return Owner(0, None)
 
 
@@ -393,8 +393,7 @@ def write_file(
     second process that writes the same file at the same time is refused.
     """
     building = place.with_name(place.name + ".new")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    fd = os.open(building, flags, mode)
+    fd = open_regular(building, os.O_WRONLY | os.O_CREAT, mode)
     with open(fd, "wb") as file:  # noqa: PTH123
         # Its writer may have renamed it between the opening and the lock.
         if not (_flock(fd, fcntl.LOCK_EX) and is_at(building, fd)):

@@ -71,7 +71,8 @@ class Inbox:
         try:
             entry = read_json(self._place(name))
         except OSError as error:
-            raise ValueError(f"it cannot be read: {error.strerror}") from error
+            why = error.strerror or error
+            raise ValueError(f"it cannot be read: {why}") from error
         if entry is None:
             raise ValueError("it is gone")
         return entry

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from support.jobs import bare_job, call
 
+from bloomdupe.crawl.engines.crawl_job import refuse_queue_of_scrapy
 from bloomdupe.errors import StoreError, StoreLockedError
 from bloomdupe.store.descriptor import Descriptor, open_regular
-from bloomdupe.store.files import beat, lock_owner
+from bloomdupe.store.files import beat, lock_owner, write_file
+from bloomdupe.store.inbox import Inbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,3 +165,41 @@ def test_a_verb_refuses_what_is_no_file(
     assert ended.returncode == 1
     assert name in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("make", SPECIAL)
+@pytest.mark.parametrize("name", ["requests.seen", "requests.queue/active.json"])
+def test_an_import_refuses_what_is_no_file(
+    tmp_path: Path, name: str, make: Callable[[Path], None]
+) -> None:
+    (tmp_path / "other" / "requests.queue").mkdir(parents=True)
+    (tmp_path / "other" / "requests.queue" / "active.json").write_text("[]")
+    (tmp_path / "other" / name).unlink(missing_ok=True)
+    make(tmp_path / "other" / name)
+    ended = call("import", "new", "other", "--spider", "s", cwd=tmp_path)
+    assert ended.returncode == 1
+    assert f"other/{name} is not a regular file" in ended.stderr
+
+
+@pytest.mark.parametrize("make", SPECIAL)
+def test_what_is_no_file_is_neither_written_nor_a_change(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    """A change that cannot be read is set aside, and ends no crawl."""
+    make(tmp_path / "file.new")
+    with pytest.raises(StoreError, match=r"file\.new is not a regular file"):
+        write_file(tmp_path / "file", [b"x"])
+    (tmp_path / "inbox").mkdir()
+    make(tmp_path / "inbox" / "1.json")
+    with pytest.raises(ValueError, match=r"1\.json is not a regular file"):
+        Inbox(tmp_path).read("1")
+
+
+@pytest.mark.parametrize("make", SPECIAL)
+def test_a_crawl_reads_no_queue_that_is_no_file(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    (tmp_path / "requests.queue").mkdir()
+    make(tmp_path / "requests.queue" / "active.json")
+    with pytest.raises(StoreError, match=r"active\.json is not a regular file"):
+        refuse_queue_of_scrapy(tmp_path, "s")

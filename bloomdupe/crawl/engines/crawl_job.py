@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -25,6 +26,7 @@ from bloomdupe.filter.recent_filter import RecentFilter
 from bloomdupe.printable import logger_of, near
 from bloomdupe.settings import JobSettings
 from bloomdupe.store import files
+from bloomdupe.store.descriptor import open_regular
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
@@ -226,8 +228,10 @@ def _refuse_misplaced(directory: Path) -> None:
 
 def refuse_queue_of_scrapy(jobdir: Path, spider: str) -> None:
     """Refuse a job with pending requests that only Scrapy's scheduler can see."""
-    active = jobdir / "requests.queue" / "active.json"
-    if active.exists() and json.loads(active.read_text("utf-8")):
+    active, pending = jobdir / "requests.queue" / "active.json", None
+    with suppress(FileNotFoundError), open(open_regular(active), "rb") as file:  # noqa: PTH123
+        pending = json.load(file)
+    if pending:
         raise StoreMismatchError(
             f"JOBDIR: requests are pending in {active.parent} that only Scrapy's"
             f" own scheduler can see: `bloomdupe import {near(str(jobdir))} --spider"
