@@ -7,14 +7,15 @@ they are done.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from bloomdupe.frontier.later import NO_LATER
 from bloomdupe.frontier.rank import BEFORE_ALL, is_start, sequence_of
 from bloomdupe.store.snapshot import READ_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from bloomdupe.store.format import StoredLater, StoredSlot
     from bloomdupe.store.snapshot import Snapshot
@@ -27,6 +28,8 @@ transaction a running crawl cannot reuse free pages."""
 
 MANY = 10_000
 """Requests that are searched at once."""
+
+Read = TypeVar("Read")
 
 
 class PendingRequest(NamedTuple):
@@ -115,6 +118,12 @@ def pending_that(
     """
     for items in _scheduled(store, None):
         yield len(items), [one for one in items if may_be(one.payload)]
+    yield from _all_of(store, "queue", None, _searched(store, may_be), itemgetter(0))
+
+
+def _searched(
+    store: Store, may_be: Callable[[bytes], object]
+) -> Iterator[tuple[int, list[PendingRequest]]]:
     names = {slot.number: slot.name for slot in slots_of(store)}
     begin: bytes | None = b""
     while begin is not None:
@@ -129,7 +138,38 @@ def pending_that(
         )
 
 
+def _all_of(
+    store: Store,
+    database: str,
+    slot: str | None,
+    portions: Iterable[Read],
+    size: Callable[[Read], int],
+) -> Iterator[Read]:
+    """Yield the portions of a database, and refuse it if requests are missing.
+
+    If a crawl has written meanwhile, nobody knows how many there should be. ``size``
+    returns how many requests were read for a portion.
+    """
+    with store.snapshot() as snapshot:
+        begun = snapshot.transaction
+        expected = snapshot.entries(database)
+        if slot is not None and database == "queue":
+            slots = snapshot.slots()
+            expected = sum(one.requests for one in slots if one.name == slot)
+    read = 0
+    for portion in portions:
+        read += size(portion)
+        yield portion
+    with store.snapshot() as snapshot:
+        if snapshot.transaction == begun:
+            snapshot.compare(database, read, expected)
+
+
 def _in_slots(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
+    return _all_of(store, "queue", slot, _slot_by_slot(store, slot), len)
+
+
+def _slot_by_slot(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
     slots = iter([one for one in slots_of(store) if slot in (None, one.name)])
     current, after = next(slots, None), BEFORE_ALL
     while current is not None:
@@ -149,10 +189,15 @@ def _in_slots(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
 
 
 def _scheduled(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
+    for items in _all_of(store, "later", slot, _by_time(store), len):
+        yield [_for_later(item) for item in items if slot in (None, item.slot)]
+
+
+def _by_time(store: Store) -> Iterator[list[StoredLater]]:
     after = b""
     while items := store.later(after, (), PORTION)[0]:
         after = items[-1].key
-        yield [_for_later(item) for item in items if slot in (None, item.slot)]
+        yield items
 
 
 def pending_in(snapshot: Snapshot) -> Iterator[PendingRequest]:

@@ -45,14 +45,16 @@ def ignored(_: int) -> None:
 
 def copy_compacted(
     env: lmdb.Environment,
+    source: Path,
     directory: Path,
     header: dict[str, Any],
     without: Collection[bytes] = (),
     progress: Progress = ignored,
 ) -> int:
-    """Write a compacted copy of the last commit into a directory, with its marker.
+    """Write a compacted copy of the store ``source`` into a directory, with its marker.
 
-    The databases ``without`` are left out; returns the number of their records. Other
+    It is the last commit. A store in which records are missing is refused. The
+    databases ``without`` are left out; returns the number of their records. Other
     processes may read and write ``env`` meanwhile. ``progress`` is called with numbers
     of bytes, as the copy grows.
     """
@@ -65,8 +67,11 @@ def copy_compacted(
     with open_environment(directory, lock=False) as copy:
         databases = open_databases(copy)
         with copy.begin() as txn:
-            ledger = Snapshot(txn, databases, str(data)).ledger()
-        totals = {n: t for n, t in ledger.totals.items() if n not in without}
+            snapshot = Snapshot(txn, databases, str(source / files.DATA))
+            ledger = snapshot.ledger()
+            totals = {n: t for n, t in ledger.totals.items() if n not in without}
+            for name in totals.keys() - {b"meta"}:
+                snapshot.expect_all(name.decode(), totals[name][0])
         with copy.begin(write=True) as txn:
             batch = Batch(txn, databases, totals)
             left_out = sum(ledger.totals.get(name, [0])[0] for name in without)

@@ -124,9 +124,10 @@ class DataFile:
         self._fd = open_regular(path)
         with ExitStack() as undo:
             undo.callback(self.close)
-            self.size = os.fstat(self._fd).st_size
             self.page_size = 4096
             self._head = self._read_heads()
+            # After the heads, because a commit of another process may come between.
+            self.size = os.fstat(self._fd).st_size
             undo.pop_all()
         self.transaction = self._head.transaction
         """Number of the last transaction."""
@@ -149,6 +150,14 @@ class DataFile:
     def close(self) -> None:
         """Close the file."""
         os.close(self._fd)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it ends before its last page; to read that in a map would be fatal.
+
+        Unless the page is free: then it was never written.
+        """
+        return self.size < (self._head.last_page + 1) * self.page_size
 
     def problem(self, what: str) -> None:
         """Add a problem to the list."""

@@ -308,12 +308,26 @@ class Snapshot:
 
     def expect_entries(self, database: str, expected: int) -> None:
         """Refuse a database in which records are missing, without reading them."""
-        found = self.entries(database)
+        self.compare(database, self.entries(database), expected)
+
+    def compare(self, database: str, found: int, expected: int) -> None:
+        """Refuse a database in which another number of records was found."""
         if found != expected:
             raise damaged(
                 self._file,
                 f"{found:,} {database} records stand where {expected:,} were written",
             )
+
+    def expect_all(self, database: str, expected: int) -> None:
+        """Refuse a database in which records are missing, and read all their keys.
+
+        LMDB counts records in two places: in each page, and for the whole database.
+        """
+        found = self._databases.get(database.encode())
+        if found is not None:
+            with self._txn.cursor(found) as cursor:
+                number = sum(1 for _ in cursor.iternext(keys=True, values=False))
+            self.compare(database, number, expected)
 
     # An optional database that is absent has no records.
 
@@ -327,12 +341,14 @@ class Snapshot:
         """Yield all records of a database; the log says how far it is."""
         if database not in self._databases:
             return
-        name = database.decode()
+        name, number = database.decode(), 0
         with self._txn.cursor(self._databases[database]) as cursor:
             task = f"Reading the {name} of {self._file}"
             for found, value in told(cursor, task, self.entries(name), "records"):
                 key = bytes(found)
                 yield key, self._checked(database, key, value)
+                number += 1
+        self.compare(name, number, self.entries(name))
 
     def _checked(
         self, database: bytes, key: bytes, value: bytes | memoryview

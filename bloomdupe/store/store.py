@@ -394,7 +394,7 @@ class Store:
             files.delete_unfinished(building)
             building.mkdir(mode=0o700, parents=True)
             left_out = copy_compacted(
-                self._env, building, self.header, without, progress
+                self._env, self.path, building, self.header, without, progress
             )
             building.rename(target)
             files.sync_directory(target.parent)

@@ -37,14 +37,17 @@ def check_data(path: Path, *, owned: bool) -> None:
     """Check the data unless it is unchanged.
 
     If another process owns the store, that process has checked it. ``owned`` says that
-    this process holds the owner's lock.
+    this process holds the owner's lock. A file that is shorter than its head says is
+    always checked.
     """
     mark = files.read_mark(path)
-    if mark.clean or (not owned and files.in_use(path)):
-        return
     data = path / files.DATA
     try:
-        if mark.interrupted and _commits_follow(data, mark.transaction):
+        if _reaches_its_end(data) and (
+            mark.clean
+            or (not owned and files.in_use(path))
+            or (mark.interrupted and _commits_follow(data, mark.transaction))
+        ):
             return
         report = _checked(data)
     except NotLmdbError as error:
@@ -63,7 +66,7 @@ def check_data(path: Path, *, owned: bool) -> None:
             f"it is of transaction {report.transaction:,}, but had"
             f" {mark.transaction:,} when it was closed"
         )
-    if problems and (owned or not files.in_use(path)):
+    if problems and (owned or not files.in_use(path) or _is_of(data, report)):
         more = len(problems) - 1
         raise damaged(str(data), problems[0] + (f", and {more:,} more" if more else ""))
 
@@ -72,6 +75,17 @@ def _checked(data: Path) -> CheckReport:
     task = f"Checking {data}, which was not closed well or has been changed"
     size = data.stat().st_size
     return check(data, Progress(task, size, "MB", scale=10**6).passed)
+
+
+def _reaches_its_end(data: Path) -> bool:
+    with DataFile(data) as file:
+        return not file.is_short
+
+
+def _is_of(data: Path, report: CheckReport) -> bool:
+    """Whether nothing was committed during a check, so that it counts."""
+    with DataFile(data) as file:
+        return file.transaction == report.transaction
 
 
 def _commits_follow(data: Path, transaction: int) -> bool:

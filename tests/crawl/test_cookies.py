@@ -578,8 +578,8 @@ def test_a_backup_leaves_out_a_cookie_that_comes_when_it_begins(
     crawl.answer("a=secret-1")
     late: Any = Late(crawl.store._env, crawl.checkpoint)
     (tmp_path / "backup").mkdir()
-    header = crawl.store.header
-    assert copy_compacted(late, tmp_path / "backup", header, (COOKIES,)) == 1
+    store, target = crawl.store, tmp_path / "backup"
+    assert copy_compacted(late, store.path, target, store.header, (COOKIES,)) == 1
     assert_left_out(crawl, tmp_path / "backup")
 
 

@@ -6,7 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -269,6 +269,33 @@ def test_a_reader_beside_an_owner_checks_nothing(
             assert len(seen) == 101
         child.kill()
     assert checks == []
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_a_file_that_ends_before_its_last_page_is_not_mapped(
+    path: Path, owned: bool
+) -> None:
+    """To read a page beyond its end would kill the process; here the mark fits."""
+    with BloomFilter.open(path) as seen:
+        seen.update(map(str, range(3000)))
+    with BloomFilter.open(path) if owned else nullcontext():
+        size = (path / "data.mdb").stat().st_size
+        os.truncate(path / "data.mdb", size - 4 * 4096)
+        mark = json.loads((path / "clean.json").read_text())
+        found = (path / "data.mdb").stat()
+        mark |= {"size": found.st_size, "modified": found.st_mtime_ns}
+        mark["changed"] = found.st_ctime_ns
+        (path / "clean.json").write_text(json.dumps(mark).ljust(files.MARK_BYTES))
+        assert read_mark(path).clean
+        code = (
+            "import sys; from bloomdupe import BloomFilter\n"
+            "BloomFilter.open(sys.argv[1], readonly=True).info()"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code, path], capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert "StoreDamagedError" in done.stderr, done
 
 
 # Who uses it
