@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 from scrapy import Request
-from support.jobs import SPIDER, Harm, Verb, bare_job, call, make_job
+from support.jobs import IDENTITY, SPIDER, Harm, Verb, bare_job, call, make_job
 from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli.show.list import FIRST
 from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store import files
 
 HOSTS = ("a.example", "b.example", "c.example")
@@ -100,7 +101,7 @@ def test_the_details_of_a_request(verb: Verb, job: Path) -> None:
     [
         ([], 3000),
         (["--slot", "a.example"], 1000),
-        (["--slot", "nowhere.example"], 0),
+        (["--slot", "a.example", "--pattern", "nowhere"], 0),
         (["--pattern", r"/99\d$"], 27),
         (["--pattern", "/7$", "--slot", "c.example"], 1),
         (["--limit", "5"], 5),
@@ -111,6 +112,74 @@ def test_slot_pattern_and_limit(
 ) -> None:
     answer = verb("list", job, *options)
     assert (answer.code, answer.out.count("\n"), answer.err) == (0, lines, "")
+
+
+@pytest.mark.parametrize("words", [["list"], ["list", "--failed"], ["pause"]])
+def test_a_slot_that_the_job_does_not_have_is_named(
+    verb: Verb, job: Path, words: list[str]
+) -> None:
+    name, *options = words
+    for slot in ("a.example", "a.exmaple"):
+        answer = verb(name, job, "--slot", slot, *options)
+        missing = f"no slot '{slot}': no request of it is pending or failed\n"
+        assert answer.code == 0
+        assert answer.err == ("" if slot == "a.example" else f"the job has {missing}")
+
+
+@pytest.mark.parametrize("words", [["list"], ["check", "https://a.example/1"]])
+@pytest.mark.parametrize("later", [False, True])
+def test_a_job_with_a_wrong_number_of_requests_in_a_page_is_refused(
+    verb: Verb, tmp_path: Path, words: list[str], later: bool
+) -> None:
+    """The mark fits the file, as it does when the disk has changed it."""
+    name, *urls = words
+    store = job_of_600(tmp_path / "job", later=later) / "bloomdupe"
+    drop_entries(store)
+    answer = verb(name, tmp_path / "job", *urls)
+    assert answer.code == 1
+    assert re.search(r"597 \w+ records stand where 600 were written", answer.err)
+    answer = verb("backup", tmp_path / "job", tmp_path / "copy")
+    assert answer.code == 1
+    assert re.search(r"data.mdb: 597 \w+ records stand where 600", answer.err)
+    assert not (tmp_path / "copy").exists()
+
+
+def job_of_600(jobdir: Path, *, later: bool) -> Path:
+    mark, when = "x" * 100, 4e9 if later else None
+    with BloomFilter.open(jobdir / "bloomdupe", 1_000, identity=IDENTITY) as seen:
+        frontier, serializer = Frontier(seen), Serializer(SPIDER)
+        for number in range(600):
+            request = Request(f"https://h{number % 3}.test/{number}/{mark}")
+            payload = serializer.dump(request)
+            frontier.push(f"h{number % 3}.test", 0, payload, not_before=when)
+        frontier.checkpoint()
+    return jobdir
+
+
+def drop_entries(store: Path) -> None:
+    """Drop three entries of a leaf with requests, and let the mark fit."""
+    data = bytearray((store / "data.mdb").read_bytes())
+    leaf = next(
+        at
+        for at in range(8192, len(data), 4096)
+        if data[at + 10] == 2 and data[at : at + 4096].count(b"x" * 100) > 5
+    )
+    lower = int.from_bytes(data[leaf + 12 : leaf + 14], "little")
+    data[leaf + 12 : leaf + 14] = (lower - 6).to_bytes(2, "little")
+    (store / "data.mdb").write_bytes(data)
+    fit_mark(store)
+
+
+def fit_mark(store: Path) -> None:
+    """Let the mark of a data file fit it, as if nothing had changed it."""
+    mark = json.loads((store / "clean.json").read_text())
+    found = (store / "data.mdb").stat()
+    mark |= {
+        "size": found.st_size,
+        "modified": found.st_mtime_ns,
+        "changed": found.st_ctime_ns,
+    }
+    (store / "clean.json").write_text(json.dumps(mark).ljust(files.MARK_BYTES))
 
 
 def test_a_bad_expression_is_refused(verb: Verb, job: Path) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bloomdupe.cli.change.change_verb import ChangeVerb
+from bloomdupe.cli.change.selection_arguments import warn_if_unknown
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator
 
     from bloomdupe.crawl.changes.change import Change
+    from bloomdupe.jobs.job_contract import Made
     from bloomdupe.jobs.project import Project
 
 
@@ -41,6 +43,12 @@ class Pause(ChangeVerb):
     def change(self, options: Namespace, _: Callable[[], Project]) -> Change:
         """Name the slot."""
         return {"kind": "pause", "slot": options.slot, "undo": self.undo}
+
+    def run(self, options: Namespace) -> Made:
+        """Make the change; a slot may be paused before the job has it."""
+        made = super().run(options)
+        warn_if_unknown(options.job, options.slot)
+        return made
 
     def lines(self, answer: dict[str, Any]) -> Iterator[str]:
         """Yield the paused slots."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.change.urls_argument import add_urls
+from bloomdupe.cli.output import warn
+from bloomdupe.cli.progress_bar import counted
 from bloomdupe.crawl.changes.selection import Selection
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import FAILURE_REASONS, check_reasons
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable
 
+    from bloomdupe.jobs.job_contract import Job
     from bloomdupe.jobs.project import Project
 
 
@@ -28,6 +31,14 @@ def add_selection(parser: ArgumentParser) -> None:
         metavar="REGEX",
         help="only URLs in which this regular expression is found",
     )
+
+
+def warn_if_unknown(job: Job, slot: str) -> None:
+    """Say so if no request of a slot is pending or failed: its name may be mistyped."""
+    selection = Selection(slot)
+    pending = next(job.requests(selection, counted), None)
+    if pending is None and not job.failed_requests(selection, ()):
+        warn(f"the job has no slot {slot!r}: no request of it is pending or failed")
 
 
 def add_failed(parser: ArgumentParser, meaning: str) -> None:

@@ -11,6 +11,7 @@ from bloomdupe.cli.change.selection_arguments import (
     add_failed,
     add_selection,
     reasons_of,
+    warn_if_unknown,
 )
 from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.verb import Verb
@@ -80,7 +81,10 @@ class List(Verb["Iterator[Listed]"]):
         else:
             failures = FailedRequests(job.failed_requests(selection, reasons))
             found = iter(failures.groups if options.summary else failures.requests)
-        return islice(found, options.limit)
+        first = [*islice(found, 1)]
+        if not first and options.slot is not None:
+            warn_if_unknown(job, options.slot)
+        return islice(chain(first, found), options.limit)
 
     def text(self, result: Iterator[Listed]) -> Iterator[str]:
         """Yield a line for each; in columns on a terminal."""

@@ -298,7 +298,7 @@ MOST_NAMED = 3
 def jobs_in(directory: Path) -> list[Path]:
     """Return the JOBDIRs in a directory, and in the directories in it, by name.
 
-    A JOBDIR is its own only job. Raises :class:`~bloomdupe.errors.SettingError` if it
+    A JOBDIR is its own only job. Raises :class:`~bloomdupe.errors.StoreError` if it
     cannot be read.
     """
     try:
@@ -306,7 +306,7 @@ def jobs_in(directory: Path) -> list[Path]:
             return [directory]
         return list(_jobs_in(directory, depth=2))
     except OSError as error:
-        raise SettingError(f"{directory}: {error.strerror}") from error
+        raise StoreError(f"{directory}: {error.strerror}") from error
 
 
 def _is_job(path: Path) -> bool:
