@@ -13,13 +13,16 @@ from pathlib import Path
 import pytest
 from scrapy import Request
 from support.jobs import IDENTITY, SPIDER, Harm, Verb, bare_job, call, make_job
+from support.monitored_jobs import NOW, failures_part
 from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli.show.list import FIRST
+from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store import files
+from bloomdupe.store.format import FAILURES
 
 HOSTS = ("a.example", "b.example", "c.example")
 
@@ -126,33 +129,51 @@ def test_a_slot_that_the_job_does_not_have_is_named(
         assert answer.err == ("" if slot == "a.example" else f"the job has {missing}")
 
 
-@pytest.mark.parametrize("words", [["list"], ["check", "https://a.example/1"]])
-@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize(
+    ("database", "words"),
+    [
+        ("queue", ["list"]),
+        ("queue", ["check", "https://a.example/1"]),
+        ("later", ["list"]),
+        ("later", ["check", "https://a.example/1"]),
+        ("failures", ["list", "--failed"]),
+        ("failures", ["info"]),
+    ],
+)
 def test_a_job_with_a_wrong_number_of_requests_in_a_page_is_refused(
-    verb: Verb, tmp_path: Path, words: list[str], later: bool
+    verb: Verb, tmp_path: Path, database: str, words: list[str]
 ) -> None:
     """The mark fits the file, as it does when the disk has changed it."""
-    name, *urls = words
-    store = job_of_600(tmp_path / "job", later=later) / "bloomdupe"
+    name, *more = words
+    store = job_of_600(tmp_path / "job", database) / "bloomdupe"
     drop_entries(store)
-    answer = verb(name, tmp_path / "job", *urls)
+    message = f"data.mdb: 597 {database} records stand where 600 were written"
+    answer = verb(name, tmp_path / "job", *more)
     assert answer.code == 1
-    assert re.search(r"597 \w+ records stand where 600 were written", answer.err)
+    assert message in answer.err
     answer = verb("backup", tmp_path / "job", tmp_path / "copy")
     assert answer.code == 1
-    assert re.search(r"data.mdb: 597 \w+ records stand where 600", answer.err)
+    assert message in answer.err
     assert not (tmp_path / "copy").exists()
 
 
-def job_of_600(jobdir: Path, *, later: bool) -> Path:
-    mark, when = "x" * 100, 4e9 if later else None
+def job_of_600(jobdir: Path, database: str) -> Path:
+    """Make a job with 600 requests, all of them in this database."""
+    urls = [f"https://h{number % 3}.test/{number}/{'x' * 100}" for number in range(600)]
+    when = 4e9 if database == "later" else None
     with BloomFilter.open(jobdir / "bloomdupe", 1_000, identity=IDENTITY) as seen:
         frontier, serializer = Frontier(seen), Serializer(SPIDER)
-        for number in range(600):
-            request = Request(f"https://h{number % 3}.test/{number}/{mark}")
-            payload = serializer.dump(request)
-            frontier.push(f"h{number % 3}.test", 0, payload, not_before=when)
+        if database != "failures":
+            for url in urls:
+                payload = serializer.dump(Request(url))
+                frontier.push(url.split("/")[2], 0, payload, not_before=when)
         frontier.checkpoint()
+        store = seen.share_store()
+        assert store is not None
+        if database == "failures":
+            store.make_room_for(FAILURES)
+            failure = Failure("", "timeout", None, "", 1, NOW, None, False, "h", 0, b"")
+            store.commit(failures_part([failure._replace(url=url) for url in urls]))
     return jobdir
 
 
