@@ -150,7 +150,7 @@ def test_the_details_of_a_request(
     [
         ([], 300),
         (["--slot", "host1.example"], 100),
-        (["--slot", "nowhere.example"], 0),
+        (["--pattern", "nowhere"], 0),
         (["--pattern", r"/9\d$"], 30),
         (["--pattern", "/7$", "--slot", "host2.example"], 1),
         (["--limit", "5"], 5),

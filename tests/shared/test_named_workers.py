@@ -22,7 +22,7 @@ def kept(redis: RedisServer, name: str) -> list[str]:
     """Return the pages in the state that Redis has for a worker of this name."""
     with redis.client() as client:
         data: Any = client.hget(STATES, name)
-    pages: list[str] = unpack(data)[0]["pages"] if data else []
+    pages: list[str] = unpack(data)[0].get("pages", []) if data else []
     return pages
 
 
