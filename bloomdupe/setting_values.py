@@ -17,8 +17,6 @@ from pathlib import Path
 
 from bloomdupe.errors import SettingError, shown
 
-LONGEST_NAME = 200
-"""Characters of a worker's name."""
 LONGEST_WAIT = 1e9
 """Seconds: 31 years, a time for which every clock and timer has room."""
 MOST_DIGITS = 18
@@ -270,15 +268,6 @@ def check_reasons(value: object, name: str) -> tuple[str, ...] | None:
                 f" or reasons, of {', '.join(FAILURE_REASONS)}",
             )
     return reasons
-
-
-def check_name(value: object, name: str) -> str | None:
-    """Read a worker's name, or None."""
-    if value is None or (isinstance(value, str) and 0 < len(value) <= LONGEST_NAME):
-        return value
-    raise SettingError.of(
-        name, value, f"a text of 1 to {LONGEST_NAME} characters, or None"
-    )
 
 
 def check_choice(value: object, name: str, choices: tuple[str, ...]) -> str:

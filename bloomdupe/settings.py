@@ -18,7 +18,6 @@ from bloomdupe.setting_values import (
     check_flag,
     check_host,
     check_limit,
-    check_name,
     check_number,
     check_patterns,
     check_port,
@@ -66,7 +65,6 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_REDIS_SLOT_PARTS": {},
     "BLOOMDUPE_REDIS_LEASE": 30,
     "BLOOMDUPE_REDIS_REPLICAS": 0,
-    "BLOOMDUPE_REDIS_WORKER": None,
 }
 
 SERIALIZERS = ("msgpack", "pickle")
@@ -138,8 +136,6 @@ class JobSettings:
     """Seconds until other workers continue the work of a worker that is silent."""
     redis_replicas: int
     """Number of replicas that must have new requests before they count."""
-    redis_worker: str | None
-    """The name under which ``spider.state`` is kept; None: it ends with the worker."""
     debug: bool
     """Log every duplicate (Scrapy's ``DUPEFILTER_DEBUG``)."""
 
@@ -194,7 +190,6 @@ class JobSettings:
             ),
             redis_lease=check_seconds(*given("BLOOMDUPE_REDIS_LEASE")),
             redis_replicas=check_number(*given("BLOOMDUPE_REDIS_REPLICAS")),
-            redis_worker=check_name(*given("BLOOMDUPE_REDIS_WORKER")),
             debug=settings.getbool("DUPEFILTER_DEBUG"),
         )
 

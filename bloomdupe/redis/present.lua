@@ -8,13 +8,8 @@
 -- ARGV[5]  the reason why it ends
 -- ARGV[6]  number of partitions that it owns
 -- ARGV[7]  number of pending requests and requests in progress there
--- ARGV[8]  the name that the user has given to it, which no other running worker has; or nothing
--- ARGV[9]  number of the round that it works on; 'again': a new one, if the last worker of the
+-- ARGV[8]  number of the round that it works on; 'again': a new one, if the last worker of the
 --          last one to end by itself gave the reason 'finished'; 0: it does not know
--- ARGV[10] 'read' or 'keep' the state under that name, or nothing
--- ARGV[11] the state to keep; nothing drops it
---
--- HEAD:states  hash from the name of a worker to its state, also when it is not running
 --
 -- A run begins with a worker when no other one is there, and ends with the last of them:
 --
@@ -23,15 +18,14 @@
 --
 -- Returns the number of running workers. How often the workers were asked to stop. The sums of
 -- the partitions and of the requests of all of them. The rules that keep requests out, or
--- nothing. The state that was read, or nothing. The present Unix milliseconds. And the number of
--- the round.
+-- nothing. The present Unix milliseconds. And the number of the round.
 --
--- Or refuses the worker, and returns 0 and the milliseconds for which another worker has the
--- name; only 0 if an import is running, or was since then, or the head is another one.
+-- Or refuses the worker, and returns only 0, if an import is running, or was since then, or the
+-- head is another one.
 
 local MOST_RUNS = 500
-local head, worker, name, was_there = KEYS[1], ARGV[1], ARGV[8], running[ARGV[1]]
-local runs, states = head .. ':runs', head .. ':states'
+local head, worker, was_there = KEYS[1], ARGV[1], running[ARGV[1]]
+local runs = head .. ':runs'
 for _, each in ipairs(gone) do redis.call('HDEL', workers_key, each) end
 local found = redis.call('HMGET', head, 'header', 'imports', 'importing', 'runs', 'stops',
   'blocked', 'round', 'finished')
@@ -50,11 +44,8 @@ if ARGV[2] == '0' then
   end
 else
   if found[3] or (found[2] or '0') ~= ARGV[3] then return {0} end
-  for other, one in pairs(running) do
-    if name ~= '' and one[5] == name and other ~= worker then return {0, one[1] - now} end
-  end
   if is_there and count == 0 then
-    if ARGV[9] == 'again' and tonumber(found[8] or 0) == round then
+    if ARGV[8] == 'again' and tonumber(found[8] or 0) == round then
       round = round + 1
       redis.call('HSET', head, 'round', round)
       -- The changes are counted on: a worker that was stopped meanwhile knows some.
@@ -69,18 +60,16 @@ else
     redis.call('HDEL', runs, number - MOST_RUNS)
   end
   -- There are fewer if Redis has lost one.
-  if is_there and (tonumber(ARGV[9]) or 0) > round then
-    round = tonumber(ARGV[9])
+  if is_there and (tonumber(ARGV[8]) or 0) > round then
+    round = tonumber(ARGV[8])
     redis.call('HSET', head, 'round', round)
   end
   -- A worker has ended, and this one goes on.
   if tonumber(found[8] or 0) == round then redis.call('HDEL', head, 'finished') end
-  local one = {now + ARGV[2], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[4]), name}
+  local one = {now + ARGV[2], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[4])}
   redis.call('HSET', workers_key, worker, cjson.encode(one))
   running[worker], count = one, was_there and count or count + 1
 end
 local owned, work = 0, 0
 for _, one in pairs(running) do owned, work = owned + one[2], work + one[3] end
-if ARGV[10] == 'keep' then redis.call('HSET', states, name, ARGV[11]) end
-local state = ARGV[10] == 'read' and redis.call('HGET', states, name) or ''
-return {count, tonumber(found[5] or 0), owned, work, found[6] or '', state, now, round}
+return {count, tonumber(found[5] or 0), owned, work, found[6] or '', now, round}

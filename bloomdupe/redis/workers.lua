@@ -4,8 +4,8 @@
 --
 -- HEAD:workers  hash from a worker to a JSON list: the Unix milliseconds until which it is
 --               running, unless it says so again; the number of partitions that it owns; the
---               number of pending requests and requests in progress there; 1 if it stays when
---               nothing is pending; and the name that the user has given to it, or nothing
+--               number of pending requests and requests in progress there; and 1 if it
+--               stays when nothing is pending
 
 local workers_key = KEYS[1] .. ':workers'
 local time = redis.call('TIME')

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.redis_server import RedisServer
 
-from bloomdupe.errors import StoreError, StoreLockedError
+from bloomdupe.errors import StoreError
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -41,8 +41,8 @@ def test_a_sign_of_life_costs_the_same_with_many_workers(
 def test_nothing_is_left_of_workers_that_have_ended(
     server: RedisServer, url: str, name: str
 ) -> None:
-    with opened(url, "one", name="a") as one, opened(url, "two") as two:
-        one.keep_state(b"state")
+    with opened(url, "one") as one, opened(url, "two") as two:
+        one.tend()
         two.tend()
         assert two.workers() == ["one", "two"]
         server.end_leases(name, "one")  # as if it were killed
@@ -62,36 +62,6 @@ def test_a_crawl_stays_open_until_the_worker_that_stays_ends(url: str) -> None:
             stays.append(one.stays)
         stays.append(one.stays)
     assert stays == [False, True, False]
-
-
-def test_a_name_belongs_to_one_running_worker(
-    server: RedisServer, url: str, name: str
-) -> None:
-    with opened(url, "one", name="a") as one, opened(url, "two", name="a") as two:
-        assert one.take_state() is None
-        one.keep_state(b"of one")
-        for _ in range(2):  # if the answer was lost
-            assert one.take_state() == b"of one"
-        for step in (two.take_state, two.tend, lambda: two.keep_state(b"of two")):
-            with pytest.raises(StoreLockedError, match=r"lease ends in 3[56]\d\d s"):
-                step()
-        assert one.workers() == ["one"]
-        with opened(url, "three", name="b") as three:
-            assert three.take_state() is None
-        server.end_leases(name, "one")
-        assert two.take_state() == b"of one"
-        with pytest.raises(StoreLockedError, match="'a' is the name of another"):
-            one.tend()
-        two.keep_state(None)
-        assert two.take_state() is None
-
-
-def test_a_name_is_free_at_once_when_its_worker_ends(url: str) -> None:
-    for state in (b"first", b"second"):
-        with opened(url, "one", name="a") as one:
-            one.keep_state(state)
-    with opened(url, "two", name="a") as two:
-        assert two.take_state() == b"second"
 
 
 def test_a_round_begins_when_all_workers_have_ended(

@@ -33,30 +33,21 @@ MOST_BYTES = 1_000_000
 _NOT_OURS = frozenset({"name", "crawler", "settings", "custom_settings", STATE})
 _ABSENT = b""
 
-UNSTORED = (
-    "with the checkpoints, so after a crash it is as it was when the crawl last stopped"
-    " in good order"
-)
-
 
 class SpiderState(Participant):
     """Keeps ``spider.state`` in the store.
 
     Scrapy's extension of the same name still writes ``JOBDIR/spider.state`` when the
     crawl stops. The state in the store is at least as new, and the next run uses it. A
-    state that cannot be stored is left to Scrapy, and a warning says so; ``unstored``
-    is a part of it.
+    state that cannot be stored is left to Scrapy, and a warning says so.
 
     Checking whether the state has changed takes a fifth of the time of packing it: 15
     ms for 300,000 strings.
     """
 
-    def __init__(
-        self, crawler: Crawler, serializer: Serializer, unstored: str = UNSTORED
-    ) -> None:
+    def __init__(self, crawler: Crawler, serializer: Serializer) -> None:
         self._crawler = crawler
         self._serializer = serializer
-        self._unstored = unstored
         self._restored: Any = None
         self._mark: object = None
         """Mark of the stored state, see :func:`_mark_of`."""
@@ -118,8 +109,10 @@ class SpiderState(Participant):
             if not self._warned:
                 self._warned = True
                 logger.warning(
-                    "spider.state cannot be stored %(unstored)s: %(reason)s",
-                    {"unstored": self._unstored, "reason": error},
+                    "spider.state cannot be stored with the checkpoints, so after a"
+                    " crash it is as it was when the crawl last stopped in good order:"
+                    " %(reason)s",
+                    {"reason": error},
                     extra={"spider": self._crawler.spider},
                 )
             return None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 import socket
 import time
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.errors import SettingError, StoreError, StoreLockedError
+from bloomdupe.errors import SettingError
 from bloomdupe.redis.frontier_header import rules_in
 from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.redis.owner.owned_partition import OwnedPartition
@@ -47,8 +46,6 @@ class _Loads(NamedTuple):
     """Pending requests and requests in progress there."""
     rules: bytes
     """The rules that keep requests out, or nothing."""
-    state: bytes
-    """The state under the name that the user has given to this worker, or nothing."""
     now: int
     """Redis' Unix milliseconds."""
     round: int
@@ -74,13 +71,11 @@ class OwningFrontier(OpenFrontier):
         fifo: bool = False,
         replicas: int = 0,
         stays: bool = False,
-        name: str | None = None,
     ) -> None:
         super().__init__(server, header, fifo=fifo, replicas=replicas)
         self.worker = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
         self._milliseconds = int(lease_seconds * 1000)
         self._stays = stays
-        self._name = name or ""
         self._round: int | str = 0
         self._stops: int | None = None
         self.asked_to_stop = False
@@ -126,7 +121,7 @@ class OwningFrontier(OpenFrontier):
 
         The name of a ``worker`` must be unique; by default it is drawn at random. A
         worker that ``stays`` goes on when nothing is pending; the other workers can see
-        that. The user may give a ``name`` to a worker: see :meth:`take_state`.
+        that.
         """
         if not lease_seconds >= MIN_LEASE:
             raise SettingError(
@@ -209,27 +204,15 @@ class OwningFrontier(OpenFrontier):
         self._round = found
         return found
 
-    def take_state(self) -> bytes | None:
-        """Return the state that the last worker with the same name has kept.
-
-        A name passes to another worker only when its worker has ended, or the lease has
-        run out. Raises :class:`~bloomdupe.errors.StoreLockedError` if another worker
-        has it, as every sign of life does.
-        """
-        return self._announce("read").state or None
-
-    def keep_state(self, state: bytes | None) -> None:
-        """Keep a state for the next worker with the same name."""
-        self._announce("keep", state or b"")
-
-    def _announce(self, *state: bytes | str) -> _Loads:
+    def _announce(self) -> _Loads:
         """Say that this worker is alive; return the loads of all workers."""
         self._make_up()
         self._present = True
         asked = time.time()
-        answer = self._run_present(self._milliseconds, "", *state)
+        answer = self._run_present(self._milliseconds)
         if not answer[0]:
-            raise self._refusal(*answer[1:])
+            self.check_still_there()
+            raise self.imports.changed()
         loads = _Loads(*answer)
         # Redis has answered between these two times, so a late answer tells less than
         # a quick one before it.
@@ -243,29 +226,12 @@ class OwningFrontier(OpenFrontier):
         self.asked_to_stop = stops > self._stops
         return loads
 
-    def _refusal(self, left: int = 0) -> StoreError:
-        """Return the error for a worker that must not run.
-
-        Another worker has its name, for so many milliseconds, or an import has begun,
-        or the frontier is not the same any more.
-        """
-        if not left:
-            self.check_still_there()
-            return self.imports.changed()
-        return StoreLockedError(
-            f"{self.shown}: BLOOMDUPE_REDIS_WORKER = {self._name!r} is the name of"
-            " another worker, which runs, or was killed; its lease ends in"
-            f" {math.ceil(left / 1000)} s. Wait until then, or take another name"
-        )
-
-    def _run_present(
-        self, milliseconds: int, reason: str = "", *state: bytes | str
-    ) -> list[Any]:
+    def _run_present(self, milliseconds: int, reason: str = "") -> list[Any]:
         """Say that this worker is alive for so long; return the script's answer."""
         work = sum(partition.work for partition in self._owned.values())
         words = self.worker, milliseconds, self.imports.number, +self._stays, reason
-        load = len(self._owned), work, self._name, self._round
-        answer: list[Any] = self._server.run("present", *words, *load, *state)
+        load = len(self._owned), work, self._round
+        answer: list[Any] = self._server.run("present", *words, *load)
         return answer
 
     def _share(self, loads: _Loads, *, expired: bool) -> None:

@@ -28,7 +28,6 @@ from bloomdupe.crawl.engines.on_redis.slots.slot_states import SlotStates
 from bloomdupe.crawl.engines.on_redis.standing import Standing
 from bloomdupe.crawl.engines.on_redis.worker import Worker
 from bloomdupe.crawl.engines.on_redis.worker_counts import WorkerCounts
-from bloomdupe.crawl.engines.on_redis.worker_state import WorkerState
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.outcomes import Outcome
@@ -91,8 +90,7 @@ class EngineOnRedis:
     Redis answers later, on another thread, which reports the answers (see
     :class:`bloomdupe.crawl.engines.on_redis.reports.Reports`).
 
-    ``spider.state`` is a dictionary. Each worker has its own. It ends with the worker,
-    unless the user has given the worker a name.
+    ``spider.state`` is a dictionary. Each worker has its own, which ends with it.
     """
 
     durable = has_feeds = True
@@ -142,7 +140,6 @@ class EngineOnRedis:
             fifo=order.fifo,
             replicas=settings.redis_replicas,
             stays=settings.stay,
-            name=settings.redis_worker,
         )
         self.blocked = Blocked(
             self._frontier.rules,
@@ -168,10 +165,6 @@ class EngineOnRedis:
             in_callback=self._in_callback,
         )
         self._begun = time.time() + self._frontier.clock_ahead
-        self._state = None
-        if settings.redis_worker is not None:
-            keep = self._worker.keep_state
-            self._state = WorkerState(session, self._frontier, keep)
         self._in_memory = RequestsInMemory(
             session, self._worker, self._frontier, self._queue, self._seen
         )
@@ -264,8 +257,6 @@ class EngineOnRedis:
                 self._backoff.response_downloaded, signals.response_downloaded
             )
         self._worker.start()
-        if self._state is not None:
-            self._state.begin()
         self._at_hand.begin()
         self._watch.begin_run()
         self._watch.begin()
@@ -615,8 +606,6 @@ class EngineOnRedis:
         """See :meth:`Engine.close`."""
         self._at_hand.give_back(None)
         self._worker.is_closing = True
-        if self._state is not None:
-            self._state.end()
         self._watch.end()
         error = self._worker.close(reason)
         if error is not None:

@@ -64,7 +64,6 @@ class _Calls:
     """Calls of the reactor that the thread has not carried out yet."""
 
     news: list[tuple[bytes, bytes]] = field(default_factory=list)
-    state: list[bytes | None] = field(default_factory=list)
     offers: list[Offer] = field(default_factory=list)
     done: list[Settled] = field(default_factory=list)
     marks: list[SeenMark] = field(default_factory=list)
@@ -75,9 +74,7 @@ class _Calls:
     @property
     def are_urgent(self) -> bool:
         """Whether some of them do not wait for the next look at Redis."""
-        return bool(
-            self.offers or self.state or self.done or self.asked or self.not_begun
-        )
+        return bool(self.offers or self.done or self.asked or self.not_begun)
 
 
 class Worker(Thread):
@@ -140,12 +137,6 @@ class Worker(Thread):
         """Send news to the other workers, before any later offer."""
         with self._changed:
             self._calls.news += changes
-
-    def keep_state(self, state: bytes | None) -> None:
-        """Keep the state of this worker, after all earlier settlements."""
-        with self._changed:
-            self._calls.state = [state]
-            self._changed.notify()
 
     def offer(self, offer: Offer) -> None:
         """Offer a request."""
@@ -333,12 +324,7 @@ class Worker(Thread):
                 self._tell(self.crawl.accepted, accepted, sure)
 
     def _mark_and_ask(self, calls: _Calls) -> None:
-        """Mark requests, and look up which requests count as seen.
-
-        And keep the state of this worker, if there is a new one.
-        """
-        if calls.state:
-            self._patiently(self._frontier.keep_state, *calls.state)
+        """Mark requests, and look up which requests count as seen."""
         if calls.marks:
             self._patiently(self._frontier.mark_seen, calls.marks)
         if calls.asked:
