@@ -10,7 +10,6 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.admission import EARLIEST, Admission, find_job
-from bloomdupe.crawl.engines.on_redis.shared_admission import SharedAdmission
 from bloomdupe.crawl.fast_functions import FastFunctions
 from bloomdupe.crawl.stats import Stats
 from bloomdupe.feeds.exporter import FeedExporter
@@ -56,6 +55,10 @@ class Addon:
         _count_faster(settings)
         find_job(self._crawler, settings)
         if settings["BLOOMDUPE_REDIS_URL"]:
+            from bloomdupe.crawl.engines.on_redis.shared_admission import (
+                SharedAdmission,
+            )
+
             _add_extension(settings, SharedAdmission, EARLIEST)
         settings.set("SCHEDULER", "bloomdupe.FrontierScheduler", "addon")
 

@@ -5,7 +5,8 @@ crawl. ``feed`` and ``feed_format`` turn items into lines, ``draft`` computes th
 content of the files after a commit, ``file`` writes only committed lines to a file,
 ``stored_feeds`` continues the feeds of the last run. ``spooled_feed`` and ``delivery``
 are for storages that must have a file at once. ``shared_feed`` is a feed of workers,
-which ``collect`` writes. Private names of Scrapy's exporter are in ``inside_scrapy``.
+which ``collect`` writes. ``media`` gives media pipelines the store in ``whole_files``.
+Private names of Scrapy's exporter are in ``inside_scrapy``.
 ``addon``, ``crawl`` and ``moving`` come in.
 """
 

@@ -15,14 +15,60 @@ FOR_SOME = re.compile(r"extra == ['\"](?:top|report|metrics|redis)['\"]")
 """Extras that are for users, and not for those who work on bloomdupe."""
 
 
-def modules_after(code: str) -> set[str]:
+CRAWL = """
+import scrapy
+from scrapy.crawler import CrawlerProcess
+
+class OnePage(scrapy.Spider):
+    name = "one-page"
+    start_urls = ["data:text/html,<p>one"]
+
+    def parse(self, response):
+        yield {"text": response.css("p::text").get()}
+
+process = CrawlerProcess({
+    "ADDONS": {"bloomdupe.Addon": 500},
+    "FEEDS": {"items.jl": {"format": "jsonlines"}},
+    "JOBDIR": "job",
+    "LOG_ENABLED": False,
+})
+process.crawl(OnePage)
+process.start()
+assert open("items.jl").read() == '{"text": "one"}\\n'
+"""
+NOT_FOR_A_PLAIN_CRAWL = {
+    "matplotlib",
+    "prometheus_client",
+    "psutil",
+    "redis",
+    "rich",
+    "scrapy.pipelines.files",
+    "tqdm",
+    "bloomdupe.cli",
+    "bloomdupe.crawl.engines.on_redis",
+    "bloomdupe.feeds.shared_feed",
+    "bloomdupe.feeds.whole_files",
+    "bloomdupe.jobs",
+    "bloomdupe.monitoring",
+    "bloomdupe.moving",
+    "bloomdupe.redis",
+}
+"""Modules and packages that a crawl on disk, without extras, has no need of."""
+
+
+def names_after(code: str, directory: Path | None = None) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
         capture_output=True,
         text=True,
         check=True,
+        cwd=directory,
     )
-    return {name.partition(".")[0] for name in done.stdout.split()}
+    return set(done.stdout.split())
+
+
+def modules_after(code: str) -> set[str]:
+    return {name.partition(".")[0] for name in names_after(code)}
 
 
 def test_without_scrapy_and_redis() -> None:
@@ -53,6 +99,26 @@ def test_a_url_does_need_redis() -> None:
         "with suppress(OSError): BloomFilter.open('unix:///nowhere#a', 10)"
     )
     assert "redis" in modules_after(code)
+
+
+def test_a_plain_crawl_imports_nothing_before_it_is_needed(tmp_path: Path) -> None:
+    imported = names_after(CRAWL, tmp_path)
+    assert {"bloomdupe.crawl.scheduler", "bloomdupe.feeds.exporter", "lmdb"} <= imported
+    assert not {
+        name
+        for name in imported
+        for part in NOT_FOR_A_PLAIN_CRAWL
+        if name == part or name.startswith(f"{part}.")
+    }
+
+
+def test_the_face_alone_imports_almost_nothing() -> None:
+    imported = names_after("import bloomdupe")
+    assert {name for name in imported if name.startswith("bloomdupe.")} == {
+        "bloomdupe._version",
+        "bloomdupe.filter",
+        "bloomdupe.filter.by_url",
+    }
 
 
 def test_the_version_is_the_same_everywhere() -> None:

@@ -15,7 +15,7 @@ from spiders.media import First, limit
 from support.crawl import FEEDS
 from support.forks import forks
 
-from bloomdupe.feeds.media import WholeFilesStore
+from bloomdupe.feeds.whole_files import WholeFilesStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,7 +165,7 @@ def test_a_link_in_the_place_of_the_leftover_is_not_followed(tmp_path: Path) -> 
 WRITE_OFTEN = """
 import sys
 from io import BytesIO
-from bloomdupe.feeds.media import WholeFilesStore
+from bloomdupe.feeds.whole_files import WholeFilesStore
 store = WholeFilesStore("files", sys.exit)
 content = bytes([int(sys.argv[1])]) * (1 << 20)
 for _ in range(12):
