@@ -13,7 +13,6 @@ __all__ = [
     "ExtraMissingError",
     "FeedChangedError",
     "FeedError",
-    "FilterFullError",
     "IncompatibleFilterError",
     "KeyTypeError",
     "RequestTimeError",
@@ -61,10 +60,6 @@ class ExtraMissingError(BloomDupeError, ImportError):
 
 class KeyTypeError(BloomDupeError, TypeError):
     """A key is neither ``bytes`` nor ``str``."""
-
-
-class FilterFullError(BloomDupeError):
-    """The capacity is reached and ``growth="error"`` forbids another layer."""
 
 
 class IncompatibleFilterError(BloomDupeError, ValueError):

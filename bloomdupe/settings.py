@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.filter.allowance import check_memory
-from bloomdupe.filter.parameters import check_confirm, check_growth
+from bloomdupe.filter.parameters import check_confirm
 from bloomdupe.filter.sizing import check_capacity, check_fpp
 from bloomdupe.setting_values import (
     FAILURE_REASONS,
@@ -40,7 +40,6 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_EXPECTED_URLS": 10_000_000,
     "BLOOMDUPE_FPP": 1e-6,
     "BLOOMDUPE_FILTER_MEMORY": None,
-    "BLOOMDUPE_GROWTH": "grow",
     "BLOOMDUPE_CONFIRM": 0,
     "BLOOMDUPE_EXACT_URLS": [],
     "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.5,
@@ -82,7 +81,6 @@ class JobSettings:
     filter_memory: int | None
     """Bytes that the pages of the filter may take in memory; None: a quarter of the
     machine's memory."""
-    growth: str
     confirm: float
     exact_urls: tuple[re.Pattern[str], ...]
     checkpoint_interval: float
@@ -156,7 +154,6 @@ class JobSettings:
             capacity=check_capacity(*given("BLOOMDUPE_EXPECTED_URLS")),
             fpp=check_fpp(*given("BLOOMDUPE_FPP")),
             filter_memory=check_memory(*given("BLOOMDUPE_FILTER_MEMORY")),
-            growth=check_growth(*given("BLOOMDUPE_GROWTH")),
             confirm=check_confirm(*given("BLOOMDUPE_CONFIRM")),
             exact_urls=check_patterns(*given("BLOOMDUPE_EXACT_URLS")),
             checkpoint_interval=check_seconds(*given("BLOOMDUPE_CHECKPOINT_INTERVAL")),

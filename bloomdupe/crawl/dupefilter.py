@@ -13,10 +13,10 @@ from scrapy.utils.request import referer_str
 
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.start_outputs import is_fresh_start
-from bloomdupe.errors import FilterFullError, StoreError, StoreMismatchError
+from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.filter.mapped_layer import most_memory
 from bloomdupe.frontier.pending_requests import recorded
-from bloomdupe.inside_scrapy.engine import fail_crawl, opening, stop_crawl
+from bloomdupe.inside_scrapy.engine import fail_crawl, opening
 from bloomdupe.links.fingerprint import fingerprint_function
 from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of, near
@@ -32,14 +32,6 @@ if TYPE_CHECKING:
     from bloomdupe.filter.bloom import BloomFilter
 
 logger = logger_of(__name__)
-
-FULL = "filter_full"
-"""The reason of a crawl that was closed because its filter may not grow."""
-
-FULL_MESSAGE = (
-    "The crawl stops: %(error)s. Set BLOOMDUPE_GROWTH = 'grow' (or 'warn') and run the"
-    " same command again: it goes on."
-)
 
 FAILED_MESSAGE = (
     "The store of the crawl failed, so the crawl stops: %(error)s. Once the cause is"
@@ -73,7 +65,6 @@ class BloomDupeFilter(BaseDupeFilter):
         self._filter: BloomFilter | None = None
         self._shared = False
         self._crawler: Crawler | None = None
-        self._full = False
         self._failed = False
         self._skip_starts = False
         self._log_duplicates = True
@@ -215,20 +206,7 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def _mark(self, request: Request) -> bool:
         key, exact = self.key_of(request)
-        try:
-            return self._opened.add(key, exact=exact)
-        except FilterFullError as error:
-            self.stop_full(error)
-            return True  # it may come once more, but is not lost
-
-    def stop_full(self, error: FilterFullError) -> None:
-        """Stop the crawl in good order; it can go on if the filter may grow."""
-        if self._full:
-            return
-        self._full = True
-        logger.critical(FULL_MESSAGE, {"error": error})
-        if self._crawler is not None:
-            stop_crawl(self._crawler, FULL)
+        return self._opened.add(key, exact=exact)
 
     def _stop_failed(self, error: StoreError) -> None:
         """Stop the crawl, once; the last checkpoint stays valid."""

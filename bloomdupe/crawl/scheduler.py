@@ -20,7 +20,6 @@ from bloomdupe.crawl.later.revisits import checked_rule
 from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.crawl.state.spider_state import leave_scrapys_file
 from bloomdupe.errors import (
-    FilterFullError,
     RequestTimeError,
     StoreError,
     UnserializableError,
@@ -142,7 +141,7 @@ class FrontierScheduler(BaseScheduler):
             self._warn_of_foreign_filter()
         with ExitStack() as undo:
             undo.callback(seen.close)
-            open_on_disk(session, seen, self._stop_full, ours=ours)
+            open_on_disk(session, seen, ours=ours)
             undo.pop_all()
         return opening
 
@@ -231,9 +230,6 @@ class FrontierScheduler(BaseScheduler):
             # now on nothing is committed.
             session.stopping.fail(error)
             return False
-        except FilterFullError as error:
-            self._stop_full(error)
-            return True
 
     def _refuse(self, session: Session, request: Request, error: ValueError) -> None:
         """Drop an invalid request, and let its parent run again in the next run."""
@@ -320,8 +316,3 @@ class FrontierScheduler(BaseScheduler):
 
     def _on_alarm(self) -> None:
         self._opened.access.wake()
-
-    def _stop_full(self, error: FilterFullError) -> None:
-        """Stop the crawl; an unmarked request may come once more, but is not lost."""
-        if self._ours is not None:
-            self._ours.stop_full(error)

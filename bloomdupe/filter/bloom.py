@@ -12,10 +12,9 @@ from bloomdupe.filter import algebra, hashing, info
 from bloomdupe.filter.allowance import check_memory, default_memory
 from bloomdupe.filter.by_url import class_for_urls
 from bloomdupe.filter.contents import Contents
-from bloomdupe.filter.growth import Growth
 from bloomdupe.filter.layer import MAX_SWEEP
 from bloomdupe.filter.opening import is_url, open_or_create
-from bloomdupe.filter.parameters import DEFAULT_FPP, Parameters, check_growth
+from bloomdupe.filter.parameters import DEFAULT_FPP, Parameters
 from bloomdupe.store.copying import ignored
 from bloomdupe.store.format import COOKIES
 from bloomdupe.store.participant import Part
@@ -57,13 +56,11 @@ class BloomFilter:
     """A set of keys that errs on one side: "maybe seen" or "certainly new".
 
     ``capacity`` (n) is the expected number of keys, ``fpp`` (p) the probability
-    that a new key is called seen, growth included. Keys are ``bytes`` or ``str``
-    (which stands for its UTF-8 bytes).
+    that a new key is called seen. Past its capacity the filter adds layers, so that p
+    holds. Keys are ``bytes`` or ``str`` (which stands for its UTF-8 bytes).
 
     ``BloomFilter(capacity, fpp)`` lives in memory only; :meth:`open` keeps it in a
-    directory. Once the capacity is reached, ``growth`` decides: ``"grow"`` adds a
-    layer, so that p holds; ``"warn"`` goes on with a rising rate; ``"error"`` raises
-    :class:`~bloomdupe.errors.FilterFullError` and adds nothing.
+    directory.
 
     ``confirm`` is the share of keys (0 to 1) that are also kept exactly, so that a
     false positive on them is noticed and corrected: 1 makes an exact set, 1/1024
@@ -84,23 +81,20 @@ class BloomFilter:
         capacity: int,
         fpp: float = DEFAULT_FPP,
         *,
-        growth: str = "grow",
         confirm: float = 0.0,
         key: bytes | None = None,
     ) -> None:
         parameters = Parameters.checked(capacity, fpp, confirm, key)
         parameters.check_memory()
-        self._begin(parameters, check_growth(growth), None)
+        self._begin(parameters, None)
 
     def _begin(
         self,
         parameters: Parameters,
-        growth: str,
         store: Store | None,
         memory: int | None = None,
     ) -> None:
         self.parameters = parameters
-        self._growth = Growth(growth)
         self._store = store
         self._secret = parameters.key
         # A key is confirmed if its page hash lies below this. Neither its page
@@ -121,7 +115,6 @@ class BloomFilter:
         capacity: int | None = None,
         fpp: float | None = None,
         *,
-        growth: str = "grow",
         confirm: float | None = None,
         key: bytes | None = None,
         identity: dict[str, Any] | None = None,
@@ -149,14 +142,12 @@ class BloomFilter:
         :class:`bloomdupe.redis.redis_filter.RedisFilter`, which needs
         ``bloomdupe[redis]``.
         """
-        check_growth(growth)
         memory = check_memory(memory)
         if is_url(path):
             shared = class_for_urls().open(
                 path,
                 capacity,
                 fpp,
-                growth=growth,
                 confirm=confirm,
                 key=key,
                 identity=identity,
@@ -172,7 +163,7 @@ class BloomFilter:
         with ExitStack() as undo:
             undo.callback(store.close)
             filter_ = cls.__new__(cls)
-            filter_._begin(parameters, growth, store, memory)
+            filter_._begin(parameters, store, memory)
             undo.pop_all()
         return filter_
 
@@ -319,8 +310,6 @@ class BloomFilter:
             return True
         if self._store is not None and self._store.readonly:
             raise StoreError(f"{self._store.path} was opened read-only")
-        if self._full:
-            raise self._growth.error(self.parameters)
         return False
 
     def _overflow(self) -> None:
@@ -337,12 +326,8 @@ class BloomFilter:
         left = newest.geometry.capacity - newest.keys - pending
         readonly = self._store is not None and self._store.readonly
         if left <= 0 and not readonly:
-            if self._growth.adds_layers:
-                newest = self._growth.add_layer(self._contents)
-                pending, left = 0, newest.geometry.capacity
-            else:
-                self._growth.warn(self.parameters)
-        self._full = left <= 0 and self._growth.refuses
+            newest = self._contents.add_layer()
+            pending, left = 0, newest.geometry.capacity
         # Newest first: it is the largest, and has most of the keys.
         self._older = [
             (layer.pages, len(layer.pages), layer.geometry.hashes, layer.load)
@@ -350,7 +335,7 @@ class BloomFilter:
         ]
         # A second position that a key has in every layer.
         self._other = min(self._contents.layers[0].geometry.hashes, hashing.FIELDS) - 1
-        self._guarded = bool(self._older) or self._full or readonly
+        self._guarded = bool(self._older) or readonly
         self._pending = newest.pending
         self._pages = newest.pages
         self._page_count = len(newest.pages)
@@ -510,7 +495,7 @@ class BloomFilter:
 
     def info(self) -> FilterInfo:
         """Return the given, calculated and measured figures of the filter."""
-        return info.info_of(self._look(), self._growth.policy)
+        return info.info_of(self._look())
 
     # Set algebra
 
@@ -526,13 +511,7 @@ class BloomFilter:
 
     def copy(self) -> BloomFilter:
         """Return a copy in memory."""
-        empty = BloomFilter(
-            self.capacity,
-            self.fpp,
-            growth=self._growth.policy,
-            confirm=self.confirm,
-            key=self.key,
-        )
+        empty = BloomFilter(self.capacity, self.fpp, confirm=self.confirm, key=self.key)
         return empty.__ior__(self)
 
     def union(self, other: BloomFilter) -> BloomFilter:

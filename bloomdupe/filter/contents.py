@@ -9,6 +9,7 @@ from bloomdupe.errors import IncompatibleFilterError, StoreError
 from bloomdupe.filter.exact import ExactKeys
 from bloomdupe.filter.layer import Layer, LayerState
 from bloomdupe.filter.mapped_layer import MappedLayer
+from bloomdupe.printable import logger_of
 from bloomdupe.store.participant import Part
 from bloomdupe.store.progress import Progress
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from bloomdupe.filter.sizing import Geometry
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
+
+logger = logger_of(__name__)
 
 RECORD = "filter"
 
@@ -109,9 +112,26 @@ class Contents:
         ]
 
     def add_layer(self) -> Layer:
-        """Begin another layer."""
+        """Begin another layer, because the newest layer is full, and say so."""
         least = max(layer.geometry.hashes for layer in self.layers)
-        return self._append(self.parameters.geometry(len(self.layers), least))
+        layer = self._append(self.parameters.geometry(len(self.layers), least))
+        self.announce_layer()
+        return layer
+
+    def announce_layer(self) -> None:
+        """Say that the newest layer was added."""
+        layer = self.newest
+        logger.info(
+            "The filter reached its capacity at %(keys)d keys; layer %(number)d, for"
+            " %(capacity)d more, keeps the false-positive probability below %(fpp)g."
+            " A larger capacity from the start would save memory and time.",
+            {
+                "keys": len(self),
+                "number": layer.number + 1,
+                "capacity": layer.geometry.capacity,
+                "fpp": self.parameters.fpp,
+            },
+        )
 
     def _append(self, shape: Geometry) -> Layer:
         number = len(self.layers)

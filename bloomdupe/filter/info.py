@@ -43,7 +43,6 @@ class FilterInfo:
     """Given: expected keys of the first layer."""
     fpp: float
     """Given: false-positive probability of the whole filter."""
-    growth: str
     confirm: float
     keys: int
     """Counted: keys that were new when added."""
@@ -123,7 +122,7 @@ def figures_of(contents: Contents) -> dict[str, Any]:
     }
 
 
-def info_of(contents: Contents, growth: str) -> FilterInfo:
+def info_of(contents: Contents) -> FilterInfo:
     """Return the given, calculated and measured figures of a filter."""
     parameters, store = contents.parameters, contents.store
     fills = [layer.fill() for layer in contents.layers]
@@ -131,7 +130,6 @@ def info_of(contents: Contents, growth: str) -> FilterInfo:
         path=None if store is None else str(store.path),
         capacity=parameters.capacity,
         fpp=parameters.fpp,
-        growth=growth,
         confirm=parameters.confirm,
         estimated_keys=_keys_for(contents, fills),
         exact_keys=len(contents.exact),

@@ -18,14 +18,6 @@ if TYPE_CHECKING:
     from bloomdupe.filter.sizing import Geometry
 
 DEFAULT_FPP = 1e-6
-GROWTH_POLICIES = ("grow", "warn", "error")
-
-
-def check_growth(value: object, name: str = "growth") -> str:
-    """Return a growth policy, or raise :class:`SettingError`."""
-    if value not in GROWTH_POLICIES:
-        raise SettingError.of(name, value, f"one of {', '.join(GROWTH_POLICIES)}")
-    return str(value)
 
 
 def check_confirm(value: object, name: str = "confirm") -> float:

@@ -15,13 +15,13 @@ class RecentFilter(BloomFilter):
     """
 
     def __init__(self, capacity: int, fpp: float) -> None:
-        super().__init__(capacity, fpp, growth="warn")
+        super().__init__(max(2, capacity), fpp)
 
     def add(self, key: bytes | str, *, exact: bool = False) -> bool:
         """Add a key; True if it was certainly new, as far as is remembered."""
         new = super().add(key, exact=exact)
         if new and (
-            len(self) >= self.parameters.capacity
+            len(self) >= self.capacity - 1  # a filter that is full adds a layer
             or (exact and len(self._contents.exact) > MOST_EXACT)
         ):
             self.clear()

@@ -1,7 +1,7 @@
 -- Adds a batch of keys to the newest layer. Begins with layers.lua and mark.lua.
 --
 -- Returns a state and, for each processed key, '1' (new) or '0' (seen). In the state
--- 'full' the caller applies its growth policy, and sends the remaining keys again. A seen
+-- 'full' the caller adds a layer, and sends the remaining keys again. A seen
 -- key writes nothing, so it costs neither the replicas nor the log anything.
 
 for offset = 1, #batch, size do

@@ -5,9 +5,8 @@
 -- ARGV[2]  number of layers that the caller knows
 -- ARGV[3]  the batch, a record per key: page hash (4 bytes), then positions (2 bytes each)
 -- ARGV[4]  bytes of a record
--- ARGV[5]  growth: "grow", "warn" or "error"
--- ARGV[6]  capacity of the newest layer
--- ARGV[7]  nothing; or 16 bytes per key: its identity if it is kept exactly, else zeros
+-- ARGV[5]  capacity of the newest layer
+-- ARGV[6]  nothing; or 16 bytes per key: its identity if it is kept exactly, else zeros
 -- then two for each layer, oldest first: its pages, its hashes
 --
 -- The pages are not among KEYS, because they follow from the batch. They have the hash tag
@@ -21,7 +20,7 @@ if found[1] ~= made or tonumber(found[2]) ~= count then
   return {'changed', ''}
 end
 
-local batch, size, exact = ARGV[3], tonumber(ARGV[4]), ARGV[7]
+local batch, size, exact = ARGV[3], tonumber(ARGV[4]), ARGV[6]
 local ID_BYTES = 16
 local NOT_EXACT, exact_key = string.rep('\0', ID_BYTES), head .. ':' .. made .. ':exact'
 local PAGE_BITS = 65344
@@ -29,8 +28,8 @@ local PAGE_BITS = 65344
 local layers = {}
 for number = 1, count do
   layers[number] = {
-    pages = tonumber(ARGV[2 * number + 6]),
-    hashes = tonumber(ARGV[2 * number + 7]),
+    pages = tonumber(ARGV[2 * number + 5]),
+    hashes = tonumber(ARGV[2 * number + 6]),
     prefix = head .. ':' .. made .. ':' .. (number - 1) .. ':',
   }
 end

@@ -1,8 +1,7 @@
 -- Adds keys to the newest layer, and counts them. Begins with layers.lua; add.lua or
 -- offer.lua follows.
 
-local growth, capacity = ARGV[5], tonumber(ARGV[6])
-local left = capacity - tonumber(found[3])
+local left = tonumber(ARGV[5]) - tonumber(found[3])
 local added, flags, state = 0, {}, 'done'
 
 -- Sets the bits of a key in the newest layer, and keeps its identity, if it has one. The first words add 0 to the last bit, so
@@ -28,12 +27,12 @@ end
 
 -- Whether the layer is full, so that no further key may be added.
 local function is_full()
-  return added >= left and growth ~= 'warn'
+  return added >= left
 end
 
 -- Counts the added keys, and returns the state and the flags.
 local function answer()
   if added > 1 then redis.call('HINCRBY', head, counter, added - 1) end
-  if added >= left and growth ~= 'error' then state = 'full' end
+  if is_full() then state = 'full' end
   return {state, table.concat(flags)}
 end

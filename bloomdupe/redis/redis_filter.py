@@ -15,9 +15,8 @@ from bloomdupe.errors import (
 )
 from bloomdupe.filter import algebra, hashing
 from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.filter.growth import Growth
 from bloomdupe.filter.opening import held_against
-from bloomdupe.filter.parameters import Parameters, check_growth
+from bloomdupe.filter.parameters import Parameters
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.record import Record, new_fields, new_mark, shape_text
 from bloomdupe.redis.server import FIELDS, Call, Server
@@ -67,12 +66,9 @@ class RedisFilter(BloomFilter):
     away; the same object works again afterwards.
     """
 
-    def __init__(
-        self, server: Server, record: Record, growth: str, *, readonly: bool
-    ) -> None:
+    def __init__(self, server: Server, record: Record, *, readonly: bool) -> None:
         # Not that of the base class: the filter has no pages in this process.
         self.parameters = Parameters.from_header(record.header, server.address.shown)
-        self._growth = Growth(growth)
         self._server: Server | None = server
         self._record = record
         self._readonly = readonly
@@ -84,7 +80,6 @@ class RedisFilter(BloomFilter):
         capacity: int | None = None,
         fpp: float | None = None,
         *,
-        growth: str = "grow",
         confirm: float | None = None,
         key: bytes | None = None,
         identity: dict[str, Any] | None = None,
@@ -96,15 +91,12 @@ class RedisFilter(BloomFilter):
         See :class:`~bloomdupe.redis.address.Address` for the URL, and
         :meth:`bloomdupe.BloomFilter.open` for everything else.
         """
-        check_growth(growth)
         given = {"capacity": capacity, "fpp": fpp, "confirm": confirm, "key": key}
         address = Address.of(str(path))
         server = Server(address)
         with ExitStack() as undo:
             undo.callback(server.close)
-            opened = cls.on(
-                server, given, growth=growth, identity=identity or {}, readonly=readonly
-            )
+            opened = cls.on(server, given, identity=identity or {}, readonly=readonly)
             undo.pop_all()
         return opened
 
@@ -114,15 +106,12 @@ class RedisFilter(BloomFilter):
         server: Server,
         given: dict[str, Any],
         *,
-        growth: str = "grow",
         identity: dict[str, Any] | None = None,
         readonly: bool = False,
     ) -> Self:
         """Open the filter at a server's address: see :meth:`opening`."""
         return server.carry_out(
-            cls.opening(
-                server, given, growth=growth, identity=identity, readonly=readonly
-            )
+            cls.opening(server, given, identity=identity, readonly=readonly)
         )
 
     @classmethod
@@ -131,7 +120,6 @@ class RedisFilter(BloomFilter):
         server: Server,
         given: dict[str, Any],
         *,
-        growth: str = "grow",
         identity: dict[str, Any] | None = None,
         readonly: bool = False,
     ) -> Talk[Self]:
@@ -162,7 +150,7 @@ class RedisFilter(BloomFilter):
             fields = dict(zip(made[::2], made[1::2], strict=True))
         record = Record.read(fields, address)
         held_against(address.shown, record.header, asked, given, identity or {})
-        return cls(server, record, growth, readonly=readonly)
+        return cls(server, record, readonly=readonly)
 
     def close(self) -> None:
         """Close the connection. Closing again does nothing."""
@@ -247,7 +235,6 @@ class RedisFilter(BloomFilter):
                 len(shapes),
                 batch,
                 size,
-                self._growth.policy,
                 shapes[-1].capacity,
                 self._identities(rest, exactly) if any(exactly) else b"",
                 *(part for shape in shapes for part in (shape.pages, shape.hashes)),
@@ -256,7 +243,7 @@ class RedisFilter(BloomFilter):
             state, some = yield Call(server, script, words)
             answers += some
             if state == b"full":
-                self._grow()
+                self._add_layer()
             elif state == b"changed":
                 self._reload()
         return answers
@@ -298,15 +285,6 @@ class RedisFilter(BloomFilter):
 
     # Growth
 
-    def _grow(self) -> None:
-        """Grow, warn or raise an error, because the newest layer is full."""
-        if self._growth.adds_layers:
-            self._add_layer()
-        elif self._growth.refuses:
-            raise self._growth.error(self.parameters)
-        else:
-            self._growth.warn(self.parameters)
-
     def _add_layer(self, given: Geometry | None = None) -> None:
         """Add a layer, unless another process has just done so."""
         server, number = self._open(), len(self._record.layers)
@@ -315,7 +293,7 @@ class RedisFilter(BloomFilter):
         added = server.run("grow", self._record.made, number, shape)
         self._reload()
         if added:
-            self._growth.announce(contents(self.parameters, server, self._record))
+            contents(self.parameters, server, self._record).announce_layer()
 
     def _reload(self) -> None:
         """Read the head anew, after another process has changed it."""
@@ -412,8 +390,7 @@ class RedisFilter(BloomFilter):
             after = ours.layers[number].united_keys(before, keys)
             self._unite(number, after - before, [])
         self._reload()
-        full = self._record.keys[-1] >= self._record.layers[-1].capacity
-        if full and self._growth.adds_layers:
+        if self._record.keys[-1] >= self._record.layers[-1].capacity:
             self._add_layer()
 
     def unite_exact(self, identities: Iterable[bytes]) -> None:

@@ -251,7 +251,6 @@ PUBLIC = {
         "ExtraMissingError",
         "FeedChangedError",
         "FeedError",
-        "FilterFullError",
         "IncompatibleFilterError",
         "KeyTypeError",
         "RequestTimeError",

@@ -17,8 +17,7 @@ MAX_QUESTIONS = 100_000_000
 
 def filled(capacity: int, fpp: float, keys: int) -> BloomFilter:
     """Return a filter in memory that holds exactly so many keys."""
-    growth = "warn" if keys == capacity else "grow"
-    target = BloomFilter(capacity, fpp, growth=growth)
+    target = BloomFilter(capacity, fpp)
     fill_to(target, keys)
     return target
 

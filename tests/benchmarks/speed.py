@@ -131,7 +131,7 @@ def quarter_full(capacity: int, dice: random.Random) -> BloomFilter:
     That is the mean fill while a filter fills up. Random bits stand for keys:
     adding 30 million would take the time of all other tables together.
     """
-    target = BloomFilter(capacity, FPP, growth="warn")
+    target = BloomFilter(capacity, FPP)
     layer = target._contents.newest
     for number in range(layer.geometry.pages):
         noise = dice.getrandbits(PAGE_BITS) & dice.getrandbits(PAGE_BITS)

@@ -83,13 +83,6 @@ def test_a_file_is_no_job(verb: Verb, name: str, place: str) -> None:
     assert f"{place} is not a directory; name a JOBDIR" in err
 
 
-def test_size_of_an_overfull_filter(verb: Verb) -> None:
-    _, out, _ = verb(
-        "size", "--urls", "1M", "--fpp", "1e-2", "--filled", "10M", "--json"
-    )
-    assert json.loads(out)["fpp_calculated"] > 0.9
-
-
 def test_size_prints_a_table(verb: Verb) -> None:
     _, out, _ = verb("size", "--urls", "1M", "--fpp", "1e-3")
     assert "expected URLs (n)" in out

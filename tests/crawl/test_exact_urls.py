@@ -8,6 +8,7 @@ import pytest
 from spiders.exact_urls import Follow
 from support.crawl import Crawl
 from support.engines import Redis
+from support.full_filter import take_everything_for_seen
 from support.site import Pages, graph
 
 from bloomdupe import BloomFilter
@@ -33,23 +34,21 @@ def pages() -> Pages:
 
 @pytest.fixture
 def crawl(crawl: Crawl) -> Crawl:
-    """Return a crawl with p = 0.5, for far more pages than its capacity."""
+    """Return a crawl with a small filter."""
     crawl.starts = ("/0",)
-    crawl.settings |= {"BLOOMDUPE_EXPECTED_URLS": 1, "BLOOMDUPE_FPP": 0.5}
-    if not isinstance(crawl.engine, Redis):
-        crawl.settings["BLOOMDUPE_GROWTH"] = "warn"
+    crawl.settings["BLOOMDUPE_EXPECTED_URLS"] = 1_000
     return crawl
 
 
 def fill(crawl: Crawl) -> None:
-    """Let the filter call most new keys seen."""
+    """Let the filter call every new key seen."""
     stores: list[Any] = [crawl.store]
     engine = crawl.engine
     if isinstance(engine, Redis):
         stores = [engine.server.url(f"{engine.named}:{number}") for number in range(4)]
     for store in stores:
-        with BloomFilter.open(store, growth="warn") as seen:
-            seen.update(str(number) for number in range(200_000))
+        with BloomFilter.open(store) as seen:
+            take_everything_for_seen(seen)
 
 
 def crawled(crawl: Crawl, **settings: Any) -> list[str]:

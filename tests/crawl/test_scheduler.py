@@ -21,7 +21,6 @@ from spiders.scheduler import (
     Forgetful,
     Hosts,
     LateStart,
-    Leaves,
     OneParent,
     Pickled,
     Priorities,
@@ -165,24 +164,6 @@ def test_only_the_parent_of_an_unstorable_request_is_kept(crawl: Crawl) -> None:
     run = crawl.killed(OneParent, stop="here alone", starts=("/a", "/b"))
     assert sorted(run.requested) == ["/a", "/b", "/c"]
     assert pending(crawl) == ["/a"]
-
-
-def test_a_filter_that_is_full_when_requests_are_settled_stops_the_crawl(
-    crawl: Crawl,
-) -> None:
-    """A request that cannot be stored is marked when it is done, after a checkpoint."""
-    crawl.settings |= {"BLOOMDUPE_EXPECTED_URLS": 3, "DOWNLOAD_DELAY": 0.1, **ONE}
-    crawl.settings["BLOOMDUPE_CHECKPOINT_INTERVAL"] = 0.01
-    first = crawl.run(Leaves, BLOOMDUPE_GROWTH="error")
-    assert first.finish_reason == "filter_full"
-    assert "Traceback" not in first.log
-    assert first.log.count("The crawl stops") == 1
-    second = crawl.run(Leaves)
-    assert second.finish_reason == "finished"
-    assert set(first.requested + second.requested) == {
-        "/",
-        *map("/{}".format, "abcdef"),
-    }
 
 
 def test_a_request_whose_callback_is_gone_is_kept_and_named(crawl: Crawl) -> None:

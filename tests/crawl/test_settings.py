@@ -19,7 +19,6 @@ BAD: list[tuple[str, list[object], str]] = [
     ("BLOOMDUPE_EXACT_URLS", ["("], ": '\\(' is not a regular expression"),
     ("BLOOMDUPE_EXPECTED_URLS", ["0", "-5", "many", "nan"], "expected a whole number"),
     ("BLOOMDUPE_FPP", ["0", "1", "abc"], "expected a probability"),
-    ("BLOOMDUPE_GROWTH", ["often"], "expected one of grow"),
     ("BLOOMDUPE_MAX_FAILURES", [-1, "many", 1.5, True], "expected"),
     ("BLOOMDUPE_MAX_PAGES_PER_SLOT", [0, -1, 1.5, "many", True, ""], "expected"),
     ("BLOOMDUPE_MAX_PENDING_PER_SLOT", [0, -1, 1.5, "many", True, ""], "expected"),
@@ -88,7 +87,6 @@ NUMBERS = (
     "BLOOMDUPE_EXPECTED_URLS",
     "BLOOMDUPE_FILTER_MEMORY",
     "BLOOMDUPE_FPP",
-    "BLOOMDUPE_GROWTH",
     "BLOOMDUPE_MAX_FAILURES",
     "BLOOMDUPE_MAX_PAGES_PER_SLOT",
     "BLOOMDUPE_MAX_PENDING_PER_SLOT",
@@ -137,7 +135,6 @@ DISK_ONLY = {
     "BLOOMDUPE_CHECKPOINT_INTERVAL": ("0.5", "1"),
     "BLOOMDUPE_CONFIRM": ("0", "1"),
     "BLOOMDUPE_FILTER_MEMORY": (None, 0),
-    "BLOOMDUPE_GROWTH": ("grow", "error"),
 }
 """Settings that a crawl on Redis does not support, each with its default."""
 

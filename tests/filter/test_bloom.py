@@ -11,11 +11,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.full_filter import take_everything_for_seen
 from support.repetition import repeated
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
-    FilterFullError,
     IncompatibleFilterError,
     KeyTypeError,
     SettingError,
@@ -23,6 +23,7 @@ from bloomdupe.errors import (
     StoreMismatchError,
 )
 from bloomdupe.filter import bloom, hashing, layer, sizing
+from bloomdupe.filter.contents import Contents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -120,7 +121,7 @@ def test_no_key_is_ever_forgotten(seen: BloomFilter) -> None:
 
 @pytest.mark.parametrize("fpp", repeated([0.5, 1e-3, 1e-1, 1e-2, 1e-4], 2))
 def test_the_rate_at_capacity_is_as_promised(fpp: float) -> None:
-    seen = BloomFilter(65_000, fpp, growth="warn", key=KEY)
+    seen = BloomFilter(65_000, fpp, key=KEY)
     offered = keys(500_000)
     while some := [*islice(offered, 65_000 - len(seen))]:
         seen.update(some)
@@ -162,7 +163,7 @@ def test_real_urls_at_capacity(
     fpp: float, real_urls: list[str], absent_urls: list[str]
 ) -> None:
     added = real_urls[::3]
-    seen = BloomFilter(len(added), fpp, growth="warn", key=KEY)
+    seen = BloomFilter(len(added), fpp, key=KEY)
     new = seen.update(added)
     assert all(url in seen for url in added)
     assert new >= len(added) * (1 - fpp)
@@ -188,9 +189,10 @@ def test_the_promise_holds_past_capacity(times: int, fpp: float) -> None:
     assert measured == pytest.approx(seen.current_fpp(), abs=4 * error)
 
 
-def test_without_growth_the_promise_breaks() -> None:
+def test_without_growth_the_promise_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control of the test above."""
-    seen = BloomFilter(4000, 1e-2, growth="warn", key=KEY)
+    monkeypatch.setattr(Contents, "add_layer", lambda contents: contents.newest)
+    seen = BloomFilter(4000, 1e-2, key=KEY)
     seen.update(keys(40_000))
     measured, error = rate(seen, keys(20_000, "out"))
     assert measured > 1e-2 + 10 * error
@@ -203,35 +205,6 @@ def test_growth_is_logged_once_a_layer(caplog: pytest.LogCaptureFixture) -> None
     assert seen.layer_count == 2
     (record,) = caplog.records
     assert "reached its capacity at 1000 keys" in record.getMessage()
-
-
-def test_warn_keeps_one_layer_and_says_so_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    seen = BloomFilter(1000, 1e-3, growth="warn")
-    seen.update(keys(5000))
-    seen.checkpoint()
-    assert seen.layer_count == 1
-    (record,) = caplog.records
-    assert record.levelno == logging.WARNING
-    assert "holds no longer" in record.getMessage()
-
-
-@pytest.mark.parametrize("stored", [False, True])
-def test_error_adds_nothing_past_capacity(stored: bool, tmp_path: Path) -> None:
-    if stored:
-        seen = BloomFilter.open(tmp_path / "seen", 100, 1e-3, growth="error")
-    else:
-        seen = BloomFilter(100, 1e-3, growth="error")
-    seen.update(keys(100))
-    before = [page.copy() for page in seen._contents.newest.all_pages()]
-    with pytest.raises(FilterFullError, match="capacity of 100 keys"):
-        seen.add("one more")
-    assert "one more" not in seen
-    assert not seen.add(next(keys(1)))  # asking for what is there still works
-    assert list(seen._contents.newest.all_pages()) == before
-    assert len(seen) == 100
-    seen.close()
 
 
 def test_a_layer_may_fill_up_while_a_checkpoint_is_committed(tmp_path: Path) -> None:
@@ -253,32 +226,17 @@ def test_a_layer_may_fill_up_while_a_checkpoint_is_committed(tmp_path: Path) -> 
         assert again.update(keys(60)) == 0
 
 
-def test_pending_keys_can_fill_a_filter_that_may_not_grow(
-    tmp_path: Path,
-) -> None:
-    with BloomFilter.open(tmp_path / "seen", 50, 1e-6, growth="error") as seen:
-        store = seen.share_store()
-        assert store is not None
-        seen.update(keys(20))
-        change = seen.prepare()
-        seen.update(keys(50))
-        store.commit(change)
-        with pytest.raises(FilterFullError):
-            seen.add("one more")
-        assert len(seen) == 50
-
-
 # Certainty
 
 
 @pytest.mark.parametrize("stored", [False, True])
 def test_confirm_one_makes_an_exact_set(stored: bool, tmp_path: Path) -> None:
-    # A filter so overfull that its bits alone call almost everything seen.
-    options: dict[str, Any] = {"confirm": 1, "growth": "warn", "key": KEY}
+    options: dict[str, Any] = {"confirm": 1, "key": KEY}
     if stored:
         seen = BloomFilter.open(tmp_path / "seen", 100, 0.5, **options)
     else:
         seen = BloomFilter(100, 0.5, **options)
+    take_everything_for_seen(seen)
     exact: set[str] = set()
     for number in range(30_000):
         key = f"{number % 20_000}"
@@ -292,14 +250,14 @@ def test_confirm_one_makes_an_exact_set(stored: bool, tmp_path: Path) -> None:
     assert info.expected_loss == 0
     seen.close()
     if stored:
-        with BloomFilter.open(tmp_path / "seen", growth="warn") as again:
+        with BloomFilter.open(tmp_path / "seen") as again:
             assert not any(again.update([key]) for key in exact)
             assert not any(key in again for key in keys(5_000, "out"))
             assert again.info().false_positives == info.false_positives
 
 
 def test_a_share_measures_the_true_rate() -> None:
-    seen = BloomFilter(100_000, 1e-1, confirm=0.25, growth="warn", key=KEY)
+    seen = BloomFilter(100_000, 1e-1, confirm=0.25, key=KEY)
     new = seen.update(keys(100_000))
     info = seen.info()
     lost = 100_000 - new  # the false positives of the unconfirmed three quarters
@@ -323,10 +281,10 @@ def test_a_share_may_be_a_fraction(share: Any) -> None:
 
 
 def test_exact_keys_are_never_misjudged() -> None:
-    seen = BloomFilter(100, 0.5, growth="warn", key=KEY)
-    seen.update(keys(200_000))
+    seen = BloomFilter(100, 0.5, key=KEY)
+    take_everything_for_seen(seen)
     important = [f"https://important.example/{number}" for number in range(1000)]
-    assert sum(key in seen for key in important) > 900  # the bits alone err
+    assert all(key in seen for key in important)  # the bits alone err
     assert not any(seen.contains(key, exact=True) for key in important)
     assert all(seen.add(key, exact=True) for key in important)
     assert not any(seen.add(key, exact=True) for key in important)
@@ -526,7 +484,6 @@ def test_another_key_is_refused_and_not_printed(tmp_path: Path) -> None:
         ({"confirm": "all"}, "confirm = 'all'"),
         ({"confirm": math.nan}, "confirm = nan"),
         ({"confirm": "1/0"}, "confirm = '1/0'"),
-        ({"growth": "explode"}, "expected one of grow, warn, error"),
         ({"key": b"short"}, "expected 16 bytes"),
         ({"key": "0123456789abcdef"}, "expected 16 bytes"),
     ],

@@ -108,18 +108,13 @@ def test_asking_before_adding_is_caught(url: str) -> None:
 
 
 def test_a_layer_is_begun_once(url: str) -> None:
-    with (
-        BloomFilter.open(url, 100, growth="warn") as filling,
-        opened(url, fpp=1e-6) as one,
-        opened(url, fpp=1e-6) as two,
-    ):
-        filling.update(KEYS[:150])
-        # Both find it full, knowing one layer.
-        one._grow()
-        two._grow()
+    with opened(url, 100) as one, opened(url) as two:
+        # Both know one layer.
+        one._add_layer()
+        two._add_layer()
         assert one.layer_count == two.layer_count == 2
         # The control: who knows of two layers, begins a third.
-        two._grow()
+        two._add_layer()
         assert one.layer_count == 3
 
 

@@ -25,7 +25,6 @@ SURE = "95 %: {fpp_low:.3g} to {fpp_high:.3g}"
 MEASURED = "{fpp_measured:.3g} (" + SURE + ", {questions:,} questions)"
 FIGURES = (
     ("expected URLs (n)", "{urls:,}"),
-    ("URLs in it", "{filled:,}"),
     ("false-positive probability (p), given", "{fpp_given:.3g}"),
     ("  calculated", "{fpp_calculated:.3g}"),
     ("  measured", MEASURED),
@@ -118,12 +117,6 @@ class Size(Verb[dict[str, Any]]):
             help="memory for all, such as 64MB or 1GiB",
         )
         parser.add_argument(
-            "--filled",
-            type=count,
-            metavar="N",
-            help="URLs actually in it (default: as many as expected)",
-        )
-        parser.add_argument(
             "--measure",
             action="store_true",
             help="fill such a filter (of at most a million keys) and count",
@@ -134,13 +127,11 @@ class Size(Verb[dict[str, Any]]):
         capacity = sizing.check_capacity(options.urls, "--urls")
         fpp = _given_fpp(options, capacity)
         shape = sizing.layer_geometry(capacity, fpp, 0)
-        filled = capacity if options.filled is None else options.filled
         report: dict[str, Any] = {
             "urls": capacity,
-            "filled": filled,
             "fpp_given": fpp,
             "fpp_optimal": sizing.optimal_fpp(shape.bits_per_key),
-            "fpp_calculated": shape.rate(filled),
+            "fpp_calculated": shape.rate(capacity),
             "bits_per_key_optimal": sizing.optimal_bits_per_key(fpp),
             "bits_per_key": shape.bits_per_key,
             "hashes_optimal": sizing.optimal_hashes(fpp),
@@ -149,10 +140,10 @@ class Size(Verb[dict[str, Any]]):
             "memory_bytes": shape.memory,
             "memory_bytes_mapped": most_memory(shape),
             "disk_bytes": shape.bits // 8,
-            "fill": shape.fill(filled),
+            "fill": shape.fill(capacity),
         }
         if options.measure:
-            report |= _measured(capacity, fpp, filled)
+            report |= _measured(capacity, fpp)
         return report
 
     def text(self, result: dict[str, Any]) -> Iterable[str]:
@@ -186,14 +177,14 @@ def _given_fpp(options: argparse.Namespace, capacity: int) -> float:
     return fpp
 
 
-def _measured(capacity: int, fpp: float, filled: int) -> dict[str, Any]:
+def _measured(capacity: int, fpp: float) -> dict[str, Any]:
     """Fill a filter and count false positives.
 
-    In place of a huge filter, a smaller filter is filled in proportion.
+    In place of a huge filter, a smaller filter is filled.
     """
     size = min(capacity, MEASURED_KEYS)
-    seen = BloomFilter(size, fpp, growth="warn")
-    seen.update(f"in{i}" for i in range(round(filled * size / capacity)))
+    seen = BloomFilter(size, fpp)
+    seen.update(f"in{i}" for i in range(size))
     hits = sum(f"out{i}" in seen for i in range(MEASURED_QUESTIONS))
     low, high = wilson_interval(hits, MEASURED_QUESTIONS)
     return {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.changes.change import steps_of
 from bloomdupe.crawl.changes.news import news_of
-from bloomdupe.errors import FilterFullError, StoreMismatchError
+from bloomdupe.errors import StoreMismatchError
 from bloomdupe.printable import logger_of
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.inbox import Inbox
@@ -92,7 +92,7 @@ class TakingUp(Participant):
             next(self._steps)
         except StopIteration:
             self._end(name, answer)
-        except (StoreMismatchError, FilterFullError) as error:
+        except StoreMismatchError as error:
             self._end(name, answer | {"refused": str(error)})
 
     def _begin(self) -> None:

@@ -88,10 +88,7 @@ class CrawlJob:
         if settings.directory is None:
             self._check_stay()
             return BloomFilter(
-                settings.capacity,
-                settings.fpp,
-                growth=settings.growth,
-                confirm=settings.confirm,
+                settings.capacity, settings.fpp, confirm=settings.confirm
             )
         self.check_store()
         directory = settings.directory
@@ -101,7 +98,6 @@ class CrawlJob:
                 directory,
                 settings.capacity,
                 settings.fpp,
-                growth=settings.growth,
                 confirm=settings.confirm,
                 identity=self.identity,
                 memory=settings.filter_memory,

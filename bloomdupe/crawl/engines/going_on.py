@@ -17,22 +17,13 @@ from bloomdupe.errors import StoreMismatchError
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.errors import FilterFullError
     from bloomdupe.filter.bloom import BloomFilter
 
 logger = logger_of(__name__)
 
 
-def open_on_disk(
-    session: Session,
-    seen: BloomFilter,
-    filter_full: Callable[[FilterFullError], None],
-    *,
-    ours: bool,
-) -> None:
+def open_on_disk(session: Session, seen: BloomFilter, *, ours: bool) -> None:
     """Let a session go on with the store of a filter, or in memory without a store.
 
     ``ours`` says that the filter decides on duplicates.
@@ -44,7 +35,7 @@ def open_on_disk(
         session.fingerprint,
         partial(session.stats.inc_value, "bloomdupe/dropped_blocked"),
     )
-    engine = EngineOnDisk(session, seen, filter_full, blocked, ours=ours)
+    engine = EngineOnDisk(session, seen, blocked, ours=ours)
     session.attach(engine)
     engine.open()
     session.begin()

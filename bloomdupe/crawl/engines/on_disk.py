@@ -38,7 +38,6 @@ from bloomdupe.crawl.state.spider_state import (
     SpiderAttributes,
     SpiderState,
 )
-from bloomdupe.errors import FilterFullError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed_job import FeedJob
 from bloomdupe.feeds.stored_feeds import StoredFeeds
@@ -77,7 +76,6 @@ class EngineOnDisk(Settling):
         self,
         session: Session,
         seen: BloomFilter,
-        filter_full: Callable[[FilterFullError], None],
         blocked: Blocked,
         *,
         ours: bool,
@@ -86,7 +84,6 @@ class EngineOnDisk(Settling):
         self._session = session
         self._crawler = session.crawler
         self._stats = session.stats
-        self._filter_full = filter_full
         self._ours = ours
         self._access = session.access
         self.durable = self.has_feeds = settings.directory is not None
@@ -446,19 +443,13 @@ class EngineOnDisk(Settling):
             self._unmarked.discard(key)
             try:
                 self.frontier.seen.add(key, exact=exact)
-            except FilterFullError as error:
-                self._filter_full(error)
             except OSError as error:
                 self._session.stopping.fail(error)
 
     def _schedule_visit(self, lease: Lease, visit: NextVisit) -> None:  # noqa: ARG002
         """Schedule a page for its next visit, if it does not come again already."""
         if visit.mark is not None:
-            try:
-                new = self.frontier.seen.add(visit.mark)
-            except FilterFullError as error:
-                self._filter_full(error)
-                new = True
+            new = self.frontier.seen.add(visit.mark)
             if not (new or visit.renewed):
                 return
         self.frontier.push(

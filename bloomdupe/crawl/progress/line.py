@@ -177,22 +177,8 @@ class Room:
             left = (capacity - now.seen) / speed
         if left is not None and left > 0:
             full += f", and it is full in {duration(left)} at this rate"
-        growth = self._settings.growth
         more = self._seen.parameters.geometry(1).bits // 8
-        return (
-            full
-            + {
-                "grow": f". Then it grows, and takes up to {size(more)} more of memory",
-                "warn": (
-                    '. Past it (BLOOMDUPE_GROWTH = "warn") more and more new pages are'
-                    " taken for seen"
-                ),
-                "error": (
-                    '. Then the crawl is closed (BLOOMDUPE_GROWTH = "error");'
-                    ' "grow" lets the next run go on'
-                ),
-            }[growth]
-        )
+        return f"{full}. Then it grows, and takes up to {size(more)} more of memory"
 
     def _disk(self, first: Point | None, now: Point) -> str | None:
         if not now.disk:

@@ -47,9 +47,7 @@ class StoppedJob(HeldJob):
         and :class:`SettingError` if the job is not that of ``spider``.
         """
         project = project_of_job(path, settings, spider)
-        given = JobSettings.read(project.settings)
-        seen = BloomFilter.open(path, growth=given.growth)
-        return cls(project, seen)
+        return cls(project, BloomFilter.open(path))
 
     @classmethod
     def open_or_begin(

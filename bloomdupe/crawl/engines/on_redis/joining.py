@@ -48,7 +48,6 @@ NOT_SHARED = (
     # A share of all keys would have to be kept by every worker, too.
     "BLOOMDUPE_CONFIRM",
     # The filter of one partition is full long before those of others.
-    "BLOOMDUPE_GROWTH",
     # Files of a JOBDIR.
     "BLOOMDUPE_CHECKPOINT_INTERVAL",
     "BLOOMDUPE_FILTER_MEMORY",
