@@ -135,9 +135,7 @@ class FeedExporter(FeedExporterAccess):
         """Compare the feeds with the last run; return their names by template."""
         names = {
             template: left.name_of(
-                without_secret(template),
-                name_of(self, template, options),
-                self._path_of(template, options),
+                name_of(self, template, options), self._path_of(template, options)
             )
             for template, options in feeds.items()
         }

@@ -200,8 +200,7 @@ def changed_options(
 ) -> tuple[str, str] | None:
     """Return the options that differ from those of the record, as two texts.
 
-    They are as they were, and as they are now; None if none differs. Options that an
-    earlier version has not stored are not compared.
+    They are as they were, and as they are now; None if none differs.
     """
     names = [name for name in before if before[name] != now.get(name)]
     if not names:

@@ -191,17 +191,12 @@ class StoredFeeds:
 
     # The feeds
 
-    def name_of(self, template: str, own: str, path: str | None) -> str:
+    def name_of(self, own: str, path: str | None) -> str:
         """Return the name in the store of a feed that has this name of its ``own``.
 
-        An earlier version may have named the feed by its ``template``. Or its URI was
-        written differently then, and its file is at ``path``.
+        Another run may have written its URI differently; then its file is at ``path``.
         """
-        if own in self._feeds:
-            return own
-        if template in self._feeds and fits(self._feeds[template]["uri"], own):
-            return template
-        if path is None:
+        if own in self._feeds or path is None:
             return own
         for name, feed in self._feeds.items():
             record = None if feed["file"] is None else self._files[feed["file"]]

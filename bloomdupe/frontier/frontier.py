@@ -13,7 +13,6 @@ from bloomdupe.frontier.slot_queue import Entry, SlotQueue
 from bloomdupe.store.format import (
     CHECKSUM_BYTES,
     FRONTIER_DATABASES,
-    FRONTIER_FORMAT,
     LATER,
     MODULUS,
     request_key,
@@ -82,7 +81,6 @@ class Frontier:
 
     The record ``frontier`` of the store is a JSON object:
 
-    ``format``    of slots, queue and payloads: ``FRONTIER_FORMAT`` in ``store``
     ``requests``  number of requests in the store
     ``digest``    sum of their checksums modulo 2**64: with ``requests``, it detects
                   missing and outdated requests
@@ -470,7 +468,6 @@ class Frontier:
             growth[queue] = stored + difference
             slots += (stored + difference > 0) - (stored > 0)
         state: dict[str, Any] = {
-            "format": FRONTIER_FORMAT,
             "requests": self._stored + len(written) - len(deletes),
             "digest": digest % MODULUS,
             "slots": slots,

@@ -117,7 +117,7 @@ class View:
 
     @property
     def last(self) -> Point | None:
-        """The last point of the history; None in a job of an earlier version."""
+        """The last point of the history; None in a job that has not run."""
         return self.points[-1] if self.points else None
 
     @property

@@ -102,8 +102,8 @@ def _missing(view: View) -> Iterator[str]:
     """Give the reason if there are no charts over time."""
     if not view.points and view.job.state.name != states.NOT_BEGUN:
         yield (
-            '<p class="note">There are no charts over time: the job was made by an'
-            " earlier version, and has not run since.</p>"
+            '<p class="note">There are no charts over time: the first run has just'
+            " begun.</p>"
         )
 
 

@@ -219,7 +219,7 @@ def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
     last = view.last
     if last is None:
         if view.job.state.name != states.NOT_BEGUN:
-            yield "history", [("none yet: made by an earlier version", "dim")]
+            yield "history", [("none yet", "dim")]
         return
     fill = last.seen / view.capacity
     filled = [(f"{fill:.1%} full", "yellow" if fill > 0.8 else "")]

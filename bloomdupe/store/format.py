@@ -113,8 +113,6 @@ OPTIONAL_DATABASES = (
     *FRONTIER_DATABASES, BLOBS, PAGE_COUNTS, DELAYS, COOKIES, LATER, FAILURES, HISTORY
 )  # fmt: skip
 """Made when they are first needed."""
-FRONTIER_FORMAT = 1
-"""Format of ``slots``, ``queue`` and the payloads in it."""
 
 PAGE_KEY = Struct(">HI")
 JOURNAL_KEY = Struct(">Q")

@@ -16,7 +16,6 @@ from bloomdupe.store.check import CheckReport, check
 from bloomdupe.store.datafile import DataFile, NotLmdbError
 from bloomdupe.store.format import (
     FORMAT,
-    FRONTIER_FORMAT,
     MAGIC,
     Ledger,
     damaged,
@@ -60,7 +59,7 @@ def check_data(path: Path, *, owned: bool) -> None:
             f"{data} is an LMDB file, but not of bloomdupe; name another place"
         )
     if "store" in report.records or not problems:
-        _check_formats(path, report.records.get)
+        _check_format(path, report.records.get)
     if report.transaction < mark.transaction:
         problems.append(
             f"it is of transaction {report.transaction:,}, but had"
@@ -96,7 +95,7 @@ def _commits_follow(data: Path, transaction: int) -> bool:
 
 def trusted_header(path: Path, snapshot: Snapshot, *, readonly: bool) -> dict[str, Any]:
     """Return the header of the store, if the data belongs to it."""
-    header = _check_formats(path, snapshot.record)
+    header = _check_format(path, snapshot.record)
     marker = files.read_marker(path)
     if marker is None and not readonly:
         files.write_marker(path, header)
@@ -109,11 +108,11 @@ def trusted_header(path: Path, snapshot: Snapshot, *, readonly: bool) -> dict[st
     return header
 
 
-def _check_formats(
+def _check_format(
     path: Path, record: Callable[[str], dict[str, Any] | None]
 ) -> dict[str, Any]:
     """Return the header of the store, or refuse the store."""
-    header, frontier = record("store"), record("frontier")
+    header = record("store")
     if header is None or header.get("magic") != MAGIC:
         raise StoreMismatchError(
             f"{path / files.DATA} has no bloomdupe header; name another place"
@@ -123,13 +122,6 @@ def _check_formats(
             f"{path} has format {header['format']}, this version of"
             f" bloomdupe reads format {FORMAT}; use the version that wrote it"
             f" ({header.get('written_by', 'unknown')})"
-        )
-    if frontier is not None and frontier.get("format") != FRONTIER_FORMAT:
-        written = frontier.get("format", "0 (before the first release)")
-        raise StoreMismatchError(
-            f"{path}: its requests are written in format {written}, this"
-            f" version of bloomdupe reads format {FRONTIER_FORMAT}; use the version"
-            " that wrote them, or move the store away to start anew"
         )
     return header
 

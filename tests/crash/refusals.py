@@ -155,12 +155,8 @@ def _rewrite(path: Path, name: str, record: dict[str, Any]) -> None:
 
 
 def later_format(path: Path) -> None:
-    later = {"magic": "bloomdupe", "format": 2, "written_by": "bloomdupe 9.9"}
+    later = {"magic": "bloomdupe", "format": 99, "written_by": "bloomdupe 9.9"}
     _rewrite(path, "store", later)
-
-
-def later_format_of_requests(path: Path) -> None:
-    _rewrite(path, "frontier", {"format": 99})
 
 
 def no_header(path: Path) -> None:
@@ -263,7 +259,7 @@ REFUSED: tuple[Callable[[Path], None], ...] = (
     truncated_within_a_page, deleted, deleted_but_for_the_marker,
     replaced_by_another_store, replaced_by_a_younger_self, symbolic_link, dangling_link,
     fifo, directory, device, garbage, text, foreign_lmdb, later_lmdb, later_format,
-    later_format_of_requests, no_header, other_spider, marker_of_another,
+    no_header, other_spider, marker_of_another,
     marker_garbage, marker_empty, marker_fifo, place_is_a_file,
     directory_with_other_files, lock_is_a_directory, owner_is_a_link, of_another_user,
     of_another_user_in_private,

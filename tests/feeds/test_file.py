@@ -351,23 +351,6 @@ def test_options_are_the_same_in_every_process() -> None:
     assert " at 0x" not in str(stored())
 
 
-@pytest.mark.parametrize(
-    ("template", "uri", "own", "name"),
-    [
-        ("%(c)s.csv", "books.csv", "books.csv", "%(c)s.csv"),
-        ("%(c)s.csv", "books.csv", "music.csv", "music.csv"),
-        ("%(c)s %(time)s", "a 2026-01", "a %(time)s", "%(c)s %(time)s"),
-        ("%(c)s %(time)s", "a 2026-01", "b %(time)s", "b %(time)s"),
-        ("%%(c)s%(c)s", "%(c)sx", "%%(c)sx", "%%(c)s%(c)s"),
-    ],
-)
-def test_an_earlier_version_has_named_a_feed_by_its_template(
-    template: str, uri: str, own: str, name: str
-) -> None:
-    left = stored({"feeds": {template: {**FEED, "uri": uri, "file": None}}})
-    assert left.name_of(template, own, None) == name
-
-
 def test_all_parameters_but_time_and_batch_are_filled_in() -> None:
     values = {"c": "books", "n": 7, "time": "now", "batch_time": "now", "batch_id": 1}
     template = "%20/%(c)s-%(n)03d/%(time).10s-%(batch_time)s-%(batch_id)05d"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import lmdb
 import pytest
@@ -14,16 +14,14 @@ from support.repetition import repeated
 from support.waiting import until_later
 
 from bloomdupe import BloomFilter
-from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
+from bloomdupe.errors import StoreDamagedError, StoreError
 from bloomdupe.filter.layer import LayerState
 from bloomdupe.frontier import frontier
 from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import pending_requests
-from bloomdupe.store.batch import Batch
 from bloomdupe.store.check import check, verify
 from bloomdupe.store.files import MarkFile
-from bloomdupe.store.format import DATABASES
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -710,27 +708,3 @@ def test_a_checkpoint_stays_due_after_many_changes(
 def test_in_memory_nothing_can_be_prepared() -> None:
     with pytest.raises(StoreError, match="in memory only"):
         Frontier(BloomFilter(1000)).prepare()
-
-
-# Format
-
-
-@pytest.mark.parametrize(
-    ("format_", "words"),
-    [({}, r"format 0 \(before the first release\)"), ({"format": 2}, "format 2")],
-)
-def test_a_frontier_of_another_format_is_refused(
-    stored: BloomFilter, tmp_path: Path, format_: dict[str, int], words: str
-) -> None:
-    owed = Frontier(stored)
-    owed.push("host", 0, b"payload")
-    owed.checkpoint()
-    record: dict[str, Any] = stored.record("frontier") or {}
-    stored.close()
-    del record["format"]
-    with lmdb.open(str(tmp_path / "store"), max_dbs=8, lib_version=0) as env:
-        databases = {name: env.open_db(name, create=False) for name in DATABASES}
-        with env.begin(write=True) as txn:
-            Batch(txn, databases).put_record("frontier", record | format_)
-    with pytest.raises(StoreMismatchError, match=words + ".*reads format 1"):
-        BloomFilter.open(tmp_path / "store")

@@ -107,11 +107,11 @@ def test_a_rest_has_an_end_and_a_reason() -> None:
             "a": [5, 1, 30.0, False, "HTTP 503"],
             "c": [5, 4, 30.0, True, "no answer"],  # dead
             "d": [5, 0, 30.0, False, "no answer"],  # closed
-            "e": [5, 1, 11.0, False],  # of an earlier version
+            "e": [5, 1, 11.0, False, "HTTP 500"],
         },
     }
     assert rests_in(record, 10.0) == {
-        "e": Rest(11.0, "it has failed"),
+        "e": Rest(11.0, "HTTP 500"),
         "b": Rest(20.0, "Retry-After"),
         "a": Rest(30.0, "HTTP 503"),
     }

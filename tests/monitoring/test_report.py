@@ -208,13 +208,13 @@ def test_nothing_from_the_web_becomes_part_of_the_page(
     )
 
 
-def test_an_older_job_has_a_report_without_lines(
+def test_a_job_without_history_has_a_report_without_lines(
     tmp_path: Path, report: Callable[[Path], Page]
 ) -> None:
     page = report(monitored_job(tmp_path, history=False))
     assert "Pages" not in page.charts
     assert "Filter" in page.charts
-    assert any("made by an earlier version" in text for text in page.texts)
+    assert any("no charts over time" in text for text in page.texts)
 
 
 def test_a_place_that_cannot_be_written_is_refused(verb: Verb, tmp_path: Path) -> None:

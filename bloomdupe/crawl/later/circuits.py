@@ -306,11 +306,11 @@ class Circuits(Participant, SlotState):
 
     def restore_slot(self, slot: str, stored: list[Any], clock: Clock) -> None:
         """See :meth:`SlotState.restore_slot`."""
-        failures, rests, until, dead, *reasons = stored
+        failures, rests, until, dead, reason = stored
         circuit = self._circuits[slot] = Circuit()
         circuit.failures, circuit.rests, circuit.dead = failures, rests, dead
         circuit.until = clock.until(until, self._growing.limit)
-        circuit.reason = "".join(reasons) or "in an earlier run"
+        circuit.reason = reason
         if circuit.is_open and circuit.until > time.monotonic():
             self._say_rest(slot, circuit)
 

@@ -38,9 +38,9 @@ def rests_in(crawl: Mapping[str, Any], now: float) -> dict[str, Rest]:
     :mod:`bloomdupe.crawl.later.backoff` and :mod:`bloomdupe.crawl.later.circuits`.
     """
     rests = [(slot, Rest(t, RETRY_AFTER)) for slot, t in crawl.get("holds", {}).items()]
-    for slot, (_, rested, until, dead, *reasons) in crawl.get("circuits", {}).items():
+    for slot, (_, rested, until, dead, reason) in crawl.get("circuits", {}).items():
         if rested and not dead:
-            rests.append((slot, Rest(until, "".join(reasons) or "it has failed")))
+            rests.append((slot, Rest(until, reason)))
     return {
         slot: rest
         for slot, rest in sorted(rests, key=lambda item: item[1].until)

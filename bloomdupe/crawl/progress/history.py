@@ -103,15 +103,15 @@ class Ran(NamedTuple):
 
 
 def read_history(snapshot: Snapshot) -> tuple[list[Point], list[Ran]]:
-    """Return points and runs of a store, each in their order; none in older stores."""
+    """Return points and runs of a store, each in their order."""
     points = []
     runs = []
     for milliseconds, _, data in snapshot.history():
         fields: list[Any] = msgpack.unpackb(data)
         if milliseconds:
-            points.append(Point(*fields[: len(Point._fields)]))
+            points.append(Point(*fields))
         else:
-            runs.append(Ran(*fields[: len(Ran._fields)]))
+            runs.append(Ran(*fields))
     return points, runs
 
 

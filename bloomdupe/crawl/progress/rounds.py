@@ -79,7 +79,5 @@ class Run:
     @property
     def finished_when(self) -> str:
         """Return when the round was finished, for a message."""
-        if self.finished_at is None:
-            return "in an earlier version"
         when = time.gmtime(self.finished_at)
         return time.strftime("on %Y-%m-%d at %H:%M:%S UTC", when)
