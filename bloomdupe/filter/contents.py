@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import IncompatibleFilterError, StoreError
 from bloomdupe.filter.exact import ExactKeys
+from bloomdupe.filter.hashing import DIGEST_BYTES
 from bloomdupe.filter.layer import Layer, LayerState
 from bloomdupe.filter.mapped_layer import MappedLayer
 from bloomdupe.printable import logger_of
+from bloomdupe.store.format import EXACT, JOURNAL, PAGES, read_journal
 from bloomdupe.store.participant import Part
 from bloomdupe.store.progress import Progress
 
@@ -82,14 +84,15 @@ class Contents:
             if record is None:
                 raise store.damaged("the record of the filter is missing")
             states = [LayerState(*state) for state in record["layers"]]
-            snapshot.expect_entries("pages", sum(state.stored for state in states))
-            snapshot.expect_entries("journal", record["journal_entries"])
-            snapshot.expect_entries("exact", record["exact"])
+            snapshot.expect_entries(PAGES, sum(state.stored for state in states))
+            snapshot.expect_entries(JOURNAL, record["journal_entries"])
+            snapshot.expect_entries(EXACT, record["exact"])
             self.layers = []
             for state in states:
                 self._append(state.geometry).restore(state)
-            for entry in snapshot.journal():
-                if entry.layer >= len(self.layers):
+            for key, value in snapshot.records(JOURNAL):
+                entry = read_journal(key, value)
+                if entry.layer >= len(self.layers) or len(entry.digests) % DIGEST_BYTES:
                     raise store.damaged(f"journal entry {entry.sequence} has no layer")
                 self.layers[entry.layer].replay(entry)
         self.exact.stored = record["exact"]
@@ -236,7 +239,7 @@ class Contents:
             self._expect(part)
             for layer in layers:
                 layer.write(batch)
-            batch.put_exact(identities)
+            batch.add_exact(identities)
             batch.put_record(RECORD, record)
 
         def done() -> None:
@@ -282,7 +285,7 @@ class Contents:
             self._prepared = None
 
             def write(batch: Batch) -> None:
-                batch.clear()
+                batch.clear(PAGES, JOURNAL, EXACT)
                 batch.put_record(RECORD, record)
 
             self.store.commit(Part(write=write))

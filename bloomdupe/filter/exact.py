@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bloomdupe.filter.hashing import exact_id
+from bloomdupe.store.format import EXACT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,7 @@ class ExactKeys:
         """Iterate over the identities."""
         if self._store is not None:
             with self._store.snapshot() as snapshot:
-                yield from snapshot.exact_ids()
+                yield from snapshot.keys(EXACT)
         yield from self._pending
 
     def has(self, key: bytes) -> bool:
@@ -54,7 +55,7 @@ class ExactKeys:
         if self._store is None:
             return False
         with self._store.snapshot() as snapshot:
-            return snapshot.has_exact(identity)
+            return snapshot.has(EXACT, identity)
 
     @property
     def changed(self) -> bool:

@@ -21,9 +21,14 @@ from bloomdupe.filter.hashing import (
 from bloomdupe.filter.sizing import PAGE_BITS, POSITIONS, Geometry
 from bloomdupe.store.format import (
     CHECKSUM_BYTES,
+    JOURNAL,
+    JOURNAL_KEY,
     MODULUS,
     PAGE_BYTES,
+    PAGE_KEY,
+    PAGES,
     JournalEntry,
+    journal_record,
     page_value,
 )
 from bloomdupe.store.participant import Part
@@ -189,15 +194,16 @@ class Layer:
 
     def _read(self, number: int) -> bitarray:
         page = bitarray(endian="little")
-        value = None
+        value = b""
         if self._store is not None:
             with self._store.snapshot() as snapshot:
-                value = snapshot.page(self.number, number)
-        if value is None:
-            bits = bytes(PAGE_BYTES)
-        else:
+                key = PAGE_KEY.pack(self.number, number)
+                value = bytes(snapshot.value(PAGES, key) or b"")
+        if value:
             bits = value[CHECKSUM_BYTES:]
             self._checksums[number] = as_number(value)
+        else:
+            bits = bytes(PAGE_BYTES)
         # In one step: a bitarray that grows takes 6 % more than it needs.
         page.frombytes(bits + BEYOND)
         digests = self._unapplied.get(number, b"")
@@ -324,11 +330,15 @@ class Layer:
 
     def _write(self, part: LayerPart, batch: Batch) -> None:
         if part.entry is not None:
-            batch.put_journal(part.entry)
-        for page, value in part.writes:
-            batch.put_page(self.number, page, value)
-        for sequence in part.obsolete:
-            batch.delete_journal(sequence)
+            batch.change(JOURNAL, [journal_record(part.entry)])
+        pages = (
+            (PAGE_KEY.pack(self.number, page), value[CHECKSUM_BYTES:])
+            for page, value in part.writes
+        )
+        batch.change(PAGES, pages)
+        batch.change(
+            JOURNAL, ((JOURNAL_KEY.pack(gone), None) for gone in part.obsolete)
+        )
 
     def _changed(self, number: int) -> bytes | None:
         """Return the value of a page if it differs from the stored one."""

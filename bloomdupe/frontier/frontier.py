@@ -12,11 +12,14 @@ from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.slot_queue import Entry, SlotQueue
 from bloomdupe.store.format import (
     CHECKSUM_BYTES,
-    FRONTIER_DATABASES,
     LATER,
     MODULUS,
+    QUEUE,
+    SLOTS,
+    StoredSlot,
     request_key,
     request_record,
+    slot_record,
 )
 from bloomdupe.store.participant import Part
 
@@ -129,7 +132,6 @@ class Frontier:
         self._prepared: _Prepared | None = None
         later = NO_LATER
         if self._store is not None:
-            self._store.make_room_for(*FRONTIER_DATABASES)
             later = self._recover(self._store)
         self._later = Later(self._store, later)
 
@@ -148,9 +150,9 @@ class Frontier:
                 self._sequence = record["sequence"]
                 self._numbered = record["numbered"]
                 later = record.get("later", later)
-            snapshot.expect_entries("queue", self._stored)
-            snapshot.expect_entries("slots", self._slots)
-            snapshot.expect_entries(LATER.decode(), later["requests"])
+            snapshot.expect_entries(QUEUE, self._stored)
+            snapshot.expect_entries(SLOTS, self._slots)
+            snapshot.expect_entries(LATER, later["requests"])
             for slot in snapshot.slots():
                 queue = SlotQueue(slot.number, slot.name, slot.requests)
                 self._queues[slot.name] = queue
@@ -572,12 +574,17 @@ class _Prepared(NamedTuple):
     def write(self, batch: Batch) -> None:
         """Write them in a transaction."""
         self.marks.write(batch)
-        batch.delete_requests(self.deletes)
+        batch.delete(QUEUE, self.deletes)
         batch.put_requests(self.few, self.many)
-        batch.put_slots(
-            (queue.number, self.stored[queue], queue.name) for queue in self.changed
+        batch.count(QUEUE, self.record["requests"], self.record["digest"])
+        slots = self.stored
+        batch.change(
+            SLOTS,
+            (
+                slot_record(StoredSlot(queue.number, slots[queue], queue.name))
+                for queue in self.changed
+            ),
         )
-        batch.count_requests(self.record["requests"], self.record["digest"])
         self.later.write(batch)
         batch.put_record(RECORD, self.record)
 

@@ -74,12 +74,12 @@ class LaterPart(Part):
 class Later:
     """Requests by their not-before time.
 
-    They are stored in the database ``later``, in the order of their times. In memory
+    They are stored in the table ``later``, in the order of their times. In memory
     are all requests up to ``_bound``, and above it only those that no checkpoint has
     written yet, and those that cannot be stored. So a million of them cost no more than
     a few thousand. A request that is due *moves* into the queue of its slot: in memory
     at once, and in the store with the next checkpoint, which deletes it here and stores
-    it there, unless it is done by then. So after a crash it is in exactly one database.
+    it there, unless it is done by then. So after a crash it is in exactly one table.
     """
 
     def __init__(self, store: Store | None, record: dict[str, int]) -> None:
@@ -206,9 +206,7 @@ class Later:
         heapify(self._near)
 
     def prepare(self) -> LaterPart:
-        """Return the part of the next checkpoint; create the database if needed."""
-        if self._fresh and self._store is not None:
-            self._store.make_room_for(LATER)
+        """Return the part of the next checkpoint."""
         puts = []
         checksums = {}
         digest = self._digest
@@ -227,10 +225,9 @@ class Later:
         requests = self._stored + len(puts) - len(deletes)
 
         def write(batch: Batch) -> None:
-            if puts or deletes:  # else there may be no database
-                batch.delete_later(deletes)
-                batch.put_later(puts)
-                batch.count_later(requests, digest)
+            batch.delete(LATER, deletes)
+            batch.put(LATER, puts)
+            batch.count(LATER, requests, digest)
 
         def done() -> None:
             self._stored, self._digest = requests, digest

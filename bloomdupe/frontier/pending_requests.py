@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from bloomdupe.frontier.later import NO_LATER
 from bloomdupe.frontier.rank import BEFORE_ALL, is_start, sequence_of
+from bloomdupe.store.format import LATER, QUEUE
 from bloomdupe.store.snapshot import READ_BYTES
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def count_pending(store: Store, slot: str | None = None) -> int:
     are counted for all slots.
     """
     with store.snapshot() as snapshot:
-        return snapshot.entries("later") + sum(
+        return snapshot.entries(LATER) + sum(
             one.requests for one in snapshot.slots() if slot in (None, one.name)
         )
 
@@ -118,7 +119,7 @@ def pending_that(
     """
     for items in _scheduled(store, None):
         yield len(items), [one for one in items if may_be(one.payload)]
-    yield from _all_of(store, "queue", None, _searched(store, may_be), itemgetter(0))
+    yield from _all_of(store, QUEUE, None, _searched(store, may_be), itemgetter(0))
 
 
 def _searched(
@@ -140,20 +141,20 @@ def _searched(
 
 def _all_of(
     store: Store,
-    database: str,
+    table: bytes,
     slot: str | None,
     portions: Iterable[Read],
     size: Callable[[Read], int],
 ) -> Iterator[Read]:
-    """Yield the portions of a database, and refuse it if requests are missing.
+    """Yield the portions of a table, and refuse it if requests are missing.
 
     If a crawl has written meanwhile, nobody knows how many there should be. ``size``
     returns how many requests were read for a portion.
     """
     with store.snapshot() as snapshot:
         begun = snapshot.transaction
-        expected = snapshot.entries(database)
-        if slot is not None and database == "queue":
+        expected = snapshot.entries(table)
+        if slot is not None and table == QUEUE:
             slots = snapshot.slots()
             expected = sum(one.requests for one in slots if one.name == slot)
     read = 0
@@ -162,11 +163,11 @@ def _all_of(
         yield portion
     with store.snapshot() as snapshot:
         if snapshot.transaction == begun:
-            snapshot.compare(database, read, expected)
+            snapshot.compare(table, read, expected)
 
 
 def _in_slots(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
-    return _all_of(store, "queue", slot, _slot_by_slot(store, slot), len)
+    return _all_of(store, QUEUE, slot, _slot_by_slot(store, slot), len)
 
 
 def _slot_by_slot(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
@@ -189,7 +190,7 @@ def _slot_by_slot(store: Store, slot: str | None) -> Iterator[list[PendingReques
 
 
 def _scheduled(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
-    for items in _all_of(store, "later", slot, _by_time(store), len):
+    for items in _all_of(store, LATER, slot, _by_time(store), len):
         yield [_for_later(item) for item in items if slot in (None, item.slot)]
 
 

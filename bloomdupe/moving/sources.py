@@ -6,7 +6,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, BinaryIO
 
-from bloomdupe.crawl.leases.failure import Failure
+from bloomdupe.crawl.leases.failure import Failure, stored_failures
 from bloomdupe.errors import StoreError, StoreLockedError, UnserializableError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.payload import url_of
@@ -97,8 +97,7 @@ class StoreSource(Source):
         if not self.marks:
             return
         with self._store.snapshot() as snapshot:
-            for digest, data in snapshot.failures():
-                yield digest, Failure.unpacked(data)
+            yield from stored_failures(snapshot)
 
     def requests(self, project: Project, problems: Problems) -> Iterator[Wanted]:
         """Yield the pending requests."""

@@ -10,14 +10,16 @@ from bloomdupe.errors import StoreDamagedError, StoreLockedError
 from bloomdupe.store import files
 from bloomdupe.store.datafile import DataFile, Leaf, NotLmdbError
 from bloomdupe.store.format import (
-    DATABASES,
-    JOURNAL_KEY,
+    CHECKSUM_BYTES,
     LEDGER,
-    SLOT_KEY,
+    META,
+    QUEUE,
+    SLOTS,
+    TABLES,
     Totals,
     describe,
     read_record,
-    requests_in_slot,
+    read_slot,
     slot_of,
     sum_of,
     total_of,
@@ -57,8 +59,8 @@ class CheckReport:
 
     @property
     def is_ours(self) -> bool:
-        """Whether the file has any database of a store."""
-        return not self.totals.keys().isdisjoint(DATABASES)
+        """Whether the file has any table of a store."""
+        return not self.totals.keys().isdisjoint(TABLES)
 
 
 def check(data: Path, progress: Callable[[int], None] | None = None) -> CheckReport:
@@ -81,16 +83,16 @@ def check(data: Path, progress: Callable[[int], None] | None = None) -> CheckRep
                     f"{describe(database, leaf.keys[number])} is damaged"
                     for number in damaged[: MAX_PROBLEMS - len(wrong)]
                 ]
-                if database == b"meta":
+                if database == META:
                     _read_meta(report, leaf, damaged)
-                elif not damaged and not _of_another(database, leaf, wrong):
+                elif not damaged:
                     _count_requests(report, database, leaf)
             total[1] %= 1 << 64
         file.finish()
         wrong[:0] = file.problems
     wrong += [
-        f"the database {name.decode()} is missing"
-        for name in DATABASES
+        f"the table {name.decode()} is missing"
+        for name in TABLES
         if name not in report.totals
     ]
     if LEDGER in report.records:
@@ -102,7 +104,7 @@ def check(data: Path, progress: Callable[[int], None] | None = None) -> CheckRep
 
 def _read_meta(report: CheckReport, leaf: Leaf, damaged: list[int]) -> None:
     """Read the named records that are sound; the ledger does not count itself."""
-    total = report.totals[b"meta"]
+    total = report.totals[META]
     for number in set(range(len(leaf.keys))) - set(damaged):
         name = leaf.keys[number].decode(errors="replace")
         record = read_record(leaf.values[number])
@@ -115,27 +117,14 @@ def _read_meta(report: CheckReport, leaf: Leaf, damaged: list[int]) -> None:
             total[1] -= sum_of(leaf.values[number])
 
 
-def _of_another(database: bytes, leaf: Leaf, wrong: list[str]) -> bool:
-    """Whether a sound leaf belongs to another database; a damaged page leads to it."""
-    sizes = {len(key) for key in leaf.keys} if database in (b"slots", b"queue") else ()
-    if database == b"slots":
-        found = any(size != SLOT_KEY.size for size in sizes)
-    else:
-        found = any(size < JOURNAL_KEY.size for size in sizes)
-    if found:
-        wrong.append(f"a page of another database is in {database.decode()}")
-    return found
-
-
-def _count_requests(report: CheckReport, database: bytes, leaf: Leaf) -> None:
+def _count_requests(report: CheckReport, table: bytes, leaf: Leaf) -> None:
     """Count the requests of each slot, as they are, and as they were counted."""
     keys = leaf.keys
-    if database == b"slots":
-        numbers = [SLOT_KEY.unpack(key)[0] for key in keys]
-        report.counted.update(
-            zip(numbers, map(requests_in_slot, leaf.values), strict=True)
-        )
-    elif database == b"queue" and keys:
+    if table == SLOTS:
+        for key, value in zip(keys, leaf.values, strict=True):
+            slot = read_slot(key, memoryview(value)[CHECKSUM_BYTES:])
+            report.counted[slot.number] = slot.requests
+    elif table == QUEUE and keys:
         first, last = slot_of(keys[0])[0], slot_of(keys[-1])[0]
         if first == last:
             report.slots[first] += len(keys)

@@ -1,42 +1,33 @@
 """Copying: a compacted copy of a store, with all of it or without its secrets.
 
-LMDB's own copies take whole pages. A page is rarely full, and LMDB leaves the old
-content of the memory in the rest of it: pieces of removed records, also of other
-databases. If a compacted copy has its cookies removed and is compacted once more, it
-still holds pieces of them (``tests/crawl/test_cookies.py`` shows it). So a store that
-has ever had cookies is copied record by record, into pages that were zero before.
+It is made record by record, and not by LMDB. LMDB copies whole pages. A page is rarely
+full, and the rest of it has the old content of the memory: pieces of removed records,
+also of other tables, so a copy without cookies would still hold pieces of them
+(``tests/crawl/test_cookies.py`` shows it). Here the pages were zero before.
 """
 
 from __future__ import annotations
 
-import os
-from contextlib import contextmanager
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.store import files
 from bloomdupe.store.batch import Batch
-from bloomdupe.store.environment import open_databases, open_environment
-from bloomdupe.store.format import COOKIES
+from bloomdupe.store.environment import open_environment
+from bloomdupe.store.format import COOKIES, META, TABLES
 from bloomdupe.store.platform import sync
-from bloomdupe.store.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
     from typing import TypeAlias
 
-    import lmdb
+    from bloomdupe.store.snapshot import Snapshot
 
     Progress: TypeAlias = Callable[[int], None]
+    Records: TypeAlias = list[tuple[bytes, memoryview]]
 
 BATCH_BYTES = 16 << 20
 """Bytes of a transaction when records are copied."""
-
-LOOK = 0.5
-"""Seconds between two looks at a growing copy."""
-
-Records = list[tuple[bytes, bytes]]
 
 
 def ignored(_: int) -> None:
@@ -44,104 +35,59 @@ def ignored(_: int) -> None:
 
 
 def copy_compacted(
-    env: lmdb.Environment,
-    source: Path,
+    snapshot: Snapshot,
     directory: Path,
     header: dict[str, Any],
+    map_size: int,
     without: Collection[bytes] = (),
     progress: Progress = ignored,
 ) -> int:
-    """Write a compacted copy of the store ``source`` into a directory, with its marker.
+    """Write a compacted copy of a store into a directory, with its marker.
 
-    It is the last commit. A store in which records are missing is refused. The
-    databases ``without`` are left out; returns the number of their records. Other
-    processes may read and write ``env`` meanwhile. ``progress`` is called with numbers
-    of bytes, as the copy grows.
+    A store in which records are missing is refused. The tables ``without`` are left
+    out; returns the number of their records. Other processes may read and write the
+    store meanwhile. ``map_size`` is the address space that its file needs at most.
+    ``progress`` is called with numbers of bytes of records.
     """
-    left_out = 0
+    ledger = snapshot.ledger()
+    totals = {n: t for n, t in ledger.totals.items() if n not in without}
+    left_out = sum(ledger.totals.get(name, [0])[0] for name in without)
     data = directory / files.DATA
-    with _growth(data, progress):
-        _copy_data(env, directory, without)
-    data.chmod(0o600)
-    # LMDB numbers the transactions of a copy anew.
     with open_environment(directory, lock=False) as copy:
-        databases = open_databases(copy)
-        with copy.begin() as txn:
-            snapshot = Snapshot(txn, databases, str(source / files.DATA))
-            ledger = snapshot.ledger()
-            totals = {n: t for n, t in ledger.totals.items() if n not in without}
-            for name in totals.keys() - {b"meta"}:
-                snapshot.expect_all(name.decode(), totals[name][0])
+        copy.set_mapsize(map_size)
+        tables = {name: copy.open_db(name) for name in TABLES}
+        for name in TABLES:
+            if name in without:
+                continue
+            expected = totals.get(name, [0])[0] + (name == META)  # the ledger itself
+            snapshot.expect_entries(name, expected)
+            for records, size in _portions(snapshot.values(name)):
+                with copy.begin(write=True) as txn, txn.cursor(tables[name]) as cursor:
+                    cursor.putmulti(records, append=True)
+                progress(size)
         with copy.begin(write=True) as txn:
-            batch = Batch(txn, databases, totals)
-            left_out = sum(ledger.totals.get(name, [0])[0] for name in without)
+            batch = Batch(txn, tables, totals)
             if left_out and COOKIES in without:
-                batch.note_cookies_left_out(left_out)
+                batch.put_record(COOKIES.decode(), {"left_out": left_out})
             batch.seal()
+    data.chmod(0o600)
     with data.open("rb") as file:
         sync(file.fileno())
     files.write_marker(directory, header)
     return left_out
 
 
-@contextmanager
-def _growth(data: Path, progress: Progress) -> Iterator[None]:
-    """Report how a file grows that LMDB writes in a single call."""
-    done = Event()
-
-    reported = 0
-
-    def report() -> None:
-        nonlocal reported
-        size = data.stat().st_size if data.exists() else 0
-        progress(size - reported)
-        reported = size
-
-    def watch() -> None:
-        while not done.wait(LOOK):
-            report()
-
-    thread = Thread(target=watch, name="bloomdupe copy", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-    report()
-
-
-def _copy_data(
-    env: lmdb.Environment, directory: Path, without: Collection[bytes]
-) -> None:
-    if COOKIES not in open_databases(env):
-        # As bytes, which py-lmdb takes and its types do not know: any name works.
-        env.copy(os.fsencode(directory), compact=True)  # type: ignore[arg-type]
-        with open_environment(directory, lock=False) as copy:
-            if COOKIES not in open_databases(copy):
-                return
-        # Another process has added cookies just now.
-        (directory / files.DATA).unlink()
-    databases = open_databases(env)
-    with open_environment(directory, lock=False) as copy, env.begin() as snapshot:
-        copy.set_mapsize(2 * env.info()["map_size"])
-        for name, database in databases.items():
-            if name in without:
-                continue
-            copied = copy.open_db(name)
-            with snapshot.cursor(database) as records:
-                for batch in _batches(records):
-                    with copy.begin(write=True) as txn, txn.cursor(copied) as cursor:
-                        cursor.putmulti(batch, append=True)
-
-
-def _batches(records: lmdb.Cursor) -> Iterator[Records]:
-    batch: Records = []
+def _portions(
+    records: Iterator[tuple[bytes, memoryview]],
+) -> Iterator[tuple[Records, int]]:
+    """Yield the records in portions, each with its number of bytes."""
+    portion: Records = []
     size = 0
     for key, value in records:
-        batch.append((bytes(key), bytes(value)))
+        portion.append((key, value))
         size += len(key) + len(value)
         if size > BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    yield batch
+            yield portion, size
+            portion, size = [], 0
+    if portion:
+        yield portion, size

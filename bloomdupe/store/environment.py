@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import lmdb
 from bloomdupe.errors import StoreError
 from bloomdupe.store import files
 from bloomdupe.store.batch import Batch
-from bloomdupe.store.format import DATABASES, FORMAT, MAGIC, OPTIONAL_DATABASES
+from bloomdupe.store.format import FORMAT, MAGIC, TABLES
 from bloomdupe.store.system_errors import limit_of_memory
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def open_environment(
             # A crawl reads pages at random, and would fetch unused ones. A verb mostly
             # reads whole databases, ten times as fast if they are not in memory.
             readahead=readonly,
-            max_dbs=len(DATABASES) + len(OPTIONAL_DATABASES),
+            max_dbs=len(TABLES),
             mode=0o600,
             lib_version=0,
         )
@@ -44,13 +43,9 @@ def open_environment(
         raise unmappable(path, size) from error
 
 
-def open_databases(env: lmdb.Environment) -> dict[bytes, Any]:
-    """Open the databases that are there."""
-    databases = {name: env.open_db(name, create=False) for name in DATABASES}
-    for name in OPTIONAL_DATABASES:
-        with contextlib.suppress(lmdb.NotFoundError):
-            databases[name] = env.open_db(name, create=False)
-    return databases
+def open_tables(env: lmdb.Environment) -> dict[bytes, Any]:
+    """Open all tables."""
+    return {name: env.open_db(name, create=False) for name in TABLES}
 
 
 def unmappable(path: Path, size: int) -> StoreError:
@@ -69,8 +64,8 @@ def build(building: Path, records: dict[str, dict[str, Any]]) -> None:
     env = open_environment(building)
     try:
         with env.begin(write=True) as txn:
-            databases = {name: env.open_db(name, txn) for name in DATABASES}
-            batch = Batch(txn, databases)
+            tables = {name: env.open_db(name, txn) for name in TABLES}
+            batch = Batch(txn, tables)
             for name, record in records.items():
                 batch.put_record(name, record)
             batch.seal()

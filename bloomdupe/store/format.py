@@ -1,80 +1,76 @@
-"""Format: the bytes of a store.
+"""Format: the bytes of a store, and every kind of record in it.
 
-Written by :mod:`bloomdupe.store.batch`, read by :mod:`bloomdupe.store.snapshot`.
+Format 2. ``data.mdb`` has the named databases of LMDB in the table below, which are
+called tables. :class:`bloomdupe.store.batch.Batch` writes to them, and
+:class:`bloomdupe.store.snapshot.Snapshot` reads them.
 
-Format 2. ``data.mdb`` has four named databases. Three more are added when a frontier is
-first used, ``page_counts`` when pages per slot are first bounded, ``delays`` with
-AutoThrottle, ``cookies`` with the first cookie, ``later`` with the first request that
-is scheduled for later, ``failures`` with the first failure, and ``history`` with the
-first crawl.
+``sum`` is the first 8 bytes of murmur3_x64_128 of the rest of the value. Its seed is
+made of the first four bytes (little-endian) of murmur3_x64_128 of the key, and of the
+same four bytes of the table's name. So a value under a wrong key, or in a wrong table,
+is detected, too.
 
-``sum`` is the first 8 bytes of murmur3_x64_128 of the rest of the value, seeded with
-the first four bytes (little-endian) of murmur3_x64_128 of the key, so that a value
-under a wrong key is detected, too.
-
-========= =============================== ====================================
-database  key                             value
-========= =============================== ====================================
-meta      ``store``                       sum + JSON: magic, format, identity
-                                          of the job, and the parameters that
-                                          never change (see :meth:`create`)
-meta      ``filter``                      sum + JSON: state of the filter
-                                          (:class:`bloomdupe.BloomFilter`)
-pages     layer u16, page u32 (big-       sum + 8,168 bytes: bit i is bit
-          endian)                         ``i & 7`` of byte ``i >> 3``; an
-                                          absent page is all zeros
-journal   sequence u64 (big-endian)       sum + layer u16, swept u64 (little-
-                                          endian) + digests of 16 bytes
-exact     16-byte identity of a key       empty
-meta      ``frontier``                    sum + JSON: state of the frontier
-                                          (:class:`bloomdupe.frontier.frontier.Frontier`)
-slots     slot u32 (big-endian)           sum + requests in ``queue`` u64
-                                          (little-endian) + name in UTF-8
-queue     slot (QUIC's variable-length    sum + payload (see
-          integer: RFC 9000, section 16), :mod:`bloomdupe.crawl.requests.serializer`)
-          rank (see
-          :mod:`bloomdupe.frontier.rank`)
-          inverted: the slot's last key
-          goes first
-meta      ``crawl``                       sum + JSON: items, totals, delays
-                                          (:class:`bloomdupe.crawl.engines.checkpoint.CrawlRecord`)
-blobs     name                            sum + bytes (see the record
-                                          ``crawl``)
-page_-    digest of the slot's name       sum + requests ever taken in u64 (little-
-counts                                    endian; see ``bloomdupe.crawl.state.limits``)
-delays    digest of the slot's name       sum + 0 u8 + seconds f64 (little-endian;
-                                          see :mod:`bloomdupe.crawl.state.delays`)
-cookies   digest of jar, domain, path     sum + ``C`` u8 + the cookie (see
-          and name                        ``bloomdupe.crawl.state.cookies``): a secret
-later     Unix time before which the      sum + ``L`` u8, flags u8 (1: a start
-          request waits, microseconds     request), priority i64, length of the
-          u64; sequence u64 (both         slot's name u32 (all little-endian), name
-          big-endian)                     in UTF-8, payload (as in ``queue``)
-failures  digest of the request's         sum + ``F`` u8 + the failure (see
-          fingerprint                     :mod:`bloomdupe.crawl.leases.failure`)
-history   milliseconds of Unix time u64,  sum + ``H`` u8 + how the crawl stood
-          number of the run u64 (big-     then, or the run if the time is 0
-          endian)                         (see :mod:`bloomdupe.crawl.progress.history`)
-meta      ``cookies``                     sum + JSON: ``left_out``, how many cookies
-                                          were not copied into this backup
-meta      ``inbox``                       sum + JSON: changes made while it runs
-                                          (:class:`bloomdupe.crawl.changes.taking_up.TakingUp`)
-meta      ``ledger``                      sum + JSON: ``transaction``, the number
-                                          of LMDB's transaction that wrote it;
-                                          ``totals`` of each database: number of
-                                          records, and their sums added up
-                                          (modulo 2**64; of an identity, its two
-                                          halves), this record left out
-========= =============================== ====================================
+=========== =============================== ==================================
+table       key                             value
+=========== =============================== ==================================
+meta        ``store``                       sum + JSON: magic, format,
+                                            identity of the job, and the
+                                            parameters that never change (see
+                                            :mod:`bloomdupe.filter.parameters`)
+meta        ``filter``                      sum + JSON: state of the filter
+                                            (:class:`bloomdupe.BloomFilter`)
+pages       layer u16, page u32 (big-       sum + 8,168 bytes: bit i is bit
+            endian)                         ``i & 7`` of byte ``i >> 3``; an
+                                            absent page is all zeros
+journal     sequence u64 (big-endian)       sum + layer u16, swept u64 (little-
+                                            endian) + digests of 16 bytes
+exact       16-byte identity of a key       empty
+meta        ``frontier``                    sum + JSON: state of the frontier
+                                            (:mod:`bloomdupe.frontier.frontier`)
+slots       slot u32 (big-endian)           sum + requests in ``queue`` u64
+                                            (little-endian) + name in UTF-8
+queue       slot (QUIC's variable-length    sum + payload (see
+            integer: RFC 9000, section 16), :mod:`bloomdupe.crawl.requests.serializer`)
+            rank (see
+            :mod:`bloomdupe.frontier.rank`)
+            inverted: the slot's last key
+            goes first
+later       Unix time before which the      sum + flags u8 (1: a start request),
+            request waits, microseconds     priority i64, length of the slot's
+            u64; sequence u64 (both         name u32 (all little-endian), name
+            big-endian)                     in UTF-8, payload (as in ``queue``)
+meta        ``crawl``                       sum + JSON: items, totals, delays
+                                            (:mod:`bloomdupe.crawl.engines.checkpoint`)
+blobs       name                            sum + bytes (see the record
+                                            ``crawl``)
+page_counts digest of the slot's name       sum + requests ever taken in u64
+                                            (:mod:`bloomdupe.crawl.state.limits`)
+delays      digest of the slot's name       sum + seconds f64 (little-endian;
+                                            :mod:`bloomdupe.crawl.state.delays`)
+cookies     digest of jar, domain, path     sum + the cookie, a secret
+            and name                        (:mod:`bloomdupe.crawl.state.cookies`)
+failures    digest of the request's         sum + the failure
+            fingerprint                     (:mod:`bloomdupe.crawl.leases.failure`)
+history     milliseconds of Unix time u64,  sum + how the crawl stood then, or
+            number of the run u64 (big-     the run if the time is 0
+            endian)                         (:mod:`bloomdupe.crawl.progress.history`)
+meta        ``cookies``                     sum + JSON: ``left_out``, how many
+                                            cookies were not copied into this
+                                            backup
+meta        ``inbox``                       sum + JSON: changes made while it
+                                            runs
+meta        ``ledger``                      sum + JSON: ``transaction``, the
+                                            number of LMDB's transaction that
+                                            wrote it; ``totals`` of each table:
+                                            number of records, and their sums
+                                            added up (modulo 2**64; of an
+                                            identity, its two halves), this
+                                            record left out
+=========== =============================== ==================================
 
 Every transaction writes the ledger, so a record that is missing, outdated or exchanged
 is detected, and so is a ledger that does not belong to the last transaction.
 
-A page's value is 8,176 bytes, which fills exactly two LMDB overflow pages.
-``slots``, ``queue`` and payloads have a format number of their own, in the record
-``frontier``.
-
-A store of another format is refused.
+A page's value is 8,176 bytes, which fills exactly two LMDB overflow pages. A store of another format is refused.
 """
 
 from __future__ import annotations
@@ -100,38 +96,34 @@ PAGE_BYTES = 8168
 DIGEST_BYTES = 16
 """Size of a key in the journal, an exact identity, and the digest of a name."""
 CHECKSUM_BYTES = 8
-DATABASES = (b"meta", b"pages", b"journal", b"exact")
-FRONTIER_DATABASES = (b"slots", b"queue")
+
+META = b"meta"
+PAGES = b"pages"
+JOURNAL = b"journal"
+EXACT = b"exact"
+SLOTS = b"slots"
+QUEUE = b"queue"
+LATER = b"later"
 BLOBS = b"blobs"
 PAGE_COUNTS = b"page_counts"
 DELAYS = b"delays"
 COOKIES = b"cookies"
-LATER = b"later"
 FAILURES = b"failures"
 HISTORY = b"history"
-OPTIONAL_DATABASES = (
-    *FRONTIER_DATABASES, BLOBS, PAGE_COUNTS, DELAYS, COOKIES, LATER, FAILURES, HISTORY
+TABLES = (
+    META, PAGES, JOURNAL, EXACT, SLOTS, QUEUE, LATER, BLOBS, PAGE_COUNTS, DELAYS,
+    COOKIES, FAILURES, HISTORY,
 )  # fmt: skip
-"""Made when they are first needed."""
 
 PAGE_KEY = Struct(">HI")
 JOURNAL_KEY = Struct(">Q")
 JOURNAL_HEAD = Struct("<HQ")
 SLOT_KEY = Struct(">I")
 SLOT_HEAD = Struct("<Q")
-COUNT = Struct("<Q")
-DELAY = Struct("<Bd")
-HISTORY_KEY = Struct(">QQ")
-COOKIE_HEAD = b"C"
-FAILURE_HEAD = b"F"
-HISTORY_HEAD = b"H"
-"""No payload of a request begins with these."""
 LATER_KEY = Struct(">QQ")
 INVERTED = bytes(range(255, -1, -1))
 
-_LATER_HEAD = Struct("<cBqI")
-_LATER_MARK = b"L"
-"""No payload of a request begins with it, and no cookie."""
+_LATER_HEAD = Struct("<BqI")
 _START = 1
 _PRIORITY_LIMIT = (1 << 63) - 1
 
@@ -139,9 +131,10 @@ LEDGER = "ledger"
 MODULUS = 1 << 64
 _LOW_64 = MODULUS - 1
 _LOW_32 = (1 << 32) - 1
+_SEEDS = {name: mmh3_x64_128_uintdigest(name) & _LOW_32 for name in TABLES}
 
 Totals = dict[bytes, list[int]]
-"""Of each database: number of records, and their sums added up."""
+"""Of each table: number of records, and their sums added up."""
 
 
 class Ledger(NamedTuple):
@@ -203,7 +196,7 @@ class StoredSlot(NamedTuple):
 def request_record(slot: int, rank: bytes, payload: bytes) -> tuple[bytes, bytes]:
     """Return key and value of a request in ``queue``."""
     key = request_key(slot, rank)
-    return key, checksum(key, payload) + payload
+    return key, checksum(QUEUE, key, payload) + payload
 
 
 def request_key(slot: int, rank: bytes) -> bytes:
@@ -232,15 +225,15 @@ def later_record(
     """Return the value in ``later`` of a request."""
     name = slot.encode(errors="surrogatepass")
     kept = stored_priority(priority)
-    head = _LATER_HEAD.pack(_LATER_MARK, _START * start, kept, len(name))
+    head = _LATER_HEAD.pack(_START * start, kept, len(name))
     value = head + name + payload
-    return checksum(key, value) + value
+    return checksum(LATER, key, value) + value
 
 
 def read_later(key: bytes, value: bytes) -> StoredLater:
     """Read a record of ``later``; its sum must be right."""
     at = CHECKSUM_BYTES
-    _, flags, priority, size = _LATER_HEAD.unpack_from(value, at)
+    flags, priority, size = _LATER_HEAD.unpack_from(value, at)
     at += _LATER_HEAD.size
     name = value[at : at + size].decode("utf-8", "surrogatepass")
     payload = value[at + size :]
@@ -260,15 +253,43 @@ def slot_prefix(slot: int) -> bytes:
     return (3 << 62 | slot).to_bytes(8, "big")
 
 
-def checksum(key: bytes, value: Buffer) -> bytes:
-    """Return eight bytes that depend on the value and on its key."""
-    seed = mmh3_x64_128_uintdigest(key) & _LOW_32
+def checksum(table: bytes, key: bytes, value: Buffer) -> bytes:
+    """Return eight bytes that depend on the value, its key and its table."""
+    seed = mmh3_x64_128_uintdigest(key) & _LOW_32 ^ _SEEDS[table]
     return mmh3_x64_128_digest(value, seed)[:CHECKSUM_BYTES]
 
 
 def blob_sum(name: str, value: bytes) -> str:
     """Return the checksum of a named value, in hexadecimal."""
-    return checksum(name.encode(), value).hex()
+    return checksum(BLOBS, name.encode(), value).hex()
+
+
+def slot_record(slot: StoredSlot) -> tuple[bytes, bytes | None]:
+    """Return key and value of a slot; no value if it has no requests."""
+    key = SLOT_KEY.pack(slot.number)
+    if not slot.requests:
+        return key, None
+    return key, SLOT_HEAD.pack(slot.requests) + slot.name.encode(errors="surrogatepass")
+
+
+def read_slot(key: bytes, value: memoryview) -> StoredSlot:
+    """Read a record of ``slots``."""
+    (number,), (requests,) = SLOT_KEY.unpack(key), SLOT_HEAD.unpack_from(value)
+    name = str(value[SLOT_HEAD.size :], "utf-8", "surrogatepass")
+    return StoredSlot(number, requests, name)
+
+
+def journal_record(entry: JournalEntry) -> tuple[bytes, bytes]:
+    """Return key and value of an entry of the journal."""
+    head = JOURNAL_HEAD.pack(entry.layer, entry.swept)
+    return JOURNAL_KEY.pack(entry.sequence), head + entry.digests
+
+
+def read_journal(key: bytes, value: memoryview) -> JournalEntry:
+    """Read a record of ``journal``."""
+    layer, swept = JOURNAL_HEAD.unpack_from(value)
+    digests = bytes(value[JOURNAL_HEAD.size :])
+    return JournalEntry(JOURNAL_KEY.unpack(key)[0], layer, swept, digests)
 
 
 def name_digest(slot: str) -> bytes:
@@ -280,14 +301,14 @@ def name_digest(slot: str) -> bytes:
 def page_value(layer: int, page: int, bits: memoryview) -> bytes:
     """Return the value of a page: its checksum, then the bits' bytes."""
     bits = bits[:PAGE_BYTES]
-    return b"".join((checksum(PAGE_KEY.pack(layer, page), bits), bits))
+    return b"".join((checksum(PAGES, PAGE_KEY.pack(layer, page), bits), bits))
 
 
 def total_of(
-    database: bytes, keys: list[bytes], values: list[bytes]
+    table: bytes, keys: list[bytes], values: list[bytes]
 ) -> tuple[int, list[int]]:
     """Return the total of the records' sums, and the numbers of damaged records."""
-    if database == b"exact":
+    if table == EXACT:
         wrong = [
             number
             for number, (key, value) in enumerate(zip(keys, values, strict=True))
@@ -296,11 +317,11 @@ def total_of(
         halves = b"".join(keys)
         return sum(unpack(f"<{len(halves) // 8}Q", halves[: len(halves) & ~7])), wrong
     as_number = int.from_bytes
-    digest = mmh3_x64_128_uintdigest
+    digest, seed = mmh3_x64_128_uintdigest, _SEEDS.get(table, 0)
     stored = [as_number(value[:CHECKSUM_BYTES], "little") for value in values]
     # The same as checksum(), faster.
     right = [
-        digest(value[CHECKSUM_BYTES:], digest(key) & _LOW_32) & _LOW_64
+        digest(value[CHECKSUM_BYTES:], digest(key) & _LOW_32 ^ seed) & _LOW_64
         for key, value in zip(keys, values, strict=True)
     ]
     wrong = []
@@ -320,35 +341,30 @@ def slot_of(key: bytes) -> tuple[int, bytes]:
     return number, key[size:].translate(INVERTED)
 
 
-def describe(database: bytes, key: bytes) -> str:
+def describe(table: bytes, key: bytes) -> str:
     """Describe a key, for a message."""
-    if database in (b"meta", BLOBS):
+    if table in (META, BLOBS):
         return f"record {key.decode(errors='replace')!r}"
-    if database == b"pages" and len(key) == PAGE_KEY.size:
+    if table == PAGES and len(key) == PAGE_KEY.size:
         layer, page = PAGE_KEY.unpack(key)
         return f"page {page} of layer {layer}"
-    if database == b"journal" and len(key) == JOURNAL_KEY.size:
+    if table == JOURNAL and len(key) == JOURNAL_KEY.size:
         return f"journal entry {JOURNAL_KEY.unpack(key)[0]}"
-    if database == b"slots" and len(key) == SLOT_KEY.size:
+    if table == SLOTS and len(key) == SLOT_KEY.size:
         return f"slot {SLOT_KEY.unpack(key)[0]}"
     kind = {
-        b"queue": "request",
-        b"exact": "exact key",
+        QUEUE: "request",
+        EXACT: "exact key",
         LATER: "request for later",
         COOKIES: "cookie",
         FAILURES: "failure",
         HISTORY: "point of the history",
-    }.get(database)
-    return f"{kind or database.decode(errors='replace')} {key.hex()}"
-
-
-def requests_in_slot(value: Buffer) -> int:
-    """Return the number of stored requests in the record of a slot."""
-    return int(SLOT_HEAD.unpack_from(value, CHECKSUM_BYTES)[0])
+    }.get(table)
+    return f"{kind or table.decode(errors='replace')} {key.hex()}"
 
 
 def read_record(value: bytes) -> dict[str, Any] | None:
-    """Read a value of ``meta``; None if it belongs to another database."""
+    """Read a value of ``meta``; None if it is no JSON object."""
     try:
         record = json.loads(value[CHECKSUM_BYTES:])
     except ValueError:

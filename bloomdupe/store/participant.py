@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.batch import Batch, Change
 
 
 def _write_nothing(_: Batch) -> None:
@@ -30,12 +30,14 @@ class Part:
     entries: dict[str, Any] = field(default_factory=dict)
     """Entries of the record ``crawl``."""
     blobs: dict[str, bytes] = field(default_factory=dict)
-    """Values for the database ``blobs``, in the place of those with the same names."""
+    """Values for the table ``blobs``, in the place of those with the same names."""
     gone: tuple[str, ...] = ()
-    """Names of values to remove from the database ``blobs``."""
+    """Names of values to remove from the table ``blobs``."""
+    changes: dict[bytes, list[Change]] = field(default_factory=dict)
+    """Changes of records, by table."""
     write: Callable[[Batch], None] = _write_nothing
-    """Writes to other databases. It may be called several times (when the map must
-    grow), and must not change anything else."""
+    """Writes what is not among the ``changes``, after them. It may be called several
+    times (when the map must grow), and must not change anything else."""
     done: Callable[[], None] = _do_nothing
     """Called once, when all of this is durable; newer data belongs to the next part."""
 

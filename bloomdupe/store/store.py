@@ -17,8 +17,8 @@ from bloomdupe.store.batch import Batch
 from bloomdupe.store.copying import copy_compacted, ignored
 from bloomdupe.store.environment import (
     build,
-    open_databases,
     open_environment,
+    open_tables,
     unmappable,
 )
 from bloomdupe.store.format import MAGIC, damaged
@@ -90,7 +90,7 @@ class Store:
                 files.make_lock_file(path)
             self._env = open_environment(path, readonly=readonly, lock=locked)
             undo.callback(self._env.close)
-            self._databases = open_databases(self._env)
+            self._tables = open_tables(self._env)
             with self.snapshot() as snapshot:
                 self.header = trusted_header(path, snapshot, readonly=readonly)
                 self._ledger = trusted_ledger(path, snapshot)
@@ -181,19 +181,6 @@ class Store:
             self._lock.close()
             self._lock = None
 
-    def make_room_for(self, *names: bytes) -> None:
-        """Add the optional databases that are missing."""
-        missing = set(names) - self._databases.keys()
-        added: dict[bytes, Any] = {}
-
-        def write(txn: lmdb.Transaction) -> Ledger:
-            added.update({name: self._env.open_db(name, txn) for name in missing})
-            return Batch(txn, self._databases, self._ledger.totals).seal()
-
-        if missing:
-            self._transact(write)
-            self._databases |= added
-
     # Reading
 
     @contextlib.contextmanager
@@ -205,7 +192,7 @@ class Store:
         try:
             # py-lmdb declares this for constants only.
             with self._env.begin(buffers=buffers) as txn:  # type: ignore[call-overload]
-                yield Snapshot(txn, self._databases, self._file)
+                yield Snapshot(txn, self._tables, self._file)
         except lmdb.Error as error:
             raise StoreError(f"cannot read {self._file}: {error}") from error
 
@@ -259,7 +246,7 @@ class Store:
         A transaction for each read would cost more than reading a request or a page.
         """
         txn = self._env.begin(buffers=True)
-        self._reader = Snapshot(txn, self._databases, self._file)
+        self._reader = Snapshot(txn, self._tables, self._file)
         return self._reader
 
     def _end_reader(self) -> None:
@@ -311,8 +298,10 @@ class Store:
         """
 
         def write(txn: lmdb.Transaction) -> Ledger:
-            batch = Batch(txn, self._databases, self._ledger.totals)
+            batch = Batch(txn, self._tables, self._ledger.totals)
             for part in parts:
+                for table, changes in part.changes.items():
+                    batch.change(table, changes)
                 part.write(batch)
             return batch.seal()
 
@@ -384,8 +373,8 @@ class Store:
         """Write a compacted copy of the last commit to the new store ``target``.
 
         Other processes may read and write meanwhile. The copy holds nothing of the
-        optional databases ``without``, not even in unused bytes; returns the number of
-        records that were left out. ``progress`` is called with numbers of bytes.
+        tables ``without``, not even in unused bytes; returns the number of records that
+        were left out. ``progress`` is called with numbers of bytes.
         """
         if target.exists():
             raise StoreError(f"{target} exists; name a new place for the copy")
@@ -393,9 +382,11 @@ class Store:
         try:
             files.delete_unfinished(building)
             building.mkdir(mode=0o700, parents=True)
-            left_out = copy_compacted(
-                self._env, self.path, building, self.header, without, progress
-            )
+            size = int(self._env.info()["map_size"])
+            with self.snapshot() as snapshot:
+                left_out = copy_compacted(
+                    snapshot, building, self.header, size, without, progress
+                )
             building.rename(target)
             files.sync_directory(target.parent)
         except StoreError:

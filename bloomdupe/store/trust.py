@@ -17,6 +17,7 @@ from bloomdupe.store.datafile import DataFile, NotLmdbError
 from bloomdupe.store.format import (
     FORMAT,
     MAGIC,
+    META,
     Ledger,
     damaged,
     last_backup,
@@ -138,8 +139,8 @@ def trusted_ledger(path: Path, snapshot: Snapshot) -> Ledger:
             f" was {transaction:,}",
         )
     for name, (records, _) in ledger.totals.items():
-        if name != b"meta":
-            snapshot.expect_entries(name.decode(), records)
+        if name != META:
+            snapshot.expect_entries(name, records)
     return ledger
 
 

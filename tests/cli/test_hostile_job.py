@@ -24,7 +24,6 @@ from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.crawl.progress.history import History
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.printable import logger_of, printable
-from bloomdupe.store.format import FAILURES
 
 NASTY = "\x1b[2J\x07\x00\r\n\x7f\x85\x9b31m\u2028\u202e\u2066\ud800"
 """ESC, BEL, NUL, line ends, DEL, NEL, CSI of C1, bidirectional, half a surrogate."""
@@ -49,7 +48,6 @@ def job(tmp_path: Path) -> Path:
         frontier.checkpoint()
         store = seen.share_store()
         assert store is not None
-        store.make_room_for(FAILURES)
         store.commit(failures_part([failure]))
         history = History(store)
         history.begin_run(1)

@@ -10,6 +10,7 @@ from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.batch import Batch
 from bloomdupe.store.check import check, verify
+from bloomdupe.store.format import SLOTS, StoredSlot, slot_record
 from bloomdupe.store.participant import Part
 from bloomdupe.store.store import Store
 
@@ -73,8 +74,8 @@ def test_a_record_that_is_wrong_is_found(
 def test_a_slot_that_is_wrong_is_found(path: Path) -> None:
     store = Store.open(path)
     # One slot gets a request that is not there.
-    slots = [(0, 11, "slot 0"), (1, 9, "slot 1")]
-    store.commit(Part(write=lambda batch: batch.put_slots(slots)))
+    slots = [StoredSlot(0, 11, "slot 0"), StoredSlot(1, 9, "slot 1")]
+    store.commit(Part(changes={SLOTS: [*map(slot_record, slots)]}))
     store.close()
     assert verify(path).problems == []
     assert disagreements(check(path / "data.mdb")) == [

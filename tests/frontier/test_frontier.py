@@ -22,6 +22,7 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.store.check import check, verify
 from bloomdupe.store.files import MarkFile
+from bloomdupe.store.format import SLOTS, StoredSlot, slot_record
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -312,7 +313,7 @@ def test_a_request_settled_before_it_was_written_is_never_written(
     drain(owed)
     owed.checkpoint()
     stored.close()
-    with lmdb.open(str(tmp_path / "store"), max_dbs=8) as env:
+    with lmdb.open(str(tmp_path / "store"), max_dbs=16) as env:
         queue = env.open_db(b"queue", create=False)
         with env.begin() as txn:
             assert txn.stat(queue)["entries"] == 0
@@ -511,8 +512,11 @@ def test_wrong_counts_of_slots_are_noticed(
         owed.push(slot, 0, b"x")
     owed.checkpoint()
     assert owed.store is not None
-    slots = [(number, count, "ab"[number]) for number, count in enumerate(counts)]
-    owed.store.commit(Part(write=lambda batch: batch.put_slots(slots)))
+    slots = [
+        slot_record(StoredSlot(number, count, "ab"[number]))
+        for number, count in enumerate(counts)
+    ]
+    owed.store.commit(Part(changes={SLOTS: slots}))
     stored.close()
     with (
         BloomFilter.open(tmp_path / "store") as again,
@@ -531,7 +535,7 @@ def test_a_missing_record_is_noticed(
     owed.checkpoint()
     stored.close()
     until_later(tmp_path / "store" / "data.mdb")
-    with lmdb.open(str(tmp_path / "store"), max_dbs=8, lib_version=0) as env:
+    with lmdb.open(str(tmp_path / "store"), max_dbs=16, lib_version=0) as env:
         damaged = env.open_db(database, create=False)
         with env.begin(write=True) as txn, txn.cursor(damaged) as cursor:
             cursor.first()
@@ -561,7 +565,7 @@ OUTDATED = "some of the queue records are outdated or wrong"
 def requests_of(path: Path, *instead: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
     """Read the stored requests behind the store's back, or replace some of them."""
     until_later(path / "data.mdb")
-    with lmdb.open(str(path), max_dbs=8, lib_version=0) as env:
+    with lmdb.open(str(path), max_dbs=16, lib_version=0) as env:
         database = env.open_db(b"queue", create=False)
         with env.begin(db=database, write=bool(instead)) as txn:
             for key, record in instead:

@@ -18,7 +18,6 @@ from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.store.format import FAILURES
 
 A, B = "https://a.example/", "https://b.example/"
 WHY = {
@@ -53,7 +52,6 @@ def job(tmp_path: Path) -> Path:
         for url in WHY:
             seen.add(fingerprint(Request(url)))
         assert frontier.store is not None
-        frontier.store.make_room_for(FAILURES)
         seen.notes["run"] = "finished"
         frontier.checkpoint(failures_part(failures(), name_of))
     return tmp_path / "job"

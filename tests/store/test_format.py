@@ -29,8 +29,8 @@ from bloomdupe.store.format import (
 RANK = b"\x10" + bytes(6)
 
 
-def summed(key: bytes, value: bytes) -> bytes:
-    return checksum(key, value) + value
+def summed(table: bytes, key: bytes, value: bytes) -> bytes:
+    return checksum(table, key, value) + value
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,14 @@ def test_slot_and_rank_are_read_from_a_key(slot: int, rank: bytes) -> None:
     assert slot_of(request_key(slot, rank)) == (slot, rank)
 
 
+def test_a_value_in_another_table_has_another_sum() -> None:
+    sums = {checksum(table, b"key", b"value") for table in store_format.TABLES}
+    assert len(sums) == len(store_format.TABLES)
+
+
 def test_a_page_and_a_request_have_their_sums() -> None:
     key = PAGE_KEY.pack(1, 2)
     bits = bytes(store_format.PAGE_BYTES - 1) + b"\1"
-    assert page_value(1, 2, memoryview(bits + b"more")) == summed(key, bits)
+    assert page_value(1, 2, memoryview(bits + b"more")) == summed(b"pages", key, bits)
     key, value = request_record(5, RANK, b"payload")
-    assert (key, value) == (request_key(5, RANK), summed(key, b"payload"))
+    assert (key, value) == (request_key(5, RANK), summed(b"queue", key, b"payload"))

@@ -26,8 +26,9 @@ from bloomdupe.filter.parameters import Parameters
 from bloomdupe.store import environment
 from bloomdupe.store.batch import Batch
 from bloomdupe.store.format import (
-    DATABASES,
+    TABLES,
     JournalEntry,
+    journal_record,
     page_value,
     total_of,
 )
@@ -183,8 +184,8 @@ def test_a_forked_child_cannot_write(path: Path) -> None:
 def edit(path: Path, change: Callable[[lmdb.Transaction, Databases], None]) -> None:
     """Change a store behind our back, in a way that LMDB itself finds in order."""
     until_later(path / "data.mdb")
-    with lmdb.open(str(path), map_size=1 << 24, max_dbs=8, lib_version=0) as env:
-        databases = {name: env.open_db(name) for name in DATABASES}
+    with lmdb.open(str(path), map_size=1 << 24, max_dbs=16, lib_version=0) as env:
+        databases = {name: env.open_db(name) for name in TABLES}
         with env.begin(write=True) as txn:
             change(txn, databases)
 
@@ -274,12 +275,12 @@ def test_an_undamaged_store_passes(path: Path) -> None:
 
 
 def lose_record(batch: Batch) -> None:
-    batch._delete(b"meta", b"filter")
+    batch.change(b"meta", [(b"filter", None)])
 
 
 def move_journal(batch: Batch) -> None:
-    batch.delete_journal(2)
-    batch.put_journal(JournalEntry(2, 7, 0, b"a digest of 16 B"))
+    moved = journal_record(JournalEntry(2, 7, 0, b"a digest of 16 B"))
+    batch.change(b"journal", [moved])
 
 
 @pytest.mark.parametrize(
@@ -413,7 +414,7 @@ def test_the_last_pages_of_a_sweep_are_recorded(
             seen.checkpoint()
         state = seen._contents.newest.state
     with lmdb.open(
-        str(tmp_path / "seen"), max_dbs=8, readonly=True, lib_version=0
+        str(tmp_path / "seen"), max_dbs=16, readonly=True, lib_version=0
     ) as env:
         pages = env.open_db(b"pages", create=False)
         with env.begin() as txn, txn.cursor(pages) as cursor:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.leases.failure import Failure
+from bloomdupe.crawl.leases.failure import Failure, stored_failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -97,7 +97,7 @@ class Disk(Memory):
         with BloomFilter.open(store, readonly=True) as seen:
             assert seen._store is not None
             with seen._store.snapshot() as snapshot:
-                return [Failure.unpacked(data) for _, data in snapshot.failures()]
+                return [failure for _, failure in stored_failures(snapshot)]
 
 
 class Redis(Disk):

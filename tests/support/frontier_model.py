@@ -26,6 +26,7 @@ from bloomdupe.filter import bloom, layer
 from bloomdupe.frontier import frontier, later, slot_queue
 from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.pending_requests import pending_in
 from bloomdupe.store import batch, environment
 from bloomdupe.store import store as store_module
 from bloomdupe.store.check import check
@@ -298,8 +299,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.seen = set(seen)
         self.agree()
         with self.store().snapshot() as snapshot:
-            stored = [int(request.payload) for _, request in snapshot.queue()]
-            stored += [int(request.payload) for request in snapshot.later()]
+            stored = [int(request.payload) for request in pending_in(snapshot)]
         assert sorted(stored) == sorted(owed)
         self.later = {n: p for n, p in owed.items() if n in self.postponed}
         self.pending = {n: p for n, p in owed.items() if n not in self.postponed}

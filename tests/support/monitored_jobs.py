@@ -39,7 +39,7 @@ def failures_part(
 ) -> Part:
     """Return the part of a transaction that stores these failures by their names."""
     puts = {digest_of(name(one)): one.packed() for one in failures}
-    return Part(write=lambda batch: batch.put_failures(puts))
+    return Part(changes={FAILURES: [*puts.items()]})
 
 
 def point(at: float, run: int = 1, **values: Any) -> Point:
@@ -68,7 +68,6 @@ def monitored_job(
     with BloomFilter.open(job / "bloomdupe") as seen:
         store = seen.share_store()
         assert store is not None
-        store.make_room_for(FAILURES)
         more = [FAILED[0]._replace(url=f"http://d/{bad}", detail=bad, slot=bad)]
         store.commit(failures_part(FAILED + more * bool(bad)))
         if history:

@@ -16,7 +16,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from bloomdupe.crawl.changes.selection import Search, Selection
-from bloomdupe.crawl.leases.failure import Failure
+from bloomdupe.crawl.leases.failure import Failure, stored_failures
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.crawl.state.blocked import changed_rules, read_rules
 from bloomdupe.errors import StoreMismatchError, UnserializableError
@@ -211,8 +211,7 @@ def _never_stored(one: Failure) -> str:
 
 def _failures_in(store: Store) -> Iterator[tuple[bytes, Failure]]:
     with store.snapshot() as snapshot:
-        for digest, data in snapshot.failures():
-            yield digest, Failure.unpacked(data)
+        yield from stored_failures(snapshot)
 
 
 # Removing requests

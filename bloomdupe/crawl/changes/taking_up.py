@@ -168,13 +168,10 @@ class TakingUp(Participant):
         """Return the answers for the next checkpoint, and failed requests."""
         job = self.job
         puts = dict(job.failures)
-        if puts:
-            job.store.make_room_for(FAILURES)
         changed, answers = self._changed, self._answers
         begun = None if self._begun is None else [self._begun[0], dict(self._begun[1])]
 
         def write(batch: Batch) -> None:
-            batch.put_failures(puts)
             if changed:
                 batch.put_record(RECORD, {"answers": answers, "begun": begun})
 
@@ -183,4 +180,4 @@ class TakingUp(Participant):
             for digest in puts:
                 del job.failures[digest]
 
-        return Part(write=write, done=done)
+        return Part(changes={FAILURES: [*puts.items()]}, write=write, done=done)

@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import CheckpointRefusedError
 from bloomdupe.signals import checkpoint
-from bloomdupe.store.format import blob_sum
+from bloomdupe.store.format import BLOBS, blob_sum
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.outcomes import Outcomes
     from bloomdupe.feeds.exporter import FeedExporter
     from bloomdupe.frontier.frontier import Frontier
-    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.batch import Change
     from bloomdupe.store.participant import Participant
 
 RECORD = "crawl"
 FEED = "feed"
-"""Prefix of the names of the feeds' values in the database ``blobs``."""
+"""Prefix of the names of the feeds' values in the table ``blobs``."""
 
 
 class CrawlRecord:
-    """The record ``crawl`` of the store, and the values in its database ``blobs``.
+    """The record ``crawl`` of the store, and the values in its table ``blobs``.
 
     The record is a JSON object:
 
@@ -43,7 +43,7 @@ class CrawlRecord:
     ``cut_short``    see :class:`bloomdupe.crawl.leases.children.CutShort`
     ``feeds``        by URI, see :mod:`bloomdupe.feeds.feed`; and in which of ``files``
     ``files``        see :class:`bloomdupe.feeds.file.FeedFile`
-    ``blobs``        checksum of each value in the database ``blobs``: ``state`` is
+    ``blobs``        checksum of each value in the table ``blobs``: ``state`` is
                      ``spider.state`` (see :mod:`bloomdupe.crawl.state.spider_state`),
                      ``feed0`` etc. are the last pieces of the files, ``c0``
                      etc. are :mod:`bloomdupe.crawl.leases.children`
@@ -56,7 +56,6 @@ class CrawlRecord:
         self._sums: dict[str, str] = {}
         if frontier.store is None:
             return
-        frontier.store.make_room_for(b"blobs")
         with frontier.store.snapshot() as snapshot:
             self.record = snapshot.record(RECORD) or {}
             self._sums = self.record.pop("blobs", {})
@@ -94,17 +93,16 @@ class CrawlRecord:
             for name in part.gone:
                 sums.pop(name, None)
 
-        def write(batch: Batch) -> None:
-            for name in gone:
-                batch.delete_blob(name)
-            for name, value in puts.items():
-                batch.put_blob(name, value)
-            batch.put_record(RECORD, {**record, "blobs": sums})
-
         def done() -> None:
             self.record, self._sums = record, sums
 
-        return Part(write=write, done=done)
+        changes: list[Change] = [(name.encode(), None) for name in gone]
+        changes += [(name.encode(), value) for name, value in puts.items()]
+        return Part(
+            changes={BLOBS: changes},
+            write=lambda batch: batch.put_record(RECORD, {**record, "blobs": sums}),
+            done=done,
+        )
 
 
 class Checkpoint:

@@ -1,6 +1,6 @@
 """Failure: a request that has given up, as it is stored. Knows nothing of Scrapy.
 
-In the database ``failures`` of the store stands one record for each request, under 8
+In the table ``failures`` of the store stands one record for each request, under 8
 bytes of BLAKE2b of its fingerprint and 8 of its identity (:func:`digest_of`). It is a
 msgpack array of the fields of :class:`Failure`, in their order.
 """
@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgpack  # type: ignore[import-untyped]
 
-from bloomdupe.store.format import DIGEST_BYTES, stored_priority
+from bloomdupe.store.format import DIGEST_BYTES, FAILURES, stored_priority
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterable, Iterator, Mapping
+
+    from bloomdupe.store.snapshot import Snapshot
 
 PAGE_CAME = frozenset({"callback", "pipeline"})
 """Reasons of failures that lie behind the download."""
@@ -153,3 +155,9 @@ def page_of(digest: bytes) -> bytes:
 
 def _half(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=DIGEST_BYTES // 2).digest()
+
+
+def stored_failures(snapshot: Snapshot) -> Iterator[tuple[bytes, Failure]]:
+    """Yield the digest of each request that has failed, and its failure."""
+    for digest, data in snapshot.records(FAILURES):
+        yield digest, Failure.unpacked(bytes(data))

@@ -1,6 +1,6 @@
 """History: how a crawl stands and stood, and how its runs have ended.
 
-In the database ``history`` of the store stands a msgpack array for each point, with the
+In the table ``history`` of the store stands a msgpack array for each point, with the
 fields of :class:`Point` in their order, and one for each run (:class:`Ran`). Later
 versions may add fields at the end.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack  # type: ignore[import-untyped]
@@ -20,7 +21,7 @@ from bloomdupe.store.participant import Part, Participant
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.batch import Change
     from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
 
@@ -32,6 +33,9 @@ makes 3,400 points, each 130 bytes and as much again in half-empty pages of LMDB
 
 MOST_RUNS = 500
 """Number of runs that are remembered, the newest."""
+
+MOMENT = Struct(">QQ")
+"""Key of a record in the table ``history``."""
 
 Moment = tuple[int, int]
 """Milliseconds of Unix time, and the number of the run; of a run itself, 0 and that."""
@@ -106,7 +110,8 @@ def read_history(snapshot: Snapshot) -> tuple[list[Point], list[Ran]]:
     """Return points and runs of a store, each in their order."""
     points = []
     runs = []
-    for milliseconds, _, data in snapshot.history():
+    for key, data in snapshot.records(HISTORY):
+        milliseconds, _ = MOMENT.unpack(key)
         fields: list[Any] = msgpack.unpackb(data)
         if milliseconds:
             points.append(Point(*fields))
@@ -154,11 +159,10 @@ class History(Participant):
         self._fresh: dict[Moment, tuple[Any, ...]] = {}
         self._gone: dict[Moment, None] = {}
         self._tidied = 0.0
-        if store.totals.get(HISTORY, [0])[0]:
-            with store.snapshot() as snapshot:
-                points, runs = read_history(snapshot)
-            self._moments = dict.fromkeys(point.moment for point in points)
-            self._runs = {ran.number: ran for ran in runs}
+        with store.snapshot() as snapshot:
+            points, runs = read_history(snapshot)
+        self._moments.update(dict.fromkeys(point.moment for point in points))
+        self._runs.update({ran.number: ran for ran in runs})
 
     def begin_run(self, number: int) -> None:
         """Begin a run; the previous run has ended, one way or another."""
@@ -191,20 +195,16 @@ class History(Participant):
         self._gone[moment] = None
 
     def prepare(self) -> Part:
-        """Return the part of the next checkpoint; create the database if needed."""
-        if self._fresh:
-            self._store.make_room_for(HISTORY)
-        puts: dict[Moment, bytes] = {
-            moment: msgpack.packb(list(fields))
-            for moment, fields in self._fresh.items()
-        }
+        """Return the part of the next checkpoint."""
         fields, gone = dict(self._fresh), list(self._gone)
-
-        def write(batch: Batch) -> None:
-            batch.delete_history(gone)
-            batch.put_history(puts)
-
-        return Part(write=write, done=lambda: self._written(fields, gone))
+        changes: list[Change] = [(MOMENT.pack(*moment), None) for moment in gone]
+        changes += [
+            (MOMENT.pack(*moment), msgpack.packb(list(values)))
+            for moment, values in fields.items()
+        ]
+        return Part(
+            changes={HISTORY: changes}, done=lambda: self._written(fields, gone)
+        )
 
     def _written(
         self, fields: dict[Moment, tuple[Any, ...]], gone: list[Moment]

@@ -1,6 +1,6 @@
 """Cookies: part of the checkpoint, so that a logged-in crawl goes on logged in.
 
-The database ``cookies`` of the store holds a record for each cookie, packed by
+The table ``cookies`` of the store holds a record for each cookie, packed by
 :class:`~bloomdupe.crawl.state.cookies.PackedCookies`, under the digest of its
 place.
 """
@@ -18,7 +18,7 @@ from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import UnserializableError
 from bloomdupe.inside_scrapy.cookie_jars import Place, cookie_of, fields_of
 from bloomdupe.printable import logger_of
-from bloomdupe.store.format import COOKIES, DIGEST_BYTES
+from bloomdupe.store.format import COOKIES, DIGEST_BYTES, META
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
@@ -28,9 +28,13 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.requests.serializer import Serializer
     from bloomdupe.inside_scrapy.cookie_jars import CookieJars
-    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.batch import Change
+    from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
 
+
+NOTHING_LEFT_OUT: Change = (COOKIES, None)
+"""Removes the note that a backup has left cookies out."""
 
 logger = logger_of(__name__)
 
@@ -60,10 +64,10 @@ class Cookies(Participant):
         now = int(time.time())
         restored = unreadable = 0
         with self._store.snapshot() as snapshot:
-            left_out = snapshot.cookies_left_out
-            for packed in snapshot.cookies():
+            left_out = _left_out(snapshot)
+            for _, packed in snapshot.records(COOKIES):
                 try:
-                    place, cookie = self._packed.unpack(packed)
+                    place, cookie = self._packed.unpack(bytes(packed))
                 except UnserializableError:
                     unreadable += 1
                     continue
@@ -104,10 +108,9 @@ class Cookies(Participant):
         return bool(self._jars.changed)
 
     def prepare(self) -> Part:
-        """Return the part of the next checkpoint; create the database if needed."""
+        """Return the part of the next checkpoint."""
         changes = dict(self._jars.changed)
-        puts: dict[bytes, bytes] = {}
-        gone: list[bytes] = []
+        puts: list[Change] = []
         now = int(time.time())
         for place, cookie in changes.items():
             key = self._packed.key_of(place.jar)
@@ -117,20 +120,12 @@ class Cookies(Participant):
             packed = None
             if cookie is not None and not cookie.is_expired(now):
                 packed = self._packed.pack(key, cookie)
-            if packed is None:
-                gone.append(digest)
-            else:
-                puts[digest] = packed
-        if puts:
-            self._store.make_room_for(COOKIES)
-
-        def write(batch: Batch) -> None:
-            batch.delete_cookies(gone)
-            if puts:
-                batch.put_cookies(puts)
-                batch.note_cookies_left_out(0)
-
-        return Part(write=write, done=lambda: self._written(changes))
+            puts.append((digest, packed))
+        note = [NOTHING_LEFT_OUT] if any(packed for _, packed in puts) else []
+        return Part(
+            changes={COOKIES: puts, META: note},
+            done=lambda: self._written(changes),
+        )
 
     def _written(self, changes: dict[Place, Cookie | None]) -> None:
         self._jars.written(changes)
@@ -142,9 +137,16 @@ class Cookies(Participant):
 def forget_cookies(store: Store) -> None:
     """Remove the stored cookies, if there are any."""
     with store.snapshot() as snapshot:
-        left_out = snapshot.cookies_left_out
-    if left_out or store.totals.get(COOKIES, [0])[0]:
-        store.commit(Part(write=lambda batch: batch.clear_cookies()))
+        none = not (_left_out(snapshot) or snapshot.entries(COOKIES))
+    if not none:
+        note = {META: [NOTHING_LEFT_OUT]}
+        store.commit(Part(changes=note, write=lambda batch: batch.clear(COOKIES)))
+
+
+def _left_out(snapshot: Snapshot) -> int:
+    """Return how many cookies were left out when this store was made as a backup."""
+    record = snapshot.record(COOKIES.decode())
+    return 0 if record is None else int(record["left_out"])
 
 
 class Unpacked(NamedTuple):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import time
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.state.slot_state import SlotState
-from bloomdupe.store.format import DELAYS
+from bloomdupe.store.format import DELAYS, name_digest
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.later.clock import Clock
     from bloomdupe.inside_scrapy.engine import EngineAccess
     from bloomdupe.store.store import Store
+
+SECONDS = Struct("<d")
+"""A delay in the table ``delays``."""
 
 MOST = 10_000
 """Delays kept in memory; the rest is read from the store when a slot is made."""
@@ -36,17 +40,15 @@ class Delays(Participant, SlotState):
         self._store = store
         self._stored: dict[str, float] = {}
         self._given = {s: delay for s, delay in engine.given_delays.items() if delay}
-        if engine.throttled and store is not None:
-            store.make_room_for(DELAYS)
 
     def of(self, slot: str) -> float | None:
         """Return the delay of a slot as it was stored last; None if unknown."""
         if slot not in self._stored and self._store is not None:
             with self._store.snapshot() as snapshot:
-                delay = snapshot.delay(slot)
-            if delay is None:
+                found = snapshot.get(DELAYS, name_digest(slot))
+            if found is None:
                 return None
-            self._stored[slot] = delay
+            (self._stored[slot],) = SECONDS.unpack(found)
         return self._stored.get(slot)
 
     # The state of a slot
@@ -87,7 +89,12 @@ class Delays(Participant, SlotState):
 
         return Part(
             entries=entries,
-            write=lambda batch: batch.put_delays(changes),
+            changes={
+                DELAYS: [
+                    (name_digest(slot), SECONDS.pack(delay))
+                    for slot, delay in changes.items()
+                ]
+            },
             done=done,
         )
 

@@ -11,6 +11,7 @@ from bloomdupe.crawl.leases.failure import (
     Failure,
     counted_by,
     named,
+    stored_failures,
     to_retry,
 )
 from bloomdupe.crawl.progress.pace import plural
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.changes.open_job import OpenJob
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.requests.serializer import Serializer
-    from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
 
 logger = logger_of(__name__)
@@ -91,12 +91,8 @@ class Failures(Participant):
     def restore(self, left: int) -> None:
         """Restore the failed requests of the last checkpoint."""
         self.left = left
-        if not self._store.totals.get(FAILURES, [0])[0]:
-            return
         with self._store.snapshot() as snapshot:
-            stored = [
-                (digest, Failure.unpacked(data)) for digest, data in snapshot.failures()
-            ]
+            stored = [*stored_failures(snapshot)]
         stored.sort(key=lambda one: one[1].time)
         for digest, failure in stored:
             self._remember(digest, failure)
@@ -115,8 +111,8 @@ class Failures(Participant):
         retried, other = 0, Counter[str]()
         with self._store.snapshot() as snapshot:
             known = (
-                (digest, Failure.unpacked(data))
-                for digest, data in snapshot.failures()
+                (digest, failure)
+                for digest, failure in stored_failures(snapshot)
                 if digest in self._known
             )
             for digest, failure in to_retry(known, reasons, other):
@@ -220,18 +216,11 @@ class Failures(Participant):
         return bool(self._fresh or self._gone)
 
     def prepare(self) -> Part:
-        """Return the part of the next checkpoint; create the database if needed."""
-        if self._fresh:
-            self._store.make_room_for(FAILURES)
+        """Return the part of the next checkpoint."""
         puts, gone = dict(self._fresh), list(self._gone)
-
-        def write(batch: Batch) -> None:
-            batch.delete_failures(gone)
-            batch.put_failures(puts)
-
         return Part(
             entries={"failures_left": self.left} if self.left else {},
-            write=write,
+            changes={FAILURES: [*((digest, None) for digest in gone), *puts.items()]},
             done=lambda: self._written(puts, gone),
         )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from bloomdupe.printable import logger_of
-from bloomdupe.store.format import PAGE_COUNTS
+from bloomdupe.store.format import PAGE_COUNTS, name_digest
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.settings import JobSettings
+
+COUNT = Struct("<Q")
+"""A number in the table ``page_counts``."""
 
 PAGE, PENDING = "page", "pending"
 """The kinds of limits."""
@@ -60,8 +64,6 @@ class SlotLimits(Participant):
         self._fresh: set[str] = set()
         """Slots with new pages since the last checkpoint."""
         self._store = frontier.store if self._max_pages is not None else None
-        if self._store is not None:
-            self._store.make_room_for(PAGE_COUNTS)
 
     def room_for(self, slot: str) -> bool:
         """Whether the slot may have another request; counts and logs a refusal."""
@@ -87,7 +89,9 @@ class SlotLimits(Participant):
             pages = 0
             if self._store is not None:
                 with self._store.snapshot() as snapshot:
-                    pages = snapshot.page_count(slot)
+                    found = snapshot.get(PAGE_COUNTS, name_digest(slot))
+                if found is not None:
+                    (pages,) = COUNT.unpack(found)
             self._pages[slot] = pages
         return pages
 
@@ -126,7 +130,8 @@ class SlotLimits(Participant):
     def prepare(self) -> Part:
         """Return the part of the next checkpoint."""
         counts = {slot: self._pages[slot] for slot in self._fresh}
+        changes = [(name_digest(slot), COUNT.pack(n)) for slot, n in counts.items()]
         return Part(
-            write=lambda batch: batch.put_page_counts(counts),
+            changes={PAGE_COUNTS: [*changes]},
             done=lambda: self._written(counts),
         )

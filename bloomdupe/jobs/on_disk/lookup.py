@@ -8,7 +8,12 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.changes.selection import Search
-from bloomdupe.crawl.leases.failure import Failure, digest_of, page_of
+from bloomdupe.crawl.leases.failure import (
+    Failure,
+    digest_of,
+    page_of,
+    stored_failures,
+)
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.pending_requests import count_pending, pending_that
@@ -113,8 +118,8 @@ def _failures_of(path: Path, keys: list[bytes]) -> dict[bytes, Failure]:
         closing(Store.open(path, readonly=True)) as store,
         store.snapshot() as snapshot,
     ):
-        for digest, data in snapshot.failures():
-            one, page = Failure.unpacked(data), page_of(digest)
+        for digest, one in stored_failures(snapshot):
+            page = page_of(digest)
             if page not in last or last[page].time < one.time:
                 last[page] = one
     pages = {key: page_of(digest_of(key)) for key in keys}

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.later.backoff import PAUSED
 from bloomdupe.crawl.later.rests import rests_in
-from bloomdupe.crawl.leases.failure import Failure
+from bloomdupe.crawl.leases.failure import Failure, stored_failures
 from bloomdupe.crawl.progress.history import read_history
 from bloomdupe.crawl.progress.rounds import FINISHED, IMPORT
 from bloomdupe.crawl.state.blocked import BLOCKED
+from bloomdupe.crawl.state.delays import SECONDS
 from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import StoreError
 from bloomdupe.frontier.pending_requests import slots_of
@@ -20,7 +21,7 @@ from bloomdupe.jobs.overview import MOST_SLOTS, Output, Overview, RunFigures
 from bloomdupe.jobs.state import Signs, state_of
 from bloomdupe.jobs.view import FailedRequests, View
 from bloomdupe.store import files
-from bloomdupe.store.format import FAILURES
+from bloomdupe.store.format import DELAYS, FAILURES, LATER, name_digest
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
@@ -47,8 +48,10 @@ def _delays(
     delays = {}
     with store.snapshot() as snapshot:
         for slot in largest:
-            stored = snapshot.delay(slot)
-            delay = given.get(slot, given.get("")) if stored is None else stored
+            stored = snapshot.get(DELAYS, name_digest(slot))
+            delay = given.get(slot, given.get(""))
+            if stored is not None:
+                (delay,) = SECONDS.unpack(stored)
             if delay:
                 delays[slot] = delay
     return delays
@@ -89,8 +92,8 @@ class FailureReader:
         """Return the failed requests."""
         total = store.totals.get(FAILURES, [0, 0])
         if total != self._total:  # they may be many, and rarely change
-            found = (Failure.unpacked(data) for _, data in snapshot.failures())
-            left = [one for one in found if not one.waiting]
+            found = stored_failures(snapshot)
+            left = [one for _, one in found if not one.waiting]
             self.requests = sorted(left, key=lambda one: -one.time)
             self._total = total
         return self.requests
@@ -130,7 +133,7 @@ class StoreReader:
                 outputs = _outputs(snapshot, crawl)
                 notes = (snapshot.record("filter") or {}).get("notes", {})
                 transaction = snapshot.transaction
-                later = snapshot.entries("later")
+                later = snapshot.entries(LATER)
                 first = next(snapshot.later(), None)
                 failures = self._failures.read(store, snapshot)
                 points, runs = read_history(snapshot)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.receiver import Imported
     from bloomdupe.jobs.request_line import Wanted
+    from bloomdupe.store.batch import Change
 
 
 class StoppedJob(HeldJob):
@@ -138,14 +139,13 @@ class StoppedJob(HeldJob):
 
         A page that this job has seen is left as it is.
         """
-        puts = {}
+        puts: list[Change] = []
         with self.store.snapshot() as snapshot:
             for digest, one in found:
-                if snapshot.failure(digest) is None and not self._has_seen(one):
-                    puts[digest] = one.packed()
+                if not snapshot.has(FAILURES, digest) and not self._has_seen(one):
+                    puts.append((digest, one.packed()))
         if puts:
-            self.store.make_room_for(FAILURES)
-            self.commit(Part(write=lambda batch: batch.put_failures(puts)))
+            self.commit(Part(changes={FAILURES: puts}))
         return len(puts)
 
     def _has_seen(self, one: Failure) -> bool:
