@@ -70,7 +70,8 @@ meta        ``ledger``                      sum + JSON: ``transaction``, the
 Every transaction writes the ledger, so a record that is missing, outdated or exchanged
 is detected, and so is a ledger that does not belong to the last transaction.
 
-A page's value is 8,176 bytes, which fills exactly two LMDB overflow pages. A store of another format is refused.
+A page's value is 8,176 bytes, which fills exactly two LMDB overflow pages.
+A store of another format is refused.
 """
 
 from __future__ import annotations

@@ -111,13 +111,13 @@ def test_a_missing_count_is_noticed(tmp_path: Path) -> None:
 
 
 class Without:
-    """Removes one entry of a database."""
+    """Removes one record of a table."""
 
-    def __init__(self, database: bytes) -> None:
-        self.database = database
+    def __init__(self, table: bytes) -> None:
+        self.table = table
 
     def write(self, batch: object) -> None:
-        database = batch._databases[self.database]  # type: ignore[attr-defined]
-        with batch._txn.cursor(database) as cursor:  # type: ignore[attr-defined]
+        table = batch._tables[self.table]  # type: ignore[attr-defined]
+        with batch._txn.cursor(table) as cursor:  # type: ignore[attr-defined]
             cursor.first()
             cursor.delete()
