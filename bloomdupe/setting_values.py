@@ -11,7 +11,6 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,7 +22,6 @@ MOST_DIGITS = 18
 """Of a whole number: it fits in 64 bits."""
 WHOLE = f"a whole number (of {MOST_DIGITS} digits at most)"
 PORTS = 1 << 16
-SLOT = re.compile(r"[^A-Z/:@?#\s]+|[^./]+")
 """A host, or another name of a slot that cannot be meant for a host."""
 FAILURE_REASONS = (
     "status",
@@ -174,38 +172,6 @@ def check_count(value: object, name: str) -> int:
     if not number:
         raise SettingError.of(name, value, f"{WHOLE} of at least 1")
     return number
-
-
-def check_slot_parts(value: object, name: str, partitions: object) -> dict[str, int]:
-    """Read a dictionary of slots and numbers of parts; a text is parsed as JSON."""
-    found = _parsed(value)
-    if not isinstance(found, Mapping):
-        raise SettingError.of(
-            name,
-            value,
-            "a dictionary of slots (hosts) and numbers of"
-            ' parts, such as {"big.example": 8}',
-        )
-    for slot, parts in found.items():
-        if not isinstance(slot, str) or not SLOT.fullmatch(slot):
-            raise SettingError(
-                f"{name}: {shown(slot)} is no slot of the downloader; a slot is a host"
-                " in lower case, without scheme, port and path, such as 'big.example',"
-                " or the value of meta['download_slot']"
-            )
-        if isinstance(parts, bool) or not isinstance(parts, int) or parts < 2:
-            raise SettingError(
-                f"{name}: {shown(slot)} has {shown(parts)} parts; expected a whole"
-                " number of at least 2, or leave the slot out"
-            )
-        most = check_count(partitions, "BLOOMDUPE_REDIS_PARTITIONS")
-        if parts > most:
-            raise SettingError(
-                f"{name}: {shown(slot)} has {shown(parts)} parts, and"
-                f" BLOOMDUPE_REDIS_PARTITIONS = {most}: each part lies in a partition"
-                " of its own; take fewer parts, or, for a new crawl, more partitions"
-            )
-    return dict(found)
 
 
 def check_number(value: object, name: str) -> int:

@@ -24,7 +24,6 @@ from bloomdupe.setting_values import (
     check_reasons,
     check_revisit,
     check_seconds,
-    check_slot_parts,
     check_wait,
 )
 
@@ -61,7 +60,6 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_REVISIT": [],
     "BLOOMDUPE_REDIS_URL": None,
     "BLOOMDUPE_REDIS_PARTITIONS": 64,
-    "BLOOMDUPE_REDIS_SLOT_PARTS": {},
     "BLOOMDUPE_REDIS_LEASE": 30,
     "BLOOMDUPE_REDIS_REPLICAS": 0,
 }
@@ -128,8 +126,6 @@ class JobSettings:
     """Server of a crawl that several workers share; None: a single process."""
     redis_partitions: int
     """Number of partitions that the workers divide among themselves."""
-    redis_slot_parts: dict[str, int]
-    """The number of parts of each slot that several workers crawl."""
     redis_lease: float
     """Seconds until other workers continue the work of a worker that is silent."""
     redis_replicas: int
@@ -181,10 +177,6 @@ class JobSettings:
             revisit=check_revisit(*given("BLOOMDUPE_REVISIT")),
             redis_url=given("BLOOMDUPE_REDIS_URL")[0] or None,
             redis_partitions=check_count(*given("BLOOMDUPE_REDIS_PARTITIONS")),
-            redis_slot_parts=check_slot_parts(
-                *given("BLOOMDUPE_REDIS_SLOT_PARTS"),
-                given("BLOOMDUPE_REDIS_PARTITIONS")[0],
-            ),
             redis_lease=check_seconds(*given("BLOOMDUPE_REDIS_LEASE")),
             redis_replicas=check_number(*given("BLOOMDUPE_REDIS_REPLICAS")),
             debug=settings.getbool("DUPEFILTER_DEBUG"),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import time
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydispatch.dispatcher import (  # type: ignore[import-untyped]
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
         AsyncIterator,
         Callable,
         Generator,
-        Iterable,
         Iterator,
         Mapping,
     )
@@ -53,8 +51,6 @@ class EngineAccess:
         self._downloader = engine.downloader
         self._slots = self._downloader.slots
         self._slot_settings = self._downloader.per_slot_settings
-        self._shared: dict[str, type] = {}
-        self._share_of: Callable[[str], float] = lambda _: 1.0
         # The clock of Slot.lastseen.
         self._clock: Callable[[], float] = (
             time.monotonic if hasattr(downloader_module, "monotonic") else time.time
@@ -77,14 +73,13 @@ class EngineAccess:
         those that have not reached it yet.
         """
         slot = self._slots.get(name)
-        share = self._fit(name, slot) if name in self._shared else 1.0
         if slot is None:
-            concurrency = self._concurrency_of(name, share)
-            delay = self.delay_of(name) / share
+            concurrency = self._concurrency_of(name)
+            delay = self.delay_of(name)
             transferring = 0
         else:
             concurrency = slot.concurrency
-            delay = slot.delay / share
+            delay = slot.delay
             transferring = len(slot.transferring)
             if len(slot.active) > in_progress and len(slot.active) >= concurrency > 0:
                 return GLANCE  # inline requests, robots.txt: their end is not reported
@@ -150,38 +145,13 @@ class EngineAccess:
         settings = _WithDelays(self._slot_settings, delay_of)
         self._slot_settings = self._downloader.per_slot_settings = settings
 
-    # Slots that several processes share
-
-    def share_slots(
-        self, slots: Iterable[str], share_of: Callable[[str], float]
-    ) -> None:
-        """Let this process use only its share of slots, from 0 to 1.
-
-        A slot keeps its delay, which AutoThrottle may change. The time between two
-        requests is that delay divided by the share, also for requests that do not come
-        from the scheduler.
-        """
-        kind = downloader_module.Slot
-        if not hasattr(kind, "download_delay"):
-            raise _missing("downloader.Slot.download_delay")
-        self._share_of = share_of
-        self._shared = {slot: _shared(kind, partial(share_of, slot)) for slot in slots}
-
-    def _fit(self, name: str, slot: Any) -> float:  # noqa: ANN401 - of several versions
-        """Return the share of a slot; fit the slot to it."""
-        share = self._share_of(name)
-        if slot is not None:
-            slot.__class__ = self._shared[name]
-            slot.concurrency = self._concurrency_of(name, share)
-        return share
-
-    def _concurrency_of(self, name: str, share: float) -> int:
+    def _concurrency_of(self, name: str) -> int:
         downloader = self._downloader
         # Deprecated since Scrapy 2.19.
         by_ip = getattr(downloader, "ip_concurrency", 0)
         every = by_ip or downloader.domain_concurrency
-        given = self._slot_settings.get(name, {}).get("concurrency", every)
-        return max(1, int(given * share)) if given > 0 else given
+        given: int = self._slot_settings.get(name, {}).get("concurrency", every)
+        return given
 
     @property
     def _delay(self) -> float:
@@ -213,16 +183,6 @@ class _WithDelays(dict[str, dict[str, Any]]):
         given = super().get(name, default)
         delay = self._delay_of(name)
         return given if delay is None else {**(given or {}), "delay": delay}
-
-
-def _shared(kind: type[Any], share: Callable[[], float]) -> type[Any]:
-    """Return the class of a slot that divides its delays by a share."""
-
-    def download_delay(slot: object) -> float:
-        return float(kind.download_delay(slot)) / share()
-
-    # With the same layout, so that a slot can change its class.
-    return type("Slot", (kind,), {"__slots__": (), "download_delay": download_delay})
 
 
 def check_engine(engine: Any) -> None:  # noqa: ANN401

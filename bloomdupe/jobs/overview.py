@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bloomdupe.jobs.state import FINISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from bloomdupe.crawl.later.rests import Rest
     from bloomdupe.crawl.totals import Totals
     from bloomdupe.filter.info import FilterInfo
@@ -239,8 +237,6 @@ class PartitionedFilter:
     """Given: expected requests (n)."""
     fpp: float
     """Given: false-positive probability (p)."""
-    slot_parts: Mapping[str, int]
-    """The number of parts of each slot that has several."""
     keys: int
     """Requests that were new when offered, as the filters have counted them."""
     current_fpp: float

@@ -3,8 +3,7 @@
 The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
 
 ``frontier``  3, the format; other formats are refused
-``header``    parameters, secret key, identity, number of partitions, and the numbers of
-              parts of large slots, as JSON
+``header``    parameters, secret key, identity, and number of partitions, as JSON
 ``stops``     how often the running workers were asked to stop
 ``blocked``   rules that keep requests out, a JSON list; the program gives them meaning
 ``look``      the state of the crawl as a worker has seen it in its turn; and
@@ -23,7 +22,7 @@ import hashlib
 import json
 import math
 import secrets
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mmh3 import mmh3_32_uintdigest
 
@@ -39,7 +38,7 @@ from bloomdupe.redis.redis_filter import RedisFilter
 from bloomdupe.redis.server import FIELDS, Call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from bloomdupe.redis.address import Address
     from bloomdupe.redis.server import Server
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     Rules = list[dict[str, Any]]
 
 __all__ = [
-    "PartitionRule",
     "change_rules",
     "check_partitions",
     "head_of",
@@ -55,12 +53,12 @@ __all__ = [
     "header_of",
     "mark_of",
     "part_of",
+    "partition_of",
     "read_rules",
     "rules_in",
 ]
 
 FORMAT = 3
-BY_SLOT = "slot"
 DEFAULT_PARTITIONS = 64
 MAX_PARTITIONS = 4_096
 FIRST_IMPORTS = 1 << 40
@@ -73,41 +71,12 @@ at once.
 """
 
 
-class PartitionRule(NamedTuple):
-    """Assigns each slot, or each part of a large slot, to a partition.
+def partition_of(slot: bytes, partitions: int) -> int:
+    """Return the partition of a slot, which has the name that Redis keeps.
 
     Never change its answers: seen requests would be looked up in the wrong place.
     """
-
-    partitions: int
-    slot_parts: Mapping[str, int]
-    """The number of parts of each slot that has several."""
-
-    @classmethod
-    def of(cls, header: Mapping[str, Any]) -> PartitionRule:
-        """Return the rule in the header of a frontier."""
-        return cls(header["partitions"], header["slot_parts"])
-
-    @property
-    def digest(self) -> str:
-        """The rule in a few characters, without the number of partitions."""
-        if not self.slot_parts:
-            return BY_SLOT
-        text = json.dumps(dict(self.slot_parts), sort_keys=True).encode()
-        return f"{BY_SLOT} {hashlib.sha256(text).hexdigest()[:16]}"
-
-    def partition_of(self, slot: bytes, fingerprint: bytes) -> int:
-        """Return the partition of a request; ``slot`` is the name that Redis keeps."""
-        partitions = self.partitions_of(slot)
-        if len(partitions) == 1:
-            return partitions[0]
-        return partitions[mmh3_32_uintdigest(fingerprint) % len(partitions)]
-
-    def partitions_of(self, slot: bytes) -> Sequence[int]:
-        """Return the partitions of a slot: one, or one for each of its parts."""
-        first = mmh3_32_uintdigest(slot) % self.partitions
-        parts = self.slot_parts.get(slot.decode(), 1) if self.slot_parts else 1
-        return [(first + part) % self.partitions for part in range(parts)]
+    return mmh3_32_uintdigest(slot) % partitions
 
 
 def mark_of(header: dict[str, Any]) -> str:
@@ -115,21 +84,12 @@ def mark_of(header: dict[str, Any]) -> str:
     return hashlib.sha256(b"frontier " + header["key"].encode()).hexdigest()[:32]
 
 
-def check_partitions(
-    partitions: int | None, slot_parts: Mapping[str, int] | None
-) -> None:
-    """Refuse an invalid number of partitions or parts; None leaves the choice open."""
+def check_partitions(partitions: int | None) -> None:
+    """Refuse an invalid number of partitions; None leaves the choice open."""
     if partitions is not None and not 1 <= partitions <= MAX_PARTITIONS:
         raise SettingError(
             f"partitions = {partitions!r}: expected 1 to {MAX_PARTITIONS:,}"
         )
-    most = partitions or MAX_PARTITIONS
-    for slot, parts in (slot_parts or {}).items():
-        if not 2 <= parts <= most:
-            raise SettingError(
-                f"slot_parts: {slot!r} has {parts!r} parts; expected 2 to {most:,}, a"
-                " partition for each"
-            )
 
 
 def part_of(server: Server, number: int) -> Server:
@@ -219,7 +179,6 @@ def header_of(
     capacity: int | None,
     fpp: float | None,
     partitions: int | None,
-    slot_parts: Mapping[str, int] | None,
     identity: dict[str, Any] | None,
     key: bytes | None = None,
 ) -> dict[str, Any]:
@@ -233,17 +192,13 @@ def header_of(
         assert capacity is not None  # noqa: S101 - or there is a head
         new = Parameters.checked(capacity, fpp, key=key).header(identity or {})
         new["partitions"] = partitions or DEFAULT_PARTITIONS
-        new["slot_parts"] = dict(slot_parts or {})
         _check_free(server, new["partitions"])
         begin = secrets.randbelow(FIRST_IMPORTS)
         words = "frontier", FORMAT, "header", json.dumps(new), "imports", begin
         answer = server.run("create", *words)
         fields = dict(zip(answer[::2], answer[1::2], strict=True))
     header = header_in(fields, server.address)
-    wanted: dict[str, Any] = {
-        "capacity": capacity, "fpp": fpp, "partitions": partitions,
-        "slot_parts": slot_parts,
-    }  # fmt: skip
+    wanted = {"capacity": capacity, "fpp": fpp, "partitions": partitions}
     check_same(shown, header, {n: v for n, v in wanted.items() if v is not None})
     check_same(shown, header["identity"], identity or {})
     if b"whole" not in fields:

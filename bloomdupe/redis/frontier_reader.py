@@ -13,7 +13,6 @@ from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_header import (
-    PartitionRule,
     head_of,
     header_in,
     mark_of,
@@ -207,9 +206,7 @@ class FrontierReader:
         """The identity that the creator of the frontier has given to it."""
         self.mark = mark_of(header)
         """A digest that identifies it; a later frontier of the same name differs."""
-        self.rule = PartitionRule.of(header)
-        """The rule that assigns requests to partitions."""
-        self.partitions = self.rule.partitions
+        self.partitions: int = header["partitions"]
         """Number of partitions, which are numbered from 0."""
         self._parts = [part_of(server, number) for number in range(self.partitions)]
         self._busy = 0

@@ -11,6 +11,7 @@ from bloomdupe.redis.frontier_header import (
     change_rules,
     check_partitions,
     header_of,
+    partition_of,
     read_rules,
 )
 from bloomdupe.redis.frontier_reader import FrontierReader, RunningWorkers
@@ -83,7 +84,6 @@ class OpenFrontier(FrontierReader):
         fpp: float | None = None,
         *,
         partitions: int | None = None,
-        slot_parts: Mapping[str, int] | None = None,
         identity: dict[str, Any] | None = None,
         key: bytes | None = None,
         **options: Any,  # noqa: ANN401 - of several types
@@ -93,9 +93,7 @@ class OpenFrontier(FrontierReader):
         See :class:`~bloomdupe.redis.address.Address` for the URL. ``capacity`` is the
         expected number of requests, and ``fpp`` the probability that a new request is
         taken for seen. ``partitions`` is the highest number of workers. One worker has
-        all requests of a slot; ``slot_parts`` maps a slot to a number of parts: its
-        requests are divided by their fingerprints, so that several workers have them.
-        These four never change afterwards.
+        all requests of a slot. These three never change afterwards.
 
         ``identity`` says to which crawl the frontier belongs, in JSON; opening it with
         a different identity is refused. ``key`` is the secret key of a new frontier.
@@ -107,13 +105,11 @@ class OpenFrontier(FrontierReader):
         :class:`~bloomdupe.errors.StoreMismatchError` if the frontier was made with
         other parameters, and the errors of a server in trouble.
         """
-        check_partitions(partitions, slot_parts)
+        check_partitions(partitions)
         server = Server(Address.of(url))
         with ExitStack() as undo:
             undo.callback(server.close)
-            header = header_of(
-                server, capacity, fpp, partitions, slot_parts, identity, key
-            )
+            header = header_of(server, capacity, fpp, partitions, identity, key)
             frontier = cls(server, header, **options)
             undo.pop_all()
         return frontier
@@ -126,15 +122,14 @@ class OpenFrontier(FrontierReader):
         fpp: float | None = None,
         *,
         partitions: int,
-        slot_parts: Mapping[str, int],
         identity: dict[str, Any],
     ) -> None:
         """Raise the errors that :meth:`open` would raise; create nothing."""
-        check_partitions(partitions, slot_parts)
+        check_partitions(partitions)
         server = Server(Address.of(url))
         try:
             if server.fields():
-                header_of(server, capacity, fpp, partitions, slot_parts, identity)
+                header_of(server, capacity, fpp, partitions, identity)
                 Imports(server).check_ended()
         finally:
             server.close()
@@ -146,7 +141,7 @@ class OpenFrontier(FrontierReader):
         try:
             if not server.fields():
                 return None
-            header = header_of(server, None, None, None, None, None)
+            header = header_of(server, None, None, None, None)
             identity: dict[str, Any] = header["identity"]
             return identity
         finally:
@@ -154,8 +149,8 @@ class OpenFrontier(FrontierReader):
 
     # Partitions
 
-    def _partition_of(self, one: Offer | SeenMark) -> int:
-        return self.rule.partition_of(stored_slot(one.slot), one.fingerprint)
+    def _partition_of(self, slot: str) -> int:
+        return partition_of(stored_slot(slot), self.partitions)
 
     def _seen_in(self, numbers: Iterable[int]) -> list[RedisFilter]:
         """Return filters of partitions; those used for the first time are opened."""
@@ -211,7 +206,7 @@ class OpenFrontier(FrontierReader):
         self._each(marks, self._mark_in)
         if self._replicas:
             both: list[Offer | SeenMark] = [*here, *marks]
-            self._replicate(set(map(self._partition_of, both)))
+            self._replicate({self._partition_of(one.slot) for one in both})
         answers = iter(new)
         return [Taken.SEEN if known else next(answers) for known in elsewhere]
 
@@ -226,7 +221,8 @@ class OpenFrontier(FrontierReader):
         for first in range(0, len(ones), MAX_BATCH):
             places: dict[int, list[int]] = {}
             for place in range(first, min(first + MAX_BATCH, len(ones))):
-                places.setdefault(self._partition_of(ones[place]), []).append(place)
+                number = self._partition_of(ones[place].slot)
+                places.setdefault(number, []).append(place)
             self._seen_in(places)
             found = self._server.at_once(
                 talk(number, [ones[place] for place in own])
@@ -337,7 +333,7 @@ class OpenFrontier(FrontierReader):
         words: dict[int, list[tuple[bytes | str | int, ...]]] = {}
         for mark, one in failed:
             more = one.key, one.times, +one.waiting, one.record
-            words.setdefault(self._partition_of(mark), []).append(more)
+            words.setdefault(self._partition_of(mark.slot), []).append(more)
         self._in_portions("import_failed", words)
 
     def _in_portions(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mmh3 import mmh3_x64_128_digest
 
 from bloomdupe.redis.owner.owning_frontier import OwningFrontier
-from bloomdupe.redis.partition import RedisLease, Settled, Taken, stored_slot
+from bloomdupe.redis.partition import RedisLease, Settled, Taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -134,7 +134,7 @@ class SharedFrontier(OwningFrontier):
 
     def _is_misplaced(self, lease: RedisLease) -> bool:
         """Whether the slot of a request belongs to another partition."""
-        return lease.partition not in self.rule.partitions_of(stored_slot(lease.slot))
+        return lease.partition != self._partition_of(lease.slot)
 
     def last_owner_until(self, lease: RedisLease) -> float | None:
         """Return the time until which another owner may have sent requests to the slot.
@@ -145,15 +145,6 @@ class SharedFrontier(OwningFrontier):
         partition = self._owned.get(lease.partition)
         return None if partition is None else partition.last_owner_until
 
-    def share_of(self, slot: str) -> float:
-        """Return the share of a slot's parts that this worker has, or will have soon.
-
-        Another thread may call this.
-        """
-        numbers = self.rule.partitions_of(stored_slot(slot))
-        own = sum(n in self._owned and n not in self._returning for n in numbers)
-        return max(1, own) / len(numbers)
-
     def may_have_failed(self, request: RedisLease | SeenMark, mark: bytes) -> bool:
         """Whether a failed request in the partition of this request has this mark.
 
@@ -163,15 +154,15 @@ class SharedFrontier(OwningFrontier):
         if isinstance(request, RedisLease):
             number = request.partition
         else:
-            number = self._partition_of(request)
+            number = self._partition_of(request.slot)
         partition = self._owned.get(number)
         return partition is not None and partition.failed.has_mark(mark)
 
     def ask_again(self, slot: str) -> None:
         """Let a slot have its next turn."""
-        for number in self.rule.partitions_of(stored_slot(slot)):
-            if number in self._owned:
-                self._owned[number].ask_again(slot)
+        partition = self._owned.get(self._partition_of(slot))
+        if partition is not None:
+            partition.ask_again(slot)
 
     def settle(
         self, done: Iterable[tuple[RedisLease, Sequence[bytes]] | Settled]

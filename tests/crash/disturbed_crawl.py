@@ -144,7 +144,6 @@ class DisturbedCrawl:
             "BLOOMDUPE_EXPECTED_URLS": 10_000,
             "BLOOMDUPE_REDIS_LEASE": LEASE,
             "BLOOMDUPE_REDIS_PARTITIONS": 8,
-            "BLOOMDUPE_REDIS_SLOT_PARTS": {"host1": 2, "host2": 3},
         }
         self.workers: list[Worker] = []
         """All that there ever were."""

@@ -33,8 +33,8 @@ from bloomdupe import BloomFilter
 
 WORKERS = 4
 PARTITIONS = 16
-PARTS = 8
-"""Of the one host: each worker has some."""
+SLOTS = 16
+"""Slots among which the URLs are divided, so that each worker has some."""
 REPEATED = 20
 """URLs of a portion that were added before."""
 DELAY = 0.01
@@ -86,7 +86,6 @@ class FeedServer:
         crawl.settings |= {
             "BLOOMDUPE_EXPECTED_URLS": 100_000,
             "BLOOMDUPE_REDIS_PARTITIONS": PARTITIONS,
-            "BLOOMDUPE_REDIS_SLOT_PARTS": {"127.0.0.1": PARTS},
             "BLOOMDUPE_STAY": True,
             "FEEDS": FEEDS,
             "LOG_LEVEL": "INFO",
@@ -150,7 +149,7 @@ class FeedServer:
     def _feed(self, number: int, urls: list[str]) -> Process:
         """Add URLs by one verb or the other."""
         file = self.crawl.folder / f"urls{number}"
-        file.write_text("".join(f"{url}\n" for url in urls))
+        file.write_text("".join(map(_line_of, urls)))
         job = self.crawl.engine.job
         words = ["add", job, "--from", file.name]
         if number % 2:
@@ -254,6 +253,12 @@ class FeedServer:
 
 def _agent(visit: Visit) -> str:
     return str(visit.headers["User-Agent"])
+
+
+def _line_of(url: str) -> str:
+    """Return a line of a list of URLs, which gives each URL its slot."""
+    number = int(url.rpartition("/")[2])
+    return json.dumps({"url": url, "slot": f"slot {number % SLOTS}"}) + "\n"
 
 
 def _page_of(line: str) -> str:

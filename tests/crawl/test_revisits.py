@@ -100,13 +100,13 @@ def test_after_a_kill_every_page_is_still_revisited(crawl: Crawl, site: Site) ->
 
 @pytest.mark.parametrize("engine", ["redis"], indirect=True)
 @pytest.mark.parametrize("stop", ["before claim", "after claim", "after settle"])
-@pytest.mark.parametrize(("nth", "parts"), [(2, {}), (5, {}), (2, {"127.0.0.1": 4})])
+@pytest.mark.parametrize("nth", [2, 5])
 @BOTH
 def test_after_a_kill_around_a_first_visit_the_page_comes_once_each_time(
-    crawl: Crawl, site: Site, stop: str, nth: int, parts: dict[str, int]
+    crawl: Crawl, site: Site, stop: str, nth: int
 ) -> None:
     """The next visit is pending when its page is settled, and not before."""
-    crawl.settings |= {"BLOOMDUPE_REDIS_SLOT_PARTS": parts, **every(0.2)}
+    crawl.settings |= every(0.2)
     assert crawl.killed(Pages, stop=stop, nth=nth).stopped == stop
     known = ("/", "/same", "/news")
     visit(crawl, Pages, {path: site.count[path] + 4 for path in known})

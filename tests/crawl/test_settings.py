@@ -39,22 +39,6 @@ BAD: list[tuple[str, list[object], str]] = [
         ],
         "three numbers",
     ),
-    ("BLOOMDUPE_REDIS_SLOT_PARTS", ["big=8", "[1]", 8], "expected a dictionary"),
-    (
-        "BLOOMDUPE_REDIS_SLOT_PARTS",
-        [{one: 8} for one in ("https://a.example", "A.example", "a.example:80", "", 5)],
-        ": .* is no slot of the downloader",
-    ),
-    (
-        "BLOOMDUPE_REDIS_SLOT_PARTS",
-        [{"a.example": parts} for parts in (1, 0, -8, "8", 2.5, True, None)],
-        ": 'a.example' has .* parts; expected a whole number of at least 2",
-    ),
-    (
-        "BLOOMDUPE_REDIS_SLOT_PARTS",
-        [{"a.example": 65}, '{"a.example": 65}'],
-        ": 'a.example' has 65 parts, and BLOOMDUPE_REDIS_PARTITIONS = 64: each",
-    ),
     ("BLOOMDUPE_RETRY_FAILED", ["often", "50", "timeout;dns", 2, {"a": 1}], "timeout"),
     ("BLOOMDUPE_REVISIT", ["often"], "expected a list of pairs"),
     # Of a value of many parts, the message shows the wrong part.
@@ -110,8 +94,6 @@ TOO_MUCH: list[tuple[str, object]] = [
     ("BLOOMDUPE_EXACT_URLS", ["a{99999999999}"]),
     ("BLOOMDUPE_EXPECTED_URLS", 1e308),
     ("BLOOMDUPE_EXPECTED_URLS", "1e308"),
-    ("BLOOMDUPE_REDIS_SLOT_PARTS", {"a.example": HUGE}),
-    ("BLOOMDUPE_REDIS_SLOT_PARTS", {HUGE: 2}),
     ("BLOOMDUPE_RETRY_BACKOFF", (1, HUGE, 300)),
     ("BLOOMDUPE_REVISIT", [(".*", 1e15)]),
     ("BLOOMDUPE_REVISIT", [(".*", HUGE)]),

@@ -242,8 +242,6 @@ class TestKills:
         numbered: list[str],
     ) -> None:
         shared = crawl.engine.name == "redis"
-        if shared:
-            crawl.settings["BLOOMDUPE_REDIS_SLOT_PARTS"] = {"127.0.0.1": 4}
 
         def start() -> Process:
             """Start a worker, and wait until it has the job."""

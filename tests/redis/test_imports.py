@@ -65,7 +65,7 @@ def test_no_import_begins_while_workers_run(url: str) -> None:
 
 def test_no_worker_comes_before_an_import_has_ended(url: str) -> None:
     asked: dict[str, Any] = {
-        "partitions": 3, "slot_parts": {}, "identity": IDENTITY
+        "partitions": 3, "identity": IDENTITY
     }  # fmt: skip
     with opened(url) as early, opened(url) as importing:
         importing.imports.begin({})

@@ -131,9 +131,7 @@ def test_a_removal_that_was_interrupted_goes_on(
         with pytest.raises(StoreError, match="is being removed"):
             late.tend()
         with pytest.raises(StoreError, match="call `bloomdupe reset` again"):
-            SharedFrontier.check(
-                url, 10_000, partitions=PARTITIONS, slot_parts={}, identity={}
-            )
+            SharedFrontier.check(url, 10_000, partitions=PARTITIONS, identity={})
     assert main(["reset", url, "--yes"]) == 0
     assert "it cannot be read" in capsys.readouterr().out
     with server.client() as client:

@@ -120,41 +120,6 @@ def test_slots_have_their_turns(url: str) -> None:
         assert Counter(lease.slot for lease in one.lease(100)) == {"host3": 8}
 
 
-def test_one_slot_in_many_partitions(url: str) -> None:
-    """A slot that is cut is shared, and no other slot is."""
-    hosts = ["host", "other"] * 30
-    both = [Offer(host, b"%d" % n, b"request %d" % n) for n, host in enumerate(hosts)]
-    with worker(url, slot_parts={"host": PARTITIONS}) as one, worker(url) as two:
-        one.tend()
-        two.tend()
-        one.tend()
-        assert one.share_of("host") + two.share_of("host") == 1
-        assert one.share_of("other") == 1
-        one.offer(both)
-        assert two.offer(both) == [False] * 60
-        pending = [counts.pending for counts in one.counts()]
-        whole = one.rule.partition_of(b"other", b"")
-        assert pending[whole] >= 30
-        assert all(0 < some < 30 for n, some in enumerate(pending) if n != whole)
-        done = [drained(one), drained(two)]
-        assert sorted(done[0] + done[1]) == list(range(60))
-        assert all(done)
-        assert one.finished
-
-
-def test_a_retry_stays_in_its_part_of_a_slot(url: str) -> None:
-    with worker(url, slot_parts={"host": 3}) as one:
-        one.offer([Offer("host", b"page", b"request 0")])
-        for number in range(9):
-            [failed] = one.lease(1)
-            one.settle([Settled(failed, [], [Offer("host", b"", b"%d" % number)])])
-            one.ask_again("host")
-            [again] = one.lease(1)
-            assert again.partition == failed.partition
-            one.settle([Settled(again, [], [again.again])])
-            one.ask_again("host")
-
-
 def test_requests_in_progress_of_a_leaving_worker_are_pending_again(url: str) -> None:
     with worker(url) as one:
         one.offer(offers(*range(30)))
@@ -208,9 +173,8 @@ def test_a_refused_settlement_stores_no_retry(url: str) -> None:
             assert two.finished
 
 
-@pytest.mark.parametrize("parts", [{}, {"host": PARTITIONS}])
-def test_a_further_mark_comes_with_an_offer(url: str, parts: dict[str, int]) -> None:
-    with worker(url, slot_parts=parts) as one:
+def test_a_further_mark_comes_with_an_offer(url: str) -> None:
+    with worker(url) as one:
         page, other = SeenMark("host", b"page"), SeenMark("host", b"other")
         request = Offer("host", b"start 1", b"request 1", also=page)
         assert one.offer([request]) == [True]
@@ -228,11 +192,8 @@ def visited(page: RedisLease) -> Settled:
     return Settled(page, instead=[Offer("host", b"key", name, claimed_as=name)])
 
 
-@pytest.mark.parametrize("parts", [{}, {"host": PARTITIONS}])
-def test_of_the_requests_that_claim_a_key_one_is_accepted(
-    url: str, parts: dict[str, int]
-) -> None:
-    with worker(url, slot_parts=parts) as one:
+def test_of_the_requests_that_claim_a_key_one_is_accepted(url: str) -> None:
+    with worker(url) as one:
         one.offer(Offer("host", b"%d" % n, b"%d" % n) for n in range(9))
         pages = one.lease(9)
         assert one.settle(map(visited, pages[:3])) == []
@@ -589,7 +550,6 @@ def test_every_call_may_be_repeated_when_its_answer_is_lost(
         ({"partitions": 6}, "partitions = 5, but partitions = 6"),
         ({"fpp": 0.5}, "fpp = 1e-06, but fpp = 0.5"),
         ({"capacity": 7}, "capacity = 10000, but capacity = 7"),
-        ({"slot_parts": {"a": 2}}, "slot_parts = {}, but slot_parts = {'a': 2}"),
     ],
 )
 def test_other_parameters_are_refused(
@@ -605,7 +565,6 @@ def test_other_parameters_are_refused(
 def test_impossible_parameters_are_refused(url: str) -> None:
     wrong: list[dict[str, Any]] = [
         {"partitions": 0}, {"partitions": 10**6}, {"lease_seconds": 0.0},
-        {"slot_parts": {"a": 1}}, {"slot_parts": {"a": 6}, "partitions": 5},
     ]  # fmt: skip
     for options in wrong:
         with pytest.raises(SettingError, match=next(iter(options))):

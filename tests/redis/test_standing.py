@@ -81,24 +81,6 @@ def test_all_figures_agree_with_the_history(
     assert job["unowned_partitions"] == 0
 
 
-def test_a_host_that_has_parts_counts_once(
-    url: str, info: Callable[[str], dict[str, Any]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    crawl = StandingCrawl(url, slot_parts={"host1.example": PARTITIONS})
-    crawl.fill(2, 50)
-    crawl.lease("one", 100)
-    assert sum(bool(one.pushed) for one in crawl.workers["one"].counts()) > 1
-    found = info(url)
-    assert found["slot_parts"] == {"host1.example": PARTITIONS}
-    assert found["job"]["largest"] == dict(crawl.waiting)
-    assert found["job"]["slots"] == 2
-    assert re.search(
-        "^  parts of host1.example +5$", run(capsys, "info", url).out, re.M
-    )
-    listed = run(capsys, "list", url, "--slot", "host1.example").out
-    assert listed.count("\n") == 50
-
-
 def test_the_text_has_the_same_figures(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

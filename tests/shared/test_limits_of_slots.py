@@ -93,28 +93,3 @@ def test_a_link_that_was_refused_is_taken_when_there_is_room(crawl: Crawl) -> No
     assert duplicates + refused == of_all_pages - len(leaves)
     # Refused links do not count. A link that two pages offer before Redis answers does.
     assert enqueued - dequeued < refused
-
-
-def test_the_parts_of_a_slot_have_its_limit_together(crawl: Crawl) -> None:
-    parts: dict[str, Any] = {"BLOOMDUPE_REDIS_SLOT_PARTS": {"127.0.0.1": 4}}
-    crawl.finish(Plain, **{PAGES: 11}, **parts)
-    asked = [path for path in crawl.site.requested if path != "/0"]
-    assert len(asked) == 4 * (11 // 4)
-
-
-def test_a_limit_is_enough_for_each_part(crawl: Crawl) -> None:
-    parts: dict[str, Any] = {"BLOOMDUPE_REDIS_SLOT_PARTS": {"127.0.0.1": 4}}
-    for name, limit, said in [
-        (PAGES, 3, f"{PAGES} = 3"),
-        (PENDING, "3", f"{PENDING} = 3"),
-        ("CONCURRENT_REQUESTS_PER_DOMAIN", 3, "CONCURRENT_REQUESTS_PER_DOMAIN = 3"),
-        (
-            "DOWNLOAD_SLOTS",
-            {"127.0.0.1": {"concurrency": 3}},
-            "DOWNLOAD_SLOTS['127.0.0.1']['concurrency'] = 3",
-        ),
-    ]:
-        run = crawl.refused(Plain, **{name: limit}, **parts)
-        words = f"BLOOMDUPE_REDIS_SLOT_PARTS: '127.0.0.1' has 4 parts, and {said},"
-        assert words in run.log
-        assert crawl.site.requested == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from spiders.login import Login, keep_no_cookies
+from spiders.login import ByMany, keep_no_cookies
 from support.crawl import Crawl
 from support.judge import lines
 from support.login_site import ACCOUNTS, PAGES, LoginSite
@@ -29,15 +29,14 @@ def share(
     before: Callable[[], None] | None = None,
 ) -> None:
     """Let one worker log in and be killed, and let two more workers continue."""
-    crawl.settings |= {"BLOOMDUPE_REDIS_SLOT_PARTS": {"127.0.0.1": 8}}
     crawl.starts = ("/",)
     answers = 2 + 2 + 11  # the logins come before their pages
     site.hold_after(answers)
-    first = crawl.start(Login, before=before)
+    first = crawl.start(ByMany, before=before)
     first.until_requested(answers + 1)
     first.kill()
     redis.end_leases("crawl")
-    others = [crawl.start(Login, before=before) for _ in range(2)]
+    others = [crawl.start(ByMany, before=before) for _ in range(2)]
     site.release()
     for worker in others:
         worker.finish()
@@ -52,7 +51,7 @@ def test_all_workers_are_logged_in(
     assert site.turned_away == 0
     # A worker that comes afterwards is asked to do nothing.
     asked = site.asked.total()
-    crawl.finish(Login)
+    crawl.finish(ByMany)
     assert site.asked.total() == asked
 
 

@@ -235,15 +235,6 @@ def test_a_list_comes_in_while_workers_work(crawl: Crawl) -> None:
     assert taken(crawl) == WHOLE + Counter(["/extra"])
 
 
-def test_a_list_comes_into_a_crawl_of_a_slot_with_parts(crawl: Crawl) -> None:
-    parts: dict[str, Any] = {"BLOOMDUPE_REDIS_SLOT_PARTS": {"127.0.0.1": 5}}
-    project(crawl, **parts)
-    file = list_of(crawl, f"{crawl.site.base}/{SIZE - 1}")
-    crawl.bloomdupe("import", crawl.engine.job, file, "--spider", "all")
-    crawl.finish(All, **parts)
-    assert f"/{SIZE - 1}" in taken(crawl)
-
-
 def test_import_refuses_settings_that_do_not_fit_workers(crawl: Crawl) -> None:
     words = ["import", crawl.engine.job, list_of(crawl, f"{crawl.site.base}/1")]
     assert "--spider NAME names the spider" in crawl.bloomdupe(*words, code=2)

@@ -19,6 +19,8 @@ class Login(Spider):
 
     name = "login"
     accounts = {"ann": None, "bob": "bob"}
+    slots = 0
+    """Slots among which the pages are divided; 0: they are in that of their host."""
 
     async def start(self) -> Any:
         for account, jar in self.accounts.items():
@@ -31,4 +33,15 @@ class Login(Spider):
     def parse(self, response: Any) -> Any:
         yield {"title": response.css("h1::text").get()}
         for href in response.css("a::attr(href)").getall():
-            yield response.follow(href, meta={"cookiejar": response.meta["cookiejar"]})
+            meta = {"cookiejar": response.meta["cookiejar"]}
+            if self.slots:
+                number = int(href.rpartition("/")[2])
+                meta["download_slot"] = f"slot {number % self.slots}"
+            yield response.follow(href, meta=meta)
+
+
+class ByMany(Login):
+    """Many workers may have its pages."""
+
+    name = "by_many"
+    slots = 8

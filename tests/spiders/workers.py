@@ -97,17 +97,6 @@ class Timed(All):
             yield output | asked if isinstance(output, dict) else output
 
 
-class OneHost(Timed):
-    """Each page by any worker, in its own time."""
-
-    name = "one_host"
-    custom_settings = {}
-
-    def parse(self, response: Response) -> Any:
-        yield {"page": self.number(response), "asked": response.meta["asked"]}
-        yield from response.follow_all(response.css("a"))
-
-
 class Everyday(All):
     """As everyday spiders do."""
 

@@ -67,7 +67,6 @@ class StandingCrawl:
         *,
         workers: Iterable[str] = ("one", "two"),
         lease_seconds: float = LONG,
-        slot_parts: dict[str, int] | None = None,
     ) -> None:
         self.url = url
         self.workers = {
@@ -77,7 +76,6 @@ class StandingCrawl:
                 partitions=PARTITIONS,
                 worker=name,
                 lease_seconds=lease_seconds,
-                slot_parts=slot_parts,
                 identity=IDENTITY,
             )
             for name in workers

@@ -11,7 +11,7 @@ from bloomdupe.crawl.state.blocked import described
 from bloomdupe.filter.info import FilterInfo
 from bloomdupe.jobs.overview import Description, PartitionedFilter, slot_name
 from bloomdupe.jobs.state import RUNNING
-from bloomdupe.printable import near, printable
+from bloomdupe.printable import near
 
 if TYPE_CHECKING:
     import argparse
@@ -60,8 +60,6 @@ def _rows(found: Description) -> Iterator[tuple[str, str]]:
         grown = info.grown_partitions
         more = f", {grown:,} grown" if grown else ""
         yield "partitions", f"{len(job.workers.partitions):,}{more}"
-        for slot, parts in info.slot_parts.items():
-            yield f"  parts of {printable(slot)}", str(parts)
     if job is not None:
         yield from _rows_of_job(found, job)
     yield from _rows_of_filter(info)

@@ -125,8 +125,7 @@ def _slots(
             for name, count in reader.slots(one.number).items():
                 slots[name] = slots.get(name, 0) + count
         if one.slots or one.leased or one.later:
-            for slot, state in reader.slot_states(one.number).items():
-                about[slot] = _latest(about.get(slot, {}), state)
+            about |= reader.slot_states(one.number)
     record = {
         kind: {slot: state[name] for slot, state in about.items() if name in state}
         for kind, name in (("holds", HOLD), ("circuits", CIRCUIT))
@@ -138,19 +137,6 @@ def _slots(
     known = {slot: about[slot] for slot in largest if slot in about}
     delays = {slot: state[DELAY] for slot, state in known.items() if DELAY in state}
     return slots, resting, delays
-
-
-def _latest(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return the state of a slot in two partitions: the longer rests and delays."""
-    if not one:
-        return other
-    return {
-        name: max(
-            (state[name] for state in (one, other) if name in state),
-            key=lambda value: value[2] if name == CIRCUIT else value,
-        )
-        for name in one.keys() | other.keys()
-    }
 
 
 def _filter(reader: FrontierReader, job: Overview) -> PartitionedFilter:
@@ -165,7 +151,6 @@ def _filter(reader: FrontierReader, job: Overview) -> PartitionedFilter:
         path=reader.shown,
         capacity=reader.parameters.capacity,
         fpp=reader.parameters.fpp,
-        slot_parts=reader.rule.slot_parts,
         keys=keys,
         current_fpp=weighted / keys if keys else 0.0,
         expected_loss=sum(expected_loss(one.layers) for one in states),

@@ -1,4 +1,4 @@
-"""News: texts of a worker for the other workers: cookies, and rests of slots."""
+"""News: texts of a worker for the other workers, such as cookies."""
 
 from __future__ import annotations
 

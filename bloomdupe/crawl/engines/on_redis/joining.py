@@ -36,7 +36,6 @@ SETTING_OF = {
     "capacity": "BLOOMDUPE_EXPECTED_URLS",
     "fpp": "BLOOMDUPE_FPP",
     "partitions": "BLOOMDUPE_REDIS_PARTITIONS",
-    "slot_parts": "BLOOMDUPE_REDIS_SLOT_PARTS",
     "spider": "BLOOMDUPE_REDIS_URL",
     "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
     "exact_urls": "BLOOMDUPE_EXACT_URLS",
@@ -53,7 +52,6 @@ NOT_SHARED = (
     "BLOOMDUPE_FILTER_MEMORY",
 )
 """Settings that only a crawl with a JOBDIR supports; they are refused."""
-SLOT_LIMITS = ("BLOOMDUPE_MAX_PAGES_PER_SLOT", "BLOOMDUPE_MAX_PENDING_PER_SLOT")
 
 
 def check_shared(crawler: Crawler) -> None:
@@ -73,7 +71,6 @@ def check_shared(crawler: Crawler) -> None:
             settings.capacity,
             settings.fpp,
             partitions=settings.redis_partitions,
-            slot_parts=settings.redis_slot_parts,
             identity=job.identity,
         )
 
@@ -111,7 +108,6 @@ def open_frontier(
             job.settings.capacity,
             job.settings.fpp,
             partitions=job.settings.redis_partitions,
-            slot_parts=job.settings.redis_slot_parts,
             identity={**job.identity, **identity_of(feeds)},
             **options,
         )
@@ -138,27 +134,6 @@ def check_settings(job: CrawlJob, crawler: Crawler) -> None:
             'BLOOMDUPE_START_REQUESTS = "always" does not work with'
             " BLOOMDUPE_REDIS_URL: each worker would schedule all of them"
         )
-    for slot, parts in settings.redis_slot_parts.items():
-        _check_parts(slot, parts, crawler.settings)
-
-
-def _check_parts(slot: str, parts: int, settings: BaseSettings) -> None:
-    """Refuse more parts of a slot than its limits allow, one for each part."""
-    concurrency = "CONCURRENT_REQUESTS_PER_DOMAIN"
-    if settings.getint("CONCURRENT_REQUESTS_PER_IP"):
-        concurrency = "CONCURRENT_REQUESTS_PER_IP"
-    limits = {name: settings[name] for name in (*SLOT_LIMITS, concurrency)}
-    own = settings.getdict("DOWNLOAD_SLOTS").get(slot, {}).get("concurrency")
-    if own is not None:
-        del limits[concurrency]
-        limits[f"DOWNLOAD_SLOTS[{slot!r}]['concurrency']"] = own
-    for name, limit in limits.items():
-        if limit is not None and 0 < int(limit) < parts:
-            raise SettingError(
-                f"BLOOMDUPE_REDIS_SLOT_PARTS: {slot!r} has {parts} parts, and {name} ="
-                f" {limit}, which is divided among them: set it to {parts} at least, or"
-                " take fewer parts"
-            )
 
 
 def check_not_shared(given: BaseSettings) -> None:

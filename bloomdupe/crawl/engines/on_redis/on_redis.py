@@ -23,7 +23,6 @@ from bloomdupe.crawl.engines.on_redis.shared_failures import SharedFailures
 from bloomdupe.crawl.engines.on_redis.shared_feeds import SharedFeeds
 from bloomdupe.crawl.engines.on_redis.shared_look import SharedLook
 from bloomdupe.crawl.engines.on_redis.slots.inherited_slot import forget_inherited_slot
-from bloomdupe.crawl.engines.on_redis.slots.shared_rests import SharedRests
 from bloomdupe.crawl.engines.on_redis.slots.slot_states import SlotStates
 from bloomdupe.crawl.engines.on_redis.standing import Standing
 from bloomdupe.crawl.engines.on_redis.worker import Worker
@@ -127,8 +126,7 @@ class EngineOnRedis:
         if retries is not None:
             retries.attach(self._queue, session.leases)
             rests.append(retries.circuits.resting)
-        self._parts = settings.redis_slot_parts
-        self._states, self._rests = self._slot_states()
+        self._states = self._slot_states()
         limits = SlotLimits(settings, self._queue, session.stats)
         assert settings.redis_url is not None  # noqa: S101 - it was checked
         self._frontier = open_frontier(
@@ -149,7 +147,6 @@ class EngineOnRedis:
         again = settings.start_requests == "again"
         number = self._frontier.begin_round(again=again)
         self.starting = StartOutputs(session.processing, number, session.fingerprint)
-        self._access.share_slots(self._parts, self._frontier.share_of)
         self._cookies = self._shared_cookies()
         self._look = SharedLook(
             self._frontier, glance_of(settings), settings.max_failures
@@ -170,7 +167,7 @@ class EngineOnRedis:
         )
         self._later = LaterOnRedis(session, self._frontier)
         self._offers = MakingOffers(
-            session, self._worker, self._later, self._seen, limits, self._parts
+            session, self._worker, self._later, self._seen, limits
         )
         self._at_hand = AtHand(
             session,
@@ -196,7 +193,6 @@ class EngineOnRedis:
             counts=self._worker_counts,
             blocked=self.blocked,
             cookies=self._cookies,
-            rests=self._rests,
         )
         self._watch = Watch(
             session,
@@ -221,7 +217,7 @@ class EngineOnRedis:
         of = plural(all_of_them, "partition")
         return f"This worker: {line}; {owned} of {of}{self._standing.said('page')}"
 
-    def _slot_states(self) -> tuple[SlotStates, SharedRests]:
+    def _slot_states(self) -> SlotStates:
         """Return the state of slots, in the order in which it is restored."""
         delays = Delays(self._access, None)
         if self._access.throttled:
@@ -230,10 +226,7 @@ class EngineOnRedis:
         if (retries := self._session.retries) is not None:
             rests[CIRCUIT] = retries.circuits
         states = {DELAY: delays, **rests, LAST_REQUEST: self._last_requests}
-        return (
-            SlotStates(states, self._queue.pending_in),
-            SharedRests(rests, self._parts),
-        )
+        return SlotStates(states, self._queue.pending_in)
 
     def _open_failures(self) -> SharedFailures | None:
         session, limit = self._session, self._session.settings.max_failures
@@ -269,13 +262,6 @@ class EngineOnRedis:
         self._stats.set_value("bloomdupe/round", self.starting.round)
         if self.blocked.rules:
             self.blocked.say(self._spider)
-        for slot, parts in self._parts.items():
-            logger.info(
-                "Slot %(slot)r has %(parts)d parts: several workers crawl it, each at a"
-                " share of its pace",
-                {"slot": slot, "parts": parts},
-                extra=extra,
-            )
 
     @property
     def keeps_cookies(self) -> bool:
@@ -535,8 +521,6 @@ class EngineOnRedis:
         The requests that take its place may be scheduled for later.
         """
         ahead = self._frontier.clock_ahead
-        if changes := self._rests.changes(lease.slot, ahead):
-            self._worker.keep_news(changes)
         due = max((one.not_before or 0.0 for one in instead), default=0.0)
         return self._states.changed(lease, ahead, due)
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     )
     from bloomdupe.crawl.engines.on_redis.shared_cookies import SharedCookies
     from bloomdupe.crawl.engines.on_redis.shared_failures import Retried
-    from bloomdupe.crawl.engines.on_redis.slots.shared_rests import SharedRests
     from bloomdupe.crawl.engines.on_redis.standing import Standing
     from bloomdupe.crawl.engines.on_redis.worker_counts import WorkerCounts
     from bloomdupe.crawl.engines.session import Session
@@ -49,7 +48,6 @@ class Reports:
         counts: WorkerCounts,
         blocked: Blocked,
         cookies: SharedCookies | None,
-        rests: SharedRests,
     ) -> None:
         self._session = session
         self._stats = session.stats
@@ -62,7 +60,6 @@ class Reports:
         self._counts = counts
         self._blocked = blocked
         self._cookies = cookies
-        self._rests = rests
 
     def handed_out(self, leases: Sequence[RedisLease]) -> None:
         """Take requests to work on."""
@@ -71,10 +68,9 @@ class Reports:
         self._session.access.wake()
 
     def heard(self, news: Sequence[bytes]) -> None:
-        """Apply the news of other workers: each part takes those of its kind."""
+        """Apply the news of other workers, which are cookies."""
         if self._cookies is not None:
             self._cookies.take(news)
-        self._rests.take(news, self._frontier.clock_ahead)
 
     def give_back(self, partitions: frozenset[int]) -> None:
         """Begin no more requests of partitions that other workers will get."""

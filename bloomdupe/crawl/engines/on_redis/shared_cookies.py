@@ -19,9 +19,6 @@ __all__ = ["SharedCookies"]
 
 logger = logger_of(__name__)
 
-COOKIE = b"C"
-"""The kind of these news: the first byte of a subject, and of a text."""
-
 
 class SharedCookies:
     """Sends the cookies of this worker to Redis, and reads those of other workers.
@@ -48,13 +45,13 @@ class SharedCookies:
                 packed = self._packed.pack(key, cookie)
             if packed is None:
                 packed = self._packed.pack_gone(key, place)
-            changes.append((COOKIE + digest_of(key, place), COOKIE + packed))
+            changes.append((digest_of(key, place), packed))
         self._jars.written(noted)
         return changes
 
     def take(self, news: Iterable[bytes]) -> None:
         """Apply the changes of other workers to the cookie jars."""
-        for packed in (one[1:] for one in news if one[:1] == COOKIE):
+        for packed in news:
             try:
                 place, cookie = self._packed.unpack(packed)
             except UnserializableError:

@@ -265,8 +265,6 @@ class Worker(Thread):
             share()
             if self._frontier.returning:
                 self._tell(self.crawl.give_back, self._frontier.returning)
-            if self._frontier.rule.slot_parts:
-                self._hear()
             if self._rules != self._frontier.rules:
                 self._rules = self._frontier.rules
                 self._tell(self.crawl.ruled, self._rules)

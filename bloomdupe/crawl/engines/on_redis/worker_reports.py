@@ -34,7 +34,7 @@ class WorkerReports(Protocol):
         """Count the requests that are refused, because their slots have no room."""
 
     def heard(self, news: Sequence[bytes]) -> None:
-        """Apply the news of other workers: their cookies, and rests of slots."""
+        """Apply the news of other workers, which are cookies."""
 
     def ruled(self, rules: list[dict[str, Any]]) -> None:
         """Obey these rules of ``bloomdupe block`` from now on."""

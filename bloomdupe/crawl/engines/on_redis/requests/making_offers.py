@@ -21,7 +21,7 @@ from bloomdupe.crawl.state.limits import PAGE, PENDING
 from bloomdupe.redis.partition import NO_BOUND, Offer, SeenMark, SlotBounds, Taken
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from bloomdupe.crawl.engines.engine_contract import Accepted
     from bloomdupe.crawl.engines.on_redis.requests.later_on_redis import LaterOnRedis
@@ -43,8 +43,7 @@ REFUSALS: dict[int, str] = {Taken.PAGE_LIMIT: PAGE, Taken.PENDING_LIMIT: PENDING
 class MakingOffers:
     """Offers requests to Redis, which keeps them for all workers under their names.
 
-    ``seen`` holds the marks that this worker knows, ``parts`` the numbers of parts of
-    slots that have several.
+    ``seen`` holds the marks that this worker knows.
     """
 
     def __init__(
@@ -54,7 +53,6 @@ class MakingOffers:
         later: LaterOnRedis,
         seen: BloomFilter,
         limits: SlotLimits,
-        parts: Mapping[str, int],
     ) -> None:
         self._session = session
         self._stats = session.stats
@@ -62,7 +60,6 @@ class MakingOffers:
         self._later = later
         self._seen = seen
         self._limits = limits
-        self._parts = parts
         # It belongs to many URLs.
         self._exact_output = bool(session.settings.exact_urls)
 
@@ -157,8 +154,7 @@ class MakingOffers:
         if offer.answers:
             return SlotBounds()
         given = (self._limits.of[kind] for kind in (PAGE, PENDING))
-        parts = self._parts.get(offer.slot, 1)
-        return SlotBounds(*(NO_BOUND if one is None else one // parts for one in given))
+        return SlotBounds(*(NO_BOUND if one is None else one for one in given))
 
     def _kind_of(self, offer: Accepted) -> bytes:
         """Return the kind of a request: the workers must know the start pages."""
