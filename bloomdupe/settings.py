@@ -61,7 +61,6 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_REDIS_URL": None,
     "BLOOMDUPE_REDIS_PARTITIONS": 64,
     "BLOOMDUPE_REDIS_LEASE": 30,
-    "BLOOMDUPE_REDIS_REPLICAS": 0,
 }
 
 SERIALIZERS = ("msgpack", "pickle")
@@ -128,8 +127,6 @@ class JobSettings:
     """Number of partitions that the workers divide among themselves."""
     redis_lease: float
     """Seconds until other workers continue the work of a worker that is silent."""
-    redis_replicas: int
-    """Number of replicas that must have new requests before they count."""
     debug: bool
     """Log every duplicate (Scrapy's ``DUPEFILTER_DEBUG``)."""
 
@@ -178,7 +175,6 @@ class JobSettings:
             redis_url=given("BLOOMDUPE_REDIS_URL")[0] or None,
             redis_partitions=check_count(*given("BLOOMDUPE_REDIS_PARTITIONS")),
             redis_lease=check_seconds(*given("BLOOMDUPE_REDIS_LEASE")),
-            redis_replicas=check_number(*given("BLOOMDUPE_REDIS_REPLICAS")),
             debug=settings.getbool("DUPEFILTER_DEBUG"),
         )
 

@@ -8,11 +8,9 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from bloomdupe.errors import SettingError
 
-__all__ = ["ELSEWHERE", "Address"]
+__all__ = ["Address"]
 
-ELSEWHERE = ":elsewhere"
-"""Ends the name of the filter of an import into a crawl: ``NAME:elsewhere``."""
-NAME = re.compile(rf"(?!.*{ELSEWHERE}$)[^{{}}\x00-\x1f\x7f]+")
+NAME = re.compile(r"[^{}\x00-\x1f\x7f]+")
 """A name is put between the braces of a hash tag."""
 
 EXAMPLE = "redis://host:6379/0#name"
@@ -42,6 +40,8 @@ class Address(NamedTuple):
     """Hosts and ports of the sentinels; none: the URL names the server itself."""
     service: str = ""
     """The service that the sentinels know."""
+    part: str = ""
+    """The part of a crawl; empty: it names a filter, or a crawl as a whole."""
 
     @classmethod
     def of(cls, url: str) -> Address:
@@ -50,7 +50,7 @@ class Address(NamedTuple):
         if not NAME.fullmatch(found.name):
             raise SettingError(
                 f"{found.shown}: the URL must end in the name of the filter, such as"
-                f" {EXAMPLE}; the name must have no braces, and not end in {ELSEWHERE}"
+                f" {EXAMPLE}; the name must have no braces"
             )
         return found
 
@@ -102,17 +102,17 @@ class Address(NamedTuple):
         return self._replace(server=server, sentinels=sentinels, service=path[1])
 
     def extended(self, end: str) -> Address:
-        """Return the address of a part of a crawl, whose name ends in ``end``."""
-        return self._replace(name=self.name + end, shown=self.shown + end)
+        """Return the address of the part of a crawl that is called ``end``."""
+        return self._replace(part=end, shown=self.shown + end)
 
     @property
     def head(self) -> str:
         """Name of the Redis key that describes the filter; its other keys extend it.
 
-        The name of the filter is the hash tag, so that a Redis Cluster keeps all of the
-        filter on one node.
+        The name of the filter or crawl is the hash tag, so that a Redis Cluster keeps
+        all of it on one node.
         """
-        return f"bloomdupe:{{{self.name}}}"
+        return f"bloomdupe:{{{self.name}}}{self.part}"
 
 
 def _places_of(parts: SplitResult) -> list[tuple[str, int | None]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from bloomdupe.errors import (
@@ -28,7 +28,7 @@ except ImportError as error:
     ) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from bloomdupe.redis.address import Address
 
@@ -54,7 +54,11 @@ BEFORE_CODE = re.compile(r"Error running script .*?-(?=[A-Z]+ )")
 NoScriptError = redis.exceptions.NoScriptError
 """The server does not know a script, which has not run."""
 
-WITHOUT_CODE = (redis.exceptions.TryAgainError, NoScriptError)
+WITHOUT_CODE = (
+    redis.exceptions.AskError,  # or MovedError
+    redis.exceptions.TryAgainError,
+    NoScriptError,
+)
 """Temporary refusals of which redis-py leaves out the code."""
 
 NOT_LET_IN = (redis.AuthenticationError, redis.exceptions.AuthorizationError)
@@ -108,7 +112,7 @@ class Interruptions:
 
 
 class Connection:
-    """A connection to a Redis server, or to a Redis Cluster.
+    """A connection to a Redis server, or to the nodes of a Redis Cluster.
 
     No command is sent twice by itself: redis-py's own retries are off, and the caller
     gets an error if an answer was lost.
@@ -118,13 +122,14 @@ class Connection:
         self.address = address
         self.interruptions = Interruptions()
         self._watched = False
-        self._client = self._connected()
+        self._cluster: Any = None
+        self._connect()
 
     def watch(self) -> None:
         """Raise an error before the first use of a connection that replaces another."""
         self._watched = True
 
-    def _connected(self) -> redis.Redis:
+    def _connect(self) -> None:
         options: dict[str, Any] = {
             "retry": Retry(NoBackoff(), 0),
             "socket_connect_timeout": CONNECT_SECONDS,
@@ -132,24 +137,21 @@ class Connection:
         }
         options["redis_connect_func"] = self._on_connect
         try:
-            client = self._client_with(options)
+            self._one = self._client_with(options)
         except ValueError as error:
             raise SettingError(f"{self.address.shown}: {error}") from error
         with self.in_our_words():
-            self.facts: dict[str, Any] = client.info()
+            self.facts: dict[str, Any] = self._one.info()
         if self.facts.get("cluster_enabled"):
-            client.close()
+            self._one.close()
             with self.in_our_words():
-                cluster: Any = redis.RedisCluster.from_url(
+                self._cluster = redis.RedisCluster.from_url(
                     self.address.server,
                     **{**options, "redis_connect_func": self._greet},
                 )
             # Nothing was changed by INFO, and by what redis-py asks the Cluster.
-            cluster.disconnect_connection_pools()
+            self._cluster.disconnect_connection_pools()
             self.interruptions = Interruptions()
-            # It has the same methods, but is not a subclass.
-            client = cast("redis.Redis", cluster)
-        return client
 
     def _client_with(self, options: dict[str, Any]) -> redis.Redis:
         """Return a client for one server, or for the server that sentinels name."""
@@ -172,65 +174,24 @@ class Connection:
         if self.interruptions.surprises(connection) and self._watched:
             raise redis.ConnectionError("the connection was lost")
 
-    def reach(self) -> None:
-        """Wait for an answer of each server."""
-        every: dict[str, Any] = {}
-        if self.facts.get("cluster_enabled"):
-            every["target_nodes"] = redis.RedisCluster.PRIMARIES
-        with self.in_our_words():
-            self._client.ping(**every)
-
-    def _sent(self, commands: Sequence[tuple[str, list[Any]]]) -> list[Any]:
-        """Send commands about keys in one round trip, in a Cluster one for each node.
-
-        Returns the answers, or the errors of the server.
-        """
-        answers: list[Any] = [None] * len(commands)
-        by_node: dict[Any, list[int]] = {}
-        for place, (key, _) in enumerate(commands):
-            by_node.setdefault(self._node_of(key), []).append(place)
-        for node, places in by_node.items():
-            pipeline = node.pipeline(transaction=False)
-            for place in places:
-                pipeline.execute_command(*commands[place][1])
-            try:
-                found = pipeline.execute(raise_on_error=False)
-            except (redis.ConnectionError, redis.TimeoutError):
-                self._find_nodes()
-                raise
-            for place, answer in zip(places, found, strict=True):
-                moved = isinstance(answer, redis.exceptions.AskError)  # or MovedError
-                answers[place] = self._follow(commands[place][1]) if moved else answer
-        return answers
-
-    def _node_of(self, key: str) -> Any:  # noqa: ANN401 - redis-py has no types for it
-        """Return the client for the node that has a key.
-
-        A pipeline for a whole Cluster would ask Redis which keys each script has, and
-        would send commands again if their answers were lost.
-        """
-        if not self.facts.get("cluster_enabled"):
-            return self._client
-        cluster: Any = self._client
-        return cluster.get_redis_connection(cluster.get_node_from_key(key))
+    def _client_of(self, key: str) -> redis.Redis:
+        """Return the client for the server that has a key."""
+        if self._cluster is None:
+            return self._one
+        node = self._cluster.get_node_from_key(key)
+        return cast("redis.Redis", self._cluster.get_redis_connection(node))
 
     def _find_nodes(self) -> None:
         """Ask a Cluster for its nodes: a replica may have taken the place of one."""
-        if self.facts.get("cluster_enabled"):
-            cluster: Any = self._client
-            cluster.nodes_manager.initialize()
-
-    def _follow(self, command: list[Any]) -> Any:  # noqa: ANN401 - of any command
-        """Send a command to the node that has got its keys."""
-        client: Any = self._client
-        try:
-            return client.execute_command(*command)
-        except NoScriptError as error:
-            return error
+        if self._cluster is not None:
+            with suppress(*TRANSLATED):
+                self._cluster.nodes_manager.initialize()
 
     def close(self) -> None:
         """Close the connection."""
-        self._client.close()
+        self._one.close()
+        if self._cluster is not None:
+            self._cluster.close()
 
     @contextmanager
     def in_our_words(self) -> Iterator[None]:
@@ -238,6 +199,7 @@ class Connection:
         try:
             yield
         except TRANSLATED as error:
+            self._find_nodes()
             self.interruptions.happened()
             raise self._translated(error) from error
 

@@ -2,7 +2,7 @@
 
 The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
 
-``frontier``  3, the format; other formats are refused
+``frontier``  4, the format; other formats are refused
 ``header``    parameters, secret key, identity, and number of partitions, as JSON
 ``stops``     how often the running workers were asked to stop
 ``blocked``   rules that keep requests out, a JSON list; the program gives them meaning
@@ -33,9 +33,7 @@ from bloomdupe.errors import (
     StoreMismatchError,
 )
 from bloomdupe.filter.parameters import Parameters, check_same
-from bloomdupe.redis.address import ELSEWHERE
 from bloomdupe.redis.redis_filter import RedisFilter
-from bloomdupe.redis.server import FIELDS, Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,7 +56,7 @@ __all__ = [
     "rules_in",
 ]
 
-FORMAT = 3
+FORMAT = 4
 DEFAULT_PARTITIONS = 64
 MAX_PARTITIONS = 4_096
 FIRST_IMPORTS = 1 << 40
@@ -95,20 +93,6 @@ def check_partitions(partitions: int | None) -> None:
 def part_of(server: Server, number: int) -> Server:
     """Return the server of a frontier with the name of a partition on it."""
     return server.at(server.address.extended(f":{number}"))
-
-
-def _check_free(server: Server, partitions: int) -> None:
-    """Refuse a new frontier if a part of it would be another filter or crawl."""
-    ends = [ELSEWHERE, *(f":{number}" for number in range(partitions))]
-    parts = [server.at(server.address.extended(end)) for end in ends]
-    found = server.ask([Call(part, FIELDS) for part in parts])
-    there = [part for part, fields in zip(parts, found, strict=True) if fields]
-    if there and not server.fields():  # or another worker has created it by now
-        raise StoreMismatchError(
-            f"{server.address.shown}: a crawl of this name would need"
-            f" {there[0].address.shown} for itself, which is there already; take"
-            " another name"
-        )
 
 
 def head_of(server: Server) -> Mapping[bytes, bytes]:
@@ -192,7 +176,6 @@ def header_of(
         assert capacity is not None  # noqa: S101 - or there is a head
         new = Parameters.checked(capacity, fpp, key=key).header(identity or {})
         new["partitions"] = partitions or DEFAULT_PARTITIONS
-        _check_free(server, new["partitions"])
         begin = secrets.randbelow(FIRST_IMPORTS)
         words = "frontier", FORMAT, "header", json.dumps(new), "imports", begin
         answer = server.run("create", *words)

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 from itertools import islice
-from typing import TYPE_CHECKING
 
-from bloomdupe.redis.address import ELSEWHERE, Address
+from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_header import header_in
 from bloomdupe.redis.server import Server
 from bloomdupe.redis.shared_import import REMOVING, Imports
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["remove_frontier"]
 
@@ -33,15 +29,9 @@ def remove_frontier(url: str) -> int:
     server = Server(Address.of(url))
     try:
         head = server.address.head
-        partitions = header_in(server.fields(), server.address)["partitions"]
+        header_in(server.fields(), server.address)  # or it is no frontier
         Imports(server).begin({REMOVING: True})
-        names = _names(server.address.name, partitions)
-        pattern = "bloomdupe:{" + GLOB.sub(r"\\\1", server.address.name) + "*"
-        found = (
-            key
-            for key in server.keys(pattern, AT_ONCE)
-            if key != head.encode() and _tag_of(key) in names
-        )
+        found = server.keys(GLOB.sub(r"\\\1", head) + ":*", AT_ONCE)
         removed = 0
         while some := list(islice(found, AT_ONCE)):
             removed += server.remove(some)
@@ -49,14 +39,3 @@ def remove_frontier(url: str) -> int:
         return removed + server.remove([head.encode()])
     finally:
         server.close()
-
-
-def _names(name: str, partitions: int) -> frozenset[bytes]:
-    parts: Iterable[str] = map(str, range(partitions))
-    names = [name, name + ELSEWHERE, *(f"{name}:{part}" for part in parts)]
-    return frozenset(name.encode() for name in names)
-
-
-def _tag_of(key: bytes) -> bytes:
-    """Return the text between the braces."""
-    return key[key.index(b"{") + 1 : key.index(b"}")] if b"}" in key else b""

@@ -80,7 +80,8 @@ class Keys(Connection):
                     Member(value)
                     for value in self._ask("LRANGE", key.name, start, last)
                 ]
-            asked = self._client.zrevrange if from_end else self._client.zrange
+            client = self._client_of(key.name)
+            asked = client.zrevrange if from_end else client.zrange
             scored: Any = asked(key.name, start, last, withscores=True)
             return [Member(value, score) for value, score in scored]
 
@@ -89,7 +90,7 @@ class Keys(Connection):
         cursor = 0
         while True:
             with self.in_our_words():
-                found: Any = self._client.sscan(name, cursor, count=AT_ONCE)
+                found: Any = self._client_of(name).sscan(name, cursor, count=AT_ONCE)
             cursor, some = found
             yield from some
             if not cursor:
@@ -98,7 +99,7 @@ class Keys(Connection):
     def has(self, name: str, member: str) -> bool:
         """Whether a set has this member."""
         with self.in_our_words():
-            return bool(self._client.sismember(name, member))
+            return bool(self._client_of(name).sismember(name, member))
 
     def changed(self, key: Key) -> StoreError:
         """Return the error for a key that changes while it is read."""
@@ -108,7 +109,7 @@ class Keys(Connection):
             " JOBDIR without a job"
         )
 
-    def _ask(self, *command: str | int) -> Any:  # noqa: ANN401 - each has its own
+    def _ask(self, command: str, key: str, *more: int) -> Any:  # noqa: ANN401 - many
         # Not by the methods: some of them convert the answer to other types.
-        ask: Any = self._client.execute_command
-        return ask(*command)
+        ask: Any = self._client_of(key).execute_command
+        return ask(command, key, *more)

@@ -56,11 +56,9 @@ class OpenFrontier(FrontierReader):
         header: dict[str, Any],
         *,
         fifo: bool = False,
-        replicas: int = 0,
     ) -> None:
         super().__init__(server, header)
         self._fifo = fifo
-        self._replicas = replicas
         self.rules = read_rules(server)
         """Rules that keep requests out, as known last; see :meth:`change_rules`."""
         self._filters: dict[int, RedisFilter] = {}
@@ -98,8 +96,7 @@ class OpenFrontier(FrontierReader):
         ``identity`` says to which crawl the frontier belongs, in JSON; opening it with
         a different identity is refused. ``key`` is the secret key of a new frontier.
         The ``options`` are for this process: with ``fifo``, the oldest request of a
-        slot has its turn first, among requests of the same priority. So many
-        ``replicas`` must confirm an offer before it counts.
+        slot has its turn first, among requests of the same priority.
 
         Raises :class:`~bloomdupe.errors.SettingError`,
         :class:`~bloomdupe.errors.StoreMismatchError` if the frontier was made with
@@ -204,9 +201,6 @@ class OpenFrontier(FrontierReader):
         # In this order: without the mark, a request is done twice, and not lost.
         marks = [offer.also for offer in here if offer.also is not None]
         self._each(marks, self._mark_in)
-        if self._replicas:
-            both: list[Offer | SeenMark] = [*here, *marks]
-            self._replicate({self._partition_of(one.slot) for one in both})
         answers = iter(new)
         return [Taken.SEEN if known else next(answers) for known in elsewhere]
 
@@ -262,12 +256,6 @@ class OpenFrontier(FrontierReader):
     ) -> Talk[bytes]:
         keys, exact = [one.fingerprint for one in ones], [one.exact for one in ones]
         return self._filters[partition].each(script, keys, exact, words)
-
-    def _replicate(self, numbers: Iterable[int]) -> None:
-        """Wait until the replicas have confirmed the offers to these partitions."""
-        nodes = {self._parts[number].node: self._parts[number] for number in numbers}
-        for server in nodes.values():
-            server.replicate(self._replicas)
 
     def knows(self, marks: Sequence[SeenMark]) -> list[bool]:
         """Say of each request whether it counts as seen."""

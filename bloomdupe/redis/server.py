@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Generator
 from copy import copy
@@ -11,19 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from bloomdupe.errors import (
     StoreAccessError,
     StoreMismatchError,
-    StoreUnreachableError,
 )
 from bloomdupe.redis.connection import Connection, NoScriptError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    import redis
+
     from bloomdupe.redis.address import Address
 
 __all__ = ["AT_ONCE", "FIELDS", "Call", "Server", "Talk"]
-
-REPLICATION_MILLISECONDS = 1_000
-"""Seconds that replicas may take to confirm a write."""
 
 SCRIPTS = {
     "create": ("create",),
@@ -72,6 +71,19 @@ FIELDS = ""
 """In the place of a script's name: the fields of the head are asked for."""
 
 
+class Script(NamedTuple):
+    """A script, and the name that Redis gives to it."""
+
+    text: str
+    sha: str
+
+    @classmethod
+    def of(cls, parts: Sequence[str]) -> Script:
+        """Read the files that a script consists of."""
+        text = "\n".join(map(_source, parts))
+        return cls(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
 class Call(NamedTuple):
     """A script to run on the filter at a server's address."""
 
@@ -89,11 +101,10 @@ Talk = Generator[Call, Any, Result]
 
 
 class Server(Connection):
-    """A Redis server, or a Redis Cluster, that keeps a filter or a frontier.
+    """A Redis server, or the node of a Redis Cluster, that keeps a filter or a crawl.
 
-    Calls are sent together: a round trip for all of them, and in a Cluster a round trip
-    for each node. Each script happens wholly or not at all, but perhaps not all of
-    them happen: the caller gets an error, and asks again.
+    Calls are sent together, in one round trip. Each script happens wholly or not at
+    all, but perhaps not all of them happen: the caller gets an error, and asks again.
 
     No command is sent twice by itself. If the answer to a batch is lost, its keys may
     have been added or not, and in a batch that is added again all of them would count
@@ -102,13 +113,15 @@ class Server(Connection):
 
     def __init__(self, address: Address) -> None:
         super().__init__(address)
+        if self._cluster is not None:
+            with self.in_our_words():
+                self.facts = self._client.info()
         self._check_eviction()
-        self._scripts = {
-            name: self._client.register_script(
-                "\n".join(_source(part) for part in parts)
-            )
-            for name, parts in SCRIPTS.items()
-        }
+        self._scripts = {name: Script.of(parts) for name, parts in SCRIPTS.items()}
+
+    @property
+    def _client(self) -> redis.Redis:
+        return self._client_of(self.address.head)
 
     def _check_eviction(self) -> None:
         """Refuse a server that evicts keys, because seen keys would be forgotten."""
@@ -129,22 +142,10 @@ class Server(Connection):
         return limit or int(self.facts.get("total_system_memory", 0))
 
     def memory_used(self) -> tuple[int, int]:
-        """Return the bytes that all data takes, and the limit; 0 means no limit.
-
-        Of a Redis Cluster, the sums over all nodes that are not replicas.
-        """
-        where: dict[str, Any] = {}
-        if self.facts.get("cluster_enabled"):
-            where = {"target_nodes": "primaries"}
+        """Return the bytes that all data takes, and the limit; 0 means no limit."""
         with self.in_our_words():
-            found: dict[str, Any] = self._client.info("memory", **where)
-        nodes = list(found.values()) if where else [found]
-        if where and "used_memory" in found:  # there is only one
-            nodes = [found]
-        return (
-            sum(int(node["used_memory"]) for node in nodes),
-            sum(int(node.get("maxmemory", 0)) for node in nodes),
-        )
+            found: dict[str, Any] = self._client.info("memory")
+        return int(found["used_memory"]), int(found.get("maxmemory", 0))
 
     def at_once(self, talks: Iterable[Talk[Result]]) -> list[Result]:
         """Carry out talks; the next calls of all of them share a round trip.
@@ -182,7 +183,7 @@ class Server(Connection):
                 if isinstance(answer, NoScriptError)
             ]
             for script in {calls[place].script for place in unknown}:
-                self._client.script_load(self._scripts[script].script)
+                self._client.script_load(self._scripts[script].text)
             again = self._answers([calls[place] for place in unknown])
         for place, answer in zip(unknown, again, strict=True):
             answers[place] = answer
@@ -194,9 +195,13 @@ class Server(Connection):
 
     def _answers(self, calls: Sequence[Call]) -> list[Any]:
         """Send calls, once each; return the answers, or the errors of the server."""
-        return self._sent(
-            [(call.server.address.head, self._words(call)) for call in calls]
-        )
+        if not calls:
+            return []
+        pipeline: Any = self._client.pipeline(transaction=False)
+        for call in calls:
+            pipeline.execute_command(*self._words(call))
+        answers: list[Any] = pipeline.execute(raise_on_error=False)
+        return answers
 
     def _words(self, call: Call) -> list[Any]:
         head = call.server.address.head
@@ -241,34 +246,10 @@ class Server(Connection):
         other.address = address
         return other
 
-    @property
-    def node(self) -> str:
-        """Which node of a Cluster keeps the filter; '' for a server by itself."""
-        if not self.facts.get("cluster_enabled"):
-            return ""
-        client: Any = self._client
-        return str(client.get_node_from_key(self.address.head).name)
-
-    def replicate(self, replicas: int) -> None:
-        """Wait until so many replicas of the node have confirmed all writes.
-
-        Raises :class:`~bloomdupe.errors.StoreUnreachableError` if they do not in time.
-        """
-        client: Any = self._client
-        where = {}
-        if self.facts.get("cluster_enabled"):
-            where["target_nodes"] = client.get_node_from_key(self.address.head)
+    def reach(self) -> None:
+        """Wait for an answer."""
         with self.in_our_words():
-            # WAIT covers only the writes of its own connection, which may be new.
-            client.hset(f"{self.address.head}:state", "replicated", replicas)
-            have = client.execute_command(
-                "WAIT", replicas, REPLICATION_MILLISECONDS, **where
-            )
-        if have < replicas:
-            raise StoreUnreachableError(
-                f"{self.address.shown}: {have} of {replicas} replicas have the last"
-                " change (BLOOMDUPE_REDIS_REPLICAS); check that they run"
-            )
+            self._client.ping()
 
     def set_field(self, name: str, value: str) -> None:
         """Set a field of the head."""
@@ -278,8 +259,7 @@ class Server(Connection):
     def keys(self, pattern: str, at_once: int) -> Iterator[bytes]:
         """Yield the names of all keys that match a pattern, some perhaps twice.
 
-        Of a Redis Cluster, the keys of all nodes. Redis looks at so many keys
-        ``at_once``.
+        Redis looks at so many keys ``at_once``.
         """
         with self.in_our_words():
             yield from self._client.scan_iter(match=pattern, count=at_once)
@@ -299,7 +279,7 @@ class Server(Connection):
     def _commands_at(self, sha: str, number: int) -> list[str]:
         """Return the commands in a line of a script."""
         (script,) = (one for one in self._scripts.values() if one.sha == sha)
-        line = str(script.script).splitlines()[number - 1]
+        line = script.text.splitlines()[number - 1]
         return re.findall(r"redis\.call\('(\w+)'", line)
 
     def _wrong_type(self) -> StoreMismatchError:

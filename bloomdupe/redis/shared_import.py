@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import StoreError, StoreMismatchError
-from bloomdupe.redis.address import ELSEWHERE
 from bloomdupe.redis.redis_filter import RedisFilter
 
 if TYPE_CHECKING:
@@ -31,8 +30,8 @@ class Imports:
     """The state of an import, and a filter of the keys seen elsewhere.
 
     A fingerprint does not determine the partition of its request. So the imported
-    fingerprints have one filter for the whole frontier, named ``NAME:elsewhere``, which
-    is asked before the partition. It does not change while workers are running: no
+    fingerprints have one filter for the whole frontier, ``{NAME}:elsewhere``, which is
+    asked before the partition. It does not change while workers are running: no
     import begins then, and no worker starts before the import has ended.
 
     Fields of the frontier's head:
@@ -52,7 +51,7 @@ class Imports:
         self._unfinished = b"importing" in fields
         self.note: dict[str, Any] = json.loads(fields.get(b"import", b"{}"))
         """Progress of the last import, as noted by the import itself."""
-        self._elsewhere = server.at(server.address.extended(ELSEWHERE))
+        self._elsewhere = server.at(server.address.extended(":elsewhere"))
         self._seen: RedisFilter | None = None
         if self._elsewhere.fields():
             self._seen = RedisFilter.on(self._elsewhere, _NOT_GIVEN)

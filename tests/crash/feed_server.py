@@ -29,8 +29,6 @@ from support.site import Answer, Site, Visit
 from support.waiting import until
 from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, lost, silently_wrong
 
-from bloomdupe import BloomFilter
-
 WORKERS = 4
 PARTITIONS = 16
 SLOTS = 16
@@ -194,9 +192,9 @@ class FeedServer:
     def forget(self) -> None:
         """Let Redis forget which URLs it has seen, and add the first of them again."""
         until(self._is_done)
-        for number in range(PARTITIONS):
-            with BloomFilter.open(f"{self.crawl.engine.job}:{number}") as seen:
-                seen.clear()
+        with self._engine.frontier() as frontier:
+            for number in range(PARTITIONS):
+                frontier.seen_in(number).clear()
         self.add_again(REPEATED)
 
     # The judge

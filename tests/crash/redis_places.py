@@ -136,11 +136,10 @@ class OneRedis:
 
 
 class OneCluster:
-    """A Cluster of three nodes; the faults happen to each node in turn."""
+    """A Cluster of three nodes; the faults happen to the node that has the crawl."""
 
     def __init__(self, folder: Path, *, replicas: bool = False) -> None:
         self._cluster = RedisCluster(folder, *LOGGED, replicas=replicas)
-        self._turn = 0
 
     def __enter__(self) -> Self:
         self._cluster.__enter__()
@@ -152,23 +151,25 @@ class OneCluster:
     def url(self, name: str, worker: str = "") -> str:  # noqa: ARG002 - one way for all
         return self._cluster.url(name)
 
+    @property
+    def _home(self) -> RedisServer:
+        return self._cluster.home_of(f"bloomdupe:{{{JOB}}}")
+
     def part(self, worker: str, meanwhile: Callable[[], object]) -> None:
         raise NotImplementedError
 
     def end_leases(self, worker: str) -> int:
-        return sum(node.end_leases(JOB, worker) for node in self._cluster.nodes)
+        return self._home.end_leases(JOB, worker)
 
     def pass_time(self, seconds: float) -> None:
-        for node in self._cluster.nodes:
-            node.pass_time(JOB, seconds)
+        self._home.pass_time(JOB, seconds)
 
     def wait_until_ready(self) -> None:
         """Wait until all nodes work: a node that was killed joins them by and by."""
         self._cluster.wait_until_whole()
 
     def disturb(self, what: str, seconds: float) -> None:
-        self._turn += 1
-        node = self._cluster.nodes[self._turn % len(self._cluster.nodes)]
+        node = self._home
         if what == "promote":
             self._cluster.promote_replica_of(node)
         else:

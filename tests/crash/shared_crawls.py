@@ -39,8 +39,6 @@ class SharedCrawls(Fault):
     trials = 12
     faults: ClassVar[int] = 15
     """Of a case; some do not take place."""
-    settings: ClassVar[dict[str, int]] = {}
-    """Of the workers."""
     kinds: ClassVar[tuple[str, ...]] = (
         *("kill", "kill", "stop", "stop", "interrupt", "interrupt twice"),
         *("part", "collect", "restart", "promote", "stall", "full", "cut off"),
@@ -87,7 +85,7 @@ class SharedCrawls(Fault):
         with (
             Site(pages, delay=DELAY) as site,
             self.place(folder) as place,
-            Crawl(folder, site, Redis(place, JOB), **self.settings) as crawl,
+            Crawl(folder, site, Redis(place, JOB)) as crawl,
         ):
             yield crawl, place
 
@@ -126,7 +124,7 @@ class ReturnedCrawls(SharedCrawls):
 
 
 class ClusterCrawls(SharedCrawls):
-    """The same on a Redis Cluster of three, of which one is killed at a time."""
+    """The same on a Redis Cluster of three; the node with the crawl is killed."""
 
     name = "real workers on a Redis Cluster killed, stopped; a node killed"
     trials = 6
@@ -142,12 +140,11 @@ class ClusterCrawls(SharedCrawls):
 
 
 class ReplicatedCrawls(ClusterCrawls):
-    """The same, and each node has a replica, which takes its place."""
+    """The same, and the node has a replica, which takes its place."""
 
     number = "F23"
     name = "real workers on a Cluster with replicas, which are promoted"
     kinds = ("promote", "kill", "promote", "stop", "stall", "promote", "cut off")
-    settings: ClassVar[dict[str, int]] = {"BLOOMDUPE_REDIS_REPLICAS": 1}
 
     def place(self, folder: Path) -> Place:
         return OneCluster(folder, replicas=True)

@@ -42,12 +42,12 @@ def crawl(crawl: Crawl) -> Crawl:
 
 def fill(crawl: Crawl) -> None:
     """Let the filter call every new key seen."""
-    stores: list[Any] = [crawl.store]
-    engine = crawl.engine
-    if isinstance(engine, Redis):
-        stores = [engine.server.url(f"{engine.named}:{number}") for number in range(4)]
-    for store in stores:
-        with BloomFilter.open(store) as seen:
+    if isinstance(crawl.engine, Redis):
+        with crawl.engine.frontier() as frontier:
+            for number in range(4):
+                take_everything_for_seen(frontier.seen_in(number))
+    else:
+        with BloomFilter.open(crawl.store) as seen:
             take_everything_for_seen(seen)
 
 

@@ -68,7 +68,7 @@ def crawl(url: str) -> Crawl:
 
 def streams(crawl: Crawl) -> list[str]:
     name = crawl.url.partition("#")[2]
-    return [f"bloomdupe:{{{name}:{number}}}:output" for number in range(3)]
+    return [f"bloomdupe:{{{name}}}:{number}:output" for number in range(3)]
 
 
 def record_of(directory: Path) -> dict[str, Any]:

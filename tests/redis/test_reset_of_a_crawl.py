@@ -126,7 +126,7 @@ def test_a_removal_that_was_interrupted_goes_on(
     with SharedFrontier.open(url) as late:
         late.imports.begin({"removing": True})
         with server.client() as client:
-            client.delete(*client.keys(f"bloomdupe:{{{name}:1}}*"))
+            client.delete(*client.keys(f"bloomdupe:{{{name}}}:1*"))
         # It began before, and must not believe that it is still there.
         with pytest.raises(StoreError, match="is being removed"):
             late.tend()

@@ -35,7 +35,7 @@ def stored(url: str) -> dict[str, Any]:
 
 def partition_key(url: str, name: str) -> str:
     job = url.rpartition("#")[2].replace("%20", " ")
-    return f"bloomdupe:{{{job}:0}}:{name}"
+    return f"bloomdupe:{{{job}}}:0:{name}"
 
 
 def partition_field(server: RedisServer, url: str, field: str) -> object:

@@ -261,7 +261,7 @@ def test_a_deleted_partition_is_not_taken_for_an_empty_partition(
     crawl = StandingCrawl(url)
     crawl.fill(3, 3)
     with server.client() as client:
-        client.delete(f"bloomdupe:{{{url.partition('#')[2]}:2}}")
+        client.delete(f"bloomdupe:{{{url.partition('#')[2]}}}:2")
     answer = run(capsys, "info", url)
     assert answer.code == 1
     assert f"{url}:2 is gone" in answer.err

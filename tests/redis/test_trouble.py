@@ -68,7 +68,6 @@ def test_a_url_names_server_and_filter(url: str, shown: str, head: str) -> None:
         ("redis://:open-sesame@host:6379/0", "must end in the name of the filter"),
         ("redis://:open-sesame@host/0#", "must end in the name of the filter"),
         ("redis://:open-sesame@host/0#a{b}", "must have no braces"),
-        ("redis://:open-sesame@host/0#a:elsewhere", "not end in :elsewhere"),
         ("redis://:open-sesame@host:port#a", "cannot be read"),
         ("redis://:open-sesame@[::1#a", "cannot be read"),
         ("redis://me:12/open-sesame@host/0#a", "In a password, / "),

@@ -34,7 +34,7 @@ def job(crawl: Crawl) -> Any:
 def states(redis: RedisServer) -> list[Any]:
     """Return the states of all slots."""
     with redis.client() as client:
-        keys = client.keys("bloomdupe:{crawl:*}:about")
+        keys = client.keys("bloomdupe:{crawl}:*:about")
         return [json.loads(one) for key in keys for one in client.hvals(key)]
 
 
@@ -160,7 +160,7 @@ def test_a_retry_that_waits_keeps_no_partition_from_a_worker_that_joins(
     one.until_requested(1)
     one.until(lambda: sum(count.later for count in engine.counts()) == 1)
     with redis.client() as client:
-        (key,) = client.keys("bloomdupe:{crawl:*}:about:ends")
+        (key,) = client.keys("bloomdupe:{crawl}:*:about:ends")
         ((_, ends),) = client.zrange(key, 0, -1, withscores=True)
     assert ends / 1000 > time.time() + 1_000  # the state of its slot stays as long
     two = crawl.start(Many, PAGES=1, **hour)

@@ -158,7 +158,6 @@ REFUSED: list[tuple[type[Spider], str, str]] = [
     (All, "BLOOMDUPE_CONFIRM=1", "BLOOMDUPE_CONFIRM = '1' does not work with"),
     (All, "BLOOMDUPE_FPP=0.01", "BLOOMDUPE_FPP: .* was made with fpp = 1e-06"),
     (All, "BLOOMDUPE_REDIS_PARTITIONS=9", "was made with partitions = 8"),
-    (All, "BLOOMDUPE_REDIS_REPLICAS=-1", "expected a whole number"),
     (Other, "LOG_ENABLED=1", "was made with spider = 'all'"),
     (All, "BLOOMDUPE_REDIS_URL=redis://localhost:1/0#a", "no Redis answers there"),
     (All, "BLOOMDUPE_REDIS_URL=redis://localhost:1", "must end in the name of the"),

@@ -92,6 +92,16 @@ class RedisCluster:
             len(self.nodes) == NODES and len(self._replicas) == len(self._every) - NODES
         )
 
+    def home_of(self, key: str) -> RedisServer:
+        """Return the server that has a key, or would have it."""
+        with self.nodes[0].client() as client:
+            slot = client.execute_command("CLUSTER KEYSLOT", key)
+            found = client.execute_command("CLUSTER SLOTS").items()
+        ((_, port),) = (
+            one["primary"] for (first, last), one in found if first <= slot <= last
+        )
+        return next(node for node in self._every if node.port == port)
+
     def promote_replica_of(self, node: RedisServer) -> None:
         """Kill a node; start it again when its replica has taken its place."""
         node.kill()

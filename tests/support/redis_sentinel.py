@@ -95,6 +95,14 @@ class RedisSentinel:
         port = self._facts.get("port")
         return next((one for one in self._nodes if one.port == port), None)
 
+    def wait_for_replicas(self) -> None:
+        """Wait until the replicas have all that the master has."""
+        until(lambda: self.master)
+        assert self.master is not None
+        with self.master.client() as client:
+            end = client.info("replication")["master_repl_offset"]
+            until(lambda: _last_of_replicas(client) >= end)
+
     def kill_master(self) -> None:
         """Kill the master, and wait until another server is the master."""
         until(lambda: self.master)
@@ -125,6 +133,13 @@ def _replicas_of(client: Any) -> int:
     facts = client.info("replication")
     names = [name for name in facts if name.startswith("slave")]
     return sum(facts[name]["state"] == "online" for name in names)
+
+
+def _last_of_replicas(client: Any) -> int:
+    """Return up to where the slowest replica follows a master."""
+    facts = client.info("replication")
+    found = (facts[name]["offset"] for name in facts if name.startswith("slave"))
+    return min(map(int, found), default=0)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -158,14 +158,14 @@ class RedisServer:
         with self.client() as client:
             for key in client.scan_iter(f"bloomdupe:{{{job}}}:workers", count=SCANNED):
                 client.eval(END_PRESENCE, 1, key, worker)
-            for key in client.scan_iter(f"bloomdupe:{{{job}:*}}:state", count=SCANNED):
+            for key in client.scan_iter(f"bloomdupe:{{{job}}}:*:state", count=SCANNED):
                 ended += int(client.eval(END_LEASE, 1, key, worker))
         return ended
 
     def pass_time(self, job: str, seconds: float) -> None:
         """Let all requests scheduled for later be due sooner, as if time had passed."""
         with self.client() as client:
-            for key in client.scan_iter(f"bloomdupe:{{{job}:*}}:later", count=SCANNED):
+            for key in client.scan_iter(f"bloomdupe:{{{job}}}:*:later", count=SCANNED):
                 client.eval(BRING_FORWARD, 1, key, str(round(seconds * 1000)))
 
     def client(self, **options: Any) -> redis.Redis:

@@ -69,10 +69,9 @@ class OwningFrontier(OpenFrontier):
         worker: str | None = None,
         lease_seconds: float = 30.0,
         fifo: bool = False,
-        replicas: int = 0,
         stays: bool = False,
     ) -> None:
-        super().__init__(server, header, fifo=fifo, replicas=replicas)
+        super().__init__(server, header, fifo=fifo)
         self.worker = worker or f"{socket.gethostname()}-{secrets.token_hex(6)}"
         self._milliseconds = int(lease_seconds * 1000)
         self._stays = stays

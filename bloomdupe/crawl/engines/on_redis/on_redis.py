@@ -136,7 +136,6 @@ class EngineOnRedis:
             self._feeds.feeds,
             lease_seconds=settings.redis_lease,
             fifo=order.fifo,
-            replicas=settings.redis_replicas,
             stays=settings.stay,
         )
         self.blocked = Blocked(
