@@ -206,8 +206,8 @@ def test_snippets_run(
 
 def test_all_snippets_are_found() -> None:
     places = [name_of(snippet.document) for snippet in PROGRAMS]
-    # Itself, on Redis, and five uses.
-    assert places.count("bloomdupe/docs/filter.md") == 7
+    # Itself, on Redis, and two uses.
+    assert places.count("bloomdupe/docs/filter.md") == 4
     assert places.count("bloomdupe/docs/links.md") == 2
     assert places.count("bloomdupe/docs/redis.md") == 1
     assert places.count("tests/scrapys_own/reports.md") == 1
