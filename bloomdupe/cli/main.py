@@ -24,7 +24,6 @@ from bloomdupe.cli.move.import_ import Import
 from bloomdupe.cli.output import ToldProgress, flush, say_all, warn
 from bloomdupe.cli.show.check import Check
 from bloomdupe.cli.show.info import Info
-from bloomdupe.cli.show.jobs import Jobs
 from bloomdupe.cli.show.list import List
 from bloomdupe.cli.show.report import Report
 from bloomdupe.cli.show.size import Size
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
 GROUPS: dict[str, tuple[Verb[Any], ...]] = {
     "Before a crawl:": (Size(),),
-    "Look at a job:": (Info(), Jobs(), List(), Top(), Report(), Check()),
+    "Look at a job:": (Info(), List(), Top(), Report(), Check()),
     "Change a job, also while its crawl runs:": (
         Add(),
         Drop(),

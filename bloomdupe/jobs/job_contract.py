@@ -124,6 +124,11 @@ class Job(ABC):
 
     # Operations of every engine
 
+    @property
+    def jobs_within(self) -> list[Path]:
+        """JOBDIRs in the named directory, if it is no job; by name."""
+        return []
+
     @abstractmethod
     def describe(self) -> Description:
         """Read the filter and the state of the job, also while it runs."""

@@ -27,7 +27,7 @@ def crawls(tmp_path: Path) -> Path:
 
 
 def test_jobs_are_a_table(verb: Verb, crawls: Path) -> None:
-    answer = verb("jobs", crawls)
+    answer = verb("info", crawls)
     assert answer.code == 0
     head, *lines = answer.out.splitlines()
     assert head.split() == [
@@ -39,25 +39,17 @@ def test_jobs_are_a_table(verb: Verb, crawls: Path) -> None:
     assert re.search(r"stopped: shutdown +\S+ \S+ +1,200 +7 +4$", lines[0])
     assert "cannot be read: `bloomdupe verify" in lines[2]
     found = [
-        json.loads(line) for line in verb("jobs", crawls, "--json").out.splitlines()
+        json.loads(line) for line in verb("info", crawls, "--json").out.splitlines()
     ]
     assert [one["state"] for one in found] == ["stopped", "stopped", "cannot be read"]
     assert (found[0]["pending"], found[0]["failed"]) == (7, 4)
-    assert verb("jobs", crawls / "nothing").code == 1
-    (_, line) = verb("jobs", crawls / "alpha/job").out.splitlines()
-    assert line.split()[0] == str(crawls / "alpha/job")
+    assert verb("info", crawls / "nothing").code == 1
 
 
-def test_a_directory_without_jobs_and_a_url_have_no_table(
-    verb: Verb, tmp_path: Path
-) -> None:
-    answer = verb("jobs", tmp_path)
-    assert (answer.code, answer.out) == (0, "")
-    assert f"{tmp_path}: there is no job in it" in answer.err
-    answer = verb("jobs", "redis://:secret@127.0.0.1:1/0#crawl")
-    assert answer.code == 2
-    assert "`bloomdupe info` takes a URL" in answer.err
-    assert "secret" not in answer.err
+def test_a_directory_without_jobs_is_no_store(verb: Verb, tmp_path: Path) -> None:
+    answer = verb("info", tmp_path)
+    assert (answer.code, answer.out) == (1, "")
+    assert f"{tmp_path}: there is no bloomdupe store" in answer.err
 
 
 @pytest.mark.parametrize("name", ["info", "list", "top", "verify"])
@@ -84,10 +76,10 @@ def test_the_name_of_a_job_in_a_directory_leads_to_it(
 
 
 def test_the_parent_of_jobs_says_which_jobs_it_holds(verb: Verb, crawls: Path) -> None:
-    answer = verb("info", crawls)
+    answer = verb("list", crawls)
     assert answer.code == 1
     assert f"but 3 jobs ({crawls / 'alpha/job'}, " in answer.err
-    assert f"`bloomdupe jobs {crawls}` shows all" in answer.err
+    assert f"`bloomdupe info {crawls}` shows all" in answer.err
     for name in ("drop", "verify", "backup", "reset"):
         more = {"drop": ["--slot=x"], "backup": ["copy"], "reset": ["--yes"]}
         answer = verb(name, crawls, *more.get(name, []))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.cli.show.jobs import JobLine, read_jobs, table_of
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import duration, plural, size, when
@@ -21,32 +22,42 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.overview import Overview, RunFigures, WorkerFigures
 
 
-class Info(Verb[Description]):
-    """Reads the last checkpoint and shows its contents."""
+class Info(Verb["Description | list[JobLine]"]):
+    """Reads the last checkpoint and shows its contents; of a directory, all jobs."""
 
     name = "info"
-    help = "the contents of a store, and the state of its job"
+    help = (
+        "the contents of a store, and the state of its job; or all jobs in a directory"
+    )
     description = (
         "Show the contents of a store: parameters, URLs seen, false-positive"
         " probability, pending requests, output files, and which process runs the job."
         " Reads the last checkpoint; a crawl may be running. A crawl that workers share"
         " on Redis, or a filter there, is named by its URL, redis://host:6379/0#name."
+        " Of a directory with jobs, show a line for each job, in directories in it,"
+        " too; with --json, an object on each line."
     )
     example = "info crawls/site"
     needs = "describe"
     store_required = False
 
-    def run(self, options: argparse.Namespace) -> Description:
-        """Read the job."""
+    def run(self, options: argparse.Namespace) -> Description | list[JobLine]:
+        """Read the job, or all jobs in the directory."""
         job: Job = options.job
-        return job.describe()
+        return read_jobs(job.jobs_within) or job.describe()
 
-    def text(self, result: Description) -> Iterable[str]:
+    def text(self, result: Description | list[JobLine]) -> Iterable[str]:
         """Return the figures of the job below each other; then the filter."""
+        if isinstance(result, list):
+            return table_of(result)
         return table(_rows(result))
 
-    def json(self, result: Description) -> dict[str, Any]:
+    def json(
+        self, result: Description | list[JobLine]
+    ) -> dict[str, Any] | Iterator[dict[str, Any]]:
         """Return all of it."""
+        if isinstance(result, list):
+            return (one._asdict() for one in result)
         return result.as_dict()
 
 

@@ -67,6 +67,13 @@ class JobOnDisk(Job):
         return directory
 
     @property
+    def jobs_within(self) -> list[Path]:
+        """See :attr:`Job.jobs_within`."""
+        directory = self._checked()
+        is_one = _is_job(directory) or _is_store(directory)
+        return [] if is_one or not directory.is_dir() else jobs_in(directory)
+
+    @property
     def new_directory(self) -> Path:
         """The store in the JOBDIR, whether it exists or not.
 
@@ -298,12 +305,9 @@ MOST_NAMED = 3
 def jobs_in(directory: Path) -> list[Path]:
     """Return the JOBDIRs in a directory, and in the directories in it, by name.
 
-    A JOBDIR is its own only job. Raises :class:`~bloomdupe.errors.StoreError` if it
-    cannot be read.
+    Raises :class:`~bloomdupe.errors.StoreError` if it cannot be read.
     """
     try:
-        if _is_job(directory):
-            return [directory]
         return list(_jobs_in(directory, depth=2))
     except OSError as error:
         raise StoreError(f"{directory}: {error.strerror}") from error
@@ -351,7 +355,7 @@ def _hint(path: Path) -> str:
     some = ", ".join(map(str, jobs[:MOST_NAMED])) + ", ..." * (len(jobs) > MOST_NAMED)
     return (
         f", but {plural(len(jobs), 'job')} ({some}): name a job;"
-        f" `bloomdupe jobs {path}` shows all"
+        f" `bloomdupe info {path}` shows all"
     )
 
 
