@@ -11,13 +11,7 @@ import pytest
 from scrapy.crawler import Crawler
 
 from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.crawl.requests.values import pack
-from bloomdupe.crawl.state.spider_state import (
-    ATTRIBUTES,
-    STATE,
-    SpiderAttributes,
-    SpiderState,
-)
+from bloomdupe.crawl.state.spider_state import STATE, SpiderState
 
 
 class Counting(Serializer):
@@ -108,83 +102,3 @@ def test_a_state_that_is_gone_is_removed(kept: SpiderState, spider: Any) -> None
     spider.state = None
     assert kept.changed
     assert kept.prepare().gone == (STATE,)
-
-
-class Plain:
-    """A spider with attributes of every kind."""
-
-    def __init__(self, **values: object) -> None:
-        self.name = "s"
-        self.pages: list[int] = []
-        self.opened = object()
-        vars(self).update(values)
-
-
-def resumed(stored: SpiderAttributes, again: Plain) -> Plain:
-    """Store the attributes, and give them to the spider of the next run."""
-    blobs = stored.prepare().blobs
-    SpiderAttributes(cast("Any", again), blobs.get(ATTRIBUTES))
-    return again
-
-
-def test_attributes_that_callbacks_have_changed_come_again() -> None:
-    spider = Plain()
-    kept = SpiderAttributes(cast("Any", spider), None)
-    vars(spider).update(ticket="t", name="other", lock=object())
-    spider.pages.append(1)
-    again = resumed(kept, Plain())
-    assert vars(again).keys() == {"name", "pages", "opened", "ticket"}
-    assert (vars(again)["ticket"], again.pages, again.name) == ("t", [1], "s")
-
-
-def test_a_store_does_not_decide_on_names_of_files_or_on_scrapys_attributes() -> None:
-    names = ("crawler", "settings", "category", "ticket")
-    planted = pack({name: (b"", pack(["../../keys"])) for name in names})
-    again = Plain()
-    SpiderAttributes(cast("Any", again), planted, places={"category"})
-    assert vars(again).keys() & {*names} == {"ticket"}
-
-
-def test_another_value_at_the_opening_wins() -> None:
-    spider = Plain(site="a")
-    kept = SpiderAttributes(cast("Any", spider), None)
-    vars(spider).update(site="b", ticket="t")
-    again = vars(resumed(kept, Plain(site="c")))
-    assert (again["site"], again["ticket"]) == ("c", "t")
-
-
-def test_attributes_are_written_when_they_have_changed() -> None:
-    spider = Plain()
-    kept = SpiderAttributes(cast("Any", spider), None)
-    assert kept.prepare().blobs == {}
-    spider.pages.append(1)
-    part = kept.prepare()
-    part.done()
-    assert part.blobs
-    assert kept.prepare().blobs == {}
-    spider.pages.clear()
-    assert kept.prepare().gone == (ATTRIBUTES,)
-
-
-def test_an_attribute_that_is_too_large_is_named_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    spider = Plain()
-    kept = SpiderAttributes(cast("Any", spider), None)
-    vars(spider).update(big="x" * 1_000_000, ticket="t")
-    again = resumed(kept, Plain())
-    kept.prepare()
-    assert "ticket" in vars(again)
-    assert "big" not in vars(again)
-    assert caplog.text.count("attribute big of the spider is too large") == 1
-
-
-def test_a_new_round_begins_without_the_attributes_of_the_last() -> None:
-    spider = Plain()
-    kept = SpiderAttributes(cast("Any", spider), None)
-    vars(spider).update(ticket="t")
-    stored = kept.prepare().blobs[ATTRIBUTES]
-    again = Plain()
-    kept = SpiderAttributes(cast("Any", again), stored, resumed=False)
-    assert "ticket" not in vars(again)
-    assert kept.prepare().gone == (ATTRIBUTES,)

@@ -6,6 +6,7 @@ import datetime
 from typing import Any
 
 from scrapy import Request, Spider
+from support.counters import PerRun
 from support.stops import moment, pause, wanted
 from twisted.internet.defer import Deferred
 
@@ -16,7 +17,7 @@ class Count(Spider):
     """Knows the pages it has seen; nothing goes on while it waits for its end."""
 
     name = "count"
-    ending = False
+    ending = PerRun(False)
 
     async def parse(self, response: Any) -> Any:
         while self.ending:

@@ -10,6 +10,7 @@ from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.http import Response
+from support.counters import PerRun
 from support.stops import moment
 
 from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
@@ -44,7 +45,7 @@ class Copies(Spider):
     """Each child has copied some of the page's values, in another way."""
 
     name = "copies"
-    children = 0
+    children = PerRun(0)
 
     async def start(self) -> AsyncIterator[Request]:
         yield Request(self.start_urls[0], meta={"given": "by the spider"})

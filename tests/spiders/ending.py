@@ -7,6 +7,7 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.exceptions import CloseSpider
 from scrapy.exporters import JsonLinesItemExporter
+from support.counters import PerRun
 
 from spiders.idle import HearsIdle
 
@@ -103,7 +104,7 @@ class Says(Leaves):
 class Fed(Leaves, HearsIdle):
     """Gets work when it is idle, and again, and in the end none."""
 
-    fed = 0
+    fed = PerRun(0)
 
     def idle(self) -> None:
         self.fed += 1

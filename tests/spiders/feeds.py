@@ -19,6 +19,7 @@ from scrapy.extensions.feedexport import (
     FeedExporter,
     S3FeedStorage,
 )
+from support.counters import PerRun
 from support.stops import moment, stop_at
 
 import bloomdupe.crawl.leases.outcomes
@@ -45,7 +46,7 @@ class Shop(Spider):
     name = "shop"
     many = 3
     """Items of the page ``c``."""
-    begun = 0
+    begun = PerRun(0)
 
     async def parse(self, response: Any) -> Any:
         self.begun += 1

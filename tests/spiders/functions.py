@@ -12,6 +12,7 @@ from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.exceptions import CloseSpider
 from scrapy.http import Response, TextResponse
+from support.counters import PerRun
 from typing_extensions import Self
 
 from bloomdupe.crawl.leases.carried import CarriedValues
@@ -150,7 +151,7 @@ class ByHand(OnceMore, HearsIdle):
     """A request in memory that no page has yielded leads to another, and that on."""
 
     name = "by_hand"
-    led = False
+    led = PerRun(False)
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield from ()

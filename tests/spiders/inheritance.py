@@ -9,6 +9,7 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.exceptions import CloseSpider
+from support.counters import PerRun
 from support.stops import moment
 
 from bloomdupe.crawl.leases.children import CutShort
@@ -31,7 +32,7 @@ def count_as_earlier() -> None:
 
 class Parent(Spider):
     name = "parent"
-    children = 0
+    children = PerRun(0)
 
     async def start(self) -> Any:
         yield Request(self.start_urls[0], errback=self.failed, dont_filter=True)
@@ -77,7 +78,7 @@ class Polling(Spider):
     """Asks for a page that its own retry or redirect asks for, too."""
 
     name = "polling"
-    children = 0
+    children = PerRun(0)
 
     async def parse(self, response: Any) -> Any:
         depth = response.meta["depth"]

@@ -9,6 +9,7 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Response, TextResponse
+from support.counters import PerRun
 from support.stops import moment, pause
 
 
@@ -20,7 +21,7 @@ class OnceMore(Spider):
     """
 
     name = "once_more"
-    over = tokens = 0
+    over, tokens = PerRun(0), PerRun(0)
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         if response.meta["depth"]:
@@ -53,7 +54,7 @@ class Refused(Spider):
     """A page with a child is refused when it comes again."""
 
     name = "refused"
-    children = 0
+    children = PerRun(0)
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         assert isinstance(response, TextResponse)
@@ -97,7 +98,7 @@ class WaitsForRetry(Spider):
     """A callback asks for its page again, and waits until that is done."""
 
     name = "waits_for_retry"
-    over = False
+    over = PerRun(False)
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         assert response.request is not None

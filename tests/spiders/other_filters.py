@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scrapy import Request, Spider
+from support.counters import PerRun
 from support.stops import moment
 
 from bloomdupe import BloomDupeFilter
@@ -19,7 +20,7 @@ class Tree(Spider):
     """Each page of a tree is linked once, so it needs no filter."""
 
     name = "tree"
-    pages = 0
+    pages = PerRun(0)
 
     async def start(self) -> Any:
         yield Request(self.start_urls[0] + "0", dont_filter=True)

@@ -14,6 +14,7 @@ import scrapy
 from scrapy import Request, signals
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.utils.engine import format_engine_status
+from support.counters import PerRun
 from support.stops import in_progress, moment
 
 import bloomdupe.crawl.progress.watch
@@ -116,7 +117,7 @@ class OneParent(Follow):
     """/a and /b are in progress when /a yields a request that cannot be stored."""
 
     name = "one_parent"
-    yielded = False
+    yielded = PerRun(False)
 
     async def parse(self, response: Any) -> Any:
         if response.url.endswith("/a"):

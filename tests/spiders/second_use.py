@@ -10,6 +10,7 @@ from scrapy import FormRequest, Request, Spider
 from scrapy.http import Response
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
+from support.counters import PerRun
 from support.stops import moment, pause
 
 
@@ -21,7 +22,7 @@ class Login(Spider):
     """The page behind the form is the start page, with one callback for both."""
 
     name = "login"
-    forms = 0
+    forms = PerRun(0)
 
     def parse(self, response: Response) -> Iterator[Any]:
         self.forms += 1
@@ -116,7 +117,7 @@ class Rules(CrawlSpider):
 
 class Killed(Spider):
     name = "killed"
-    seconds = 0
+    seconds = PerRun(0)
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         yield Request(response.url, self.second)

@@ -9,6 +9,7 @@ from typing import Any
 
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import DropItem
+from support.counters import PerRun
 from support.stops import moment, pause
 from typing_extensions import Self
 
@@ -26,7 +27,7 @@ class Stamped(Base):
     """Two for one page, and one for another."""
 
     name = "stamped"
-    yielded_all = False
+    yielded_all = PerRun(False)
 
     async def start(self) -> Any:
         for name in "aab":

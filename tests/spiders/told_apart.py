@@ -7,6 +7,7 @@ from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.http import Response
+from support.counters import PerRun
 from support.stops import moment
 
 
@@ -50,7 +51,7 @@ class Jars(Spider):
     """Fetches a page by each jar of the pool."""
 
     name = "jars"
-    done = 0
+    done = PerRun(0)
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         for jar in range(3):

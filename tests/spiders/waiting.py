@@ -9,6 +9,7 @@ from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.exceptions import DontCloseSpider
+from support.counters import PerRun
 
 from bloomdupe.frontier.frontier import Frontier
 from spiders.idle import HearsIdle
@@ -108,7 +109,7 @@ class Idle(Later, HearsIdle):
     """Says when it is idle; feeds itself then."""
 
     name = "idle"
-    fed = False
+    fed = PerRun(False)
 
     def idle(self) -> None:
         self.crawler.stats.inc_value("idle")

@@ -30,7 +30,8 @@ class Backup(Verb[Copied]):
     help = "copy a store, also while a crawl is running"
     description = (
         "Copy the last checkpoint of a store to a new directory, compacted. A"
-        " crawl may be running. Cookies are secrets, and left out unless told."
+        " crawl may be running. Cookies are secrets, and left out unless told;"
+        " tokens in pending requests or in attributes of the spider are not."
     )
     example = "backup crawls/site backup"
     needs = "directory"

@@ -28,16 +28,12 @@ from bloomdupe.crawl.progress.watch import Watch
 from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.crawl.start_outputs import StartItem
 from bloomdupe.crawl.starting import Starting
+from bloomdupe.crawl.state.attributes import ATTRIBUTES, SpiderAttributes
 from bloomdupe.crawl.state.cookies import Cookies, forget_cookies
 from bloomdupe.crawl.state.delays import Delays
 from bloomdupe.crawl.state.failures import Failures
 from bloomdupe.crawl.state.limits import SlotLimits
-from bloomdupe.crawl.state.spider_state import (
-    ATTRIBUTES,
-    STATE,
-    SpiderAttributes,
-    SpiderState,
-)
+from bloomdupe.crawl.state.spider_state import STATE, SpiderState
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed_job import FeedJob
 from bloomdupe.feeds.stored_feeds import StoredFeeds
@@ -173,13 +169,12 @@ class EngineOnDisk(Settling):
         self.state = SpiderState(crawler, self._session.serializer)
         self.state.restore(crawl.blobs.get(STATE))
         self.attributes = None
-        if settings.spider_attributes:
-            stored = crawl.blobs.get(ATTRIBUTES)
+        if settings.spider_attributes and feeds is not None:
             self.attributes = SpiderAttributes(
-                crawler.spider,  # type: ignore[arg-type]
-                stored,
+                crawler,
+                crawl.blobs.get(ATTRIBUTES),
                 resumed=run.resumed,
-                places=() if feeds is None else feeds.parameters,
+                places=feeds.parameters,
             )
         self.children.restore(crawl.blobs_of(CHILDREN))
         self.cut_short.restore(crawl.record.get("cut_short", {}))

@@ -88,6 +88,21 @@ def pack_request(value: list[Any]) -> bytes:
     return _Bounded().pack(value)
 
 
+def pack_in_order(value: object) -> bytes:
+    """Return a value as bytes that are the same in each process: sets are sorted.
+
+    Raises the errors of :func:`pack`.
+    """
+    return _packed(value, _extend_in_order)
+
+
+def _extend_in_order(value: Any) -> object:  # noqa: ANN401 - anything
+    if type(value) not in (set, frozenset):
+        return _extend(value, pack_in_order)
+    parts = sorted(map(pack_in_order, value))
+    return msgpack.ExtType(_EXTENSIONS[type(value)][0], b"".join(parts))
+
+
 def pack_flat(value: list[Any]) -> bytes:
     """Do the same faster for elements in which no part can be there twice."""
     packed = pack(value)

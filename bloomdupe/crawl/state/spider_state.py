@@ -1,4 +1,4 @@
-"""SpiderState: ``spider.state`` and plain attributes, as of the last checkpoint."""
+"""SpiderState: ``spider.state`` as of the last checkpoint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 from scrapy.extensions.spiderstate import SpiderState as ScrapysSpiderState
 
-from bloomdupe.crawl.requests.values import pack, unpack
 from bloomdupe.errors import UnserializableError
 from bloomdupe.printable import logger_of
 from bloomdupe.store.participant import Part, Participant
@@ -26,12 +25,6 @@ logger = logger_of(__name__)
 
 STATE = "state"
 """Its name in the database ``blobs``."""
-ATTRIBUTES = "attributes"
-"""Name of the other attributes there."""
-MOST_BYTES = 1_000_000
-"""The attributes of a spider that are stored, together."""
-_NOT_OURS = frozenset({"name", "crawler", "settings", "custom_settings", STATE})
-_ABSENT = b""
 
 
 class SpiderState(Participant):
@@ -116,96 +109,6 @@ class SpiderState(Participant):
                     extra={"spider": self._crawler.spider},
                 )
             return None
-
-
-class SpiderAttributes(Participant):
-    """Keeps the plain attributes of the spider that differ from those at its opening.
-
-    The record maps each name to its value at the opening and its value now, both
-    packed. A value that cannot be packed is left as it is, and never pickled. A run
-    that has not ``resumed`` begins without what was ``stored``, and replaces it. The
-    attributes in ``places`` name files, so no store decides on them.
-    """
-
-    def __init__(
-        self,
-        spider: Spider,
-        stored: bytes | None,
-        *,
-        resumed: bool = True,
-        places: Collection[str] = (),
-    ) -> None:
-        self._spider = spider
-        self._marks: dict[str, tuple[object, bytes | None]] = {}
-        self._left_out = {*_NOT_OURS, *places}
-        self._opened = self._packed()
-        self._stored = stored
-        self._restore(unpack(stored) if stored and resumed else {})
-
-    def _restore(self, stored: dict[str, tuple[bytes, bytes]]) -> None:
-        """Give the spider what was stored, unless it was opened with another value."""
-        for name, (opened, value) in stored.items():
-            if name in self._left_out or self._opened.get(name, _ABSENT) != opened:
-                continue
-            try:
-                setattr(self._spider, name, unpack(value)[0])
-            except Exception as error:  # noqa: BLE001 - of the objects in it
-                logger.warning(
-                    "spider.%(name)s cannot be restored: %(error)s",
-                    {"name": name, "error": error},
-                    extra={"spider": self._spider},
-                )
-
-    def prepare(self) -> Part:
-        """Return the attributes for the next checkpoint, if they have changed."""
-        now = self._packed()
-        changed = {
-            name: (self._opened.get(name, _ABSENT), value)
-            for name, value in now.items()
-            if self._opened.get(name, _ABSENT) != value
-        }
-        while sum(len(value) for _, value in changed.values()) > MOST_BYTES:
-            largest = max(changed, key=lambda name: len(changed[name][1]))
-            del changed[largest]
-            self._leave_out(largest)
-        packed = pack(changed) if changed else None
-        if packed == self._stored:
-            return Part()
-
-        def done() -> None:
-            self._stored = packed
-
-        if packed is None:
-            return Part(gone=(ATTRIBUTES,), done=done)
-        return Part(blobs={ATTRIBUTES: packed}, done=done)
-
-    def _leave_out(self, name: str) -> None:
-        self._left_out.add(name)
-        logger.warning(
-            "the attribute %(name)s of the spider is too large to be stored: a run that"
-            " resumes begins without it",
-            {"name": name},
-            extra={"spider": self._spider},
-        )
-
-    def _packed(self) -> dict[str, bytes]:
-        """Return what can be stored; what has not changed is not packed again."""
-        for name, value in vars(self._spider).items():
-            if name in self._left_out:
-                continue
-            mark = _mark_of(value)
-            if mark is None or self._marks.get(name, (None,))[0] != mark:
-                self._marks[name] = mark, _pack_or_none(value)
-        here = vars(self._spider).keys() - self._left_out
-        found = ((name, self._marks[name][1]) for name in sorted(here))
-        return {name: packed for name, packed in found if packed is not None}
-
-
-def _pack_or_none(value: object) -> bytes | None:
-    try:
-        return pack([value])
-    except Exception:  # noqa: BLE001 - whatever the value's own code raises
-        return None
 
 
 def leave_scrapys_file(crawler: Crawler, failed: Callable[[], bool]) -> None:

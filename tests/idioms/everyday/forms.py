@@ -8,6 +8,7 @@ from typing import Any
 import scrapy
 from common import SITE, item
 from scrapy.http import FormRequest, JsonRequest, Response
+from support.counters import PerRun
 from support.stops import moment
 from table import idiom
 
@@ -89,7 +90,7 @@ class CookieJars(scrapy.Spider):
     """Several sessions, each with a cookiejar of its own in meta."""
 
     name = "cookiejars"
-    logged_in = 0
+    logged_in = PerRun(0)
 
     async def start(self) -> AsyncIterator[Any]:
         for user in "abcd":

@@ -9,6 +9,7 @@ import scrapy
 from common import SITE, item
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import FormRequest, Response
+from support.counters import PerRun
 from support.stops import moment
 from table import idiom
 
@@ -19,7 +20,7 @@ class DetailChild(scrapy.Spider):
 
     name = "detail_child"
     start_urls = [SITE + "/star"]
-    done = False
+    done = PerRun(False)
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         yield response.follow("/detail/1", self.parse_child, dont_filter=True)
@@ -37,7 +38,7 @@ class DetailChildren(scrapy.Spider):
 
     name = "detail_children"
     start_urls = [SITE + "/star"]
-    done = 0
+    done = PerRun(0)
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         for number in (1, 2, 3, 2):
@@ -60,7 +61,7 @@ class Grandchild(scrapy.Spider):
 
     name = "grandchild"
     start_urls = [SITE + "/star"]
-    done = False
+    done = PerRun(False)
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         yield response.follow("/detail/1", self.parse_child, dont_filter=True)
@@ -117,7 +118,7 @@ class PollAndWait(scrapy.Spider):
 
     name = "poll_and_wait"
     start_urls = [SITE + "/poll/1"]
-    ready = False
+    ready = PerRun(False)
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         assert response.request is not None

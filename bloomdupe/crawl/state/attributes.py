@@ -1,0 +1,277 @@
+"""SpiderAttributes: plain attributes of the spider, as of the last checkpoint."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, OrderedDict, defaultdict, deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy import signals
+from scrapy.utils.python import global_object_name
+
+from bloomdupe.crawl.requests.values import (
+    TooLargeError,
+    pack,
+    pack_in_order,
+    pack_request,
+    unpack,
+)
+from bloomdupe.crawl.state.spider_state import STATE
+from bloomdupe.printable import logger_of
+from bloomdupe.store.participant import Part, Participant
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from scrapy.crawler import Crawler
+
+logger = logger_of(__name__)
+
+ATTRIBUTES = "attributes"
+"""Their name in the database ``blobs``."""
+MOST_BYTES = 1_000_000
+"""The attributes of a spider that are stored, together."""
+MOST_PARTS = 100_000
+"""A container with more elements counts as too large, and is not packed."""
+
+_NOT_OURS = frozenset({"name", "crawler", "settings", "custom_settings", STATE})
+_ABSENT = b""
+_TEXTS = frozenset({str, bytes})
+_SIZED = _TEXTS | {
+    list, tuple, dict, set, frozenset, Counter, OrderedDict, defaultdict, deque,
+}  # fmt: skip
+_OF_CLASSES = _SIZED | {int, float, bool, type(None)}
+"""Types of a class's attributes that are looked at."""
+
+
+class _Look(NamedTuple):
+    """What an attribute was when it was looked at."""
+
+    packed: bytes | None
+    value: object = None
+    """Itself, if it cannot be stored."""
+    size: int = -1
+    """The number of its elements then, if it has any."""
+    large: bool = False
+    """Whether it is not stored because of its size."""
+
+    def same_as(self, other: _Look | None) -> bool:
+        """Whether the attribute is the same.
+
+        Of a value that cannot be stored, only a change of its size is noticed.
+        """
+        if other is None:
+            return False
+        if self.packed is None:
+            return self.value is other.value and self.size == other.size
+        return self.packed == other.packed
+
+
+class SpiderAttributes(Participant):
+    """Keeps the plain attributes of the spider that differ from those at its opening.
+
+    They are compared with their values at the opening, when the signal
+    ``spider_opened`` is handled: components of Scrapy have set theirs by then, and
+    ``start()`` has not begun. An attribute of the class is one of the spider, too.
+
+    The record maps each name to a digest of its value at the opening, and to its value
+    now, packed; nil in the place of a value that cannot be stored. No value is pickled.
+    A run that has not ``resumed`` begins without what was ``stored``, and replaces it.
+    The attributes in ``places`` name files, so no store decides on them, nor on
+    anything for which the class has a method or a property.
+
+    An attribute is packed for each checkpoint, to see whether it has changed: that
+    takes 2 us for a number or a short text, and 2 ms for 20,000 URLs. One that is too
+    large takes nothing.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        stored: bytes | None,
+        *,
+        resumed: bool,
+        places: Collection[str] = (),
+    ) -> None:
+        assert crawler.spider is not None  # noqa: S101 - it is open
+        assert crawler.stats is not None  # noqa: S101 - likewise
+        self._spider = crawler.spider
+        self._stats = crawler.stats
+        self._stored = stored
+        self._resumed = resumed
+        code, self._of_classes = _in_classes(type(self._spider))
+        self._left_out = {*_NOT_OURS, *code, *places}
+        self._opened: dict[str, _Look] | None = None
+        """At the opening of the spider; None before that."""
+        self._digests: dict[str, bytes] = {}
+        self._objects: dict[str, _Look] = {}
+        """Values that could not be stored when they were looked at last."""
+        self._lost: set[str] = set()
+        """Names of attributes that an earlier run has set, and could not store."""
+        self._too_large: set[str] = set()
+        self._warned = False
+        crawler.signals.connect(self.spider_opened, signals.spider_opened)
+
+    def spider_opened(self) -> None:
+        """Note the values of the attributes, and restore those of the last run."""
+        values = dict(self._values())
+        self._opened = {name: _look(value) for name, value in values.items()}
+        self._digests = {
+            name: _digest(value, self._opened[name]) for name, value in values.items()
+        }
+        if self._resumed and self._stored is not None:
+            self._restore(self._stored)
+
+    def _restore(self, stored: bytes) -> None:
+        """Give the spider what was stored, unless it was opened with another value."""
+        for name, (digest, packed) in unpack(stored).items():
+            if name in self._left_out or self._digests.get(name, _ABSENT) != digest:
+                continue
+            if packed is None:
+                self._lost.add(name)
+                continue
+            try:
+                (vars(self._spider)[name],) = unpack(packed)
+            except Exception as error:  # noqa: BLE001 - of the objects in it
+                self._lost.add(name)
+                self._warn(
+                    "spider.%(name)s cannot be restored: %(error)s",
+                    name=name,
+                    error=error,
+                )
+
+    def prepare(self) -> Part:
+        """Return the attributes for the next checkpoint, if they have changed."""
+        packed = self._packed()
+        if packed == self._stored:
+            return Part()
+
+        def done() -> None:
+            self._stored = packed
+
+        if packed is None:
+            return Part(gone=(ATTRIBUTES,), done=done)
+        return Part(blobs={ATTRIBUTES: packed}, done=done)
+
+    def _packed(self) -> bytes | None:
+        """Return the record; None if no attribute has changed."""
+        if self._opened is None:
+            return self._stored if self._resumed else None
+        changed: dict[str, bytes | None] = {}
+        for name, value in [*self._values()]:
+            opened = self._opened.get(name)
+            look = _look(value, self._objects.get(name, opened))
+            if look.packed is None:
+                self._objects[name] = look
+            if look.same_as(opened):
+                continue
+            changed[name] = look.packed
+            if look.large:
+                self._leave_out(name)
+        if missing := self._lost - changed.keys():
+            self._warn_of_skipped(missing)
+        changed |= dict.fromkeys((self._lost | self._too_large) - changed.keys())
+        while sum(len(packed or b"") for packed in changed.values()) > MOST_BYTES:
+            largest = max(changed, key=lambda name: len(changed[name] or b""))
+            changed[largest] = None
+            self._leave_out(largest)
+        if not changed:
+            return None
+        digests = self._digests
+        return pack({n: (digests.get(n, _ABSENT), changed[n]) for n in sorted(changed)})
+
+    def _values(self) -> Iterator[tuple[str, Any]]:
+        own, left_out = vars(self._spider), self._left_out
+        for namespace, name in self._of_classes:
+            if name not in own and name not in left_out and name in namespace:
+                yield name, namespace[name]
+        for name, value in own.items():
+            if name not in left_out:
+                yield name, value
+
+    # Warnings
+
+    def _leave_out(self, name: str) -> None:
+        self._left_out.add(name)
+        self._too_large.add(name)
+        self._warn(
+            "the attribute %(name)s of the spider is too large to be stored: a run that"
+            " resumes begins without it. Put large data into a file or a database, or"
+            " set BLOOMDUPE_SPIDER_ATTRIBUTES = False if no run needs it",
+            name=name,
+        )
+
+    def _warn_of_skipped(self, missing: Collection[str]) -> None:
+        """Warn once of attributes that start requests may have to set again."""
+        skipped = self._stats.get_value("bloomdupe/start_requests_skipped")
+        if self._warned or not skipped:
+            return
+        self._warned = True
+        self._warn(
+            "start requests of an earlier run are done, so this run skips them; but it"
+            " lacks what their callbacks had put into %(names)s, because that cannot be"
+            " stored. Set it in start(), or keep the plain values from which it is"
+            " made: a token, cookies",
+            names=", ".join(f"self.{name}" for name in sorted(missing)),
+        )
+
+    def _warn(self, message: str, **values: object) -> None:
+        logger.warning(message, values, extra={"spider": self._spider})
+
+
+def _look(value: Any, before: _Look | None = None) -> _Look:  # noqa: ANN401 - anything
+    """Look at a value; quickly, if it is an object that could not be stored before."""
+    kind = type(value)
+    size = len(value) if kind in _SIZED else -1
+    if before is not None and before.packed is None and (before.large or size < 0):
+        again = _Look(None, value, size, before.large)
+        if again.same_as(before):
+            return again
+    large = size > (MOST_BYTES if kind in _TEXTS else MOST_PARTS)
+    if not large:
+        try:
+            packed = pack_request([value])
+        except TooLargeError:
+            large = True
+        except Exception:  # noqa: BLE001 - whatever the value's own code raises
+            return _Look(None, value, size)
+        else:
+            if len(packed) <= MOST_BYTES:
+                return _Look(packed)
+            large = True
+    return _Look(None, value, size, large)
+
+
+def _digest(value: object, look: _Look) -> bytes:
+    """Return a digest that is the same for the same value in each process.
+
+    Of a value that cannot be stored, it covers type and size.
+    """
+    if look.packed is None:
+        content = f"{global_object_name(type(value))} {look.size}".encode()
+    else:
+        content = pack_in_order([value])
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def _in_classes(class_: type) -> tuple[set[str], list[tuple[Mapping[str, Any], str]]]:
+    """Return what the classes of a spider have.
+
+    These are the names of code, such as methods and properties; and the names of plain
+    values, each with the namespace that has it.
+    """
+    found: dict[str, tuple[Mapping[str, Any], Any]] = {}
+    for each in reversed(class_.__mro__):
+        space = vars(each)
+        found |= {name: (space, value) for name, value in space.items()}
+    code = {
+        name
+        for name, (_, value) in found.items()
+        if name.startswith("__") or callable(value) or hasattr(type(value), "__get__")
+    }
+    plain = [
+        (namespace, name)
+        for name, (namespace, value) in found.items()
+        if name not in code and type(value) in _OF_CLASSES
+    ]
+    return code, plain

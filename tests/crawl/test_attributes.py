@@ -1,0 +1,370 @@
+"""Attributes of the spider: what callbacks have set is there when a crawl resumes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
+
+import pytest
+from scrapy import Spider
+from scrapy.signalmanager import SignalManager
+from spiders.attributes import (
+    Login,
+    NewSite,
+    OpensItself,
+    WithLargeToken,
+    WithSession,
+)
+from support.crawl import FEEDS, Crawl
+from support.site import PAGES
+
+from bloomdupe.crawl.requests.values import pack
+from bloomdupe.crawl.state.attributes import (
+    ATTRIBUTES,
+    MOST_PARTS,
+    SpiderAttributes,
+    _digest,
+    _look,
+)
+
+PATHS = sorted(path[1:] for path in PAGES)
+ONE = {"CONCURRENT_REQUESTS": 1}
+
+
+@pytest.fixture
+def paged(crawl: Crawl) -> Crawl:
+    crawl.settings.update(FEEDS=FEEDS, **ONE)
+    return crawl
+
+
+def lines(crawl: Crawl) -> list[tuple[str, str]]:
+    return sorted((item["path"], item["token"]) for item in crawl.items())
+
+
+EXPECTED = [(path, "a token") for path in PATHS]
+
+
+@pytest.mark.slow
+def test_a_token_of_a_login_that_is_done_is_there_when_the_crawl_resumes(
+    paged: Crawl,
+) -> None:
+    for count in (4, 4):
+        paged.killed(Login, at_request=count)
+    run = paged.run(Login)
+    assert lines(paged) == EXPECTED
+    assert run.stats["begun_with"] == ["a token", "of the login"]
+    assert run.requested.count("/") == 0, "it does not log in again"
+
+
+@pytest.mark.slow
+def test_lists_and_dictionaries_that_were_changed_in_place_go_on(paged: Crawl) -> None:
+    paged.interrupted(Login, after=5)
+    stats = paged.run(Login).stats
+    assert stats["pages"] == stats["by_depth"] == PATHS
+
+
+@pytest.mark.slow
+def test_without_the_setting_the_crawl_loses_its_token(paged: Crawl) -> None:
+    """The control."""
+    paged.settings["BLOOMDUPE_SPIDER_ATTRIBUTES"] = False
+    paged.killed(Login, at_request=4)
+    assert paged.run(Login).stats["begun_with"] == [None, "of the class"]
+    assert len(lines(paged)) < len(EXPECTED)
+
+
+@pytest.mark.slow
+def test_a_new_argument_or_class_attribute_wins(paged: Crawl) -> None:
+    paged.interrupted(Login, after=3)
+    changed = paged.interrupted(NewSite, after=3)
+    assert changed.stats["begun_with"] == ["a token", "of the changed class"]
+    given = paged.run(NewSite, ARGUMENTS={"site": "of the argument"})
+    assert given.stats["begun_with"] == ["a token", "of the argument"]
+    assert lines(paged) == EXPECTED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spider", [WithSession, WithLargeToken])
+def test_what_cannot_be_stored_is_named_when_start_requests_are_skipped(
+    paged: Crawl, spider: type[Spider]
+) -> None:
+    first = paged.interrupted(spider, after=3)
+    assert "start requests of an earlier run" not in first.log
+    assert ("attribute token of the spider is too large" in first.log) == (
+        spider is WithLargeToken
+    )
+    for _ in range(2):  # in each run that lacks it
+        log = paged.run(spider, CLOSESPIDER_PAGECOUNT=1).log
+        assert log.count("had put into self.token, because that cannot be stored") == 1
+
+
+@pytest.mark.slow
+def test_what_start_makes_in_each_run_is_not_missed(paged: Crawl) -> None:
+    paged.interrupted(OpensItself, after=3)
+    assert "had put into" not in paged.run(OpensItself).log
+    assert lines(paged) == EXPECTED
+
+
+@pytest.mark.slow
+def test_a_new_round_begins_without_them(paged: Crawl) -> None:
+    paged.settings["BLOOMDUPE_START_REQUESTS"] = "again"
+    paged.run(Login)
+    assert paged.run(Login).stats["begun_with"] == [None, "of the class"]
+
+
+# Without a crawl
+
+
+class Plain:
+    """A spider with attributes of every kind."""
+
+    retries = 1
+    seen: ClassVar[list[int]] = []
+
+    def __init__(self, **values: object) -> None:
+        self.name = "s"
+        self.pages: list[int] = []
+        self.opened = object()
+        vars(self).update(values)
+
+    def parse(self) -> None:
+        """Do nothing."""
+
+    @property
+    def host(self) -> str:
+        return "host"
+
+
+class Kept:
+    """The attributes of a spider in one run."""
+
+    def __init__(
+        self, spider: Any, stored: bytes | None = None, **options: Any
+    ) -> None:
+        self.spider = spider
+        self.stored = stored
+        self.stats: dict[str, int] = {}
+        crawler = SimpleNamespace(
+            spider=spider,
+            stats=SimpleNamespace(get_value=self.stats.get),
+            signals=SignalManager(),
+        )
+        attributes = SpiderAttributes(
+            cast("Any", crawler), stored, **{"resumed": True, **options}
+        )
+        self.prepare = attributes.prepare
+        self.spider_opened = attributes.spider_opened
+
+    def open(self) -> Kept:
+        self.spider_opened()
+        return self
+
+    def checkpoint(self) -> bytes | None:
+        """Write a checkpoint, and return what is stored then."""
+        part = self.prepare()
+        part.done()
+        self.stored = None if part.gone else part.blobs.get(ATTRIBUTES, self.stored)
+        return self.stored
+
+    def resumed(self, spider: Any, **options: Any) -> Any:
+        """Return the spider of the next run, when it is open."""
+        return Kept(spider, self.checkpoint(), **options).open().spider
+
+
+def test_attributes_that_callbacks_have_changed_come_again() -> None:
+    spider: Any = Plain()
+    kept = Kept(spider).open()
+    vars(spider).update(ticket="t", name="other", lock=object(), retries=2)
+    spider.pages.append(1)
+    again = kept.resumed(Plain())
+    assert vars(again).keys() == {"name", "pages", "opened", "ticket", "retries"}
+    assert (again.ticket, again.pages, again.name) == ("t", [1], "s")
+
+
+CHANGES: list[Callable[[Any], Any]] = [
+    lambda spider: spider.pages.append(1),
+    lambda spider: spider.pages.extend([1, 2]),
+    lambda spider: spider.found["deep"].update(b=2),
+    lambda spider: spider.found["deep"].update(a=True),
+    lambda spider: spider.found.update(deep=-2),
+    lambda spider: spider.ids.add("c"),
+    lambda spider: spider.ids.discard("a"),
+    lambda spider: spider.seen.append(1),
+    lambda spider: vars(spider).update(retries=True),
+    lambda spider: vars(spider).update(new=None),
+    lambda spider: vars(spider).update(opened="a text in the place of an object"),
+]
+
+NAMES = ("ids", "pages", "found", "seen", "retries")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_every_change_is_kept(
+    change: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Plain, "seen", [])  # as in a new process
+    spider: Any = Plain(found={"deep": {"a": 1}}, ids={"a", "b"})
+    kept = Kept(spider).open()
+    assert kept.checkpoint() is None
+    change(spider)
+    stored = kept.checkpoint()
+    assert stored
+    assert kept.prepare().blobs == {}, "it has not changed since"
+    values = [getattr(spider, name) for name in NAMES]
+    monkeypatch.setattr(Plain, "seen", [])
+    again = Kept(Plain(found={"deep": {"a": 1}}, ids={"b", "a"}), stored).open()
+    found = [getattr(again.spider, name) for name in NAMES]
+    assert found == values
+    assert repr(found[1:]) == repr(values[1:]), "1 and True are not the same"
+    assert again.checkpoint() == stored
+
+
+def test_what_has_not_changed_is_not_stored() -> None:
+    spider: Any = Plain(urls=["u"] * 10, when={1: (2, 3)}, gate=deque([1]))
+    kept = Kept(spider).open()
+    vars(spider).update(pages=[], urls=["u"] * 10)
+    assert kept.checkpoint() is None
+
+
+def test_a_change_that_is_taken_back_is_removed() -> None:
+    spider: Any = Plain()
+    kept = Kept(spider).open()
+    spider.pages.append(1)
+    assert kept.checkpoint()
+    spider.pages.clear()
+    assert kept.prepare().gone == (ATTRIBUTES,)
+
+
+def test_values_that_components_set_when_the_spider_opens_are_not_of_a_callback() -> (
+    None
+):
+    """AutoThrottle reads spider.download_delay, and sets it."""
+    spider: Any = Plain(download_delay=0.5)
+    kept = Kept(spider)
+    spider.download_delay = 5.0
+    assert kept.open().checkpoint() is None
+
+
+def test_a_checkpoint_before_the_spider_is_open_keeps_what_is_stored() -> None:
+    spider: Any = Plain()
+    kept = Kept(spider).open()
+    spider.pages.append(1)
+    stored = kept.checkpoint()
+    again = Kept(Plain(), stored)
+    assert again.checkpoint() == stored
+    assert again.open().spider.pages == [1]
+
+
+def test_another_value_at_the_opening_wins() -> None:
+    spider: Any = Plain(site="a")
+    kept = Kept(spider).open()
+    vars(spider).update(site="b", ticket="t")
+    again = vars(kept.resumed(Plain(site="c")))
+    assert (again["site"], again["ticket"]) == ("c", "t")
+
+
+def digest_of(value: object) -> bytes:
+    return _digest(value, _look(value))
+
+
+def test_sets_are_the_same_in_another_process() -> None:
+    value = (
+        "{'names': {*'abcdefgh'}, 'pairs': {(1, 'a'), (2, 'b')}, 'n': frozenset({1})}"
+    )
+    code = (
+        "from bloomdupe.crawl.state.attributes import _digest, _look;"
+        f"print(_digest(v := {value}, _look(v)).hex())"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True, check=True, text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert len(found) == 1
+    assert digest_of({1}) != digest_of({2})
+    assert digest_of([1]) != digest_of([True])
+
+
+def test_a_store_decides_neither_on_files_nor_on_code_nor_for_scrapy() -> None:
+    names = ("crawler", "settings", "category", "parse", "host", "__class__", "ticket")
+    planted = pack({name: (b"", pack(["../../keys"])) for name in names})
+    again = Kept(Plain(), planted, places={"category"}).open().spider
+    assert vars(again).keys() & {*names} == {"ticket"}
+
+
+def test_a_new_round_replaces_them() -> None:
+    spider: Any = Plain()
+    kept = Kept(spider).open()
+    vars(spider).update(ticket="t")
+    again = Kept(Plain(), kept.checkpoint(), resumed=False)
+    assert again.prepare().gone == (ATTRIBUTES,)
+    assert "ticket" not in vars(again.open().spider)
+
+
+@pytest.mark.parametrize(
+    "big",
+    [
+        "x" * 1_000_001,
+        ["x" * 10_000] * 200,
+        [0] * (MOST_PARTS + 1),
+        [[0] * 2000] * 2000,
+    ],
+)
+def test_an_attribute_that_is_too_large_is_named_once(
+    caplog: pytest.LogCaptureFixture, big: object
+) -> None:
+    spider: Any = Plain()
+    kept = Kept(spider).open()
+    vars(spider).update(big=big, ticket="t")
+    again = kept.resumed(Plain())
+    kept.prepare()
+    assert "ticket" in vars(again)
+    assert "big" not in vars(again)
+    assert caplog.text.count("attribute big of the spider is too large") == 1
+
+
+def test_the_largest_go_if_all_together_are_too_large(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    spider: Any = Plain()
+    kept = Kept(spider).open()
+    vars(spider).update(a="x" * 400_000, b="x" * 500_000, c="x" * 300_000)
+    assert {*"abc"} & vars(kept.resumed(Plain())).keys() == {*"ac"}
+    assert caplog.text.count("too large") == 1
+
+
+def test_a_list_that_was_too_large_at_the_opening_is_named_when_it_shrinks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    spider: Any = Plain(urls=["https://example.com/"] * 90_000)
+    kept = Kept(spider).open()
+    assert kept.checkpoint() is None
+    assert not caplog.text
+    spider.urls.pop()
+    kept.checkpoint()
+    assert "attribute urls of the spider is too large" in caplog.text
+
+
+def test_what_cannot_be_stored_is_missed_once_start_requests_are_skipped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    spider: Any = Plain(queue=deque())
+    kept = Kept(spider).open()
+    vars(spider).update(session=object(), browser=object())
+    spider.queue.append(object())
+    stored = kept.checkpoint()
+    again = Kept(Plain(queue=deque()), stored).open()
+    again.spider.browser = object()
+    assert again.checkpoint() == stored
+    assert not caplog.text
+    again.stats["bloomdupe/start_requests_skipped"] = 1
+    for _ in range(2):
+        again.checkpoint()
+    assert caplog.text.count("had put into self.queue, self.session, because") == 1

@@ -1,0 +1,92 @@
+"""Spiders that keep something in attributes, which their later callbacks need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scrapy import Request, Spider
+
+
+class Login(Spider):
+    """Logs in with the first page; every other page needs what the login has given."""
+
+    name = "login"
+    token: Any = None
+    site = "of the class"
+    pages: list[str] = []
+    by_depth: dict[str, int] = {}
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Login:
+        """Take over attributes as if they were arguments of the command line."""
+        given = crawler.settings.getdict("ARGUMENTS")
+        spider = super().from_crawler(crawler, *args, **{**kwargs, **given})
+        spider.pages = list(cls.pages)
+        spider.by_depth = dict(cls.by_depth)
+        return spider
+
+    async def start(self) -> Any:
+        self.begun_with = self.token, self.site
+        for url in self.start_urls:
+            yield Request(url, self.logged_in, dont_filter=True)
+
+    def logged_in(self, response: Any) -> Any:
+        self.log_in()
+        yield from self.parse(response)
+
+    def log_in(self) -> None:
+        self.token, self.site = "a token", "of the login"
+
+    def parse(self, response: Any) -> Any:
+        path = response.url.rpartition("/")[2]
+        self.pages.append(path)
+        self.by_depth[path] = len(path)
+        yield {"path": path, "token": self.token[:7], "site": self.site}
+        yield from response.follow_all(css="a")
+
+    def closed(self, reason: str) -> None:
+        """Show what there is at the end."""
+        stats = self.crawler.stats
+        stats.set_value("begun_with", self.begun_with)
+        stats.set_value("pages", sorted(self.pages))
+        stats.set_value("by_depth", sorted(self.by_depth))
+
+
+class NewSite(Login):
+    """The same spider, changed between two runs."""
+
+    site = "of the changed class"
+
+
+class WithSession(Login):
+    """Keeps an object that cannot be stored."""
+
+    name = "with_session"
+
+    def log_in(self) -> None:
+        self.token = _Session()
+
+
+class WithLargeToken(Login):
+    """Keeps more than fits into a checkpoint."""
+
+    name = "with_large_token"
+
+    def log_in(self) -> None:
+        self.token = "a token" + "x" * 1_000_000
+
+
+class OpensItself(WithSession):
+    """Makes the object in each run."""
+
+    name = "opens_itself"
+
+    async def start(self) -> Any:
+        self.log_in()
+        async for request in super().start():
+            yield request
+
+
+class _Session:
+    def __getitem__(self, _: object) -> str:
+        return "a token"
