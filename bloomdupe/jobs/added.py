@@ -27,11 +27,15 @@ class Added:
     problems: Problems = field(default_factory=Problems)
 
     def count(self, answer: dict[str, Any], *, taken_up: bool) -> None:
-        """Add the counts of an answer to a change."""
-        for name, value in answer.items():
-            if name == "problems":
-                for url, why in value:
-                    self.problems.add(url, why)
-            else:
-                setattr(self, name, getattr(self, name) + value)
+        """Add the counts of an answer to a change.
+
+        A store holds the answer of a running crawl, so it names no attribute here.
+        """
+        self.taken_in += answer.get("taken_in", 0)
+        self.seen += answer.get("seen", 0)
+        self.waited += answer.get("waited", 0)
+        self.unseen += answer.get("unseen", 0)
+        self.blocked += answer.get("blocked", 0)
+        for url, why in answer.get("problems", ()):
+            self.problems.add(url, why)
         self.taken_up = self.taken_up or taken_up

@@ -465,6 +465,17 @@ def test_undeclared_attributes_of_a_subclass_are_kept() -> None:
     assert "_steps" in SAFE.explain(request)
 
 
+@pytest.mark.parametrize("name", ["copy", "replace", "to_dict", "__class__"])
+def test_a_store_sets_no_attribute_in_the_place_of_code(name: str) -> None:
+    def load(extras: dict[str, Any]) -> Request:
+        given = {13: f"{__name__}.Selenium", 15: extras}
+        return SAFE.load(msgpack.packb(["\4a.example/", *NONE, given]))
+
+    with pytest.raises(UnserializableError, match="not a subclass's own"):
+        load({"_steps": [1], name: 1})
+    assert vars(load({"_steps": [1]}))["_steps"] == [1]
+
+
 class Posted(Request):
     """Has other defaults than a plain request."""
 

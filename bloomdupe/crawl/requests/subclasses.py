@@ -64,18 +64,21 @@ def made_again(
         raise TypeError(f"{name} is not a subclass of Request")
     if not {*own} <= {*own_attributes_of(class_)}:
         raise TypeError(f"{name} has other attributes by now")
-    if extras and (class_ is Request or not _may_be_extras(extras)):
+    if extras and (class_ is Request or not _may_be_extras(extras, class_)):
         raise TypeError("it would set attributes that are not a subclass's own")
     request = _constructed(class_, values | own)
     # Its constructor may add headers that were removed since.
     request.headers = Headers(values.get("headers"), encoding=request.encoding)
-    for extra, value in extras.items():
-        setattr(request, extra, value)
+    if extras:
+        vars(request).update(extras)  # no property runs
     return request
 
 
-def _may_be_extras(names: Iterable[str]) -> bool:
-    return _OF_ALL.isdisjoint(names) and not any(name[:2] == "__" for name in names)
+def _may_be_extras(names: Iterable[str], class_: type[Request]) -> bool:
+    """Whether a store may set these: neither code nor what every request has."""
+    return _OF_ALL.isdisjoint(names) and not any(
+        name[:2] == "__" or callable(getattr(class_, name, None)) for name in names
+    )
 
 
 def _constructed(class_: type[Request], given: dict[str, Any]) -> Request:
