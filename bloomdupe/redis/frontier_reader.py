@@ -273,10 +273,7 @@ class FrontierReader:
 
     def counts(self) -> list[Counts]:
         """Count the requests in each partition, not all at the same moment."""
-        return self._counts(range(self.partitions))
-
-    def _counts(self, numbers: Iterable[int]) -> list[Counts]:
-        return self._server.at_once(_counts_of(self._parts[n]) for n in numbers)
+        return self._server.at_once(map(_counts_of, self._parts))
 
     def states(self) -> list[PartitionState]:
         """Return the state of each partition, not all at the same moment."""
@@ -288,39 +285,20 @@ class FrontierReader:
         return self.left_over() == LeftOver()
 
     def left_over(self) -> LeftOver | None:
-        """Count the requests that no worker can do now.
+        """Count the requests that no worker can do now, at one moment.
 
-        None if any other request is pending.
-
-        With no other request pending, new requests can come only as offers that have no
-        parent. The partitions are looked at twice, because they are looked at one after
-        another: if each of them was empty at the first look, and has accepted nothing
-        until the second look, all of them were empty at one moment in between.
-
-        The first look begins at a partition that was not empty last time, and goes on
-        to more and more partitions as long as all are empty. So repeated calls cost
-        Redis one script each, not one script for each partition.
+        None if any other request is pending. Otherwise new requests can come only as
+        offers that have no parent.
         """
+        # Most often the partition that was not empty last time is not empty still.
         looked = time.time()
-        first: dict[int, Counts] = {}
-        numbers = [
-            (self._busy + place) % self.partitions for place in range(self.partitions)
-        ]
-        for some in _doubling(numbers):
-            for number, counts in zip(some, self._counts(some), strict=True):
-                if counts.slots or counts.leased > counts.left:
-                    self._busy = number
-                    return None
-                first[number] = counts
-        for found, counts in zip(first.values(), self._counts(first), strict=True):
-            if counts.state != found.state:
-                return None
-        aside = sum(found.aside for found in first.values())
-        left = sum(found.left for found in first.values()) - aside
-        later = sum(found.later for found in first.values())
-        until = (found.milliseconds for found in first.values() if found.later)
-        due = looked + min(until, default=math.inf) / 1000
-        return LeftOver(left, aside, later, due)
+        number, *found = self._server.run("left_over", self.partitions, self._busy)
+        if not found:
+            self._busy = number
+            return None
+        left, aside, later, milliseconds = found
+        due = looked + milliseconds / 1000 if later else math.inf
+        return LeftOver(left - aside, aside, later, due)
 
     def history(self, after: float) -> tuple[float, list[bytes], list[RunOfWorkers]]:
         """Return Redis' Unix time, the looks after a time, and the runs by number."""
@@ -499,11 +477,3 @@ def _once(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         if row[0] not in met:
             met.add(row[0])
             yield row
-
-
-def _doubling(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Cut numbers into portions, each twice as long as the portion before it."""
-    first = 1
-    while numbers:
-        yield numbers[:first]
-        numbers, first = numbers[first:], 2 * first

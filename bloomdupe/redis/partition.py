@@ -263,8 +263,3 @@ class Counts:
     def pending(self) -> int:
         """Pending requests, those that are scheduled for later included."""
         return self.pushed - self.leased - self.done
-
-    @property
-    def state(self) -> tuple[int, ...]:
-        """The counts that change whenever a request is added, settled, left or due."""
-        return self.pushed, self.slots, self.leased, self.left, self.later

@@ -42,6 +42,7 @@ SCRIPTS = {
     "history": ("history",),
     "import": ("workers", "import"),
     "offer": ("layers", "mark", "queue", "offer"),
+    "left_over": ("left_over",),
     "take": ("queue", "take"),
     "renew": ("queue", "renew"),
     "lease": ("queue", "owner", "lease"),

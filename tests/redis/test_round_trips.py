@@ -179,7 +179,7 @@ def test_waiting_for_other_workers_costs_one_script(
         assert not finished(other)
         assert scripts(server, lambda: finished(other)) == 1
         owner.settle([(lease, [])])
-        assert scripts(server, lambda: finished(other)) == 2 * PARTITIONS
+        assert scripts(server, lambda: finished(other)) == 1
         assert finished(other)
 
 

@@ -62,9 +62,6 @@ def overview(
     """Return the state and the failed requests of a crawl.
 
     It takes a second for a million slots, and 200 MB.
-
-    The crawl is finished if no request is pending or in progress in any partition, and
-    a second reading of all partitions finds the same: then it held for all at once.
     """
     reader.check_still_there()
     alive = reader.workers()
