@@ -8,7 +8,7 @@ not possible is refused in a line, before anything is opened.
 
 from __future__ import annotations
 
-from functools import partial
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -16,16 +16,18 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import get_settings_priority
 from scrapy.utils.misc import load_object
 from scrapy.utils.project import get_project_settings
-from scrapy.utils.spider import DefaultSpider
 
 from bloomdupe.crawl.engines.crawl_job import CrawlJob, refuse_queue_of_scrapy
+from bloomdupe.crawl.scheduler import FrontierScheduler
 from bloomdupe.errors import BloomDupeError, SettingError
 from bloomdupe.inside_scrapy.commands import (
     cancel_crawl,
     check_reactor,
-    check_when_made,
     running_command,
+    watch_opening,
 )
+from bloomdupe.inside_scrapy.helpers import DefaultSpider
+from bloomdupe.inside_scrapy.private_names import DEFAULT_SPIDER, check_names, is_on
 from bloomdupe.printable import logger_of
 from bloomdupe.settings import JobSettings, unknown
 from bloomdupe.store.store import Store
@@ -33,6 +35,7 @@ from bloomdupe.store.store import Store
 if TYPE_CHECKING:
     from typing import NoReturn
 
+    from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
@@ -53,7 +56,8 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
     Refuses the crawl for an invalid setting.
     """
     command = running_command()
-    if command not in CRAWLING or issubclass(crawler.spidercls, DefaultSpider):
+    is_default = is_on(DEFAULT_SPIDER) and issubclass(crawler.spidercls, DefaultSpider)
+    if command not in CRAWLING or is_default:
         settings.set("BLOOMDUPE_STAY", False, "cmdline")
         if settings["JOBDIR"] or settings["BLOOMDUPE_REDIS_URL"]:
             _leave_alone(settings, command)
@@ -167,17 +171,24 @@ class Admission:
         """Refuse the crawl, or raise ``NotConfigured``; called by Scrapy."""
         if crawler.spider is not None:
             try:
-                job = CrawlJob.of(crawler.spider, crawler.settings)
-                job.check_store(crawler)
-                scheduler = load_object(crawler.settings["SCHEDULER"])
-                if scheduler.__module__.startswith("bloomdupe."):
-                    directory = job.settings.directory
-                    if directory is not None and not Store.exists(directory):
-                        refuse_queue_of_scrapy(directory.parent, job.spider)
-                    check_when_made(crawler, partial(refuse, crawler, crawler.settings))
+                _check(crawler, crawler.spider)
+                watch_opening(crawler, _refuse_late)
             except BloomDupeError as error:
                 refuse(crawler, crawler.settings, error)
         raise NotConfigured
+
+
+def _check(crawler: Crawler, spider: Spider) -> None:
+    settings = crawler.settings
+    ours = issubclass(load_object(settings["SCHEDULER"]), FrontierScheduler)
+    job = CrawlJob.of(spider, settings)
+    directory = job.settings.directory
+    if ours:
+        durable = directory is not None or job.settings.redis_url is not None
+        check_names(feeds=durable and bool(settings.getdict("FEEDS")))
+    job.check_store(crawler)
+    if ours and directory is not None and not Store.exists(directory):
+        refuse_queue_of_scrapy(directory.parent, job.spider)
 
 
 def refuse(crawler: Crawler, settings: BaseSettings, error: BloomDupeError) -> None:
@@ -191,7 +202,17 @@ def refuse(crawler: Crawler, settings: BaseSettings, error: BloomDupeError) -> N
         # before Scrapy 2.19.
         crawler.spider = None
         raise error
-    if not settings.frozen:
+    with suppress(TypeError):  # they are final
         settings.set("JOBDIR", None, "cmdline")
-    line = "The crawl does not begin: %(error)s"
-    cancel_crawl(crawler, lambda: logger.critical(line, {"error": error}))
+        settings.set("FEEDS", {}, "cmdline")
+    cancel_crawl(crawler, lambda: _say(error))
+
+
+def _refuse_late(error: BloomDupeError) -> None:
+    if running_command() is None:
+        raise error
+    _say(error)
+
+
+def _say(error: BloomDupeError) -> None:
+    logger.critical("The crawl does not begin: %(error)s", {"error": error})

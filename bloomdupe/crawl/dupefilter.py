@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import IgnoreRequest
-from scrapy.utils.request import referer_str
 
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.start_outputs import is_fresh_start
@@ -272,7 +271,7 @@ class BloomDupeFilter(BaseDupeFilter):
         if self._job.settings.debug:
             logger.debug(
                 "Filtered duplicate request: %(request)s (referer: %(referer)s)",
-                {"request": request, "referer": referer_str(request)},
+                {"request": request, "referer": _referer_of(request)},
                 extra={"spider": spider},
             )
         elif self._log_duplicates:
@@ -283,3 +282,8 @@ class BloomDupeFilter(BaseDupeFilter):
                 {"request": request},
                 extra={"spider": spider},
             )
+
+
+def _referer_of(request: Request) -> str | None:
+    referer = request.headers.get("Referer")
+    return None if referer is None else referer.decode(errors="replace")

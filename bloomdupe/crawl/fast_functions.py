@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 from urllib import parse
 
 from scrapy import signals
-from scrapy.core.downloader import middleware
-from scrapy.http import TextResponse
 from w3lib import url as w3lib_url
 
 from bloomdupe.inside_scrapy.awaitable import (
     ensure_awaitable,
     scrapys_ensure_awaitable,
 )
+from bloomdupe.inside_scrapy.private_names import FAST_LINKS, FAST_MIDDLEWARES, is_on
 from bloomdupe.inside_scrapy.replaced_name import URL_MODULES, ReplacedName
 from bloomdupe.links.fast_follow import follow, follows_the_same, scrapys_follow
 from bloomdupe.links.safe_urls import (
@@ -41,17 +40,23 @@ class FastFunctions:
     """
 
     def __init__(self) -> None:
+        self._names: list[ReplacedName] = []
+        self._replaced: list[ReplacedName] = []
+        if is_on(FAST_MIDDLEWARES):
+            self._names.append(
+                ReplacedName(
+                    ("scrapy.core.downloader.middleware",),
+                    "ensure_awaitable",
+                    scrapys_ensure_awaitable,
+                    ensure_awaitable,
+                )
+            )
+        if is_on(FAST_LINKS):
+            self._add_links()
+
+    def _add_links(self) -> None:
         base, links = PROBED_BASE, PROBED_LINKS
         escape, join = w3lib_url.safe_url_string, parse.urljoin
-        self._names = [
-            ReplacedName(
-                (middleware,),
-                "ensure_awaitable",
-                scrapys_ensure_awaitable,
-                ensure_awaitable,
-            )
-        ]
-        self._replaced: list[ReplacedName] = []
         escapes = all(escape(url) == url for url in PROBES)
         if escapes:
             self._names.append(
@@ -62,7 +67,9 @@ class FastFunctions:
             self._names.append(ReplacedName(URL_MODULES, "urljoin", join, urljoin))
         if escapes and joins and follows_the_same():
             self._names.append(
-                ReplacedName((TextResponse,), "follow", scrapys_follow, follow)
+                ReplacedName(
+                    ("scrapy.http.TextResponse",), "follow", scrapys_follow, follow
+                )
             )
 
     @classmethod

@@ -26,6 +26,7 @@ from bloomdupe.errors import (
 )
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.inside_scrapy.engine import opening
+from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of
@@ -88,14 +89,16 @@ class FrontierScheduler(BaseScheduler):
         """Make the scheduler of a crawl from its settings."""
         if crawler.spider is None:
             raise RuntimeError("the crawler has no spider yet")
-        job = CrawlJob.of(crawler.spider, crawler.settings)
-        if job.settings.redis_url is not None:
-            # Imported here, because a crawl without Redis needs no redis-py.
-            from bloomdupe.crawl.engines.on_redis.joining import check_settings
+        with opening(crawler):
+            check_names()
+            job = CrawlJob.of(crawler.spider, crawler.settings)
+            if job.settings.redis_url is not None:
+                # Imported here, because a crawl without Redis needs no redis-py.
+                from bloomdupe.crawl.engines.on_redis.joining import check_settings
 
-            check_settings(job, crawler)
-        dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
-        return cls(crawler, build_from_crawler(dupefilter, crawler), job)
+                check_settings(job, crawler)
+            dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
+            return cls(crawler, build_from_crawler(dupefilter, crawler), job)
 
     # Opening and closing
 
@@ -103,8 +106,7 @@ class FrontierScheduler(BaseScheduler):
         """Open or create the crawl, and continue from the last run.
 
         Raises the errors of :meth:`bloomdupe.BloomFilter.open` or
-        :meth:`SharedFrontier.open`, :class:`~bloomdupe.errors.EngineError`,
-        :class:`~bloomdupe.errors.FeedError`, and
+        :meth:`SharedFrontier.open`, :class:`~bloomdupe.errors.FeedError`, and
         :class:`~bloomdupe.errors.InterruptedOpeningError`.
         """
         with opening(self._crawler):

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from scrapy.extensions.postprocessing import PostProcessingManager
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
@@ -20,6 +19,7 @@ from bloomdupe.feeds.feed import full_uri
 from bloomdupe.feeds.feed_format import local_path
 from bloomdupe.feeds.spool import Items
 from bloomdupe.inside_scrapy.engine import mark_failed
+from bloomdupe.inside_scrapy.helpers import PostProcessingManager
 from bloomdupe.printable import logger_of
 from bloomdupe.store.files import (
     make_directory,

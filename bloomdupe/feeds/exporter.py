@@ -7,9 +7,7 @@ from urllib.parse import urlsplit
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
-from scrapy.utils.conf import build_component_list
 from scrapy.utils.defer import maybe_deferred_to_future
-from scrapy.utils.job import job_dir
 from scrapy.utils.misc import load_object
 from w3lib.url import file_uri_to_path
 
@@ -61,7 +59,7 @@ class FeedExporter(FeedExporterAccess):
             super().__init__(crawler)
         except NotConfigured:
             # There are no feeds now, but the job may have begun with feeds.
-            if job_dir(crawler.settings) is None:
+            if not crawler.settings["JOBDIR"]:
                 raise
             self.feeds.clear()
         self._job: FeedJob | None = None
@@ -88,6 +86,12 @@ class FeedExporter(FeedExporterAccess):
             crawler.signals.connect(exporter.item_scraped, signals.item_scraped)
         return exporter
 
+    @classmethod
+    def is_enabled(cls, crawler: Crawler) -> bool:
+        """Whether the settings let Scrapy make this extension."""
+        extensions = crawler.settings.getwithbase("EXTENSIONS").items()
+        return cls in (load_object(name) for name, at in extensions if at is not None)
+
     # Opening
 
     @classmethod
@@ -97,8 +101,7 @@ class FeedExporter(FeedExporterAccess):
         Raises :class:`~bloomdupe.errors.FeedError`.
         """
         exporter = cls(crawler)
-        enabled = build_component_list(crawler.settings.getwithbase("EXTENSIONS"))
-        if cls not in map(load_object, enabled):
+        if not cls.is_enabled(crawler):
             exporter.feeds.clear()
         exporter._checked(exporter.feeds, left)
         left.check()
@@ -106,10 +109,8 @@ class FeedExporter(FeedExporterAccess):
     def restore(self, job: FeedJob, left: StoredFeeds) -> None:
         """Make the feeds part of the checkpoint; called when the crawl opens.
 
-        Raises :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued,
-        and :class:`~bloomdupe.errors.EngineError`.
+        Raises :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued.
         """
-        self.check()
         self._names = self._checked(self.feeds, left)
         left.check()
         left.finish()

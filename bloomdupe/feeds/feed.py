@@ -8,7 +8,6 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.exporters import CsvItemExporter, JsonLinesItemExporter
-from scrapy.extensions.postprocessing import PostProcessingManager
 
 from bloomdupe.errors import FeedError
 from bloomdupe.feeds.content import Content
@@ -21,6 +20,7 @@ from bloomdupe.feeds.uri import (
     with_secret,
     without_secret,
 )
+from bloomdupe.inside_scrapy.helpers import PostProcessingManager
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:

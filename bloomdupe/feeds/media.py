@@ -9,6 +9,7 @@ from scrapy.exceptions import NotConfigured
 
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.inside_scrapy.engine import item_pipelines
+from bloomdupe.inside_scrapy.private_names import MEDIA, is_on
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -29,7 +30,8 @@ class WholeFiles:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the extension of a crawl, if it has a JOBDIR."""
-        if not crawler.settings["JOBDIR"]:
+        settings = crawler.settings
+        if not (settings["JOBDIR"] and settings["ITEM_PIPELINES"] and is_on(MEDIA)):
             raise NotConfigured
         extension = cls(crawler)
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
@@ -40,9 +42,10 @@ class WholeFiles:
         pipelines = item_pipelines(self._crawler)
         if not pipelines:
             return  # and Scrapy's media pipelines need not be imported
-        from scrapy.pipelines.files import FilesPipeline, FSFilesStore
+        from scrapy.pipelines.files import FilesPipeline
 
         from bloomdupe.feeds.whole_files import WholeFilesStore
+        from bloomdupe.inside_scrapy.helpers import FSFilesStore
 
         exporter = FeedExporter.of(self._crawler)
         for pipeline in pipelines:

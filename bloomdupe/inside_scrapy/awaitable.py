@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response, TextResponse, XmlResponse
-from scrapy.utils import defer
+
+from bloomdupe.inside_scrapy import helpers
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
 _TYPES = {type(None), Request, Response, TextResponse, HtmlResponse, XmlResponse}
-scrapys_ensure_awaitable: Any = defer.ensure_awaitable
+scrapys_ensure_awaitable: Any = helpers.ensure_awaitable
 
 
 def ensure_awaitable(o: object, *more: object, **given: object) -> Awaitable[Any]:

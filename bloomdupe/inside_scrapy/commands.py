@@ -4,18 +4,21 @@
 their own; ``scrapy shell`` makes a crawler without crawling. No attribute of a crawler
 tells them from ``scrapy crawl`` for certain: a project can set all that they set, too.
 But a command of Scrapy waits until its crawl is over, so it is among the callers of all
-code of the crawl. Tested with Scrapy 2.16 to 2.19.
+code of the crawl.
 """
 
 from __future__ import annotations
 
 import inspect
+import logging
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
-from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
+from scrapy.utils.reactor import is_asyncio_reactor_installed
 
-from bloomdupe.errors import EngineError, SettingError
-from bloomdupe.inside_scrapy.engine import check_engine
+from bloomdupe.errors import BloomDupeError, SettingError
+from bloomdupe.inside_scrapy.private_names import ADDONS, is_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +51,10 @@ def cancel_crawl(crawler: Crawler, say_why: Callable[[], None]) -> None:
     Use it for crawls that a command of Scrapy has started: the command would show any
     exception with a traceback. ``say_why`` is called last.
     """
+    if not hasattr(crawler, "_create_engine"):  # nothing is open yet
+        say_why()
+        logging.shutdown()
+        os._exit(1)
 
     def no_engine() -> _NoEngine:
         say_why()
@@ -58,10 +65,40 @@ def cancel_crawl(crawler: Crawler, say_why: Callable[[], None]) -> None:
     crawler._create_engine = no_engine  # type: ignore[method-assign, assignment]
 
 
+def watch_opening(crawler: Crawler, refuse: Callable[[BloomDupeError], None]) -> None:
+    """Call ``refuse`` if the crawl cannot be opened, and let it end with status 1.
+
+    Scrapy closes nothing then, because nothing was open: see
+    :func:`~bloomdupe.inside_scrapy.engine.opening`. ``refuse`` may raise the error.
+    """
+    create: Any = crawler._create_engine
+
+    def created() -> Any:  # noqa: ANN401 - an engine
+        engine = create()
+        open_spider = engine.open_spider_async
+
+        async def opened(**options: Any) -> None:  # noqa: ANN401
+            try:
+                await open_spider(**options)
+            except BloomDupeError as error:
+                if engine.spider is not None:  # it is of other code, and Scrapy closes
+                    raise
+                crawler.spider = None
+                refuse(error)
+                engine.downloader.close()
+                engine.start_async = _NoEngine().start_async
+
+        engine.open_spider_async = opened
+        return engine
+
+    crawler._create_engine = created  # type: ignore[method-assign]
+
+
 def check_reactor(settings: BaseSettings) -> None:
     """Raise :class:`~bloomdupe.errors.SettingError` unless asyncio's reactor runs."""
     name = settings["TWISTED_REACTOR"]
-    if not name and is_reactor_installed() and is_asyncio_reactor_installed():
+    installed = "twisted.internet.reactor" in sys.modules
+    if not name and installed and is_asyncio_reactor_installed():
         name = ASYNCIO
     if name != ASYNCIO or not settings.getbool("TWISTED_REACTOR_ENABLED"):
         raise SettingError(
@@ -71,32 +108,19 @@ def check_reactor(settings: BaseSettings) -> None:
         )
 
 
-def check_when_made(crawler: Crawler, refuse: Callable[[EngineError], None]) -> None:
-    """Check the engine as soon as it is made, before it opens anything."""
-    create: Any = crawler._create_engine
-
-    def checked() -> Any:  # noqa: ANN401 - an engine
-        engine = create()
-        if isinstance(engine, _NoEngine):
-            return engine
-        try:
-            check_engine(engine)
-        except EngineError as error:
-            engine.downloader.close()
-            refuse(error)
-            return crawler._create_engine()  # the one that does nothing
-        return engine
-
-    crawler._create_engine = checked  # type: ignore[method-assign]
+def load_addons(crawler: Crawler) -> None:
+    """Let the add-ons of a crawler change its settings, without a crawl."""
+    if is_on(ADDONS):
+        crawler.addons.load_settings(crawler.settings)
 
 
 class _NoEngine:
-    """An engine that does nothing, with the methods that ``Crawler.crawl()`` calls."""
+    """An engine that does nothing, whatever ``Crawler.crawl()`` calls."""
 
     running = False
 
-    async def open_spider_async(self) -> None:
-        """Open nothing."""
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any method
+        async def nothing(**_: object) -> None:
+            """Do nothing."""
 
-    async def start_async(self) -> None:
-        """Start nothing."""
+        return nothing

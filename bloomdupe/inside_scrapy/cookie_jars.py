@@ -5,8 +5,7 @@ removes a cookie calls ``set_cookie`` or ``clear`` of that object: answers to re
 to redirects and for robots.txt, ``request.cookies``, expiry, and code that uses the
 jars itself. So a subclass with these two methods sees every single change.
 
-When a crawl opens, :meth:`CookieJars.of` looks for every name that is used here. Tested
-with Scrapy 2.16 to 2.19.
+Where the jars differ from Scrapy's, :meth:`CookieJars.of` does without them.
 """
 
 from __future__ import annotations
@@ -17,16 +16,19 @@ from functools import cache
 from http.cookiejar import Cookie, CookieJar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy import __version__
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 
 from bloomdupe.errors import EngineError
+from bloomdupe.inside_scrapy.private_names import COOKIES, is_on
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
     from typing_extensions import Self
+
+logger = logger_of(__name__)
 
 
 class Place(NamedTuple):
@@ -55,10 +57,19 @@ class CookieJars:
     def of(cls, crawler: Crawler) -> CookieJars | None:
         """Return the jars of a crawl; None if it does not have Scrapy's middleware.
 
-        A class derived from Scrapy's middleware is fine.
+        A class derived from Scrapy's middleware is fine, if its jars are Scrapy's. A
+        warning says so if they are not.
         """
         middleware = crawler.get_downloader_middleware(CookiesMiddleware)
-        return None if middleware is None else cls(middleware)
+        if middleware is None or not is_on(COOKIES):
+            return None
+        try:
+            return cls(middleware)
+        except EngineError as error:
+            logger.warning(
+                "Cookies are not part of the checkpoints: %(error)s", {"error": error}
+            )
+            return None
 
     def _watch(self, jars: Any) -> None:  # noqa: ANN401 - any object
         if type(jars) not in (dict, defaultdict):
@@ -283,14 +294,9 @@ def _check_cookie() -> None:
     if vars(cookie).keys() != set(_FIELDS) or fields_of(cookie) != fields:
         raise EngineError(
             "http.cookiejar.Cookie of this Python has other attributes than Python 3.10"
-            " to 3.13 have, so cookies cannot be stored: use one of these"
+            " to 3.13 have"
         )
 
 
 def _unknown(name: str) -> EngineError:
-    return EngineError(
-        f"Scrapy {__version__}, or a cookies middleware derived from its own, has no"
-        f" {name} as Scrapy 2.16 to 2.19 have, so cookies cannot be part of the"
-        " checkpoints: use a version of bloomdupe made for this Scrapy, or set"
-        " COOKIES_ENABLED = False"
-    )
+    return EngineError(f"the cookies middleware has no {name} as Scrapy's own has")

@@ -1,32 +1,31 @@
 """EngineAccess: reads and replaces private names of Scrapy's engine and downloader.
 
-The module :mod:`bloomdupe.inside_scrapy.processing` does so, too. :func:`check_engine`
-looks for all these names when a crawl opens, before any of them is used. Tested with
-Scrapy 2.16 to 2.19.
+The module :mod:`bloomdupe.inside_scrapy.processing` does so, too. All these names are
+in :mod:`bloomdupe.inside_scrapy.private_names`.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from pydispatch.dispatcher import (  # type: ignore[import-untyped]
     getAllReceivers,
     liveReceivers,
 )
-from scrapy import __version__, signals
+from scrapy import signals
 from scrapy.core import downloader as downloader_module
+from scrapy.utils.defer import deferred_from_coro
 
-from bloomdupe.errors import EngineError
+from bloomdupe.errors import BloomDupeError
 
 if TYPE_CHECKING:
     from collections.abc import (
         AsyncIterator,
         Callable,
         Generator,
-        Iterator,
         Mapping,
     )
 
@@ -46,7 +45,6 @@ class EngineAccess:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         engine: Any = crawler.engine
-        check_engine(engine)
         self._engine = engine
         self._downloader = engine.downloader
         self._slots = self._downloader.slots
@@ -185,64 +183,6 @@ class _WithDelays(dict[str, dict[str, Any]]):
         return given if delay is None else {**(given or {}), "delay": delay}
 
 
-def check_engine(engine: Any) -> None:  # noqa: ANN401
-    """Check that Scrapy has every private name that this package reads or replaces.
-
-    Raises :class:`~bloomdupe.errors.EngineError`, which tells the missing name.
-    """
-    for path in missing_names(engine):
-        raise _missing(path)
-
-
-def _missing(path: str) -> EngineError:
-    return EngineError(
-        f"Scrapy {__version__} has no {path} as Scrapy 2.16 to 2.19 have: install"
-        " the Scrapy that this job was last run with, or a newer bloomdupe"
-    )
-
-
-def missing_names(engine: Any) -> Iterator[str]:  # noqa: ANN401
-    """Find the private names that this Scrapy does not have.
-
-    Those of an open engine are looked for if the engine is open.
-    """
-    names = _NAMES
-    if getattr(engine, "_slot", None) is not None:
-        names += _NAMES_WHEN_OPEN
-    for path, kind in names:
-        found: Any = engine
-        for name in path.split("."):
-            found = getattr(found, name, None)
-        if not (callable(found) if kind is None else isinstance(found, kind)):
-            yield f"engine.{path}"
-    for name in ("_slot", "_start"):
-        if not hasattr(engine, name):
-            yield f"engine.{name}"
-    slot = downloader_module.Slot(1, 0.0, 0.0)
-    for name in _NAMES_OF_SLOT:
-        if not hasattr(slot, name):
-            yield f"downloader.Slot.{name}"
-
-
-_NAMES: tuple[tuple[str, type | tuple[type, ...] | None], ...] = (
-    ("_handle_downloader_output", None),
-    ("crawl", None),
-    ("downloader.slots", dict),
-    ("downloader.per_slot_settings", dict),
-    ("downloader.get_slot_key", None),
-    ("downloader.domain_concurrency", int),
-    ("scraper.concurrent_items", int),
-    ("scraper.call_spider_async", None),
-    ("scraper.handle_spider_error", None),
-    ("scraper.handle_spider_output_async", None),
-    ("scraper.start_itemproc_async", None),
-    ("scraper.spidermw.middlewares", (list, tuple)),
-)
-"""Required names and their types; None for a callable."""
-_NAMES_WHEN_OPEN = (("_slot.nextcall.schedule", None), ("_start.__aiter__", None))
-_NAMES_OF_SLOT = ("active", "concurrency", "delay", "lastseen", "transferring")
-
-
 def spider_middlewares(crawler: Crawler) -> tuple[Any, ...]:
     """Return the spider middlewares of a running crawl, the engine's side first."""
     engine: Any = crawler.engine
@@ -266,12 +206,12 @@ def listeners(crawler: Crawler, signal: object) -> list[Any]:
 def stop_crawl(crawler: Crawler, reason: str) -> None:
     """Close the spider of a running crawl, soon."""
     engine: Any = crawler.engine
-    _run(engine.close_spider_async(reason=reason))
+    deferred_from_coro(engine.close_spider_async(reason=reason))
 
 
 def send_signal(crawler: Crawler, signal: object, **arguments: object) -> Deferred[Any]:
     """Send a signal; its receivers may be coroutines."""
-    return _run(crawler.signals.send_catch_log_async(signal, **arguments))
+    return deferred_from_coro(crawler.signals.send_catch_log_async(signal, **arguments))
 
 
 def mark_failed(crawler: Crawler, ended: object = signals.engine_stopped) -> None:
@@ -286,11 +226,18 @@ def mark_failed(crawler: Crawler, ended: object = signals.engine_stopped) -> Non
 def opening(crawler: Crawler | None) -> Generator[None, None, None]:
     """Let the process end with status 1 if the crawl cannot be opened.
 
-    Before Scrapy 2.19, a crawler that has its spider counts as started.
-    The engine closes the spider then, although it has never started itself.
+    Before Scrapy 2.19, a crawler that has its spider counts as started. An engine that
+    has its spider closes it, although much of it was never opened: of each such part
+    Scrapy would show a traceback.
     """
     try:
         yield
+    except BloomDupeError:
+        if crawler is not None:
+            with suppress(RuntimeError):  # no engine: it was opened by hand
+                crawler.engine.spider = None
+            crawler.spider = None
+        raise
     except BaseException:
         if crawler is not None:
             mark_failed(crawler, signals.spider_closed)
@@ -310,11 +257,5 @@ def fail_crawl(crawler: Crawler, reason: str) -> None:
 def _jitter(slot: Any) -> float:  # noqa: ANN401 - its class moved between versions
     jitter = getattr(slot, "jitter", None)
     if jitter is None:
-        return 0.5 if slot.randomize_delay else 0.0
+        return 0.5 if getattr(slot, "randomize_delay", False) else 0.0
     return min(1.0, float(jitter))
-
-
-def _run(coroutine: Any) -> Deferred[Any]:  # noqa: ANN401
-    from scrapy.utils.defer import deferred_from_coro
-
-    return deferred_from_coro(coroutine)

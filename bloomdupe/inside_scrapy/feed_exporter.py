@@ -3,45 +3,24 @@
 Scrapy opens a file when a feed gets its first item, and writes each item at once. This
 package writes later, and to more than one file. So it needs the slots of the feed
 exporter without their files, and the text that item exporters write before, between and
-after the items. Tested with Scrapy 2.16 to 2.19.
+after the items.
 """
 
 from __future__ import annotations
 
-import inspect
-from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from scrapy import __version__
-from scrapy.exporters import CsvItemExporter, JsonItemExporter
 from scrapy.extensions import feedexport
 from scrapy.utils.misc import build_from_crawler
-
-from bloomdupe.errors import EngineError
 
 if TYPE_CHECKING:
     from typing import IO
 
     from scrapy.crawler import Crawler
-    from scrapy.exporters import BaseItemExporter
+    from scrapy.exporters import BaseItemExporter, CsvItemExporter, JsonItemExporter
     from scrapy.extensions.feedexport import FeedSlot
-
-_ARGUMENTS = {
-    "_get_uri_params": ("spider", "uri_params_function", "slot"),
-    "_start_new_batch": ("batch_id", "uri", "feed_options", "spider", "uri_template"),
-}
-"""Methods of Scrapy's feed exporter that are called, with these arguments."""
-
-_ATTRIBUTES = {
-    CsvItemExporter: (
-        "_headers_not_written",
-        "_write_headers_and_set_fields_to_export",
-    ),
-    JsonItemExporter: ("_add_comma_after_first", "first_item"),
-}
-"""Attributes of Scrapy's own exporters that are used."""
 
 
 class FeedExporterAccess(feedexport.FeedExporter):
@@ -52,21 +31,6 @@ class FeedExporterAccess(feedexport.FeedExporter):
         """The directory in which relative paths of feeds begin. A spider may change the
         working directory later."""
         super().__init__(crawler)
-
-    def check(self) -> None:
-        """Check that Scrapy has every private name that is used here.
-
-        Raises :class:`~bloomdupe.errors.EngineError` if a name is missing.
-        """
-        for name, arguments in _ARGUMENTS.items():
-            method = getattr(feedexport.FeedExporter, name, None)
-            if method is None or not _takes(method, arguments):
-                _refuse(f"FeedExporter.{name}({', '.join(arguments)})")
-        for kind, names in _ATTRIBUTES.items():
-            exporter = kind(BytesIO())
-            for name in names:
-                if not hasattr(exporter, name):
-                    _refuse(f"{kind.__name__}.{name}")
 
     def new_slot(
         self,
@@ -142,16 +106,3 @@ def write_separator(exporter: JsonItemExporter) -> None:
 def forget_items(exporter: JsonItemExporter) -> None:
     """Let the exporter write the next item as if it were the first."""
     exporter.first_item = True
-
-
-def _takes(method: Any, arguments: tuple[str, ...]) -> bool:  # noqa: ANN401
-    return set(arguments) <= set(inspect.signature(method).parameters)
-
-
-def _refuse(what: str) -> None:
-    raise EngineError(
-        f"Scrapy {__version__} has no {what} as Scrapy 2.16 to 2.19 have: the feeds of"
-        " a crawl with a JOBDIR cannot be written. Set EXTENSIONS ="
-        ' {"bloomdupe.FeedExporter": None} to do without, or use a version of'
-        " bloomdupe made for this Scrapy"
-    )

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.exceptions import CloseSpider
-from scrapy.utils.defer import aiter_errback, iter_errback
 from twisted.python.failure import Failure
 
+from bloomdupe.inside_scrapy.helpers import aiter_errback, iter_errback
 from bloomdupe.inside_scrapy.outputs import Steps, step
 from bloomdupe.inside_scrapy.work import CURRENT
 
@@ -72,7 +72,7 @@ class Processing:
         redirect), while that request is being scheduled."""
 
     def attach(self) -> None:
-        """Replace Scrapy's methods, which :func:`check_engine` has checked."""
+        """Replace Scrapy's methods."""
         engine, scraper = self._engine, self._scraper
         self._handle_result = engine._handle_downloader_output
         engine._handle_downloader_output = self._result

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from scrapy.http import request, response
-from scrapy.http.response import text
-from scrapy.linkextractors import lxmlhtml
+from bloomdupe.inside_scrapy.private_names import found
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-URL_MODULES = (request, response, text, lxmlhtml)
+URL_MODULES = (
+    "scrapy.http.request",
+    "scrapy.http.response",
+    "scrapy.http.response.text",
+    "scrapy.linkextractors.lxmlhtml",
+)
 """Modules that handle each link of a page."""
 
 
@@ -28,12 +31,12 @@ class ReplacedName:
 
     def __init__(
         self,
-        places: tuple[Any, ...],
+        places: tuple[str, ...],
         name: str,
         original: Callable[..., Any],
         instead: Callable[..., Any],
     ) -> None:
-        self._places = places
+        self._places = [found(place) for place in places]
         self.name = name
         self._original = original
         self._instead = instead

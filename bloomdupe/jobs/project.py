@@ -22,6 +22,7 @@ from bloomdupe.crawl.requests.layout import PICKLE
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.requests.summary import check_payload, summary_of
 from bloomdupe.errors import SettingError, StoreMismatchError, UnserializableError
+from bloomdupe.inside_scrapy.commands import load_addons
 from bloomdupe.links.fingerprint import fingerprint_function, is_plain
 from bloomdupe.settings import JobSettings
 
@@ -72,7 +73,7 @@ class Project:
         self._class: type[Spider] = class_
         self._crawler = Crawler(class_, settings)
         with _loading(settings, "ADDONS"):
-            self._crawler.addons.load_settings(self._crawler.settings)
+            load_addons(self._crawler)
         self.settings = self._crawler.settings
         self.given = given = JobSettings.read(self.settings)
         self._exact_urls = (

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import ref
 
 from scrapy.http import HtmlResponse, TextResponse, XmlResponse
-from scrapy.utils.response import get_base_url
 
+from bloomdupe.inside_scrapy.helpers import get_base_url
 from bloomdupe.inside_scrapy.plain_request import (
     makes_the_same,
     plain_request,

@@ -36,6 +36,7 @@ from scrapy.utils.python import global_object_name
 from w3lib.url import safe_url_string
 
 from bloomdupe.inside_scrapy.engine import listeners, spider_middlewares
+from bloomdupe.inside_scrapy.private_names import EARLY_DROP, is_on
 from bloomdupe.links.fingerprint import is_known_early, is_plain
 from bloomdupe.links.known_urls import KnownUrls
 from bloomdupe.printable import logger_of
@@ -109,7 +110,8 @@ class LinkFilter:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the link filter of a crawl, unless ``BLOOMDUPE_EARLY_DROP`` is off."""
-        if not JobSettings.read(crawler.settings).early_drop:
+        wanted = JobSettings.read(crawler.settings).early_drop
+        if not (wanted and is_on(EARLY_DROP)):
             raise NotConfigured
         return cls(crawler, KnownUrls())
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import NotConfigured
 from scrapy.exporters import JsonLinesItemExporter
 from scrapy.extensions.feedexport import FileFeedStorage
-from scrapy.utils.conf import feed_complete_default_values_from_settings
 from scrapy.utils.project import get_project_settings
 
 from bloomdupe.crawl.requests.serializer import Serializer
@@ -31,6 +30,10 @@ from bloomdupe.feeds.uri import (
     with_secret,
     without_secret,
 )
+from bloomdupe.inside_scrapy.helpers import (
+    feed_complete_default_values_from_settings,
+)
+from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.jobs.project import Project
 from bloomdupe.moving.collection import RECORD
 from bloomdupe.printable import logger_of
@@ -75,6 +78,7 @@ class CollectedFeeds(FeedExporter):
         collected, and :class:`~bloomdupe.errors.FeedError` for those that cannot be
         written.
         """
+        check_names(feeds=True)
         settings = get_project_settings() if settings is None else settings.copy()
         # Only the settings of the spider are needed, and most feeds do not need them.
         settings.set("SPIDER_LOADER_WARN_ONLY", True, "cmdline")

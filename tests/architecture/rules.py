@@ -34,8 +34,8 @@ ROOMS: dict[str, set[str]] = {
     },
     "monitoring": {"jobs", "crawl", "filter", "errors", "printable", "_version"},
     "moving": {
-        "jobs", "crawl", "links", "feeds", "frontier", "redis", "filter", "store",
-        "errors", "printable", "foreign", "_version",
+        "jobs", "crawl", "links", "feeds", "inside_scrapy", "frontier", "redis",
+        "filter", "store", "errors", "printable", "foreign", "_version",
     },
     "jobs": {
         "crawl", "links", "inside_scrapy", "frontier", "redis", "filter", "store",
@@ -47,7 +47,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "links": {"inside_scrapy", "settings", "errors", "printable"},
     "feeds": {"inside_scrapy", "settings", "store", "errors", "printable"},
-    "inside_scrapy": {"errors"},
+    "inside_scrapy": {"errors", "printable"},
     "frontier": {"filter", "store", "errors", "printable"},
     "settings": {"setting_values", "filter", "errors"},
     "setting_values": {"errors"},

@@ -7,6 +7,9 @@ job, byte for byte, and the requests of a later crawl.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 import scrapy
 from scrapy import Request
+from support import taken_away
 from support.forks import forks
 from support.site import Pages, Site, links
 
@@ -217,47 +221,56 @@ def test_a_jobdir_of_scrapys_own_is_refused_in_one_line(project: Project) -> Non
     assert project.files() == files
 
 
-TAKEN_AWAY = {
-    "Slot.transferring": """
-import scrapy.core.downloader
-class Slot(scrapy.core.downloader.Slot):
-    def __getattribute__(self, name):
-        if name == "transferring":
-            raise AttributeError(name)
-        return super().__getattribute__(name)
-scrapy.core.downloader.Slot = Slot
-""",
-    "scraper.start_itemproc_async": """
-import scrapy.core.scraper
-del scrapy.core.scraper.Scraper.start_itemproc_async
-""",
-    "downloader.per_slot_settings": """
-import scrapy.core.downloader
-class Downloader(scrapy.core.downloader.Downloader):
-    def __init__(self, crawler):
-        super().__init__(crawler)
-        del self.per_slot_settings
-DOWNLOADER = Downloader
-""",
-}
-"""What a settings file does so that a private name of Scrapy is missing."""
-
-
-@pytest.mark.parametrize("name", TAKEN_AWAY)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "scrapy.core.downloader.Slot.transferring",
+        "scrapy.utils.defer.iter_errback",
+        "scrapy.extensions.feedexport.FeedExporter._start_new_batch",
+    ],
+)
 def test_a_scrapy_without_a_private_name_is_refused_in_one_line(
     project: Project, name: str
 ) -> None:
-    with (project.folder / "project.py").open("a") as settings:
-        settings.write(TAKEN_AWAY[name])
-    run = project.scrapy("crawl", "first", status=1)
+    run = without(project, name)
+    assert run.status == 1
     assert "Traceback" not in run.output
-    assert f"The crawl does not begin: Scrapy {scrapy.__version__} has no" in (
-        run.last_line
-    )
-    assert name in run.last_line
-    assert "install the Scrapy that this job was last run with" in run.last_line
+    refusal = f"The crawl does not begin: Scrapy {scrapy.__version__} has no {name}, "
+    assert refusal in run.last_line
+    assert f"install scrapy<{scrapy.__version__}, or a newer" in run.last_line
     assert not project.files()
     assert not project.site.requested
+
+
+def test_a_scrapy_without_the_name_of_an_optional_part_works(project: Project) -> None:
+    name = "scrapy.http.cookies.CookieJar.jar"
+    run = without(project, name)
+    assert run.status == 0, run.output
+    assert "Traceback" not in run.output
+    (warning,) = (line for line in run.output.splitlines() if "WARNING" in line)
+    assert f"has no {name}, so bloomdupe does without cookies" in warning
+    items = project.files()["items.jsonl"].splitlines()
+    assert len(items) == len(PAGES)
+
+
+def without(project: Project, name: str) -> Ended:
+    """Crawl with a Scrapy that lacks a name."""
+    done = subprocess.run(
+        [sys.executable, taken_away.__file__, name, "scrapy", "crawl", "first"],
+        cwd=project.folder,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parent.parent),
+            "SITE": project.site.base,
+            "DOMAINS": "",
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return Ended(done.returncode, done.stdout)
 
 
 def test_a_downloader_without_ip_concurrency_works() -> None:

@@ -279,7 +279,7 @@ def test_other_jars_are_refused() -> None:
         def __init__(self) -> None:
             self.jars = defaultdict(PlainJar)  # type: ignore[arg-type]
 
-    with pytest.raises(EngineError, match=r"CookieJar\.jar.*COOKIES_ENABLED = False"):
+    with pytest.raises(EngineError, match=r"CookieJar\.jar as Scrapy"):
         CookieJars(Plain())
     middleware = CookiesMiddleware()
     del middleware.jars

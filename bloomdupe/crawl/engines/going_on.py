@@ -6,8 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy.utils.job import job_dir
-
 from bloomdupe.crawl.engines.crawl_job import refuse_queue_of_scrapy
 from bloomdupe.crawl.engines.on_disk import EngineOnDisk
 from bloomdupe.crawl.progress.pace import plural
@@ -66,8 +64,8 @@ def _check_import(session: Session, seen: BloomFilter) -> None:
 
 def _check_queue_of_scrapy(session: Session, seen: BloomFilter) -> None:
     """Refuse a job with pending requests that only Scrapy's scheduler can see."""
-    jobdir = job_dir(session.crawler.settings)
-    if jobdir is None or seen.record("frontier") is not None:
+    jobdir = session.crawler.settings["JOBDIR"]
+    if not jobdir or seen.record("frontier") is not None:
         return
     refuse_queue_of_scrapy(Path(jobdir), session.spider.name)
 

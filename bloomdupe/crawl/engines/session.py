@@ -34,11 +34,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """The requests in progress, and their output, of a crawl on any engine.
-
-    Raises :class:`~bloomdupe.errors.EngineError` if this version of Scrapy is not
-    supported.
-    """
+    """The requests in progress, and their output, of a crawl on any engine."""
 
     link_filter: LinkFilter | None = None
     """Drops duplicates where the spider yields them, if it is in use."""

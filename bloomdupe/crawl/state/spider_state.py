@@ -10,6 +10,7 @@ from scrapy import signals
 from scrapy.extensions.spiderstate import SpiderState as ScrapysSpiderState
 
 from bloomdupe.errors import UnserializableError
+from bloomdupe.inside_scrapy.private_names import SPIDER_STATE, is_on
 from bloomdupe.printable import logger_of
 from bloomdupe.store.participant import Part, Participant
 
@@ -59,7 +60,7 @@ class SpiderState(Participant):
         self._mark = _mark_of(self._restored)
         self._put()
         scrapys = self._crawler.get_extension(ScrapysSpiderState)
-        if type(scrapys) is ScrapysSpiderState:
+        if type(scrapys) is ScrapysSpiderState and is_on(SPIDER_STATE):
             # A run that died while it wrote JOBDIR/spider.state has left half of it,
             # which cannot be read.
             opened = scrapys.spider_opened
@@ -120,7 +121,7 @@ def leave_scrapys_file(crawler: Crawler, failed: Callable[[], bool]) -> None:
     into the file. The spider may change the working directory before the end.
     """
     extension = crawler.get_extension(ScrapysSpiderState)
-    if extension is None:
+    if extension is None or not is_on(SPIDER_STATE):
         return
     if extension.jobdir:
         extension.jobdir = str(Path(extension.jobdir).absolute())

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
-from scrapy.utils.conf import build_component_list
-from scrapy.utils.misc import load_object
 
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.feeds.exporter import FeedExporter
@@ -60,8 +58,7 @@ class SharedFeeds:
 
 def shared_feeds_of(crawler: Crawler, serializer: Serializer) -> list[SharedFeed]:
     """Return the feeds that workers with these settings have."""
-    enabled = build_component_list(crawler.settings.getwithbase("EXTENSIONS"))
-    if FeedExporter not in map(load_object, enabled):
+    if not FeedExporter.is_enabled(crawler):
         return []
     try:
         exporter = FeedExporter(crawler)
@@ -84,7 +81,6 @@ def identity_of(feeds: Sequence[SharedFeed]) -> dict[str, Any]:
 
 def _taken_from(exporter: FeedExporter, serializer: Serializer) -> list[SharedFeed]:
     """Take the feeds from Scrapy; their order gives them their numbers."""
-    exporter.check()
     feeds = [
         SharedFeed(number, template, options, exporter, serializer.dump_item)
         for number, (template, options) in enumerate(exporter.feeds.items())

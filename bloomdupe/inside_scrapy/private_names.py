@@ -1,0 +1,221 @@
+"""The private names of Scrapy that bloomdupe uses, and whether this Scrapy has them.
+
+All of them are here, undocumented names included, and nowhere else. They are looked for
+before a crawl opens or creates anything. A crawl needs the ``NEEDED`` names, and
+``OF_FEEDS`` if it has feeds; without one of ``PARTS`` that part is switched off. Tested
+with Scrapy 2.16 to 2.19.
+"""
+
+from __future__ import annotations
+
+import dis
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from scrapy import __version__
+
+from bloomdupe.errors import EngineError
+from bloomdupe.printable import logger_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+logger = logger_of(__name__)
+
+_FEEDEXPORT = "scrapy.extensions.feedexport"
+
+
+def _of(place: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"{place}.{name}" for name in names)
+
+
+NEEDED = (
+    "scrapy.crawler.Crawler._create_engine",
+    *_of(
+        "scrapy.core.engine.ExecutionEngine",
+        *("_handle_downloader_output", "_slot", "_start", "close_spider_async"),
+        *("crawl", "downloader", "open_spider_async", "running", "scraper", "spider"),
+        "start_async",
+    ),
+    "scrapy.core.engine._Slot.nextcall",
+    "scrapy.utils.reactor.CallLaterOnce.schedule",
+    *_of(
+        "scrapy.core.downloader.Downloader",
+        *("close", "domain_concurrency", "get_slot_key", "per_slot_settings", "slots"),
+    ),
+    *_of(
+        "scrapy.core.downloader.Slot",
+        *("active", "concurrency", "delay", "lastseen", "transferring"),
+    ),
+    *_of(
+        "scrapy.core.scraper.Scraper",
+        *("call_spider_async", "concurrent_items", "handle_spider_error"),
+        *("handle_spider_output_async", "slot", "start_itemproc_async"),
+    ),
+    *_of("scrapy.core.scraper.Slot", "closing", "is_idle"),
+    *_of("scrapy.utils.defer", "aiter_errback", "iter_errback"),
+)
+"""Without one of these no crawl of the scheduler begins."""
+
+OF_FEEDS = (
+    *_of(
+        f"{_FEEDEXPORT}.FeedExporter",
+        *("_get_uri_params", "_start_new_batch", "feeds", "slots"),
+    ),
+    *_of(
+        f"{_FEEDEXPORT}.FeedSlot",
+        *("batch_id", "exporter", "exporters", "feed_options", "file", "filter"),
+        *("format", "itemcount", "spider", "storage", "uri"),
+    ),
+    f"{_FEEDEXPORT}.FileFeedStorage.path",
+    "scrapy.extensions.postprocessing.PostProcessingManager",
+    *_of(
+        "scrapy.exporters.CsvItemExporter",
+        *("_headers_not_written", "_write_headers_and_set_fields_to_export"),
+    ),
+    *_of("scrapy.exporters.JsonItemExporter", "_add_comma_after_first", "first_item"),
+)
+"""Without one of these no crawl with feeds begins, if it has a job."""
+
+COOKIES = "cookies in the checkpoints"
+MEDIA = "media files whole or absent"
+EARLY_DROP = "the link filter"
+FAST_LINKS = "the faster way to follow links"
+FAST_MIDDLEWARES = "the faster way to call downloader middlewares"
+SPIDER_STATE = "the care for JOBDIR/spider.state"
+DEFAULT_SPIDER = "leaving the job alone in a script with Scrapy's default spider"
+COLLECTING = "the feeds of `bloomdupe collect` as in the settings"
+ADDONS = "the settings that add-ons change, for the verbs"
+
+PARTS = {
+    COOKIES: (
+        "scrapy.downloadermiddlewares.cookies.CookiesMiddleware.jars",
+        "scrapy.http.cookies.CookieJar.jar",
+    ),
+    MEDIA: (
+        "scrapy.core.scraper.Scraper.itemproc",
+        "scrapy.middleware.MiddlewareManager.middlewares",
+        "scrapy.pipelines.files.FilesPipeline.store",
+        "scrapy.pipelines.files.FSFilesStore",
+        *_of("scrapy.pipelines.files.FSFilesStore", "basedir", "persist_file"),
+    ),
+    EARLY_DROP: (
+        "scrapy.core.scraper.Scraper.spidermw",
+        *_of(
+            "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware",
+            *("process_request", "request_scheduled", "should_follow"),
+        ),
+        "scrapy.middleware.MiddlewareManager.middlewares",
+        "scrapy.signalmanager.SignalManager.sender",
+    ),
+    FAST_LINKS: (
+        "scrapy.http.response",
+        "scrapy.http.response.text",
+        *_of(
+            "scrapy.http.Request",
+            *("_body", "_cb_kwargs", "_cookies", "_encoding", "_flags", "_headers"),
+            *("_meta", "_url"),
+        ),
+        "scrapy.linkextractors.lxmlhtml",
+        "scrapy.utils.response.get_base_url",
+    ),
+    FAST_MIDDLEWARES: (
+        "scrapy.core.downloader.middleware",
+        "scrapy.utils.defer.ensure_awaitable",
+    ),
+    SPIDER_STATE: _of(
+        "scrapy.extensions.spiderstate.SpiderState",
+        *("jobdir", "spider_closed", "spider_opened"),
+    ),
+    DEFAULT_SPIDER: ("scrapy.utils.spider.DefaultSpider",),
+    COLLECTING: ("scrapy.utils.conf.feed_complete_default_values_from_settings",),
+    ADDONS: (
+        "scrapy.addons.AddonManager.load_settings",
+        "scrapy.crawler.Crawler.addons",
+    ),
+}
+"""What is off without one of these names."""
+
+WITH_FALLBACK = (
+    "scrapy.core.downloader.Downloader._delay",
+    "scrapy.core.downloader.Downloader.ip_concurrency",
+    "scrapy.core.downloader.Slot.jitter",
+    "scrapy.core.downloader.Slot.randomize_delay",
+    "scrapy.core.downloader.monotonic",
+    "scrapy.exporters.CsvItemExporter._autodetected_fields",
+    f"{_FEEDEXPORT}.apply_uri_params",
+)
+"""Names that only some versions have, where all is well without them."""
+
+
+def found(path: str) -> Any:  # noqa: ANN401 - any object of Scrapy's
+    """Return the module, class or function with this name; None if there is none."""
+    place, _, name = path.rpartition(".")
+    if not place:
+        return import_module(path)
+    owner = found(place)
+    value = getattr(owner, name, None)
+    if value is None and isinstance(owner, ModuleType):
+        with suppress(ImportError):
+            return import_module(path)
+    return value
+
+
+def _has(path: str) -> bool:
+    """Whether this Scrapy has a name; a name in a class may be that of its objects."""
+    place, _, name = path.rpartition(".")
+    owner = found(place)
+    if isinstance(owner, type):
+        return hasattr(owner, name) or name in set(_set_by_init(owner))
+    return found(path) is not None
+
+
+def _set_by_init(class_: type) -> Iterator[str]:
+    """Return the attributes that the constructors of a class and its bases set."""
+    for base in class_.__mro__:
+        code = getattr(vars(base).get("__init__"), "__code__", None)
+        if code is not None:
+            for instruction in dis.get_instructions(code):
+                if instruction.opname == "STORE_ATTR":
+                    yield str(instruction.argval)
+
+
+def missing(names: Iterable[str]) -> list[str]:
+    """Return those of the names that this Scrapy does not have."""
+    return [name for name in names if not _has(name)]
+
+
+@cache
+def is_on(part: str) -> bool:
+    """Whether this Scrapy has all names of one of the ``PARTS``; warns if it has not.
+
+    The first caller in the process gets the warning.
+    """
+    lacks = missing(PARTS[part])
+    if lacks:
+        logger.warning(
+            "Scrapy %(version)s has no %(name)s, so bloomdupe does without"
+            " %(part)s. A newer bloomdupe may know this Scrapy",
+            {"version": __version__, "name": lacks[0], "part": part},
+        )
+    return not lacks
+
+
+def check_names(*, feeds: bool = False) -> None:
+    """Raise :class:`~bloomdupe.errors.EngineError` if a name is missing that is needed.
+
+    ``feeds`` says that the crawl has feeds.
+    """
+    for name in missing((*NEEDED, *(OF_FEEDS if feeds else ()))):
+        raise refusal(name)
+
+
+def refusal(name: str) -> EngineError:
+    """Return the error for a name that is missing."""
+    return EngineError(
+        f"Scrapy {__version__} has no {name}, which bloomdupe needs: install"
+        f" scrapy<{__version__}, or a newer bloomdupe"
+    )
