@@ -277,7 +277,7 @@ def test_a_downloader_without_ip_concurrency_works() -> None:
     access: Any = EngineAccess.__new__(EngineAccess)
     access._downloader = SimpleNamespace(domain_concurrency=8)
     access._slot_settings = {}
-    assert access._concurrency_of("a.example", 0.5) == 4
+    assert access._concurrency_of("a.example") == 8
 
 
 def test_a_request_without_cb_kwargs_switches_the_faster_way_off(
