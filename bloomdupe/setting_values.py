@@ -13,6 +13,7 @@ import os
 import re
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from bloomdupe.errors import SettingError, shown
 
@@ -22,7 +23,7 @@ MOST_DIGITS = 18
 """Of a whole number: it fits in 64 bits."""
 WHOLE = f"a whole number (of {MOST_DIGITS} digits at most)"
 PORTS = 1 << 16
-"""A host, or another name of a slot that cannot be meant for a host."""
+FLAGS = {"true": True, "1": True, "false": False, "0": False}
 FAILURE_REASONS = (
     "status",
     "timeout",
@@ -146,9 +147,7 @@ def check_backoff(value: object, name: str) -> tuple[float, float, float] | None
 
 def check_flag(value: object, name: str) -> bool:
     """Read True or False."""
-    flag = {"true": True, "1": True, "false": False, "0": False}.get(
-        _text(value).lower()
-    )
+    flag = FLAGS.get(_text(value).lower())
     if flag is None:
         raise SettingError.of(name, value, "True or False")
     return flag
@@ -236,6 +235,34 @@ def check_reasons(value: object, name: str) -> tuple[str, ...] | None:
     return reasons
 
 
+class ExactUrls(NamedTuple):
+    """The URLs that must never be lost to a false positive."""
+
+    all: bool
+    patterns: tuple[re.Pattern[str], ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.all or bool(self.patterns)
+
+    def match(self, url: str) -> bool:
+        """Whether a URL is one of them."""
+        if not self.patterns:
+            return self.all
+        return any(regex.search(url) for regex in self.patterns)
+
+    @property
+    def value(self) -> bool | list[str]:
+        """The setting that gives them: True, False, or regular expressions."""
+        return self.all or [regex.pattern for regex in self.patterns] or False
+
+
+def check_exact(value: object, name: str) -> ExactUrls:
+    """Read True, False, or regular expressions; nothing is False."""
+    flag = FLAGS.get(_text(value).lower() if value else "false")
+    patterns = check_patterns(value, name) if flag is None else ()
+    return ExactUrls(bool(flag), patterns)
+
+
 def check_choice(value: object, name: str, choices: tuple[str, ...]) -> str:
     """Read a word that is among the choices."""
     if value not in choices:
@@ -250,7 +277,8 @@ def check_patterns(value: object, name: str) -> tuple[re.Pattern[str], ...]:
     """
     sources = value
     if isinstance(value, str):
-        sources = (value.startswith('["') and _parsed(value)) or [value]
+        parsed = _parsed(value) if value.startswith(('["', "[]")) else None
+        sources = [value] if parsed is None else parsed
     if not isinstance(sources, (list, tuple, set)):
         raise SettingError.of(name, value, "a list of expressions")
     patterns = []

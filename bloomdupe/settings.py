@@ -7,7 +7,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.filter.allowance import check_memory
-from bloomdupe.filter.parameters import check_confirm
 from bloomdupe.filter.sizing import check_capacity, check_fpp
 from bloomdupe.setting_values import (
     FAILURE_REASONS,
@@ -15,11 +14,11 @@ from bloomdupe.setting_values import (
     check_choice,
     check_count,
     check_directory,
+    check_exact,
     check_flag,
     check_host,
     check_limit,
     check_number,
-    check_patterns,
     check_port,
     check_reasons,
     check_revisit,
@@ -33,14 +32,15 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+    from bloomdupe.setting_values import ExactUrls
+
 __all__ = ["DEFAULTS", "FAILURE_REASONS", "JobSettings", "check_reasons"]
 
 DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_EXPECTED_URLS": 10_000_000,
     "BLOOMDUPE_FPP": 1e-6,
     "BLOOMDUPE_FILTER_MEMORY": None,
-    "BLOOMDUPE_CONFIRM": 0,
-    "BLOOMDUPE_EXACT_URLS": [],
+    "BLOOMDUPE_EXACT": False,
     "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.5,
     "BLOOMDUPE_SERIALIZER": "msgpack",
     "BLOOMDUPE_START_REQUESTS": "resume",
@@ -78,8 +78,8 @@ class JobSettings:
     filter_memory: int | None
     """Bytes that the pages of the filter may take in memory; None: a quarter of the
     machine's memory."""
-    confirm: float
-    exact_urls: tuple[re.Pattern[str], ...]
+    exact: ExactUrls
+    """The URLs whose fingerprints are kept exactly."""
     checkpoint_interval: float
     """Seconds between checkpoints while something changes."""
     serializer: str
@@ -130,10 +130,6 @@ class JobSettings:
     debug: bool
     """Log every duplicate (Scrapy's ``DUPEFILTER_DEBUG``)."""
 
-    def is_exact(self, url: str) -> bool:
-        """Whether the fingerprint of a URL must be kept exactly."""
-        return any(regex.search(url) for regex in self.exact_urls)
-
     @classmethod
     def read(cls, settings: BaseSettings) -> JobSettings:
         """Read a project's settings; raise :class:`SettingError` for a wrong value."""
@@ -147,8 +143,7 @@ class JobSettings:
             capacity=check_capacity(*given("BLOOMDUPE_EXPECTED_URLS")),
             fpp=check_fpp(*given("BLOOMDUPE_FPP")),
             filter_memory=check_memory(*given("BLOOMDUPE_FILTER_MEMORY")),
-            confirm=check_confirm(*given("BLOOMDUPE_CONFIRM")),
-            exact_urls=check_patterns(*given("BLOOMDUPE_EXACT_URLS")),
+            exact=check_exact(*given("BLOOMDUPE_EXACT")),
             checkpoint_interval=check_seconds(*given("BLOOMDUPE_CHECKPOINT_INTERVAL")),
             serializer=check_choice(*given("BLOOMDUPE_SERIALIZER"), SERIALIZERS),
             start_requests=check_choice(

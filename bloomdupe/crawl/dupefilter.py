@@ -125,8 +125,7 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def key_of(self, request: Request) -> tuple[bytes, bool]:
         """Return a request's fingerprint, and whether it must be kept exactly."""
-        settings = self._job.settings
-        exact = bool(settings.exact_urls) and settings.is_exact(request.url)
+        exact = self._job.settings.exact.match(request.url)
         return self._fingerprint(request), exact
 
     def _check_frontier(self, filter_: BloomFilter) -> None:
@@ -179,13 +178,9 @@ class BloomDupeFilter(BaseDupeFilter):
             "disk_bytes": figures["disk_bytes"],
             "current_fpp": figures["current_fpp"],
             "expected_loss": figures["expected_loss"],
-            "measured_fpp": figures["measured_fpp"],
-            "measured_fpp_low": figures["measured_low"],
-            "measured_fpp_high": figures["measured_high"],
         }
         for name, value in values.items():
-            if value is not None:
-                self._stats.set_value(f"bloomdupe/{name}", value)
+            self._stats.set_value(f"bloomdupe/{name}", value)
 
     # The life of a request
 

@@ -54,6 +54,6 @@ def _described(parameters: Parameters) -> str:
     # A hash of the key tells keys apart without giving them away.
     mark = digest(parameters.key)[:4].hex()
     return (
-        f"capacity {parameters.capacity:,}, fpp {parameters.fpp:g}, confirm"
-        f" {parameters.confirm:g}, key #{mark}"
+        f"capacity {parameters.capacity:,}, fpp {parameters.fpp:g}, exact"
+        f" {parameters.exact}, key #{mark}"
     )

@@ -38,8 +38,6 @@ MAX_EXACT_PENDING = 1_000
 """New exact keys after which a checkpoint happens: each dirties a page of its own, and
 LMDB keeps the dirty pages of a transaction in memory."""
 
-HASH_RANGE = 1 << 32
-
 # Bound once: the hot path calls them for every key.
 _digest = hashing.digest
 _page_hash = hashing.page_hash
@@ -62,9 +60,8 @@ class BloomFilter:
     ``BloomFilter(capacity, fpp)`` lives in memory only; :meth:`open` keeps it in a
     directory.
 
-    ``confirm`` is the share of keys (0 to 1) that are also kept exactly, so that a
-    false positive on them is noticed and corrected: 1 makes an exact set, 1/1024
-    measures the true rate. In a store the exact part lies on disk.
+    With ``exact`` all keys are kept exactly, too: a false positive is noticed, and no
+    new key is called seen. In a store the exact part lies on disk.
 
     ``key`` (16 bytes) is mixed into every hash; only filters with the same key can
     be combined. It is drawn at random unless given.
@@ -81,10 +78,10 @@ class BloomFilter:
         capacity: int,
         fpp: float = DEFAULT_FPP,
         *,
-        confirm: float = 0.0,
+        exact: bool = False,
         key: bytes | None = None,
     ) -> None:
-        parameters = Parameters.checked(capacity, fpp, confirm, key)
+        parameters = Parameters.checked(capacity, fpp, exact, key)
         parameters.check_memory()
         self._begin(parameters, None)
 
@@ -97,9 +94,7 @@ class BloomFilter:
         self.parameters = parameters
         self._store = store
         self._secret = parameters.key
-        # A key is confirmed if its page hash lies below this. Neither its page
-        # nor its positions are special, so the rate measured is that of all.
-        self._confirm_below = round(parameters.confirm * HASH_RANGE)
+        self._all_exact = parameters.exact
         self._shared = False
         if memory is None:
             memory = default_memory()
@@ -115,7 +110,7 @@ class BloomFilter:
         capacity: int | None = None,
         fpp: float | None = None,
         *,
-        confirm: float | None = None,
+        exact: bool | None = None,
         key: bytes | None = None,
         identity: dict[str, Any] | None = None,
         memory: int | None = None,
@@ -123,7 +118,7 @@ class BloomFilter:
     ) -> Self:
         """Open the filter kept in the directory ``path``, or create it there.
 
-        To create one, ``capacity`` is needed (``fpp`` is 1e-6 and ``confirm`` 0
+        To create one, ``capacity`` is needed (``fpp`` is 1e-6 and ``exact`` False
         unless given). An existing store is checked against every parameter given,
         and against ``identity`` (names and texts of the caller's own, such as the
         spider): a difference raises
@@ -148,7 +143,7 @@ class BloomFilter:
                 path,
                 capacity,
                 fpp,
-                confirm=confirm,
+                exact=exact,
                 key=key,
                 identity=identity,
                 readonly=readonly,
@@ -156,7 +151,7 @@ class BloomFilter:
             return cast("Self", shared)
         parameters, store = open_or_create(
             Path(path),
-            {"capacity": capacity, "fpp": fpp, "confirm": confirm, "key": key},
+            {"capacity": capacity, "fpp": fpp, "exact": exact, "key": key},
             identity or {},
             readonly=readonly,
         )
@@ -195,8 +190,8 @@ class BloomFilter:
     def add(self, key: bytes | str, *, exact: bool = False) -> bool:
         """Add a key; True if it was certainly new, False if maybe seen before.
 
-        ``exact`` keeps this key exactly, independent of ``confirm``, so that the
-        answer about it is never wrong, provided it is always given for this key.
+        ``exact`` keeps this key exactly, though others are not, so that the answer
+        about it is never wrong, provided it is always given for this key.
         """
         # The hot path. A new key costs two hashes, one list of k small numbers, a
         # look at the first position (where most new keys fail), one write of all
@@ -219,14 +214,11 @@ class BloomFilter:
         if (page[where[0]] and page[where].all()) or (
             self._guarded and self._guard(where, hashed, first)
         ):
-            if not exact and hashed >= self._confirm_below:
+            if not (exact or self._all_exact) or self._contents.exact.has(key):
                 return False
-            if self._contents.exact.has(key):
-                return False
-            self._contents.false_positives += 1
-            self._contents.remember(key)
-        elif exact or hashed < self._confirm_below:
-            self._contents.remember(key)
+            self._contents.exact.add(key)
+        elif exact or self._all_exact:
+            self._contents.exact.add(key)
         page[where] = 1
         pending = self._pending
         pending.append(first)
@@ -275,7 +267,7 @@ class BloomFilter:
             page[where[0]] and page[where[self._other]] and page[where].all()
         ) and not (self._older and self._in_older(where, hashed, first)):
             return False
-        if exact or hashed < self._confirm_below:
+        if exact or self._all_exact:
             return self._contents.exact.has(key)
         return True
 
@@ -344,8 +336,8 @@ class BloomFilter:
         self._load = newest.load
         # A checkpoint holds no more news than its sweep can follow.
         room = min(MAX_PENDING, MAX_SWEEP * newest.backlog_limit // self._page_count)
-        if self.confirm > 0:
-            room = min(room, int(MAX_EXACT_PENDING / self.confirm))
+        if self._all_exact:
+            room = min(room, MAX_EXACT_PENDING)
         self._room = min(room, pending + left) if left > 0 else room
 
     # Durability
@@ -436,9 +428,9 @@ class BloomFilter:
         return self.parameters.fpp
 
     @property
-    def confirm(self) -> float:
-        """Share of keys kept exactly."""
-        return self.parameters.confirm
+    def exact(self) -> bool:
+        """Whether all keys are kept exactly."""
+        return self.parameters.exact
 
     @property
     def key(self) -> bytes:
@@ -511,7 +503,7 @@ class BloomFilter:
 
     def copy(self) -> BloomFilter:
         """Return a copy in memory."""
-        empty = BloomFilter(self.capacity, self.fpp, confirm=self.confirm, key=self.key)
+        empty = BloomFilter(self.capacity, self.fpp, exact=self.exact, key=self.key)
         return empty.__ior__(self)
 
     def union(self, other: BloomFilter) -> BloomFilter:
@@ -534,11 +526,6 @@ class BloomFilter:
     def counted_layers(self) -> list[tuple[Layer, int]]:
         """Layers, oldest first, each with its number of keys."""
         return self._look().counted_layers
-
-    @property
-    def exact_ids(self) -> Iterable[bytes]:
-        """Identities of the keys that are kept exactly."""
-        return self._look().exact
 
     def clear(self) -> None:
         """Forget all keys; parameters, key and store stay."""

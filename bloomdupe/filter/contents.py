@@ -35,8 +35,6 @@ def empty_record(parameters: Parameters, journal_end: int = 0) -> dict[str, Any]
         "journal_end": journal_end,
         "journal_entries": 0,
         "exact": 0,
-        "trials": 0,
-        "false_positives": 0,
         "notes": {},
     }
 
@@ -50,8 +48,6 @@ class Contents:
     ``journal_end``      sequence number of the next journal entry
     ``journal_entries``  entries in the journal
     ``exact``            identities kept exactly
-    ``trials``           keys that were new and are kept exactly
-    ``false_positives``  those of them with all bits set already
     ``notes``            a small object of the caller's own
     """
 
@@ -69,8 +65,6 @@ class Contents:
         self.layers: list[Layer] = []
         self._append(parameters.geometry(0))
         self.exact = ExactKeys(parameters.key, store)
-        self.trials = 0
-        self.false_positives = 0
         self.notes: dict[str, Any] = {}
         self._noted: dict[str, Any] = {}
         self._journal_end = 0
@@ -96,8 +90,6 @@ class Contents:
                     raise store.damaged(f"journal entry {entry.sequence} has no layer")
                 self.layers[entry.layer].replay(entry)
         self.exact.stored = record["exact"]
-        self.trials = record["trials"]
-        self.false_positives = record["false_positives"]
         self._journal_end = record["journal_end"]
         self.notes = record["notes"]
         self._noted = deepcopy(self.notes)
@@ -172,11 +164,6 @@ class Contents:
         """Count the keys that were new when added."""
         return sum(keys for _, keys in self.counts)
 
-    def remember(self, key: bytes) -> None:
-        """Keep a new key exactly."""
-        self.trials += 1
-        self.exact.add(key)
-
     # Reaching the store
 
     def checkpoint(self) -> None:
@@ -223,8 +210,6 @@ class Contents:
             "journal_end": end,
             "journal_entries": backlog,
             "exact": self.exact.stored + len(identities),
-            "trials": self.trials,
-            "false_positives": self.false_positives,
             "notes": deepcopy(self.notes),
         }
         return self._part_of(parts, identities, record)
@@ -292,6 +277,5 @@ class Contents:
         self.layers = []
         self._append(self.parameters.geometry(0))
         self.exact.clear()
-        self.trials = self.false_positives = 0
         self.notes.clear()
         self._noted = {}

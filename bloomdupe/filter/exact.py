@@ -41,11 +41,11 @@ class ExactKeys:
         return self._has_id(exact_id(self._secret, key))
 
     def add(self, key: bytes) -> None:
-        """Add a key."""
-        self.add_id(exact_id(self._secret, key))
+        """Add a key that is not among them."""
+        self._pending.add(exact_id(self._secret, key))
 
     def add_id(self, identity: bytes) -> None:
-        """Add a key by its identity."""
+        """Add a key by its identity, if it is not among them."""
         if not self._has_id(identity):
             self._pending.add(identity)
 

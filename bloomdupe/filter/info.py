@@ -1,8 +1,7 @@
-"""FilterInfo: the figures of a filter, given, calculated and measured."""
+"""FilterInfo: the figures of a filter, given, counted, calculated and estimated."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +9,6 @@ from bloomdupe.filter import sizing
 
 if TYPE_CHECKING:
     from bloomdupe.filter.contents import Contents
-
-Z95 = 1.959964
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class FilterInfo:
     """Given: expected keys of the first layer."""
     fpp: float
     """Given: false-positive probability of the whole filter."""
-    confirm: float
+    exact: bool
     keys: int
     """Counted: keys that were new when added."""
     estimated_keys: float
@@ -51,17 +48,7 @@ class FilterInfo:
     current_fpp: float
     """Calculated: rate at the present number of keys."""
     expected_loss: float
-    """Calculated: new keys called seen so far (those not confirmed)."""
-    trials: int
-    """Confirmed keys that were new, on which the rate is measured."""
-    false_positives: int
-    """Those of them that the bits alone would have called seen."""
-    measured_fpp: float | None
-    """``false_positives / trials``: mean rate over the filter's life so far."""
-    measured_low: float | None
-    """Lower end of the 95 % confidence interval (Wilson, 1927)."""
-    measured_high: float | None
-    """Upper end."""
+    """Calculated: new keys called seen so far."""
     exact_keys: int
     """Keys kept exactly."""
     journal_keys: int
@@ -84,7 +71,9 @@ def current_fpp(contents: Contents) -> float:
 
 def expected_loss(contents: Contents) -> float:
     """Return how many new keys were called seen so far, by expectation."""
-    return (1 - contents.parameters.confirm) * sizing.expected_loss(contents.counts)
+    if contents.parameters.exact:
+        return 0.0
+    return sizing.expected_loss(contents.counts)
 
 
 def estimated_keys(contents: Contents) -> float:
@@ -106,31 +95,25 @@ def memory_bytes(contents: Contents) -> int:
 
 def figures_of(contents: Contents) -> dict[str, Any]:
     """Return those of the figures of a filter for which none of its pages is read."""
-    store, trials, hits = contents.store, contents.trials, contents.false_positives
-    low, high = wilson_interval(hits, trials) if trials else (None, None)
+    store = contents.store
     return {
         "keys": len(contents),
         "current_fpp": current_fpp(contents),
         "expected_loss": expected_loss(contents),
-        "trials": trials,
-        "false_positives": hits,
-        "measured_fpp": hits / trials if trials else None,
-        "measured_low": low,
-        "measured_high": high,
         "memory_bytes": memory_bytes(contents),
         "disk_bytes": 0 if store is None else store.disk_bytes(),
     }
 
 
 def info_of(contents: Contents) -> FilterInfo:
-    """Return the given, calculated and measured figures of a filter."""
+    """Return the figures of a filter."""
     parameters, store = contents.parameters, contents.store
     fills = [layer.fill() for layer in contents.layers]
     return FilterInfo(
         path=None if store is None else str(store.path),
         capacity=parameters.capacity,
         fpp=parameters.fpp,
-        confirm=parameters.confirm,
+        exact=parameters.exact,
         estimated_keys=_keys_for(contents, fills),
         exact_keys=len(contents.exact),
         journal_keys=sum(layer.journal_keys for layer in contents.layers),
@@ -148,15 +131,3 @@ def info_of(contents: Contents) -> FilterInfo:
         ],
         **figures_of(contents),
     )
-
-
-def wilson_interval(hits: int, trials: int) -> tuple[float, float]:
-    """95 % confidence interval of a proportion (E. B. Wilson, JASA 22, 1927)."""
-    share = hits / trials
-    square = Z95 * Z95
-    middle = share + square / (2 * trials)
-    half = Z95 * math.sqrt(
-        share * (1 - share) / trials + square / (4 * trials * trials)
-    )
-    scale = 1 + square / trials
-    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)

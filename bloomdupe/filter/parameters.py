@@ -20,21 +20,11 @@ if TYPE_CHECKING:
 DEFAULT_FPP = 1e-6
 
 
-def check_confirm(value: object, name: str = "confirm") -> float:
-    """Return a share of keys to confirm, or raise :class:`SettingError`.
-
-    A text may be a fraction, such as ``1/1024``.
-    """
-    try:
-        above, _, below = str(value).partition("/")
-        share = float(above) / float(below or 1)
-    except (ValueError, ArithmeticError):
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise SettingError.of(
-            name, value, "a share from 0 (a pure filter) to 1 (exact)"
-        )
-    return share
+def check_exact(value: object) -> bool:
+    """Return whether all keys are kept exactly, or raise :class:`SettingError`."""
+    if not isinstance(value, bool):
+        raise SettingError.of("exact", value, "True or False")
+    return value
 
 
 def check_key(value: object) -> bytes:
@@ -55,8 +45,8 @@ class Parameters:
     """n: expected keys of the first layer."""
     fpp: float
     """p: false-positive probability of the whole filter."""
-    confirm: float
-    """Share of keys kept exactly."""
+    exact: bool
+    """Whether all keys are kept exactly."""
     key: bytes
     """Secret mixed into every hash."""
 
@@ -65,14 +55,14 @@ class Parameters:
         cls,
         capacity: object,
         fpp: object = None,
-        confirm: object = None,
+        exact: object = None,
         key: object = None,
     ) -> Parameters:
         """Check the user's arguments, and fill in the missing ones (None)."""
         return cls(
             check_capacity(capacity),
             DEFAULT_FPP if fpp is None else check_fpp(fpp),
-            0.0 if confirm is None else check_confirm(confirm),
+            False if exact is None else check_exact(exact),
             hashing.new_secret() if key is None else check_key(key),
         )
 
@@ -140,7 +130,7 @@ class Parameters:
         return cls(
             header["capacity"],
             header["fpp"],
-            header["confirm"],
+            header["exact"],
             bytes.fromhex(header["key"]),
         )
 

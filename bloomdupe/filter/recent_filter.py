@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from bloomdupe.filter.bloom import BloomFilter
 
-MOST_EXACT = 1_000_000
-"""Keys that it keeps exactly, of about 100 bytes each."""
-
 
 class RecentFilter(BloomFilter):
     """A filter in memory that empties itself when it is full.
@@ -20,10 +17,7 @@ class RecentFilter(BloomFilter):
     def add(self, key: bytes | str, *, exact: bool = False) -> bool:
         """Add a key; True if it was certainly new, as far as is remembered."""
         new = super().add(key, exact=exact)
-        if new and (
-            len(self) >= self.capacity - 1  # a filter that is full adds a layer
-            or (exact and len(self._contents.exact) > MOST_EXACT)
-        ):
+        if new and len(self) >= self.capacity - 1:  # a full filter adds a layer
             self.clear()
             super().add(key, exact=exact)
         return new

@@ -243,8 +243,6 @@ class PartitionedFilter:
     """Rate for the next request, if requests spread over partitions as before."""
     expected_loss: float
     """New requests called seen so far."""
-    exact_keys: int
-    """Keys kept exactly."""
     grown_partitions: int
     """Partitions with more than one layer."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -43,8 +42,8 @@ class Project:
 
     ``settings`` are those of the project. None means the project of the current folder,
     or Scrapy's defaults if there is no project. A spider that the project does not have
-    counts as a spider without settings and callbacks of its own. ``exact_urls`` are
-    regular expressions; None means those of the settings.
+    counts as a spider without settings and callbacks of its own. ``exact`` has
+    the value of BLOOMDUPE_EXACT; None means that of the settings.
 
     Raises :class:`~bloomdupe.errors.SettingError` if the spiders or add-ons of the
     project cannot be loaded, and so does the first use of a fingerprinter.
@@ -54,7 +53,7 @@ class Project:
         self,
         settings: Settings | None,
         spider: str,
-        exact_urls: list[str] | None = None,
+        exact: object = None,
     ) -> None:
         settings = get_project_settings() if settings is None else settings.copy()
         # The job is opened by its path; the add-on has nothing to look for.
@@ -76,9 +75,8 @@ class Project:
             load_addons(self._crawler)
         self.settings = self._crawler.settings
         self.given = given = JobSettings.read(self.settings)
-        self._exact_urls = (
-            given.exact_urls if exact_urls is None else _compiled(exact_urls)
-        )
+        self.exact = (given if exact is None else _with_exact(exact)).exact
+        """The URLs whose fingerprints are kept exactly."""
         self.order = QueueOrder.of(self.settings, durable=True)
 
     @classmethod
@@ -93,7 +91,7 @@ class Project:
                 "this is a store, but not that of a crawl: it does not say which"
                 " spider and which fingerprinter it was made for"
             )
-        project = cls(settings, identity["spider"], identity.get("exact_urls"))
+        project = cls(settings, identity["spider"], identity.get("exact", False))
         if project.fingerprinter != identity["fingerprinter"]:
             raise StoreMismatchError(
                 f"the job was made with {FINGERPRINTER} ="
@@ -161,8 +159,7 @@ class Project:
 
     def key_of(self, request: Request) -> tuple[bytes, bool]:
         """Return a request's fingerprint, and whether it must be kept exactly."""
-        exact = any(regex.search(request.url) for regex in self._exact_urls)
-        return self._fingerprint(request), exact
+        return self._fingerprint(request), self.exact.match(request.url)
 
     def key_of_failure(self, failed: Failure) -> tuple[bytes, bool] | None:
         """Return the key of a failed request; None if it cannot be fetched."""
@@ -173,16 +170,6 @@ class Project:
         except (ValueError, UnserializableError):
             return None
         return self.key_of(request)
-
-    @property
-    def exact_urls(self) -> list[str]:
-        """Regular expressions of the URLs that are always kept exactly."""
-        return [regex.pattern for regex in self._exact_urls]
-
-    @property
-    def has_exact_urls(self) -> bool:
-        """Whether some URLs are always kept exactly."""
-        return bool(self._exact_urls)
 
     @property
     def crawler(self) -> Crawler:
@@ -261,14 +248,11 @@ class Project:
             )
 
 
-def _compiled(patterns: list[str]) -> list[re.Pattern[str]]:
+def _with_exact(value: object) -> JobSettings:
     try:
-        return [*map(re.compile, patterns)]
-    except (re.error, TypeError) as error:
-        raise StoreMismatchError(
-            f"exact_urls of the job is damaged: {patterns!r} is no list of regular"
-            f" expressions: {error}"
-        ) from error
+        return JobSettings.read(BaseSettings({"BLOOMDUPE_EXACT": value}))
+    except SettingError as error:
+        raise StoreMismatchError(f"the job is damaged: {error}") from error
 
 
 @contextmanager

@@ -39,7 +39,6 @@ FIGURES: tuple[tuple[str, str], ...] = (
     ("current_fpp", "the same, calculated for now"),
     ("expected_loss", "new URLs lost to false positives, expected number"),
     ("grown_partitions", "partitions whose filters have grown"),
-    ("exact_keys", "keys kept exactly"),
     ("disk_bytes", "bytes of the store"),
 )
 """Names in ``bloomdupe info --json``, and in words; a job lacks some of them."""

@@ -23,6 +23,5 @@ for number = 0, found[2] - 1 do
   end
   redis.call('HDEL', head, 'layer:' .. number, 'keys:' .. number)
 end
-redis.call('UNLINK', head .. ':' .. ARGV[1] .. ':exact')
 redis.call('HSET', head, 'made', ARGV[2], 'layers', 1, 'layer:0', ARGV[3], 'keys:0', 0)
 return 1

@@ -130,8 +130,6 @@ def header_in(fields: Mapping[bytes, bytes], address: Address) -> dict[str, Any]
             f"{shown}: the key {address.head} is not as it was written ({error!r});"
             " restore the data of Redis from a backup"
         ) from error
-    # A frontier that no crawl has made may name none.
-    header["identity"].setdefault("exact_urls", [])
     return header
 
 

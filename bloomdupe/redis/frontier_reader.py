@@ -93,8 +93,6 @@ class PartitionState(Counts):
     """Failed requests that were removed, because there were too many."""
     totals: Numbers
     """Counts of settled requests, as the program has given them."""
-    exact: int
-    """Keys that are kept exactly."""
     due: float
     """Unix time at which the first request scheduled for later is due."""
 
@@ -436,7 +434,7 @@ def _counted(answer: Sequence[Any]) -> dict[str, Any]:
 def _state_of(number: int, part: Server) -> Talk[PartitionState]:
     answer = yield Call(part, "state")
     size = len(Counts.__dataclass_fields__)
-    left, entries, head, reasons, *failures, totals, exact = answer[size:]
+    left, entries, head, reasons, *failures, totals = answer[size:]
     failed, failing, forgotten = failures
     counted = _counted(answer[:size])
     record = Record.read(dict(zip(head[::2], head[1::2], strict=True)), part.address)
@@ -451,7 +449,6 @@ def _state_of(number: int, part: Server) -> Talk[PartitionState]:
         failing=failing,
         forgotten=forgotten,
         totals=unpacked_groups(totals),
-        exact=exact,
         due=time.time() + counted["milliseconds"] / 1000,
     )
 

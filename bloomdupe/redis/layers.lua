@@ -6,12 +6,10 @@
 -- ARGV[3]  the batch, a record per key: page hash (4 bytes), then positions (2 bytes each)
 -- ARGV[4]  bytes of a record
 -- ARGV[5]  capacity of the newest layer
--- ARGV[6]  nothing; or 16 bytes per key: its identity if it is kept exactly, else zeros
 -- then two for each layer, oldest first: its pages, its hashes
 --
 -- The pages are not among KEYS, because they follow from the batch. They have the hash tag
--- of the head, so a Redis Cluster keeps them on the same node. So has HEAD:MADE:exact, the set
--- of the identities that are kept exactly. The bits of such keys are set, too, but not asked.
+-- of the head, so a Redis Cluster keeps them on the same node.
 
 local head, made, count = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local counter = 'keys:' .. (count - 1)
@@ -20,32 +18,23 @@ if found[1] ~= made or tonumber(found[2]) ~= count then
   return {'changed', ''}
 end
 
-local batch, size, exact = ARGV[3], tonumber(ARGV[4]), ARGV[6]
-local ID_BYTES = 16
-local NOT_EXACT, exact_key = string.rep('\0', ID_BYTES), head .. ':' .. made .. ':exact'
+local batch, size = ARGV[3], tonumber(ARGV[4])
 local PAGE_BITS = 65344
 
 local layers = {}
 for number = 1, count do
   layers[number] = {
-    pages = tonumber(ARGV[2 * number + 5]),
-    hashes = tonumber(ARGV[2 * number + 6]),
+    pages = tonumber(ARGV[2 * number + 4]),
+    hashes = tonumber(ARGV[2 * number + 5]),
     prefix = head .. ':' .. made .. ':' .. (number - 1) .. ':',
   }
 end
 local newest = layers[count]
 local fields = '<I4' .. string.rep('H', newest.hashes)
 
--- Returns the page hash and the positions of the key whose record begins at `offset`; and its
--- identity, if it is kept exactly.
+-- Returns the page hash and the positions of the key whose record begins at `offset`.
 local function read(offset)
-  local where = {struct.unpack(fields, batch, offset)}
-  if exact ~= '' then
-    local first = (offset - 1) / size * ID_BYTES + 1
-    local id = string.sub(exact, first, first + ID_BYTES - 1)
-    if id ~= NOT_EXACT then where.id = id end
-  end
-  return where
+  return {struct.unpack(fields, batch, offset)}
 end
 
 -- Whether all bits of a key are set in a layer. A position past the end of the page counts
@@ -60,10 +49,8 @@ local function has(layer, where)
   return true
 end
 
--- Whether a key was added: for certain if it is kept exactly, else whether any layer has it.
--- Newest first: it is the largest.
+-- Whether any layer has a key. Newest first: it is the largest.
 local function seen(where)
-  if where.id then return redis.call('SISMEMBER', exact_key, where.id) == 1 end
   for number = count, 1, -1 do
     if has(layers[number], where) then return true end
   end

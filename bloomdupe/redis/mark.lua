@@ -4,16 +4,15 @@
 local left = tonumber(ARGV[5]) - tonumber(found[3])
 local added, flags, state = 0, {}, 'done'
 
--- Sets the bits of a key in the newest layer, and keeps its identity, if it has one. The first words add 0 to the last bit, so
--- that a page has its full length from the first key on: a string that grows takes up to
--- twice the memory.
+-- Sets the bits of a key in the newest layer. The first words add 0 to the last bit, so that a
+-- page has its full length from the first key on: a string that grows takes up to twice the
+-- memory.
 local function mark(where)
   if added == 0 then
     -- Counted before any bit is set: if Redis refuses one of the two commands, because the
     -- user has no right to it, no key is added without being reported to the caller.
     redis.call('HINCRBY', head, counter, 1)
   end
-  if where.id then redis.call('SADD', exact_key, where.id) end
   local words, last = {'INCRBY', 'u1', PAGE_BITS - 1, 0}, 4
   for i = 2, newest.hashes + 1 do
     if where[i] < PAGE_BITS then

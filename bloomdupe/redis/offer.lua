@@ -26,7 +26,7 @@ local function refusal(slot, most_pages, most_pending)
   redis.call('HINCRBY', pages_key, slot, 1)
 end
 
-local field = 2 * count + 7
+local field = 2 * count + 6
 for offset = 1, #batch, size do
   local where = read(offset)
   if seen(where) then

@@ -194,7 +194,7 @@ class OpenFrontier(FrontierReader):
         self, offers: list[Offer], talk: Callable[[int, list[Offer]], Talk[bytes]]
     ) -> list[int]:
         """Ask the partitions about offers that are not known from an import."""
-        elsewhere = self.imports.knows([(one.known_as, one.exact) for one in offers])
+        elsewhere = self.imports.knows([one.known_as for one in offers])
         pairs = zip(offers, elsewhere, strict=True)
         here = [offer for offer, is_elsewhere in pairs if not is_elsewhere]
         new = self._each(here, talk)
@@ -233,12 +233,10 @@ class OpenFrontier(FrontierReader):
 
     def _claim_in(self, partition: int, offers: list[Offer]) -> Talk[bytes]:
         keys: list[bytes] = []
-        exact: list[bool] = []
         for one in offers:
             assert one.claimed_as is not None  # noqa: S101 - it has a claim
             keys += one.fingerprint, one.claimed_as
-            exact += one.exact, False  # else the key has two owners, once in a million
-        digits = yield from self._filters[partition].each("claim", keys, exact)
+        digits = yield from self._filters[partition].each("claim", keys)
         return digits[::2]
 
     def _mark_in(self, partition: int, marks: list[SeenMark]) -> Talk[bytes]:
@@ -254,13 +252,13 @@ class OpenFrontier(FrontierReader):
         ones: list[One],
         words: Sequence[tuple[bytes | str | int, ...]] = (),
     ) -> Talk[bytes]:
-        keys, exact = [one.fingerprint for one in ones], [one.exact for one in ones]
-        return self._filters[partition].each(script, keys, exact, words)
+        keys = [one.fingerprint for one in ones]
+        return self._filters[partition].each(script, keys, words)
 
     def knows(self, marks: Sequence[SeenMark]) -> list[bool]:
         """Say of each request whether it counts as seen."""
         self._make_up()
-        elsewhere = self.imports.knows([(one.fingerprint, one.exact) for one in marks])
+        elsewhere = self.imports.knows([one.fingerprint for one in marks])
         known = self._each(marks, self._known_in)
         return [bool(each) for each in map(max, elsewhere, known)]
 

@@ -111,8 +111,6 @@ class Offer(NamedTuple):
     """Unix time by Redis' clock before which it is not handed out, if it has one. It
     is scheduled for later until then.
     """
-    exact: bool = False
-    """Whether its key, and ``known_as``, are kept exactly, always or never."""
     claimed_as: bytes | None = None
     """Only in the place of a settled request: the name of its claim to the key, the
     same whenever that request is done again. Of the requests with claims to a key only
@@ -160,8 +158,6 @@ class SeenMark(NamedTuple):
 
     slot: str
     fingerprint: bytes
-    exact: bool = False
-    """Whether the fingerprint is kept exactly, always or never."""
 
 
 class AboutSlot(NamedTuple):

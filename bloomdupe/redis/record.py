@@ -32,9 +32,8 @@ class Record(NamedTuple):
     ``keys:N``   keys added to it
 
     A page is a string of 8,168 bytes at ``bloomdupe:{NAME}:MADE:LAYER:PAGE``, with the
-    same bytes as in an LMDB store. The 16-byte identities of the keys that are kept
-    exactly are a set at ``bloomdupe:{NAME}:MADE:exact``. Both names contain ``made`` so
-    that the remains of an earlier filter are never taken for ours.
+    same bytes as in an LMDB store. Its name contains ``made`` so that the remains of an
+    earlier filter are never taken for ours.
     """
 
     header: dict[str, Any]
@@ -73,10 +72,6 @@ class Record(NamedTuple):
     def page_name(self, address: Address, layer: int, page: int) -> str:
         """Return the Redis key of a page."""
         return f"{address.head}:{self.made}:{layer}:{page}"
-
-    def exact_name(self, address: Address) -> str:
-        """Return the Redis key of the identities that are kept exactly."""
-        return f"{address.head}:{self.made}:exact"
 
 
 def new_mark() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import islice, repeat
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from bloomdupe.errors import (
@@ -21,7 +21,6 @@ from bloomdupe.redis.address import Address
 from bloomdupe.redis.record import Record, new_fields, new_mark, shape_text
 from bloomdupe.redis.server import FIELDS, Call, Server
 from bloomdupe.redis.shared_layer import (
-    IDS_AT_ONCE,
     PAGE_BYTES,
     PAGES_AT_ONCE,
     contents,
@@ -45,8 +44,6 @@ MAX_BATCH = 1_000
 """Keys per script, which blocks Redis for some tens of milliseconds at most."""
 
 NOTHING = bytes(PAGE_BYTES)
-NEVER = repeat(False)
-NOT_EXACT = bytes(hashing.DIGEST_BYTES)
 
 
 class RedisFilter(BloomFilter):
@@ -58,9 +55,10 @@ class RedisFilter(BloomFilter):
     :meth:`contains_many` take one round trip for a thousand keys.
 
     Added keys are in Redis when the call returns, so :meth:`checkpoint` does nothing.
-    The settings of Redis decide how durable they are there. A key is kept exactly if
-    told so; a share of all keys (``confirm``) is refused. A crawl's own records cannot
-    be stored beside them: those verbs raise :class:`~bloomdupe.errors.StoreError`.
+    The settings of Redis decide how durable they are there. No key is kept exactly
+    there, and a crawl's own records cannot be stored beside them: ``exact`` raises
+    :class:`~bloomdupe.errors.SettingError`, those verbs
+    :class:`~bloomdupe.errors.StoreError`.
 
     All verbs raise :class:`~bloomdupe.errors.StoreUnreachableError` while the server is
     away; the same object works again afterwards.
@@ -80,7 +78,7 @@ class RedisFilter(BloomFilter):
         capacity: int | None = None,
         fpp: float | None = None,
         *,
-        confirm: float | None = None,
+        exact: bool | None = None,
         key: bytes | None = None,
         identity: dict[str, Any] | None = None,
         memory: int | None = None,  # noqa: ARG003 - of directories only
@@ -91,7 +89,7 @@ class RedisFilter(BloomFilter):
         See :class:`~bloomdupe.redis.address.Address` for the URL, and
         :meth:`bloomdupe.BloomFilter.open` for everything else.
         """
-        given = {"capacity": capacity, "fpp": fpp, "confirm": confirm, "key": key}
+        given = {"capacity": capacity, "fpp": fpp, "exact": exact, "key": key}
         address = Address.of(str(path))
         server = Server(address)
         with ExitStack() as undo:
@@ -125,7 +123,7 @@ class RedisFilter(BloomFilter):
     ) -> Talk[Self]:
         """Open the filter at a server's address, or create it with these values.
 
-        ``given`` has ``capacity``, ``fpp``, ``confirm`` and ``key``; None leaves a
+        ``given`` has ``capacity``, ``fpp``, ``exact`` and ``key``; None leaves a
         value open.
         """
         asked = Parameters.checked(
@@ -134,12 +132,9 @@ class RedisFilter(BloomFilter):
                 "capacity": 1 if given["capacity"] is None else given["capacity"],
             }
         )
-        if asked.confirm:
-            raise SettingError(
-                f"confirm = {asked.confirm:g}: a filter on Redis keeps no share of its"
-                " keys exactly; leave confirm out"
-            )
         address = server.address
+        if asked.exact:
+            raise _no_exact_keys(address)
         fields = yield Call(server, FIELDS)
         if not fields:
             _check_creating(address, given, readonly=readonly)
@@ -163,18 +158,19 @@ class RedisFilter(BloomFilter):
     def add(self, key: bytes | str, *, exact: bool = False) -> bool:
         """Add a key; True if it was certainly new, False if maybe seen before.
 
-        ``exact`` keeps this key exactly, provided it is always given for this key.
+        ``exact`` is refused.
         """
-        return self._each("add", [key], [exact]) == b"1"
+        if exact:
+            raise _no_exact_keys(self._open().address)
+        return self._each("add", [key]) == b"1"
 
-    def update(self, keys: Iterable[bytes | str], *, exact: bool = False) -> int:
+    def update(self, keys: Iterable[bytes | str]) -> int:
         """Add all keys; return how many were new.
 
         They go to Redis in portions of a thousand. If a portion fails (a key of a wrong
         type, a server that is away), the portions before it have been added.
         """
-        portions = self._portions("add", keys, repeat(exact))
-        return sum(answers.count(b"1") for answers in portions)
+        return sum(answers.count(b"1") for answers in self._portions("add", keys))
 
     def add_many(self, keys: Iterable[bytes | str]) -> list[bool]:
         """Add all keys, like :meth:`update`; say of each whether it was new."""
@@ -183,60 +179,48 @@ class RedisFilter(BloomFilter):
     def contains(self, key: bytes | str, *, exact: bool = False) -> bool:
         """Whether the key is maybe in the filter; False is certain.
 
-        ``exact`` as in :meth:`add`.
+        ``exact`` is refused.
         """
-        return self._each("contains", [key], [exact]) == b"1"
+        if exact:
+            raise _no_exact_keys(self._open().address)
+        return self._each("contains", [key]) == b"1"
 
     __contains__ = contains
 
-    def contains_many(
-        self, keys: Iterable[bytes | str], exact: Iterable[bool] = NEVER
-    ) -> list[bool]:
-        """Say of each key whether it is maybe in the filter.
+    def contains_many(self, keys: Iterable[bytes | str]) -> list[bool]:
+        """Say of each key whether it is maybe in the filter."""
+        return _as_list(self._portions("contains", keys))
 
-        ``exact`` says of each key whether it is kept exactly.
-        """
-        return _as_list(self._portions("contains", keys, exact))
-
-    def _portions(
-        self, script: str, keys: Iterable[bytes | str], exact: Iterable[bool] = NEVER
-    ) -> Iterable[bytes]:
-        some = zip(keys, exact, strict=False)
+    def _portions(self, script: str, keys: Iterable[bytes | str]) -> Iterable[bytes]:
+        some = iter(keys)
         while portion := list(islice(some, MAX_BATCH)):
-            asked, exactly = [key for key, _ in portion], [each for _, each in portion]
-            yield self._each(script, asked, exactly)
+            yield self._each(script, portion)
 
-    def _each(
-        self, script: str, keys: Sequence[bytes | str], exact: Sequence[bool]
-    ) -> bytes:
+    def _each(self, script: str, keys: Sequence[bytes | str]) -> bytes:
         """Run a script for keys; return its answer to each key, ``0`` or ``1``."""
-        return self._open().carry_out(self.each(script, keys, exact))
+        return self._open().carry_out(self.each(script, keys))
 
     def each(
         self,
         script: str,
         keys: Sequence[bytes | str],
-        exact: Sequence[bool],
         arguments: Sequence[tuple[bytes | str | int, ...]] = (),
     ) -> Talk[bytes]:
         """Run a script that begins with ``layers.lua``, with arguments for each key.
 
-        ``exact`` says of each key whether it is kept exactly. Returns the answer to
-        each key, a digit.
+        Returns the answer to each key, a digit.
         """
         server = self._open(to_change=script != "contains")
         answers = b""
         while len(answers) < len(keys):
             shapes = self._record.layers
-            rest, exactly = keys[len(answers) :], exact[len(answers) :]
-            batch, size = self._batch(rest, shapes[-1].hashes)
+            batch, size = self._batch(keys[len(answers) :], shapes[-1].hashes)
             words = (
                 self._record.made,
                 len(shapes),
                 batch,
                 size,
                 shapes[-1].capacity,
-                self._identities(rest, exactly) if any(exactly) else b"",
                 *(part for shape in shapes for part in (shape.pages, shape.hashes)),
                 *(part for some in arguments[len(answers) :] for part in some),
             )
@@ -267,14 +251,6 @@ class RedisFilter(BloomFilter):
         flip = (bytes(4) + b"\7\0" * ((size - 4) // 2)) * len(keys)
         flipped = int.from_bytes(batch, "little") ^ int.from_bytes(flip, "little")
         return flipped.to_bytes(len(batch), "little"), size
-
-    def _identities(self, keys: Sequence[bytes | str], exact: Sequence[bool]) -> bytes:
-        """Return the identities of keys for the scripts, as far as they are exact."""
-        secret = self.parameters.key
-        return b"".join(
-            hashing.exact_id(secret, hashing.as_bytes(key)) if exactly else NOT_EXACT
-            for key, exactly in zip(keys, exact, strict=True)
-        )
 
     def _open(self, *, to_change: bool = False) -> Server:
         if self._server is None:
@@ -356,7 +332,6 @@ class RedisFilter(BloomFilter):
         algebra.check_compatible(self.parameters, other.parameters)
         layers = other.counted_layers
         self.unite((number, *each) for number, each in enumerate(layers))
-        self.unite_exact(other.exact_ids)
         return self
 
     def unite(self, layers: Iterable[tuple[int, Layer, int]]) -> None:
@@ -393,14 +368,7 @@ class RedisFilter(BloomFilter):
         if self._record.keys[-1] >= self._record.layers[-1].capacity:
             self._add_layer()
 
-    def unite_exact(self, identities: Iterable[bytes]) -> None:
-        """Keep keys exactly that a filter with the same key keeps exactly."""
-        self._open(to_change=True)
-        some = iter(identities)
-        while portion := list(islice(some, IDS_AT_ONCE)):
-            self._unite("exact", 0, portion)
-
-    def _unite(self, layer: int | str, keys: int, pages: Sequence[int | bytes]) -> None:
+    def _unite(self, layer: int, keys: int, pages: Sequence[int | bytes]) -> None:
         server = self._open()
         scratch = f"{server.address.head}:scratch"
         made = self._record.made
@@ -443,6 +411,13 @@ class RedisFilter(BloomFilter):
     def record(self, name: str) -> dict[str, Any] | None:
         """Refuse: no other class stores a record here."""
         self._refuse(f"record({name!r})")
+
+
+def _no_exact_keys(address: Address) -> SettingError:
+    return SettingError(
+        f"exact: {address.shown} is on Redis, which keeps no key exactly; leave exact"
+        " out"
+    )
 
 
 def _check_creating(address: Address, given: dict[str, Any], *, readonly: bool) -> None:

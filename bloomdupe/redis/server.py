@@ -228,19 +228,6 @@ class Server(Connection):
         with self.in_our_words():
             return cast("list[bytes | None]", self._client.mget(names))
 
-    def members(self, name: str, at_once: int) -> Iterator[bytes]:
-        """Yield the members of a set, some perhaps twice.
-
-        Redis looks at so many ``at_once``.
-        """
-        with self.in_our_words():
-            yield from self._client.sscan_iter(name, count=at_once)
-
-    def size(self, name: str) -> int:
-        """Return the number of members of a set."""
-        with self.in_our_words():
-            return self._client.scard(name)
-
     def at(self, address: Address) -> Server:
         """Return the same server with another name; close the original only."""
         other = copy(self)

@@ -125,7 +125,7 @@ class SharedFrontier(OwningFrontier):
         for lease in moved:
             place = b"moved %d %b" % (lease.partition, lease.number)
             name = mmh3_x64_128_digest(place + lease.payload)
-            offers.append(lease.again._replace(fingerprint=name, of=lease, exact=True))
+            offers.append(lease.again._replace(fingerprint=name, of=lease))
             self._partitions[lease.partition].ask_again(lease.slot)
         self.offer(offers)
         self.settle(map(Settled, moved))

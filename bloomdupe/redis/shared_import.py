@@ -84,20 +84,13 @@ class Imports:
 
     # For workers
 
-    def knows(self, keys: Sequence[tuple[bytes | None, bool]]) -> list[bool]:
-        """Return for each key whether it was seen elsewhere; a key None was not.
-
-        With each comes whether it is kept exactly.
-        """
+    def knows(self, keys: Sequence[bytes | None]) -> list[bool]:
+        """Return for each key whether it was seen elsewhere; a key None was not."""
         if self._seen is None:
             return [False] * len(keys)
-        asked = [(key, exact) for key, exact in keys if key is not None]
-        answers = iter(
-            self._seen.contains_many(
-                (key for key, _ in asked), (exact for _, exact in asked)
-            )
-        )
-        return [key is not None and next(answers) for key, _ in keys]
+        asked = (key for key in keys if key is not None)
+        answers = iter(self._seen.contains_many(asked))
+        return [key is not None and next(answers) for key in keys]
 
     # For an import
 
@@ -136,25 +129,13 @@ class Imports:
         """The filter of the keys seen elsewhere, or None if there are no such keys."""
         return self._seen
 
-    def mark(
-        self, keys: Sequence[bytes], parameters: Parameters, *, exact: bool = False
-    ) -> None:
+    def mark(self, keys: Sequence[bytes], parameters: Parameters) -> None:
         """Mark keys as seen; creates a filter with ``parameters`` if needed."""
-        self._seen_or_made(parameters).update(keys, exact=exact)
+        self._seen_or_made(parameters).update(keys)
 
-    def merge(
-        self,
-        layers: Iterable[Layers],
-        parameters: Parameters,
-        exact_ids: Iterable[bytes] = (),
-    ) -> None:
-        """Mark all keys of layers as seen, and those that are kept exactly.
-
-        Their filter has these ``parameters``.
-        """
-        seen = self._seen_or_made(parameters)
-        seen.unite(layers)
-        seen.unite_exact(exact_ids)
+    def merge(self, layers: Iterable[Layers], parameters: Parameters) -> None:
+        """Mark all keys of layers, of a filter with these ``parameters``, as seen."""
+        self._seen_or_made(parameters).unite(layers)
 
     def _seen_or_made(self, parameters: Parameters) -> RedisFilter:
         if self._seen is None:
@@ -163,13 +144,6 @@ class Imports:
 
     def check_merge(self, theirs: Parameters) -> None:
         """Refuse a filter that cannot be merged with the keys imported before."""
-        if theirs.confirm:
-            raise StoreMismatchError(
-                f"{self._server.address.shown}: the filter of the source keeps a share"
-                f" of its keys exactly (confirm = {theirs.confirm:g}), which a filter"
-                f" on Redis cannot; {WITHOUT_MARKS}",
-                "confirm",
-            )
         if self._seen is not None and self._seen.parameters != theirs:
             raise StoreMismatchError(
                 f"{self._server.address.shown}: the filter imported before has"
@@ -180,4 +154,4 @@ class Imports:
 
 Layers = tuple[int, "Layer", int]
 """The number of a layer, the layer, and the number of its keys."""
-_NOT_GIVEN: dict[str, Any] = dict.fromkeys(("capacity", "fpp", "confirm", "key"))
+_NOT_GIVEN: dict[str, Any] = dict.fromkeys(("capacity", "fpp", "exact", "key"))

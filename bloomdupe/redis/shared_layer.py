@@ -1,4 +1,4 @@
-"""SharedLayer, SharedExact: a filter on Redis, read by other filters."""
+"""SharedLayer: the pages of a filter on Redis, read by other filters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from bitarray import bitarray
 
 from bloomdupe.errors import StoreDamagedError
 from bloomdupe.filter.contents import Contents
-from bloomdupe.filter.exact import ExactKeys
 from bloomdupe.filter.layer import BEYOND, Layer
 from bloomdupe.filter.sizing import PAGE_BITS
 
@@ -20,14 +19,12 @@ if TYPE_CHECKING:
     from bloomdupe.redis.record import Record
     from bloomdupe.redis.server import Server
 
-__all__ = ["IDS_AT_ONCE", "PAGES_AT_ONCE", "PAGE_BYTES", "contents"]
+__all__ = ["PAGES_AT_ONCE", "PAGE_BYTES", "contents"]
 
 PAGE_BYTES = PAGE_BITS // 8
 
 PAGES_AT_ONCE = 64
 """Pages (8 kB each) per command."""
-IDS_AT_ONCE = 1_000
-"""Identities per command."""
 
 
 class SharedLayer(Layer):
@@ -64,27 +61,10 @@ class SharedLayer(Layer):
                 yield page
 
 
-class SharedExact(ExactKeys):
-    """The keys that a filter on Redis keeps exactly, only read here."""
-
-    def __init__(self, parameters: Parameters, server: Server, record: Record) -> None:
-        super().__init__(parameters.key, None)
-        self._server = server
-        self._name = record.exact_name(server.address)
-
-    def __len__(self) -> int:
-        return self._server.size(self._name)
-
-    def __iter__(self) -> Iterator[bytes]:
-        """Iterate over the identities, some perhaps twice."""
-        return self._server.members(self._name, IDS_AT_ONCE)
-
-
 def contents(parameters: Parameters, server: Server, record: Record) -> Contents:
     """Return the contents of a filter on Redis, for other filters to read."""
     found = Contents(parameters, None)
     found.layers = [
         SharedLayer(number, server, record) for number in range(len(record.layers))
     ]
-    found.exact = SharedExact(parameters, server, record)
     return found

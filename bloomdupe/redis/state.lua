@@ -13,7 +13,7 @@
 -- deleted yet; the fields and values of the filter's head; the reasons why some requests cannot
 -- be restored; the number of failed requests, the number of changes to them, and of those that
 -- were removed, because there were too many; the fields and values of the counts of settled
--- requests; and the number of keys that are kept exactly.
+-- requests.
 
 local found = redis.call('HMGET', state_key, 'done', 'worker', 'until', 'deleted', 'failing',
   'forgotten')
@@ -36,8 +36,7 @@ for i = 2, #aside, 2 do reasons[#reasons + 1] = aside[i] end
 for _, each in ipairs({
   found[3] and found[3] - now() or 0, entries, redis.call('HGETALL', KEYS[1]), reasons,
   redis.call('ZCARD', failures_key), tonumber(found[5] or 0), tonumber(found[6] or 0),
-  redis.call('HGETALL', totals_key),
-  redis.call('SCARD', KEYS[1] .. ':' .. redis.call('HGET', KEYS[1], 'made') .. ':exact')
+  redis.call('HGETALL', totals_key)
 }) do
   answer[#answer + 1] = each
 end

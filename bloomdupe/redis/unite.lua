@@ -1,21 +1,16 @@
--- Merges another filter into a filter: pages into the pages of a layer, or identities of keys
--- that are kept exactly.
+-- Merges another filter into a filter: pages into the pages of a layer.
 --
 -- KEYS[1]  the head
 -- KEYS[2]  a temporary key, which is deleted at the end
 -- ARGV[1]  the expected `made` of the head
--- ARGV[2]  the number of the layer, or 'exact'
+-- ARGV[2]  the number of the layer
 -- ARGV[3]  the number of keys to add to the layer's count
--- then two for each page: its number, its bytes; or the identities
+-- then two for each page: its number, its bytes
 --
 -- Returns 1, or 0 if the filter was cleared or created anew meanwhile.
 
 local head = KEYS[1]
 if redis.call('HGET', head, 'made') ~= ARGV[1] then return 0 end
-if ARGV[2] == 'exact' then
-  redis.call('SADD', head .. ':' .. ARGV[1] .. ':exact', unpack(ARGV, 4))
-  return 1
-end
 local prefix = head .. ':' .. ARGV[1] .. ':' .. ARGV[2] .. ':'
 for i = 4, #ARGV, 2 do
   redis.call('SET', KEYS[2], ARGV[i + 1])

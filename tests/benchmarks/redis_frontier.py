@@ -186,9 +186,7 @@ def logs(report: Report, url: str, judge: redis.Redis) -> None:
 
 def memory_of_a_million(report: Report, url: str, judge: redis.Redis) -> None:
     """Measure what is left in Redis when a million requests are done and collected."""
-    ours, exact = (
-        left_of_a_million(f"{url}{n}", judge, exact=n) for n in (False, True)
-    )
+    ours = left_of_a_million(url, judge)
     before = memory(judge)
     for some in batches(keys(0, MILLION), 1_000):
         judge.sadd("scrapy:dupefilter", *some)
@@ -199,13 +197,12 @@ def memory_of_a_million(report: Report, url: str, judge: redis.Redis) -> None:
         ["", "bytes a request"],
         [
             ["bloomdupe", f"{ours:.2f}"],
-            ["bloomdupe, exact URLs", f"{exact:.1f}"],
             ["scrapy-redis' set", f"{theirs:.1f} ({theirs / ours:.1f} times as much)"],
         ],
     )
 
 
-def left_of_a_million(url: str, judge: redis.Redis, *, exact: bool) -> float:
+def left_of_a_million(url: str, judge: redis.Redis) -> float:
     """Return the bytes that are left of each of a million requests."""
     before = memory(judge)
     with SharedFrontier.open(url, MILLION) as frontier:
@@ -213,7 +210,7 @@ def left_of_a_million(url: str, judge: redis.Redis, *, exact: bool) -> float:
         for begin in range(0, MILLION, 50_000):
             for some in batches(keys(begin, 50_000), 2_000):
                 frontier.offer(
-                    Offer(f"host{int(key[:8], 16) % 1_000}", key, PAYLOAD, exact=exact)
+                    Offer(f"host{int(key[:8], 16) % 1_000}", key, PAYLOAD)
                     for key in some
                 )
                 while leases := frontier.lease(2_000, 2_000):

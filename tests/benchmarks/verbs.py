@@ -61,7 +61,7 @@ def make(job: Path, requests: int, urls: int) -> None:
     identity = {
         "spider": "site",
         "fingerprinter": "scrapy.utils.request.RequestFingerprinter",
-        "exact_urls": [],
+        "exact": False,
     }
     with BloomFilter.open(job / "bloomdupe", urls, identity=identity) as seen:
         frontier = Frontier(seen)

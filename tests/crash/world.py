@@ -85,7 +85,7 @@ class World:
         # The key is given, so that the same seed makes the same system calls. A request
         # that the filter takes for a duplicate would count as lost.
         key = self.seed.to_bytes(16, "little")
-        return BloomFilter.open(path, self.size, 1e-9, confirm=0.25, key=key)
+        return BloomFilter.open(path, self.size, 1e-9, exact=True, key=key)
 
 
 @dataclass

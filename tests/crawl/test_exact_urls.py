@@ -1,4 +1,4 @@
-"""Pages with exact URLs, on both engines, beside a filter that misjudges new pages."""
+"""Pages with exact URLs, beside a filter that misjudges new pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from spiders.exact_urls import Follow
 from support.crawl import Crawl
-from support.engines import Redis
 from support.full_filter import take_everything_for_seen
 from support.site import Pages, graph
 
@@ -15,9 +14,8 @@ from bloomdupe import BloomFilter
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 
-on_each_engine = pytest.mark.usefixtures("engine")
 SIZE = 30
-EXACT: dict[str, Any] = {"BLOOMDUPE_EXACT_URLS": [r"/\w*[02468]$", r"/\w*[13579]$"]}
+EXACT: dict[str, Any] = {"BLOOMDUPE_EXACT": [r"/\w*[02468]$", r"/\w*[13579]$"]}
 KINDS = ("", "again", "kept")
 EVERY_PAGE = sorted(f"/{kind}{number}" for kind in KINDS for number in range(SIZE))
 
@@ -42,13 +40,8 @@ def crawl(crawl: Crawl) -> Crawl:
 
 def fill(crawl: Crawl) -> None:
     """Let the filter call every new key seen."""
-    if isinstance(crawl.engine, Redis):
-        with crawl.engine.frontier() as frontier:
-            for number in range(4):
-                take_everything_for_seen(frontier.seen_in(number))
-    else:
-        with BloomFilter.open(crawl.store) as seen:
-            take_everything_for_seen(seen)
+    with BloomFilter.open(crawl.store) as seen:
+        take_everything_for_seen(seen)
 
 
 def crawled(crawl: Crawl, **settings: Any) -> list[str]:
@@ -66,20 +59,18 @@ def with_items(crawl: Crawl) -> list[str]:
     return sorted(item["page"] for item in crawl.items())
 
 
-@on_each_engine
-def test_no_page_with_an_exact_url_is_lost(crawl: Crawl) -> None:
-    assert crawled(crawl, **EXACT) == EVERY_PAGE
+@pytest.mark.parametrize("exact", [EXACT, {"BLOOMDUPE_EXACT": True}])
+def test_no_page_with_an_exact_url_is_lost(crawl: Crawl, exact: dict[str, Any]) -> None:
+    assert crawled(crawl, **exact) == EVERY_PAGE
     assert with_items(crawl) == EVERY_PAGE
-    assert crawl.run(Follow, **EXACT).requested == []
+    assert crawl.run(Follow, **exact).requested == []
 
 
-@on_each_engine
 def test_without_exact_urls_pages_are_lost(crawl: Crawl) -> None:
     """The control."""
     assert len(crawled(crawl)) < len(EVERY_PAGE)
 
 
-@on_each_engine
 def test_verbs_know_exact_urls(crawl: Crawl) -> None:
     crawled(crawl, **EXACT)
     crawl.make_project()
@@ -92,12 +83,11 @@ def test_verbs_know_exact_urls(crawl: Crawl) -> None:
     assert sorted(run.requested) == ["/4", "/absent2", "/again4"]
 
 
-@on_each_engine
-def test_all_runs_and_workers_have_the_same_exact_urls(crawl: Crawl) -> None:
+def test_all_runs_have_the_same_exact_urls(crawl: Crawl) -> None:
     crawl.run(Follow, **EXACT)
     crawl.site.take()
-    others: list[dict[str, Any]] = [{}, {"BLOOMDUPE_EXACT_URLS": ["/a"]}]
-    for other in others:
-        assert "BLOOMDUPE_EXACT_URLS" in crawl.refused(Follow, **other).log
+    for other in (False, True, ["/a"]):
+        refused = crawl.refused(Follow, BLOOMDUPE_EXACT=other)
+        assert "set BLOOMDUPE_EXACT back" in refused.log
     shown = crawl.bloomdupe("info", crawl.engine.job)
-    assert str(EXACT["BLOOMDUPE_EXACT_URLS"]) in shown
+    assert str(EXACT["BLOOMDUPE_EXACT"]) in shown

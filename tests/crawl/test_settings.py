@@ -14,9 +14,8 @@ from bloomdupe.settings import JobSettings
 
 BAD: list[tuple[str, list[object], str]] = [
     ("BLOOMDUPE_CHECKPOINT_INTERVAL", ["0"], "expected a positive number of seconds"),
-    ("BLOOMDUPE_CONFIRM", ["2"], "expected a share"),
     ("BLOOMDUPE_EARLY_DROP", ["maybe"], "expected True or False"),
-    ("BLOOMDUPE_EXACT_URLS", ["("], ": '\\(' is not a regular expression"),
+    ("BLOOMDUPE_EXACT", ["("], ": '\\(' is not a regular expression"),
     ("BLOOMDUPE_EXPECTED_URLS", ["0", "-5", "many", "nan"], "expected a whole number"),
     ("BLOOMDUPE_FPP", ["0", "1", "abc"], "expected a probability"),
     ("BLOOMDUPE_MAX_FAILURES", [-1, "many", 1.5, True], "expected"),
@@ -66,7 +65,6 @@ def test_a_bad_value_is_refused(name: str, value: object, expected: str) -> None
 HUGE = 10**5_000
 NUMBERS = (
     "BLOOMDUPE_CHECKPOINT_INTERVAL",
-    "BLOOMDUPE_CONFIRM",
     "BLOOMDUPE_EARLY_DROP",
     "BLOOMDUPE_EXPECTED_URLS",
     "BLOOMDUPE_FILTER_MEMORY",
@@ -88,9 +86,8 @@ NUMBERS = (
 )
 TOO_MUCH: list[tuple[str, object]] = [
     *((name, value) for name in NUMBERS for value in (HUGE, "9" * 5_000)),
-    ("BLOOMDUPE_CONFIRM", "1e999999999"),
-    ("BLOOMDUPE_EXACT_URLS", ["/news/", b"/shop/"]),
-    ("BLOOMDUPE_EXACT_URLS", ["a{99999999999}"]),
+    ("BLOOMDUPE_EXACT", ["/news/", b"/shop/"]),
+    ("BLOOMDUPE_EXACT", ["a{99999999999}"]),
     ("BLOOMDUPE_EXPECTED_URLS", 1e308),
     ("BLOOMDUPE_EXPECTED_URLS", "1e308"),
     ("BLOOMDUPE_RETRY_BACKOFF", (1, HUGE, 300)),
@@ -112,9 +109,34 @@ def test_what_is_too_much_is_refused_in_a_line(name: str, value: object) -> None
     assert len(said) < 500
 
 
+@pytest.mark.parametrize("value", [False, "False", "0", "", [], "[]", (), None])
+def test_nothing_is_exact_with_an_empty_value(value: object) -> None:
+    exact = JobSettings.read(Settings({"BLOOMDUPE_EXACT": value})).exact
+    assert not exact
+    assert not exact.match("https://a.example/")
+    assert exact.value is False
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (True, True),
+        ("1", True),
+        (r"/a$", [r"/a$"]),
+        ('["/a$", "/c"]', ["/a$", "/c"]),
+        (["/a$"], ["/a$"]),
+    ],
+)
+def test_urls_are_exact(value: object, found: object) -> None:
+    exact = JobSettings.read(Settings({"BLOOMDUPE_EXACT": value})).exact
+    assert exact.value == found
+    assert exact.match("https://a.example/a")
+    assert exact.match("https://a.example/b") == (found is True)
+
+
 DISK_ONLY = {
     "BLOOMDUPE_CHECKPOINT_INTERVAL": ("0.5", "1"),
-    "BLOOMDUPE_CONFIRM": ("0", "1"),
+    "BLOOMDUPE_EXACT": ("False", "True"),
     "BLOOMDUPE_FILTER_MEMORY": (None, 0),
 }
 """Settings that a crawl on Redis does not support, each with its default."""

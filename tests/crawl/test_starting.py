@@ -80,7 +80,7 @@ def test_a_new_round_asks_for_all_start_requests(crawl: Crawl) -> None:
 # Marks of pages that must not be lost
 
 SMALL: dict[str, Any] = {"BLOOMDUPE_EXPECTED_URLS": 1_000}
-EXACT: dict[str, Any] = {"BLOOMDUPE_EXACT_URLS": r"127\.0\.0\.1"}
+EXACT: dict[str, Any] = {"BLOOMDUPE_EXACT": r"127\.0\.0\.1"}
 
 
 def fill(crawl: Crawl) -> None:

@@ -414,7 +414,7 @@ def test_every_error_is_documented() -> None:
 
 def test_every_stat_is_documented(clone: Path) -> None:
     # One page at a time, so that the pages are the same in each crawl.
-    crawl = ("crawl", "site", "-s", "BLOOMDUPE_CONFIRM=1", "-s")
+    crawl = ("crawl", "site", "-s", "BLOOMDUPE_EXACT=1", "-s")
     one_by_one = (*crawl, "CONCURRENT_REQUESTS=1", "-s")
     for pages in (2, 100):
         limit = f"CLOSESPIDER_PAGECOUNT={pages}"

@@ -230,8 +230,8 @@ def test_a_layer_may_fill_up_while_a_checkpoint_is_committed(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("stored", [False, True])
-def test_confirm_one_makes_an_exact_set(stored: bool, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"confirm": 1, "key": KEY}
+def test_all_keys_may_be_exact(stored: bool, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"exact": True, "key": KEY}
     if stored:
         seen = BloomFilter.open(tmp_path / "seen", 100, 0.5, **options)
     else:
@@ -245,39 +245,14 @@ def test_confirm_one_makes_an_exact_set(stored: bool, tmp_path: Path) -> None:
     assert len(seen) == 20_000
     assert not any(key in seen for key in keys(5_000, "out"))
     info = seen.info()
-    assert info.trials == 20_000
-    assert info.false_positives > 1_000
+    assert info.exact_keys == 20_000
     assert info.expected_loss == 0
     seen.close()
     if stored:
         with BloomFilter.open(tmp_path / "seen") as again:
             assert not any(again.update([key]) for key in exact)
             assert not any(key in again for key in keys(5_000, "out"))
-            assert again.info().false_positives == info.false_positives
-
-
-def test_a_share_measures_the_true_rate() -> None:
-    seen = BloomFilter(100_000, 1e-1, confirm=0.25, key=KEY)
-    new = seen.update(keys(100_000))
-    info = seen.info()
-    lost = 100_000 - new  # the false positives of the unconfirmed three quarters
-    assert info.trials == pytest.approx(25_000, rel=0.05)
-    assert info.measured_fpp is not None
-    assert info.measured_fpp == pytest.approx(lost / 75_000, rel=0.15)
-    assert info.measured_low is not None
-    assert info.measured_high is not None
-    assert info.measured_low < lost / 75_000 < info.measured_high
-    assert info.expected_loss == pytest.approx(lost, rel=0.1)
-
-
-def test_a_pure_filter_has_nothing_measured() -> None:
-    info = BloomFilter(100).info()
-    assert info.measured_fpp is info.measured_low is info.measured_high is None
-
-
-@pytest.mark.parametrize("share", [1 / 1024, "1/1024", "0.0009765625"])
-def test_a_share_may_be_a_fraction(share: Any) -> None:
-    assert BloomFilter(10, confirm=share).confirm == 1 / 1024
+            assert again.info().exact_keys == 20_000
 
 
 def test_exact_keys_are_never_misjudged() -> None:
@@ -347,16 +322,16 @@ def test_union_with_itself_changes_nothing(seen: BloomFilter) -> None:
 
 
 def test_union_in_a_store_survives(tmp_path: Path) -> None:
-    other = BloomFilter(1000, 1e-3, key=KEY, confirm=0.5)
+    other = BloomFilter(1000, 1e-3, key=KEY, exact=True)
     other.update(keys(5000, "b"))
     path = tmp_path / "seen"
-    with BloomFilter.open(path, 1000, 1e-3, key=KEY, confirm=0.5) as seen:
+    with BloomFilter.open(path, 1000, 1e-3, key=KEY, exact=True) as seen:
         seen |= other
         assert seen == other
     with BloomFilter.open(path) as again:
         assert again == other
         assert all(key in again for key in keys(5000, "b"))
-        assert again.info().exact_keys == other.info().exact_keys > 2000
+        assert again.info().exact_keys == other.info().exact_keys == 5000
 
 
 @pytest.mark.parametrize(
@@ -365,7 +340,7 @@ def test_union_in_a_store_survives(tmp_path: Path) -> None:
         BloomFilter(1000, 1e-3, key=OTHER_KEY),
         BloomFilter(1001, 1e-3, key=KEY),
         BloomFilter(1000, 1e-4, key=KEY),
-        BloomFilter(1000, 1e-3, key=KEY, confirm=1),
+        BloomFilter(1000, 1e-3, key=KEY, exact=True),
     ],
 )
 def test_union_of_different_filters_is_refused(
@@ -411,7 +386,7 @@ def test_clear_forgets_all_but_parameters(seen: BloomFilter) -> None:
 
 
 def test_clear_is_durable(tmp_path: Path) -> None:
-    with BloomFilter.open(tmp_path / "seen", 1000, confirm=1) as seen:
+    with BloomFilter.open(tmp_path / "seen", 1000, exact=True) as seen:
         seen.update(keys(5000))
         seen.clear()
         seen.add("after")
@@ -433,10 +408,10 @@ def test_a_new_store_needs_a_capacity(tmp_path: Path) -> None:
 
 def test_reopening_needs_no_parameters(tmp_path: Path) -> None:
     path = str(tmp_path / "seen")
-    with BloomFilter.open(path, 5000, 1e-4, confirm=0.5, key=KEY) as seen:
+    with BloomFilter.open(path, 5000, 1e-4, exact=True, key=KEY) as seen:
         seen.update(keys(100))
     with BloomFilter.open(path) as again:
-        assert (again.capacity, again.fpp, again.confirm) == (5000, 1e-4, 0.5)
+        assert (again.capacity, again.fpp, again.exact) == (5000, 1e-4, True)
         assert again.key == KEY
         assert len(again) == 100
 
@@ -446,7 +421,7 @@ def test_reopening_needs_no_parameters(tmp_path: Path) -> None:
     [
         ("capacity", 2000, "1000"),
         ("fpp", 1e-3, "0.01"),
-        ("confirm", 0.5, "0.0"),
+        ("exact", True, "False"),
         ("identity", {"spider": "b"}, "'a'"),
         ("identity", {"project": "b"}, "None"),
     ],
@@ -480,10 +455,8 @@ def test_another_key_is_refused_and_not_printed(tmp_path: Path) -> None:
         ({"capacity": 0}, "capacity = 0: expected a whole number"),
         ({"capacity": 10**18}, "bytes, but there are"),
         ({"fpp": 2}, "fpp = 2: expected a probability"),
-        ({"confirm": 1.5}, "confirm = 1.5: expected a share"),
-        ({"confirm": "all"}, "confirm = 'all'"),
-        ({"confirm": math.nan}, "confirm = nan"),
-        ({"confirm": "1/0"}, "confirm = '1/0'"),
+        ({"exact": 0.5}, "exact = 0.5: expected True or False"),
+        ({"exact": "all"}, "exact = 'all'"),
         ({"key": b"short"}, "expected 16 bytes"),
         ({"key": "0123456789abcdef"}, "expected 16 bytes"),
     ],
@@ -514,7 +487,7 @@ def test_a_checkpoint_happens_by_itself(
 
 
 def test_readers_see_checkpoints_only_and_write_nothing(tmp_path: Path) -> None:
-    with BloomFilter.open(tmp_path / "seen", 1000, confirm=1) as seen:
+    with BloomFilter.open(tmp_path / "seen", 1000, exact=True) as seen:
         seen.add("a")
         seen.checkpoint()
         seen.add("b")

@@ -57,16 +57,16 @@ class FilterMachine(RuleBasedStateMachine):
     @initialize(
         capacity=st.sampled_from([50, 900, 30_000]),
         fpp=st.sampled_from([0.3, 1e-2, 1e-6]),
-        confirm=st.sampled_from([0, 0.1, 1]),
+        exact=st.booleans(),
         memory=MEMORY,
     )
     def create(
-        self, capacity: int, fpp: float, confirm: float, memory: int | None
+        self, capacity: int, fpp: float, exact: bool, memory: int | None
     ) -> None:
-        self.exact = confirm == 1
-        self.parameters = (capacity, fpp, confirm)
+        self.exact = exact
+        self.parameters = (capacity, fpp, exact)
         self.seen = BloomFilter.open(
-            self.path, capacity, fpp, confirm=confirm, key=KEY, memory=memory
+            self.path, capacity, fpp, exact=exact, key=KEY, memory=memory
         )
 
     def teardown(self) -> None:
@@ -122,8 +122,8 @@ class FilterMachine(RuleBasedStateMachine):
 
     @rule(numbers=NUMBERS)
     def union(self, numbers: list[int]) -> None:
-        capacity, fpp, confirm = self.parameters
-        other = BloomFilter(capacity, fpp, confirm=confirm, key=KEY)
+        capacity, fpp, exact = self.parameters
+        other = BloomFilter(capacity, fpp, exact=exact, key=KEY)
         other.update(map(str, numbers))
         self.seen |= other
         self.added |= set(numbers)
@@ -172,17 +172,17 @@ class SharedFilterMachine(RuleBasedStateMachine):
     @initialize(
         capacity=st.sampled_from([50, 900, 30_000]),
         fpp=st.sampled_from([0.3, 1e-2, 1e-6]),
-        confirm=st.sampled_from([0, 1]),
+        exact=st.booleans(),
         memory=MEMORY,
     )
     def create(
-        self, capacity: int, fpp: float, confirm: int, memory: int | None
+        self, capacity: int, fpp: float, exact: bool, memory: int | None
     ) -> None:
-        self.exact = confirm == 1
-        self.parameters = (capacity, fpp, confirm)
+        self.exact = exact
+        self.parameters = (capacity, fpp, exact)
         self.memory = memory
         self.seen = BloomFilter.open(
-            self.path, capacity, fpp, confirm=confirm, key=KEY, memory=memory
+            self.path, capacity, fpp, exact=exact, key=KEY, memory=memory
         )
         self.seen.share_store()
 
@@ -272,8 +272,8 @@ class SharedFilterMachine(RuleBasedStateMachine):
         if self.exact:
             assert not any(str(n) in self.seen for n in range(4001) if n not in keys)
         if self.seen.layer_count == 1:
-            capacity, fpp, confirm = self.parameters
-            same = BloomFilter(capacity, fpp, confirm=confirm, key=KEY)
+            capacity, fpp, exact = self.parameters
+            same = BloomFilter(capacity, fpp, exact=exact, key=KEY)
             same.update(map(str, keys))
             assert self.seen == same
 

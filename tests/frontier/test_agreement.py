@@ -35,7 +35,7 @@ class Rewritten:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    with BloomFilter.open(tmp_path / "store", 1000, 1e-6, confirm=0.5) as seen:
+    with BloomFilter.open(tmp_path / "store", 1000, 1e-6, exact=True) as seen:
         owed = Frontier(seen)
         for number in range(30):
             seen.add(str(number))

@@ -61,7 +61,7 @@ CASES: dict[str, tuple[type[Spider], dict[str, Any]]] = {
             POETS_BASE: f"{HERE}.LowerCaseFingerprinter",
         },
     ),
-    "exact": (Follow, {"BLOOMDUPE_CONFIRM": 1}),
+    "exact": (Follow, {"BLOOMDUPE_EXACT": True}),
     "scrapys_scheduler": (Follow, SCRAPYS_SCHEDULER),
     "scrapys_scheduler_by_hand": (ByHand, SCRAPYS_SCHEDULER),
     "url_length": (Follow, {"URLLENGTH_LIMIT": "fits"}),

@@ -104,8 +104,3 @@ def test_a_filter_comes_over_as_it_is(url: str) -> None:
         another = BloomFilter(300, 1e-3)
         with pytest.raises(StoreMismatchError, match="another secret key"):
             one.imports.check_merge(another.parameters)
-        exact = BloomFilter(300, confirm=1)
-        with pytest.raises(
-            StoreMismatchError, match="keeps a share of its keys exactly"
-        ):
-            one.imports.check_merge(exact.parameters)

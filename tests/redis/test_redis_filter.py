@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.full_filter import take_everything_for_seen
 from support.redis_server import RedisServer, pages
 from support.repetition import repeated
 
@@ -235,7 +234,7 @@ def test_every_verb_answers(url: str) -> None:
             _ = seen.notes
         seen.add("a")
         assert seen.identity == {"spider": "site"}
-        assert (seen.capacity, seen.fpp, seen.confirm) == (1_000, 1e-6, 0)
+        assert (seen.capacity, seen.fpp, seen.exact) == (1_000, 1e-6, False)
         assert len(seen.key) == 16
         assert not seen.changed
         assert not seen.due
@@ -248,55 +247,15 @@ def test_every_verb_answers(url: str) -> None:
         assert seen.figures()["keys"] == 1
         assert seen.info().path == url
         assert seen.info().as_dict()["keys"] == 1
-        assert list(seen.exact_ids) == []
         assert [keys for _, keys in seen.counted_layers] == [1]
     tried = {*refused, "notes", "add", "contains", "identity", "capacity", "fpp"}
-    tried |= {"confirm", "key", "changed", "due", "checkpoint", "memory_bytes"}
+    tried |= {"exact", "key", "changed", "due", "checkpoint", "memory_bytes"}
     tried |= {"counted_layers", "keeps_pages", "parameters"}
     tried |= {"current_fpp", "expected_loss", "estimated_keys", "info", "figures"}
-    tried |= {"exact_ids"}
     elsewhere = {"open", "close", "update", "layer_count", "is_compatible", "copy"}
     elsewhere |= {"union", "clear", "add_many", "contains_many"}
     offered = {verb for verb in vars(BloomFilter) if not verb.startswith("_")}
     assert offered <= tried | elsewhere
-
-
-def exact_ids(seen: BloomFilter) -> set[bytes]:
-    return set(seen.exact_ids)
-
-
-def test_exact_keys_are_never_misjudged(url: str) -> None:
-    """Even if the bits of all keys are set; without ``exact``, they are misjudged."""
-    important = list(keys(2_500))
-    with opened(url, 1_000) as one, opened(url) as two:
-        take_everything_for_seen(one)
-        assert all(one.contains_many(important))
-        exact = [number % 2 == 0 for number in range(2_500)]
-        answers = one.contains_many(important, exact)
-        assert not any(answers[::2])
-        assert all(answers[1::2])
-        assert not one.contains(important[0], exact=True)
-        assert one.add(important[0], exact=True)
-        assert not two.add(important[0], exact=True)
-        assert two.contains(important[0], exact=True)
-        assert two.update(important, exact=True) == 2_499
-        assert one.update(important, exact=True) == 0
-        assert one.info().exact_keys == len(exact_ids(two)) == 2_500
-        two.clear()
-        assert one.update(important, exact=True) == 2_500
-
-
-def test_exact_keys_of_both_sides_are_united(url: str) -> None:
-    with opened(url, 1_000) as here:
-        here.update(keys(10), exact=True)
-        there = here.copy()
-        assert exact_ids(there) == exact_ids(here)
-        assert all(there.contains(key, exact=True) for key in keys(10))
-        for key in keys(2_500):
-            there.add(key, exact=True)
-        here |= there
-        assert here.info().exact_keys == 2_500
-        assert here.update(keys(2_500), exact=True) == 0
 
 
 def test_clear_forgets_for_all_clients(server: RedisServer, name: str) -> None:

@@ -256,27 +256,6 @@ def test_a_retry_on_another_host_moves_to_its_partition(url: str) -> None:
     assert len({lease.partition for lease in moved}) == PARTITIONS
 
 
-def test_no_request_is_lost_that_moves_to_a_partition_with_a_full_filter(
-    server: RedisServer, url: str, name: str
-) -> None:
-    """The crawl may keep its URL exactly."""
-    with worker(url) as one:
-        one.offer([Offer("host", b"page", b"request")])
-        one.mark_seen([SeenMark(f"other{n}", b"%d" % n) for n in range(100)])
-        with server.client() as judge:
-            filters = [*judge.scan_iter(f"bloomdupe:{{{name}}}:?:*:0:0")]
-            assert len(filters) == PARTITIONS
-            for key in filters:  # each key counts as seen now
-                judge.set(key, b"\xff" * judge.strlen(key))
-        (page,) = one.lease(1)
-        retries = [Offer(f"other{n}", b"", b"retry %d" % n) for n in range(20)]
-        one.settle([Settled(page, instead=retries)])
-        done = []
-        while not one.finished:
-            done += drained(one)
-        assert sorted(done) == [*range(20)]
-
-
 def test_a_lease_that_runs_out(url: str) -> None:
     """Until then no other worker gets its requests; its late answer is refused."""
     with ExitStack() as stack:

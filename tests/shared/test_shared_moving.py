@@ -40,8 +40,6 @@ ALONE: dict[str, Any] = {
     "JOBDIR": "job",
 }
 """Settings of a crawl on disk."""
-EXACT: dict[str, Any] = {"BLOOMDUPE_EXACT_URLS": [r"/\d*[02468]$"]}
-"""Every second URL is kept exactly."""
 
 
 def project(crawl: Crawl, **settings: Any) -> None:
@@ -120,13 +118,11 @@ def pages_of(crawl: Crawl) -> Counter[str]:
     return paths(item["page"] for item in crawl.items())
 
 
-@pytest.mark.parametrize("exact", [{}, EXACT])
 def test_workers_finish_a_crawl_of_scrapy_redis(
-    crawl: Crawl, redis: RedisServer, keys: str, exact: dict[str, Any]
+    crawl: Crawl, redis: RedisServer, keys: str
 ) -> None:
     done, waits = begun(crawl.site.base, redis, 60)
-    project(crawl, **FINGERPRINTER, **exact)
-    crawl.settings |= exact
+    project(crawl, **FINGERPRINTER)
     job = crawl.engine.job
     out = crawl.bloomdupe("import", job, keys, "--spider", "all")
     assert out.startswith(
@@ -190,8 +186,7 @@ def test_an_import_that_is_killed_goes_on(
         leases = one.lease(waits * 2, waits * 2)
         payloads = {lease.payload for lease in leases}
         assert len(leases) == len(payloads) == waits + 1
-        found = [(fingerprint(each), False) for each in marks]
-        assert all(one.imports.knows(found))
+        assert all(one.imports.knows([fingerprint(each) for each in marks]))
 
 
 def test_no_worker_runs_during_an_import(
@@ -238,9 +233,9 @@ def test_a_list_comes_in_while_workers_work(crawl: Crawl) -> None:
 def test_import_refuses_settings_that_do_not_fit_workers(crawl: Crawl) -> None:
     words = ["import", crawl.engine.job, list_of(crawl, f"{crawl.site.base}/1")]
     assert "--spider NAME names the spider" in crawl.bloomdupe(*words, code=2)
-    project(crawl, BLOOMDUPE_CONFIRM=1)
+    project(crawl, BLOOMDUPE_EXACT=1)
     said = crawl.bloomdupe(*words, "--spider", "all", code=2)
-    assert "BLOOMDUPE_CONFIRM = 1 does not work with BLOOMDUPE_REDIS_URL" in said
+    assert "BLOOMDUPE_EXACT = 1 does not work with BLOOMDUPE_REDIS_URL" in said
     project(crawl)
     crawl.bloomdupe(*words, "--spider", "all")
     project(crawl, FEEDS={"others.jsonl": {"format": "jsonlines"}})

@@ -155,7 +155,7 @@ def test_a_page_that_close_spider_cut_short_is_left_to_the_other_worker(
 
 REFUSED: list[tuple[type[Spider], str, str]] = [
     (All, "JOBDIR=job", "JOBDIR and BLOOMDUPE_REDIS_URL are both set"),
-    (All, "BLOOMDUPE_CONFIRM=1", "BLOOMDUPE_CONFIRM = '1' does not work with"),
+    (All, "BLOOMDUPE_EXACT=1", "BLOOMDUPE_EXACT = '1' does not work with"),
     (All, "BLOOMDUPE_FPP=0.01", "BLOOMDUPE_FPP: .* was made with fpp = 1e-06"),
     (All, "BLOOMDUPE_REDIS_PARTITIONS=9", "was made with partitions = 8"),
     (Other, "LOG_ENABLED=1", "was made with spider = 'all'"),

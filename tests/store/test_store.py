@@ -44,8 +44,9 @@ Databases = dict[bytes, Any]
 def path(tmp_path: Path) -> Path:
     """Return a store with 3,000 keys in two layers, pages and journal."""
     place = tmp_path / "seen"
-    with BloomFilter.open(place, 2000, 1e-3, confirm=0.5) as seen:
-        seen.update(map(str, range(2500)))
+    with BloomFilter.open(place, 2000, 1e-3) as seen:
+        for number in range(2500):
+            seen.add(str(number), exact=number % 2 == 0)
         seen._contents.fold()
         seen.update(map(str, range(2500, 3000)))
     return place
@@ -83,7 +84,7 @@ def test_a_disk_that_cannot_be_looked_at_is_named(
         with pytest.raises(
             StoreIOError, match=r"cannot look at .*: Input/output error"
         ):
-            Parameters(1_000, 1e-6, 0, bytes(16)).check_disk(place)
+            Parameters(1_000, 1e-6, False, bytes(16)).check_disk(place)
 
 
 def test_an_unfinished_creation_is_no_obstacle(tmp_path: Path) -> None:
@@ -232,7 +233,7 @@ def delete_exact(txn: lmdb.Transaction, databases: Databases) -> None:
 
 def flip_record(txn: lmdb.Transaction, databases: Databases) -> None:
     value = bytes(txn.get(b"filter", b"", db=databases[b"meta"]))
-    txn.put(b"filter", value.replace(b"trials", b"triaIs"), db=databases[b"meta"])
+    txn.put(b"filter", value.replace(b"exact", b"exactI"), db=databases[b"meta"])
 
 
 def delete_record(txn: lmdb.Transaction, databases: Databases) -> None:

@@ -119,9 +119,9 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def open(self) -> None:
         if self.durable:
-            self.filter = BloomFilter.open(self.path, self.capacity, 1e-6, confirm=1)
+            self.filter = BloomFilter.open(self.path, self.capacity, 1e-6, exact=True)
         else:
-            self.filter = BloomFilter(self.capacity, 1e-6, confirm=1)
+            self.filter = BloomFilter(self.capacity, 1e-6, exact=True)
         self.owed = Frontier(
             self.filter,
             fifo=self.fifo,

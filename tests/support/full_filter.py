@@ -7,7 +7,7 @@ from bloomdupe import BloomFilter
 
 def take_everything_for_seen(seen: BloomFilter) -> None:
     """Set every bit of a filter; durably, if it is in a store."""
-    full = BloomFilter(seen.capacity, seen.fpp, confirm=seen.confirm, key=seen.key)
+    full = BloomFilter(seen.capacity, seen.fpp, exact=seen.exact, key=seen.key)
     layer = full._contents.newest
     for number in range(layer.geometry.pages):
         layer.page(number).setall(1)

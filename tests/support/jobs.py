@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 IDENTITY = {
     "spider": "site",
     "fingerprinter": "scrapy.utils.request.RequestFingerprinter",
-    "exact_urls": [],
+    "exact": False,
 }
 
 

@@ -26,7 +26,7 @@ IDENTITY = {
     "spider": "site",
     "fingerprinter": "a.B",
     "feeds": ["items.jsonl"],
-    "exact_urls": [],
+    "exact": False,
 }
 PARTITIONS = 5
 BYTES = 7

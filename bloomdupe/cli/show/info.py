@@ -84,26 +84,13 @@ def _rows_of_filter(info: FilterInfo | PartitionedFilter) -> Iterator[tuple[str,
         yield "  estimated from the fill", f"{whole.estimated_keys:,.0f}"
     yield "false-positive probability (p), given", f"{info.fpp:.3g}"
     yield "  calculated for now", f"{info.current_fpp:.3g}"
-    if whole is not None:
-        yield "  measured over the crawl", _measured(whole)
     yield "lost to false positives, expected", f"{info.expected_loss:.3g}"
     if whole is not None:
         yield "layers", str(len(whole.layers))
-    share = "" if whole is None else f" (share {whole.confirm:g})"
-    yield "keys kept exactly", f"{info.exact_keys:,}{share}"
+        yield "keys kept exactly", f"{whole.exact_keys:,}"
     if whole is not None and whole.disk_bytes:
         yield "keys in the journal", f"{whole.journal_keys:,}"
         yield "disk", f"{whole.disk_bytes:,} bytes"
-
-
-def _measured(info: FilterInfo) -> str:
-    if not info.trials:
-        return "not measured (no keys are kept exactly: confirm is 0)"
-    return (
-        f"{info.measured_fpp:.3g} (95 %: {info.measured_low:.3g} to"
-        f" {info.measured_high:.3g}; {info.false_positives:,} of"
-        f" {info.trials:,})"
-    )
 
 
 def _rows_of_job(found: Description, job: Overview) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,6 @@ from bloomdupe.cli.verb import Verb
 from bloomdupe.errors import SettingError, shown
 from bloomdupe.filter import sizing
 from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.filter.info import wilson_interval
 from bloomdupe.filter.mapped_layer import most_memory
 from bloomdupe.filter.parameters import DEFAULT_FPP
 
@@ -41,6 +40,7 @@ FIGURES = (
 """Names and figures, in the order in which they are printed."""
 MEASURED_KEYS = 1_000_000
 MEASURED_QUESTIONS = 2_000_000
+Z95 = 1.959964
 
 DECIMAL = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 COUNTS = {**DECIMAL, "B": 10**9}
@@ -186,10 +186,22 @@ def _measured(capacity: int, fpp: float) -> dict[str, Any]:
     seen = BloomFilter(size, fpp)
     seen.update(f"in{i}" for i in range(size))
     hits = sum(f"out{i}" in seen for i in range(MEASURED_QUESTIONS))
-    low, high = wilson_interval(hits, MEASURED_QUESTIONS)
+    low, high = _wilson_interval(hits, MEASURED_QUESTIONS)
     return {
         "fpp_measured": hits / MEASURED_QUESTIONS,
         "fpp_low": low,
         "fpp_high": high,
         "questions": MEASURED_QUESTIONS,
     }
+
+
+def _wilson_interval(hits: int, trials: int) -> tuple[float, float]:
+    """95 % confidence interval of a proportion (E. B. Wilson, JASA 22, 1927)."""
+    share = hits / trials
+    square = Z95 * Z95
+    middle = share + square / (2 * trials)
+    half = Z95 * math.sqrt(
+        share * (1 - share) / trials + square / (4 * trials * trials)
+    )
+    scale = 1 + square / trials
+    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)

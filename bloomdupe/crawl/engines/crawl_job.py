@@ -43,8 +43,7 @@ logger = logger_of(__name__)
 SETTING_OF = {
     "capacity": "BLOOMDUPE_EXPECTED_URLS",
     "fpp": "BLOOMDUPE_FPP",
-    "confirm": "BLOOMDUPE_CONFIRM",
-    "exact_urls": "BLOOMDUPE_EXACT_URLS",
+    "exact": "BLOOMDUPE_EXACT",
     "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
     "spider": "JOBDIR",
 }
@@ -79,7 +78,7 @@ class CrawlJob:
         return {
             "spider": self.spider,
             "fingerprinter": self.fingerprinter,
-            "exact_urls": [regex.pattern for regex in self.settings.exact_urls],
+            "exact": self.settings.exact.value,
         }
 
     def open_filter(self) -> BloomFilter:
@@ -88,7 +87,7 @@ class CrawlJob:
         if settings.directory is None:
             self._check_stay()
             return BloomFilter(
-                settings.capacity, settings.fpp, confirm=settings.confirm
+                settings.capacity, settings.fpp, exact=settings.exact.all
             )
         self.check_store()
         directory = settings.directory
@@ -98,7 +97,7 @@ class CrawlJob:
                 directory,
                 settings.capacity,
                 settings.fpp,
-                confirm=settings.confirm,
+                exact=settings.exact.all,
                 identity=self.identity,
                 memory=settings.filter_memory,
             ),
@@ -152,7 +151,7 @@ class CrawlJob:
 
     def _check_room(self, directory: Path | None) -> None:
         settings = self.settings
-        asked = Parameters.checked(settings.capacity, settings.fpp, settings.confirm)
+        asked = Parameters.checked(settings.capacity, settings.fpp)
         try:
             if directory is None:
                 asked.check_memory()
@@ -171,7 +170,6 @@ class CrawlJob:
             **self.identity,
             "capacity": settings.capacity,
             "fpp": settings.fpp,
-            "confirm": settings.confirm,
         }
         try:
             check_same(directory, found, wanted)

@@ -180,7 +180,7 @@ class Session:
 
     def key_of(self, request: Request) -> tuple[bytes, bool]:
         """Return a request's fingerprint, and whether it must be kept exactly."""
-        return self.fingerprint(request), self.settings.is_exact(request.url)
+        return self.fingerprint(request), self.settings.exact.match(request.url)
 
     # Signals
 

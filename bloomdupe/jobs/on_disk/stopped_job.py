@@ -166,7 +166,7 @@ class StoppedJob(HeldJob):
 
     def mark(self, fingerprint: bytes) -> None:
         """Mark a fingerprint as seen; exactly, if some URLs are kept exactly."""
-        self.seen.add(fingerprint, exact=self.project.has_exact_urls)
+        self.seen.add(fingerprint, exact=bool(self.project.exact))
 
     def merge(self, seen: BloomFilter) -> int:
         """Add all keys of another filter; return how many URLs that is.

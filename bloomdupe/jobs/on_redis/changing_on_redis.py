@@ -135,7 +135,7 @@ class ChangingOnRedis:
         if due is not None:
             due += self._frontier.clock_ahead
         start = one.start and self.project.order.starts_apart
-        return offer._replace(start=start, not_before=due, exact=one.exact)
+        return offer._replace(start=start, not_before=due)
 
     def _requeue_failed(self, change: Change, answer: Answer) -> None:
         """Make failed requests pending again, partition by partition."""
@@ -152,9 +152,7 @@ class ChangingOnRedis:
     def _requeue(self, change: Change, answer: Answer) -> None:
         """Make pages pending again that are done."""
         asked = [*map(Asked.of, change["requests"])]
-        known = self._frontier.knows(
-            [SeenMark(one.slot, one.key, one.exact) for one in asked]
-        )
+        known = self._frontier.knows([SeenMark(one.slot, one.key) for one in asked])
         seen = [one for one, is_known in zip(asked, known, strict=True) if is_known]
         free = [one for one in seen if not self._blocks(one.slot, one.payload)]
         wanted = {one.key: one for one in free}
@@ -253,4 +251,4 @@ def _offer_of(one: Asked) -> Offer:
     """Return a request with a name of its own, so that it is not known."""
     name = name_of(b"requeue", one.key, os.urandom(16))
     payload = payload_of(REQUEST, name, one.payload)
-    return Offer(one.slot, name, payload, one.priority, exact=one.exact)
+    return Offer(one.slot, name, payload, one.priority)

@@ -145,7 +145,7 @@ class SharedJob:
         added as if the oldest went first: behind all requests that the crawl finds, or
         before them with ``fifo``.
         """
-        key, exact = self.project.key_of(one.request)
+        key, _ = self.project.key_of(one.request)
         again = one.request.dont_filter
         name = key
         if again:
@@ -164,7 +164,6 @@ class SharedJob:
                 one.start and self._starts_apart,
                 known_as=None if again or in_any_case else key,
                 not_before=due,
-                exact=exact,
             )
         )
         return True
@@ -179,9 +178,8 @@ class SharedJob:
         for digest, one in found:
             stored = stored_of(digest, one)
             if stored.key not in there:
-                key, exact = self.project.key_of_failure(one) or (digest, False)
-                mark = SeenMark(one.slot, key, exact)
-                new[stored.key] = mark, stored
+                key, _ = self.project.key_of_failure(one) or (digest, False)
+                new[stored.key] = SeenMark(one.slot, key), stored
         known = self._frontier.knows([mark for mark, _ in new.values()])
         found_new = zip(new.values(), known, strict=True)
         self._failed = [one for one, is_known in found_new if not is_known]
@@ -196,12 +194,10 @@ class SharedJob:
         own = seen.counted_layers
         while own and not own[-1][1]:
             own.pop()
-        exact_ids = list(seen.exact_ids)
-        if own or exact_ids:
+        if own:
             self._frontier.imports.merge(
                 ((number, *each) for number, each in enumerate(own)),
                 seen.parameters,
-                exact_ids,
             )
         return len(seen)
 
@@ -222,11 +218,7 @@ class SharedJob:
         self.seen += self._frontier.offer(self._offers).count(False)
         self._offers.clear()
         if self._marks:
-            imports.mark(
-                self._marks,
-                self._frontier.parameters,
-                exact=self.project.has_exact_urls,
-            )
+            imports.mark(self._marks, self._frontier.parameters)
             self._marks.clear()
         if self._alone:
             imports.keep(note, end=note["done"])
@@ -240,15 +232,15 @@ class SharedJob:
 def _check_identity(header: dict[str, Any], project: Project, *, marks: bool) -> None:
     """Refuse the job of another spider, or with other fingerprints.
 
-    Its ``marks`` are of use only if it keeps the same URLs exactly.
+    Its ``marks`` are of use only if it keeps no URL exactly.
     """
     ours: dict[str, Any] = {
         "spider": project.spider,
         "fingerprinter": project.fingerprinter,
     }
     if marks:
-        ours["exact_urls"] = project.exact_urls
-    check_same("the source", {"exact_urls": [], **header["identity"]}, ours)
+        ours["exact"] = False
+    check_same("the source", {"exact": False, **header["identity"]}, ours)
 
 
 def project_of_shared_job(

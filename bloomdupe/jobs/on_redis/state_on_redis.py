@@ -151,7 +151,6 @@ def _filter(reader: FrontierReader, job: Overview) -> PartitionedFilter:
         keys=keys,
         current_fpp=weighted / keys if keys else 0.0,
         expected_loss=sum(expected_loss(one.layers) for one in states),
-        exact_keys=sum(one.exact for one in states),
         grown_partitions=sum(len(one.layers) > 1 for one in states),
     )
 

@@ -38,16 +38,12 @@ SETTING_OF = {
     "partitions": "BLOOMDUPE_REDIS_PARTITIONS",
     "spider": "BLOOMDUPE_REDIS_URL",
     "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
-    "exact_urls": "BLOOMDUPE_EXACT_URLS",
     "feeds": "FEEDS",
     FEED_OPTIONS: "FEEDS",
 }
 """The settings in which users give the parameters of a shared frontier."""
 NOT_SHARED = (
-    # A share of all keys would have to be kept by every worker, too.
-    "BLOOMDUPE_CONFIRM",
-    # The filter of one partition is full long before those of others.
-    # Files of a JOBDIR.
+    "BLOOMDUPE_EXACT",
     "BLOOMDUPE_CHECKPOINT_INTERVAL",
     "BLOOMDUPE_FILTER_MEMORY",
 )

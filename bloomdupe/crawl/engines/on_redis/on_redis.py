@@ -275,13 +275,13 @@ class EngineOnRedis:
             forget_inherited_slot(request, parent.request)
         return self._access.slot_of(request)
 
-    def knows(self, key: bytes, *, exact: bool) -> bool:
+    def knows(self, key: bytes, *, exact: bool) -> bool:  # noqa: ARG002 - none is
         """See :meth:`Engine.knows`.
 
         Only Redis knows the offers of other workers: a duplicate of these is skipped,
         too, and counted when Redis has answered.
         """
-        return self._seen.contains(key, exact=exact)
+        return self._seen.contains(key)
 
     def recognises(self, parent: Lease, identity: bytes) -> bool:  # noqa: ARG002
         """See :meth:`Engine.recognises`: Redis accepts no name twice."""

@@ -62,10 +62,9 @@ class LaterOnRedis:
         page: PageOnRedis = lease.own
         key = name = name_of(b"visit", visit.mark or page.name)
         also = None
-        exact = self._session.settings.is_exact(lease.request.url)
         if visit.mark is not None and visit.renewed:
             key = name = name_of(b"visit", page.name)
-            also = SeenMark(visit.slot, visit.mark, exact)
+            also = SeenMark(visit.slot, visit.mark)
         elif visit.mark is not None:
             key = visit.mark
         offer = Offer(
@@ -77,7 +76,6 @@ class LaterOnRedis:
             also=also,
             known_as=None if visit.renewed else visit.mark,
             not_before=self.time_of(visit.not_before),
-            exact=exact,
             claimed_as=None if visit.mark is None else page.claim(key),
         )
         self._stats.inc_value("scheduler/enqueued/redis")

@@ -60,8 +60,6 @@ class MakingOffers:
         self._later = later
         self._seen = seen
         self._limits = limits
-        # It belongs to many URLs.
-        self._exact_output = bool(session.settings.exact_urls)
 
     def offer(self, offer: Accepted) -> None:
         """Offer a request that can be stored."""
@@ -87,7 +85,7 @@ class MakingOffers:
                 self._stats.inc_value("scheduler/enqueued", -1)
                 self._stats.inc_value("scheduler/enqueued/redis", -1)
             elif offer.known_as is not None:
-                self._seen.add(offer.known_as, exact=offer.exact)
+                self._seen.add(offer.known_as)
 
     def _name_of(self, offer: Accepted, *, held: bool) -> bytes:
         """Return the name of a request, unique in the crawl."""
@@ -106,19 +104,16 @@ class MakingOffers:
         """Return a request as Redis gets it, and remember it."""
         request, parent = offer.request, offer.parent
         also = known_as = None
-        exact = self._session.settings.is_exact(request.url)
         bounds = self._bounds_of(offer)
         if offer.keys:
             mark = offer.keys[-1][0]
             if bounds is None:  # else it may be offered again, if it is refused
-                self._seen.add(mark, exact=exact)
+                self._seen.add(mark)
             # Else it passes though its page was seen.
             if offer.name is not None and not self._is_again(offer):
                 known_as = mark
             if name != mark:
-                also = SeenMark(offer.slot, mark, exact)
-        if exact and known_as is None:  # an import knows exact names of all partitions
-            known_as = name
+                also = SeenMark(offer.slot, mark)
         self._stats.inc_value("scheduler/enqueued/redis")
         payload = offer.payload
         assert payload is not None  # noqa: S101 - it is stored
@@ -137,7 +132,6 @@ class MakingOffers:
             known_as,
             bounds,
             self._later.time_of(offer.not_before),
-            exact,
         )
 
     def _is_again(self, offer: Accepted) -> bool:
@@ -173,8 +167,7 @@ class MakingOffers:
         name = name_of(kind, lease.own.name)
         payload = payload_of(FAILED, name, packed_failed(failed))
         of, slot = lease.top.own.lease, lease.entry.queue.name
-        exact = self._session.settings.is_exact(lease.request.url)
-        self._worker.offer(Offer(slot, name, payload, of=of, exact=exact))
+        self._worker.offer(Offer(slot, name, payload, of=of))
 
     def lines_of(
         self, page: PageOnRedis, lines: list[bytes], of: RedisLease | None = None
@@ -201,4 +194,4 @@ class MakingOffers:
         """
         name = name_of(b"item", name)
         payload = counted(payload_of(ITEM, name, joined(lines)), counts)
-        self._worker.offer(Offer("", name, payload, of=of, exact=self._exact_output))
+        self._worker.offer(Offer("", name, payload, of=of))

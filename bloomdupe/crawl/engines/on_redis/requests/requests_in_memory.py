@@ -88,8 +88,7 @@ class RequestsInMemory:
         if offer.keys and offer.request.dont_filter:
             keys.append(offer.keys[-1][0])
             self._carriers.setdefault(keys[-1], position.top)
-        exact = self._session.settings.is_exact(offer.request.url)
-        marks = [SeenMark(offer.slot, each, exact) for each in keys]
+        marks = [SeenMark(offer.slot, each) for each in keys]
         kept = kept._replace(marks=marks)
         self.asked += 1
         self._worker.ask(kept.marks[0], kept)
@@ -139,7 +138,7 @@ class RequestsInMemory:
         if not kept.request.dont_filter:
             self._session.stats.inc_value("dupefilter/filtered")
         for mark in kept.marks:
-            self._seen.add(mark.fingerprint, exact=mark.exact)
+            self._seen.add(mark.fingerprint)
             self._let_go_of(mark, kept.position.top, known=True)
         if above is not None:
             self._session.leases.end_part(above)
@@ -194,7 +193,7 @@ class RequestsInMemory:
     def _end(self, root: Lease, *, known: bool) -> None:
         for mark in _marks_of(root):
             if known:
-                self._seen.add(mark.fingerprint, exact=mark.exact)
+                self._seen.add(mark.fingerprint)
             self._let_go_of(mark, root.top, known=known)
 
     def _let_go_of(self, mark: SeenMark, top: Lease | None, *, known: bool) -> None:
