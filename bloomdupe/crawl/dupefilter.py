@@ -11,6 +11,7 @@ from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import IgnoreRequest
 
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
+from bloomdupe.crawl.progress.rounds import VERSIONS, versions_here
 from bloomdupe.crawl.start_outputs import is_fresh_start
 from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.filter.mapped_layer import most_memory
@@ -152,7 +153,7 @@ class BloomDupeFilter(BaseDupeFilter):
             )
         # After a kill the queue is lost, and the start page is all there is.
         self._skip_starts = last not in (None, "open", "finished")
-        filter_.notes["run"] = "open"
+        filter_.notes.update({"run": "open", VERSIONS: versions_here()})
         filter_.checkpoint()
 
     def close(self, reason: str) -> None:

@@ -55,6 +55,8 @@ class RunFigures:
     outputs: list[Output]
     paused: list[str]
     """Slots that the user has paused."""
+    versions: dict[str, str]
+    """The versions of Scrapy and bloomdupe in the last run, by package."""
 
 
 class WorkerShare(NamedTuple):

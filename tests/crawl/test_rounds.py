@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
-from spiders.rounds import Rounds
+import scrapy
+from spiders.rounds import Rounds, with_older_scrapy
 from support.crawl import Crawl
 from support.engines import on_both_engines
 from support.site import Pages, links
 
+from bloomdupe import BloomFilter, __version__
+from bloomdupe.crawl.progress.rounds import versions_in, versions_of_last_run
+
 AGAIN: dict[str, Any] = {"BLOOMDUPE_START_REQUESTS": "again"}
 STARTS = ["/a", "/b"]
+ONE: dict[str, Any] = {"CONCURRENT_REQUESTS": 1}
 
 
 @pytest.fixture
@@ -109,3 +115,25 @@ def test_items_of_all_rounds_are_collected(crawl: Crawl) -> None:
         lines = (crawl.folder / "items.jsonl").read_text().splitlines()
         pages = Counter(json.loads(line)["page"] for line in lines)
         assert pages == {"start": number, "a": number, "b": number, "c": 1}
+
+
+def test_the_versions_of_the_last_run_are_recorded(crawl: Crawl) -> None:
+    crawl.killed(Rounds, at_request=2, before=with_older_scrapy, **ONE)
+    older = {"scrapy": "2.16.1", "bloomdupe": __version__}
+    assert versions_of_last_run(crawl.store) == older
+    found = json.loads(crawl.bloomdupe("info", "job", "--json"))
+    assert found["job"]["versions"] == older
+    assert f"scrapy 2.16.1, bloomdupe {__version__}" in crawl.bloomdupe("info", "job")
+    crawl.run(Rounds)
+    assert versions_of_last_run(crawl.store)["scrapy"] == scrapy.__version__
+
+
+def test_a_run_with_scrapys_scheduler_records_them_too(crawl: Crawl) -> None:
+    crawl.run(Rounds, ADDONS={}, DUPEFILTER_CLASS="bloomdupe.BloomDupeFilter")
+    assert versions_of_last_run(crawl.store).keys() == {"scrapy", "bloomdupe"}
+
+
+def test_a_store_that_no_run_has_used_has_no_versions(tmp_path: Path) -> None:
+    BloomFilter.open(tmp_path / "store", 1000).close()
+    assert versions_of_last_run(tmp_path / "store") == {}
+    assert versions_in({"versions": ["of", "a", "stranger"]}) == {}

@@ -139,6 +139,8 @@ def _failures_and_round(
     if runs is not None:
         together = f"{plural(runs.runs, 'run')} of {runs.seconds:,.0f} s together"
         yield "round", f"{runs.round}, in {together}"
+        if runs.versions:
+            yield "  last with", ", ".join(map(" ".join, runs.versions.items()))
     elif workers is not None:
         yield "round", str(workers.round)
 

@@ -3,13 +3,50 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe._version import __version__
+from bloomdupe.store.store import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 OPEN = "open"
 """Value of the note ``run`` during a run; it stays if the process is killed."""
 FINISHED = "finished"
 IMPORT = "import"
 """Name of the note on the progress of an import into the job."""
+VERSIONS = "versions"
+"""Name of the note on the packages of the last run."""
+
+
+def versions_here() -> dict[str, str]:
+    """Return the versions of Scrapy and bloomdupe in this process, by package."""
+    from scrapy import __version__ as scrapys  # only a verb has not imported it
+
+    return {"scrapy": scrapys, "bloomdupe": __version__}
+
+
+def versions_of_last_run(directory: Path) -> dict[str, str]:
+    """Return the versions that the last run has recorded in a store, by package.
+
+    Empty if no run has begun there. Nothing but the store is opened, and that only to
+    be read. Raises the errors of :meth:`Store.open`.
+    """
+    with (
+        closing(Store.open(directory, readonly=True)) as store,
+        store.snapshot() as snapshot,
+    ):
+        return versions_in((snapshot.record("filter") or {}).get("notes", {}))
+
+
+def versions_in(notes: dict[str, Any]) -> dict[str, str]:
+    """Return the versions in the notes of a job; see :func:`versions_of_last_run`."""
+    found = notes.get(VERSIONS)
+    if not isinstance(found, dict):
+        return {}
+    return {str(name): str(version) for name, version in found.items()}
 
 
 class Run:
@@ -29,6 +66,7 @@ class Run:
     ``starts``      whether start requests are marked as such in the first round
     ``started``     number of the last round in which ``start()`` has yielded all
     ``stays``       whether the run stays open when nothing is pending
+    ``versions``    versions of the last run, by package: Scrapy and bloomdupe
     """
 
     def __init__(
@@ -64,6 +102,7 @@ class Run:
         self._notes["generation"] = self.round
         self._notes["starts"] = self.marks_starts
         self._notes["stays"] = self._stays
+        self._notes[VERSIONS] = versions_here()
 
     def start_ended(self) -> None:
         """Record that ``start()`` has ended; durable with the next checkpoint."""

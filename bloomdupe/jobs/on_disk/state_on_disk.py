@@ -11,7 +11,7 @@ from bloomdupe.crawl.later.backoff import PAUSED
 from bloomdupe.crawl.later.rests import rests_in
 from bloomdupe.crawl.leases.failure import Failure, stored_failures
 from bloomdupe.crawl.progress.history import read_history
-from bloomdupe.crawl.progress.rounds import FINISHED, IMPORT
+from bloomdupe.crawl.progress.rounds import FINISHED, IMPORT, versions_in
 from bloomdupe.crawl.state.blocked import BLOCKED
 from bloomdupe.crawl.state.delays import SECONDS
 from bloomdupe.crawl.totals import Totals
@@ -178,6 +178,7 @@ class StoreReader:
                 seconds=totals.seconds,
                 outputs=outputs,
                 paused=notes.get(PAUSED, []),
+                versions=versions_in(notes),
             ),
         )
         return View(
