@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.overview import Description
     from bloomdupe.jobs.project import Project
-    from bloomdupe.jobs.receiver import Receiver, Source
     from bloomdupe.jobs.view import Reader
 
     Watched: TypeAlias = Callable[..., Iterator[Any]]
@@ -142,25 +141,6 @@ class Job(ABC):
     @abstractmethod
     def reader(self) -> AbstractContextManager[Reader]:
         """Return a reader that can read the job again and again."""
-
-    @abstractmethod
-    def project(self, settings: Settings | None, spider: str | None) -> Project:
-        """Return the project of the job; of ``spider`` if the job is to begin.
-
-        Raises :class:`~bloomdupe.errors.SettingError` if there is no job, and no spider
-        is given.
-        """
-
-    @abstractmethod
-    def receiver(
-        self,
-        source: Source,
-        settings: Settings | None,
-        spider: str | None,
-        *,
-        marks: bool,
-    ) -> AbstractContextManager[Receiver]:
-        """Open the job for an import of ``source``, or begin it."""
 
     @abstractmethod
     def removal(self) -> AbstractContextManager[Removal]:

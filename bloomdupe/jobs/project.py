@@ -178,6 +178,14 @@ class Project:
             self._crawler.spider = self._class.from_crawler(self._crawler)
         return self._crawler
 
+    def crawler_with_methods(self) -> Crawler:
+        """Return a crawler with a spider that has its methods, and was not initialised.
+
+        Arguments for the spider may be missing.
+        """
+        self._crawler.spider = object.__new__(self._class)
+        return self._crawler
+
     def crawler_for(self, feeds: dict[str, dict[str, Any]]) -> Crawler:
         """Return a crawler with other ``FEEDS``, and a spider that has only its name.
 

@@ -16,7 +16,6 @@ SILENT = "no sign of life"
 STOPPED, KILLED, FINISHED = "stopped", "killed", "finished"
 IN_USE = "in use"
 """By a command, or by a crawl that is still being opened."""
-HALF_IMPORTED = "half imported"
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,6 @@ class Signs:
     """Unix time of the next request scheduled for later; None: there is none."""
     finished_at: float | None = None
     """Unix time when the job was last finished."""
-    half_imported: bool = False
-    """Whether an import was interrupted."""
     stays: bool = False
     """Whether the crawl stays open when nothing is pending."""
     patience: float = SILENT_AFTER
@@ -68,8 +65,6 @@ class State(NamedTuple):
             return f"{IN_USE} by {self.detail}"
         if self.name == STOPPED:
             return f"{STOPPED}: {self.detail}"
-        if self.name == HALF_IMPORTED:
-            return f"{HALF_IMPORTED}: run the import again"
         text = self.name + self._time
         if self.detail:
             text += f" ({self.detail})"
@@ -99,8 +94,6 @@ def state_of(signs: Signs, now: float) -> State:
     """Decide the state of a job at Unix time ``now``."""
     if signs.owner is not None:
         return _owned(signs, signs.owner, now)
-    if signs.half_imported:
-        return State(HALF_IMPORTED, now)
     if signs.ended is None:
         return State(NOT_BEGUN, now)
     if signs.ended == OPEN:

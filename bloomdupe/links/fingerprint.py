@@ -22,10 +22,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 from scrapy.utils.request import RequestFingerprinter
 
-from bloomdupe.links.scrapy_redis import (
-    ScrapyRedis07Fingerprinter,
-    ScrapyRedisFingerprinter,
-)
+from bloomdupe.links.scrapy_redis import ScrapyRedisFingerprinter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +53,6 @@ _TEXT = b'{"body": "", "headers": {}, "method": "GET", "url": "%b"}'
 _TEXTS: dict[type, bytes] = {
     RequestFingerprinter: _TEXT,
     ScrapyRedisFingerprinter: b'{"body": "", "method": "GET", "url": "%b"}',
-    ScrapyRedis07Fingerprinter: b"GET%b",
 }
 """Text that each of these classes hashes for a GET request."""
 

@@ -1,18 +1,9 @@
 """The fingerprints of scrapy-redis, for a crawl that has begun there.
 
-The duplicate filter of scrapy-redis has a function of its own, and Scrapy's gives other
-bytes. A hash does not show its input, so the fingerprints cannot be converted. A crawl
-that moves therefore keeps the fingerprints with which it has begun: set
-``REQUEST_FINGERPRINTER_CLASS`` to a class below for as long as the job exists.
-
-===================================== ==============================================
-class                                 SHA-1 of
-===================================== ==============================================
-:class:`ScrapyRedisFingerprinter`     a JSON text of method, canonical URL and body,
-                                      as Scrapy's own, but without its ``headers``
-:class:`ScrapyRedis07Fingerprinter`   method, canonical URL and body in sequence, as
-                                      in Scrapy up to 2.6
-===================================== ==============================================
+The duplicate filter of scrapy-redis has a function of its own: SHA-1 of a JSON text as
+Scrapy's, but without its ``headers``. A hash does not show its input, so the
+fingerprints cannot be converted, and a crawl that moves keeps this function: set
+``REQUEST_FINGERPRINTER_CLASS`` to the class below for as long as the job exists.
 """
 
 from __future__ import annotations
@@ -26,7 +17,7 @@ from w3lib.url import canonicalize_url
 if TYPE_CHECKING:
     from scrapy import Request
 
-__all__ = ["ScrapyRedis07Fingerprinter", "ScrapyRedisFingerprinter"]
+__all__ = ["ScrapyRedisFingerprinter"]
 
 
 class ScrapyRedisFingerprinter:
@@ -44,16 +35,3 @@ class ScrapyRedisFingerprinter:
             }
         )
         return sha1(text.encode()).digest()  # noqa: S324 - as scrapy-redis does
-
-
-class ScrapyRedis07Fingerprinter:
-    """Makes the fingerprints of scrapy-redis up to 0.7."""
-
-    bloomdupe_early = True
-
-    def fingerprint(self, request: Request) -> bytes:
-        """Return the fingerprint of a request."""
-        hashed = sha1(request.method.encode())  # noqa: S324 - as scrapy-redis does
-        hashed.update(canonicalize_url(request.url).encode())
-        hashed.update(request.body)
-        return hashed.digest()

@@ -48,7 +48,6 @@ COLOURS = {
     states.SILENT: "alarm",
     states.KILLED: "alarm",
     states.STOPPED: "warn",
-    states.HALF_IMPORTED: "warn",
 }
 
 

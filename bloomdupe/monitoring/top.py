@@ -75,7 +75,6 @@ STYLES = {
     states.WAITING: "bold blue",
     states.SILENT: "bold white on red",
     states.IN_USE: "bold",
-    states.HALF_IMPORTED: "bold yellow",
     states.FINISHED: "bold cyan",
     states.NOT_BEGUN: "bold",
     states.KILLED: "bold red",

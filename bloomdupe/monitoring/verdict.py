@@ -46,7 +46,7 @@ def verdict(view: View) -> str:
     if state.name == states.STOPPED:
         head = f"{states.STOPPED} ({state.detail})"
     sentence = f"{head[0].upper()}{head[1:]}"
-    if state.name not in (states.IN_USE, states.HALF_IMPORTED):
+    if state.name != states.IN_USE:
         sentence += f": {', '.join(_facts(view))}"
     remedy = remedy_of(view)
     return f"{sentence}." if remedy is None else f"{sentence}. {remedy}"

@@ -1,183 +1,167 @@
-"""Imports: brings requests and marks of a source into a job.
+"""Imports: makes a job of what a crawl of another program has left.
 
-Failed requests come first, all together, without those that this job has seen by
-itself: later, the requests and marks of the source would count as seen, too. Requests
-follow, and then marks, in transactions of a few thousand each. Each transaction records
-the position in the note ``import`` of the filter. So an interrupted import goes on at
-its position, and nothing is imported twice. No crawl of the job begins before the
-import is complete.
-
-The import counts places in the source, whether their requests can be read or not. The
-place of an unreadable request is kept: another import of the same source that can read
-the request, for example with ``--trust-pickles``, adds it. The note is a JSON object:
-
-``source``  a text that identifies the source
-``taken``   number of places that were passed, unread places included
-``base``    added to the ages of the source's requests
-``done``    whether the import is complete
-``marked``  whether the marks of the source, and so of its requests, are imported
-``owed``    number of unread places
-``places``  the unread places (:class:`UnreadPlaces`)
+The job is built beside its place and renamed at the end. So a crash at any instant
+leaves either no job or the whole job, and an interrupted import is called again.
 """
 
 from __future__ import annotations
 
-import base64
-import zlib
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.crawl.progress.rounds import IMPORT
-from bloomdupe.foreign import LARGEST, inflated
-from bloomdupe.jobs.receiver import Imported
+from bloomdupe.crawl.progress.rounds import IMPORTED
+from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.errors import StoreError, UnserializableError
+from bloomdupe.jobs.lines import Problems
+from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
+from bloomdupe.store import files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
+    from pathlib import Path
 
-    from bloomdupe.jobs.lines import Problems
-    from bloomdupe.jobs.receiver import Receiver, Source
-    from bloomdupe.jobs.request_line import Wanted
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from bloomdupe.jobs.job_contract import Watched
+    from bloomdupe.jobs.project import Project
+
+UNTRUSTED = (
+    "holds pickled requests, and loading a pickle can run any code: if you trust all"
+    " who could write there, --trust-pickles imports them; --fingerprints-only imports"
+    " the seen URLs, and leaves the pending requests out"
+)
 
 
-def import_into(job: Receiver, source: Source) -> Imported:
-    """Import a source; skip requests and marks that the job has seen."""
+@dataclass
+class Imported:
+    """The result of an import."""
+
+    taken_in: int = 0
+    """Requests that are pending now."""
+    marks: int = 0
+    """Fingerprints that are marked as seen now."""
+    remarks: list[str] = field(default_factory=list)
+    """Data that are not imported, and the remedies."""
+    problems: Problems = field(default_factory=Problems)
+    """Requests and fingerprints that could not be read."""
+
+
+class Pending(NamedTuple):
+    """The requests that are pending in a source."""
+
+    total: int
+    requests: Iterator[Request]
+    """In the order in which the other program would take them."""
+
+
+class Source(ABC):
+    """A crawl of another program, which has stopped. It is not changed."""
+
+    shown: str
+    """Its name in messages."""
+
+    @abstractmethod
+    def has_pending(self) -> bool:
+        """Whether requests are pending; raises :class:`StoreError` if some are lost."""
+
+    @abstractmethod
+    def pending(self, crawler: Crawler, room: Path, problems: Problems) -> Pending:
+        """Load the requests, which can run any code that was put into them.
+
+        ``crawler`` has the spider with their callbacks. ``room`` is a directory for
+        temporary files. A request that cannot be read is a problem.
+        """
+
+    @abstractmethod
+    def fingerprints(self, problems: Problems) -> Iterator[bytes]:
+        """Yield the fingerprints of the requests that were seen."""
+
+    @abstractmethod
+    def end(self, imported: Imported, jobdir: Path, *, trusted: bool) -> None:
+        """Check that the source is as it was, and add remarks, before the job counts.
+
+        ``trusted`` says that pickles are loaded.
+        """
+
+
+def import_into(
+    path: Path,
+    project: Project,
+    source: Source,
+    watched: Watched,
+    *,
+    trusted: bool,
+    only_seen: bool,
+) -> Imported:
+    """Make the job with the store at ``path``, which must not exist.
+
+    Pending requests are loaded only from a source that is ``trusted``; ``only_seen``
+    leaves them out. Raises :class:`StoreError` before anything is made if the source
+    has some and neither is set.
+    """
+    if path.exists():
+        raise StoreError(f"{path} is there already: import into a JOBDIR without a job")
+    has_pending = not only_seen and source.has_pending()
+    if has_pending and not trusted:
+        raise StoreError(f"{source.shown} {UNTRUSTED}")
+    building = path.with_name(path.name + ".importing")
+    if building.is_dir() and files.in_use(building / path.name):
+        raise StoreError(f"{building}: another import is making this job")
+    files.delete_unfinished(building)
     imported = Imported()
-    note = job.notes.get(IMPORT)
-    if note is None or note["source"] != source.identity:
-        note = {
-            "source": source.identity,
-            "taken": 0,
-            "base": job.sequence,
-            "done": False,
-        }
-    job.notes[IMPORT] = note
-    job.commit()
-    failures = source.failures(imported.problems)
-    imported.failures = job.take_in_failures(failures)
-    _take_requests(job, source, note, imported)
-    job.commit()
-    source.take_marks(job, imported)
-    note["done"] = True
-    job.commit()
-    if note.get("marked"):
-        imported.owed = note["owed"]
-    job.complete(imported)
+    try:
+        files.make_directory(building, 0o700)
+        with closing(StoppedJob.begun(building / path.name, project)) as job:
+            if has_pending:
+                _take_requests(job, source, watched, imported)
+            if not only_seen:
+                job.seen.notes["run"] = IMPORTED
+            found = source.fingerprints(imported.problems)
+            for fingerprint in watched(found, None, "fingerprints"):
+                job.mark(fingerprint)
+                imported.marks += 1
+                if job.frontier.due:
+                    job.commit()
+            source.end(imported, path.parent, trusted=trusted)
+            job.commit()
+        (building / path.name).rename(path)
+        files.sync_directory(path.parent)
+    finally:
+        files.delete_unfinished(building)
     return imported
 
 
 def _take_requests(
-    job: Receiver, source: Source, note: dict[str, Any], imported: Imported
+    job: StoppedJob, source: Source, watched: Watched, imported: Imported
 ) -> None:
-    unread = UnreadPlaces(note.get("places", ""))
-    found = source.requests(job.project, imported.problems)
-    for place, one in enumerate(_by_place(found, imported.problems)):
-        was_unread = place in unread
-        if place < note["taken"] and not was_unread:
-            imported.before += one is not None
+    """Add the pending requests; their ages keep the order in which they were taken."""
+    project = job.project
+    order = project.order
+    crawler = project.crawler_with_methods()
+    assert crawler.spider is not None  # noqa: S101 - it was made
+    serializer = Serializer(crawler.spider)
+    room = job.store.path.parent
+    total, requests = source.pending(crawler, room, imported.problems)
+    for place, request in enumerate(watched(requests, total, "requests")):
+        start = bool(request.meta.get("is_start_request"))
+        fifo = order.start_fifo if start and order.starts_apart else order.fifo
+        try:
+            payload = serializer.dump(request)
+        except UnserializableError:
+            imported.problems.add(request.url, serializer.explain(request))
             continue
-        if one is None:
-            unread.add(place)
-        else:
-            unread.discard(place)
-            in_any_case = was_unread and bool(note.get("marked"))
-            _take(job, one, place, imported, in_any_case=in_any_case)
-        note["taken"] = max(note["taken"], place + 1)
-        if job.due:
-            note.update(owed=len(unread), places=unread.text)
-            job.commit()
-    note.update(owed=len(unread), places=unread.text)
-
-
-def _by_place(
-    requests: Iterator[Wanted], problems: Problems
-) -> Iterator[Wanted | None]:
-    """Yield the requests, and None for each request that has become a problem."""
-    known = problems.count
-    for one in chain(requests, [None]):
-        for _ in range(problems.count - known):
-            yield None
-        known = problems.count
-        if one is not None:
-            yield one
-
-
-def _take(
-    job: Receiver,
-    one: Wanted,
-    place: int,
-    imported: Imported,
-    *,
-    in_any_case: bool,
-) -> None:
-    if job.keeps_out(one):
-        imported.blocked += 1
-    elif job.take_over(one, place, in_any_case=in_any_case):
-        imported.taken_in += 1
-    else:
-        imported.seen += 1
-
-
-def begun_elsewhere(job: Receiver, notes: dict[str, Any]) -> None:
-    """Record that this crawl began in another job, unless it has run here.
-
-    Its start requests are then not made again, if they are marked. ``notes`` are those
-    of the other job; the notes on its own imports are left out.
-    """
-    job.notes[IMPORT]["marked"] = True
-    if "run" not in job.notes:
-        theirs = {name: note for name, note in notes.items() if name != IMPORT}
-        job.notes.update({"run": "imported"} | theirs)
-
-
-def mark_all(job: Receiver, imported: Imported, fingerprints: Iterable[bytes]) -> None:
-    """Mark the fingerprints of another program's crawl as seen."""
-    for fingerprint in fingerprints:
-        job.mark(fingerprint)
-        imported.marks += 1
-        if job.due:
-            job.commit()
-    begun_elsewhere(job, {})
-
-
-class UnreadPlaces:
-    """Places of requests that could not be read so far, counted from 0.
-
-    They are kept as a compressed bitmap, so their note stays small: about a byte for
-    five requests if every second place is in it, and next to nothing if few are.
-    ``text`` is that of an earlier set.
-    """
-
-    def __init__(self, text: str = "") -> None:
-        self._bits = bytearray(
-            inflated(base64.b64decode(text), LARGEST) if text else b""
+        job.push(
+            project.slot_of(request),
+            request.priority,
+            payload,
+            start=start,
+            sequence=place if fifo else total - place,
         )
-        self._count = int.from_bytes(self._bits, "little").bit_count()
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __contains__(self, place: int) -> bool:
-        byte, bit = divmod(place, 8)
-        return byte < len(self._bits) and bool(self._bits[byte] >> bit & 1)
-
-    def add(self, place: int) -> None:
-        """Add a place."""
-        if place not in self:
-            byte, bit = divmod(place, 8)
-            self._bits.extend(bytes(max(0, byte + 1 - len(self._bits))))
-            self._bits[byte] |= 1 << bit
-            self._count += 1
-
-    def discard(self, place: int) -> None:
-        """Remove a place."""
-        if place in self:
-            byte, bit = divmod(place, 8)
-            self._bits[byte] ^= 1 << bit
-            self._count -= 1
-
-    @property
-    def text(self) -> str:
-        """The set as a text, empty for an empty set."""
-        if not self._count:
-            return ""
-        return base64.b64encode(zlib.compress(bytes(self._bits))).decode()
+        key, exact = project.key_of(request)
+        job.seen.add(key, exact=exact)
+        imported.taken_in += 1
+        if job.frontier.due:
+            job.commit()

@@ -1,158 +1,90 @@
 """ScrapyJob: reads the JOBDIR of Scrapy's own scheduler and duplicate filter.
 
-The format is that of ``scrapy/core/scheduler.py``, ``pqueues.py``, ``squeues.py`` and
-``dupefilters.py`` in Scrapy 2.16 to 2.19::
+::
 
-    requests.seen      fingerprints: in hexadecimal, one on a line; from 2.19 on the
-                       number of its bytes u16 (big-endian), and the bytes, after any
-                       lines of an earlier version
+    requests.seen      fingerprints: in hexadecimal, one on a line; from Scrapy 2.19 on
+                       the number of its bytes u16 (big-endian), and the bytes, after
+                       any lines of an earlier version
     requests.queue/
-      active.json      written when the scheduler is closed: a list of priorities, or
-                       such a list for each slot (DownloaderAwarePriorityQueue)
+      active.json      written last when the scheduler is closed: a list of priorities,
+                       or such a list for each slot (DownloaderAwarePriorityQueue)
       0, -1, 0s ...    a disk queue for each priority, which is the request's own
                        negated; with an s, of start requests. With slots, in a folder
-                       for each slot: its name, with characters other than letters,
-                       digits and -._ replaced, a dash, and its MD5
+                       for each slot: its name, with some characters replaced, a dash,
+                       and its MD5
     spider.state       a pickle
 
-A request is the dict of ``Request.to_dict()``, written by pickle or :mod:`marshal`.
+The queues are copied, and Scrapy's own classes read the copy.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import pickle
 import re
+import shutil
 from operator import index
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from scrapy import Request
+from scrapy.utils.misc import build_from_crawler, load_object
 
-from bloomdupe.crawl.requests.objects import loaded_class
-from bloomdupe.crawl.requests.pickles import unpickle
 from bloomdupe.errors import StoreError
-from bloomdupe.foreign import LARGEST
-from bloomdupe.jobs.receiver import Source
-from bloomdupe.jobs.request_line import wanted
-from bloomdupe.moving.disk_queues import items_of, json_of_file, size_of
-from bloomdupe.moving.imports import mark_all
-from bloomdupe.moving.marshalled import unmarshal
+from bloomdupe.foreign import LARGEST, json_of
+from bloomdupe.moving.imports import Pending, Source
 from bloomdupe.store.descriptor import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from bloomdupe.jobs.job_contract import Watched
-    from bloomdupe.jobs.lines import Problems
-    from bloomdupe.jobs.project import Project
-    from bloomdupe.jobs.receiver import Imported, Receiver
-    from bloomdupe.jobs.request_line import Wanted
+    from scrapy import Request
+    from scrapy.crawler import Crawler
 
+    from bloomdupe.jobs.lines import Problems
+    from bloomdupe.moving.imports import Imported
 
 SEEN = "requests.seen"
 QUEUE = "requests.queue"
 ACTIVE = "active.json"
-PICKLED = b"\x80"
-"""First byte of a pickle, from protocol 2 on; no dict of marshal begins with it."""
+STATE = "spider.state"
+MOST_NAMED = 2_000_000
+"""Values in ``active.json``: the names of slots and their priorities."""
 SIZE_BYTES = 2
-_hexadecimal = re.compile(rb"[0-9a-f]+").fullmatch
-
-
-class _Queue(NamedTuple):
-    place: Path
-    start: bool
+_hexadecimal = re.compile(rb"(?:[0-9a-f]{2})+").fullmatch
 
 
 class ScrapyJob(Source):
-    """A job that Scrapy has stopped in good order, to be read only.
+    """A job that Scrapy has stopped in good order."""
 
-    ``trust_pickles`` loads requests as Scrapy does, which can run any code in them;
-    without it only requests of plain types are read. Raises :class:`StoreError` if the
-    job was not stopped in good order. ``watched`` shows the progress by kind and total.
-    """
-
-    def __init__(
-        self, directory: Path, watched: Watched, *, trust_pickles: bool = False
-    ) -> None:
+    def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._watched = watched
-        self._trust = trust_pickles
-        self._load = pickle.loads if trust_pickles else unpickle
-        self._queues = list(self._find_queues())
-        self._total = sum(size_of(queue.place) for queue in self._queues)
-        self.identity = self._identity()
+        self.shown = str(directory)
+        self._queue = directory / QUEUE
 
     @classmethod
     def is_there(cls, directory: Path) -> bool:
         """Whether Scrapy has kept a job in a directory."""
         return (directory / SEEN).exists() or (directory / QUEUE / ACTIVE).exists()
 
-    def _identity(self) -> str:
-        """Return a digest that identifies this job in its present state."""
-        digest = hashlib.blake2b(digest_size=16)
-        for place in (
-            self.directory / SEEN,
-            self.directory / QUEUE / ACTIVE,
-            *(queue.place for queue in self._queues),
-        ):
-            if place.exists():
-                found = place.stat()
-                about = (place.name, found.st_size, found.st_mtime_ns)
-                digest.update(repr(about).encode())
-        return digest.hexdigest()
-
     # Pending requests
 
-    def _find_queues(self) -> Iterator[_Queue]:
-        folder = self.directory / QUEUE
-        active = folder / ACTIVE
+    def has_pending(self) -> bool:
+        """Whether requests are pending; refuse a job that was killed."""
+        active = self._queue / ACTIVE
+        places = list(self._queue.rglob("*"))
         if not active.exists():
-            if folder.exists() and any(folder.iterdir()):
+            if places:
                 raise self._unclean(f"there is no {active}")
-            return
-        try:
-            state = json_of_file(active)
-            slots = state if isinstance(state, dict) else {None: state}
-            folders = {
-                folder if slot is None else folder / _folder_of(slot): sorted(
-                    map(index, priorities)
-                )
-                for slot, priorities in slots.items()
-            }
-        except (ValueError, TypeError) as error:
-            raise StoreError(f"{active} is damaged: {error}") from error
+            return False
         written = active.stat().st_mtime_ns
-        known: set[Path] = {active}
-        for place, priorities in folders.items():
-            for priority in priorities:
-                queues = [
-                    queue
-                    for start in (False, True)
-                    if (queue := _Queue(place / f"{priority}{'s' * start}", start))
-                    and queue.place.exists()
-                ]
-                if not queues:
-                    raise self._unclean(f"{place / str(priority)} is missing")
-                known.update(queue.place for queue in queues)
-                yield from queues
-        self._expect_no_others(known, written)
-
-    def _expect_no_others(self, known: set[Path], written: int) -> None:
-        """Refuse files that the last clean stop does not know, or that are newer."""
-        for place in (self.directory / QUEUE).rglob("*"):
-            if place.is_dir():
-                continue
-            if place not in known and place.parent not in known:
-                if size_of(place.parent if _in_fifo(place) else place):
-                    raise self._unclean(f"{place} is not in {ACTIVE}")
-            elif place.stat().st_mtime_ns > written:
+        for place in (self._queue, *places):
+            if place.stat().st_mtime_ns > written:
                 raise self._unclean(
                     f"{place} was changed later than {ACTIVE}",
                     f"; if it was, and the files have only been copied since, `touch"
-                    f" {self.directory / QUEUE / ACTIVE}`",
+                    f" {active}`",
                 )
+        return any(self._active().values())
 
     def _unclean(self, what: str, more: str = "") -> StoreError:
         return StoreError(
@@ -161,72 +93,112 @@ class ScrapyJob(Source):
             f" Ctrl-C once{more}"
         )
 
-    def requests(self, project: Project, problems: Problems) -> Iterator[Wanted]:  # noqa: ARG002
-        """Yield the requests, in each queue the oldest first."""
-        found: Iterator[Wanted] = self._watched(
-            self._pending(problems), self._total, "requests"
-        )
-        return found
+    def _active(self) -> dict[str | None, list[int]]:
+        """Return the priorities of each slot; None is all slots together."""
+        active = self._queue / ACTIVE
+        try:
+            with os.fdopen(open_regular(active), "rb") as file:
+                state = json_of(file.read(LARGEST), MOST_NAMED)
+            slots = state if isinstance(state, dict) else {None: state}
+            return {slot: sorted(map(index, found)) for slot, found in slots.items()}
+        except (ValueError, TypeError) as error:
+            raise StoreError(f"{active} is damaged: {error}") from error
 
-    def _pending(self, problems: Problems) -> Iterator[Wanted]:
-        for queue in self._queues:
-            for number, item in enumerate(items_of(queue.place), 1):
+    def pending(self, crawler: Crawler, room: Path, problems: Problems) -> Pending:
+        """Open a copy of the queues."""
+        copy = room / QUEUE
+        try:
+            shutil.copytree(self._queue, copy)
+            queues = [*self._opened(copy, crawler)]
+        except StoreError:
+            raise
+        except Exception as error:  # of any class of a queue
+            raise self._unread(error) from error
+        total = sum(len(queue) for _, queue in queues)
+        return Pending(total, self._popped(copy, queues, problems))
+
+    def _opened(self, copy: Path, crawler: Crawler) -> Iterator[tuple[str, Any]]:
+        """Open the queues in the order in which Scrapy would empty those of a slot."""
+        names = ("SCHEDULER_DISK_QUEUE", "SCHEDULER_START_DISK_QUEUE")
+        classes = [crawler.settings[name] for name in names]
+        # Of the name of a slot's folder, only the end is the same in all versions.
+        folders = {place.name.rpartition("-")[2]: place for place in copy.iterdir()}
+        for slot, priorities in self._active().items():
+            folder = copy if slot is None else folders.get(_digest(slot), copy / slot)
+            for priority in priorities:
+                found = [folder / f"{priority}{end}" for end in ("", "s")]
+                if not any(place.exists() for place in found):
+                    raise self._unclean(f"{found[0].relative_to(copy)} is missing")
+                for class_, place in zip(classes, found, strict=True):
+                    if class_ and place.exists():
+                        queue = build_from_crawler(
+                            load_object(class_), crawler, str(place)
+                        )
+                        yield str(place.relative_to(copy.parent)), queue
+
+    def _popped(
+        self, copy: Path, queues: list[tuple[str, Any]], problems: Problems
+    ) -> Iterator[Request]:
+        for name, queue in queues:
+            number = 0
+            while left := len(queue):
+                number += 1
                 try:
-                    found = self._request(item, start=queue.start)
-                except Exception as error:  # noqa: BLE001 - any damage, told as a problem
-                    where = f"{queue.place}, request {number:,}"
+                    request = queue.pop()
+                except Exception as error:
+                    if len(queue) >= left:
+                        raise self._unread(error) from error
+                    where = f"{self.directory / name}, request {number:,}"
                     problems.add(where, str(error) or type(error).__name__)
-                else:
-                    yield found
+                    continue
+                if len(queue) >= left:
+                    raise self._unclean(f"{name} holds less than it counts")
+                yield request
+            queue.close()
+        # Scrapy's queues remove their files when they are empty.
+        for place in copy.rglob("*"):
+            if place.is_file() and place.name != ACTIVE:
+                raise self._unread(f"nothing has read {place.relative_to(copy.parent)}")
 
-    def _request(self, item: bytes | None, *, start: bool) -> Wanted:
-        if item is None:
-            raise ValueError(f"it is longer than {LARGEST:,} bytes")
-        load = self._load if item.startswith(PICKLED) else unmarshal
-        return from_dict(load(item), start=start)
+    def _unread(self, error: object) -> StoreError:
+        return StoreError(
+            f"{self._queue} cannot be read: {error}. SCHEDULER_DISK_QUEUE and"
+            " SCHEDULER_START_DISK_QUEUE must be those with which the crawl was run"
+        )
 
     # Seen requests
 
-    def take_marks(self, job: Receiver, imported: Imported) -> None:
-        """Mark the requests that Scrapy has seen."""
-        found = self._fingerprints(imported.problems)
-        mark_all(job, imported, self._watched(found, None, "fingerprints"))
-        self._take_state(imported)
-
-    def _take_state(self, imported: Imported) -> None:
-        """Leave ``spider.state`` to the crawl; without trust, put the pickle aside."""
-        state = self.directory / "spider.state"
-        if not os.path.lexists(state):
-            return
-        if self._trust:
-            remark = (
-                f"{state} is read by the crawl itself, if its JOBDIR is that folder"
-            )
-        else:
-            aside = state.with_name("spider.state.not-imported")
-            state.replace(aside)
-            remark = (
-                f"spider.state is a pickle, and was put aside as {aside}: put it back"
-                " if you trust it"
-            )
-        imported.remarks.append(remark)
-
-    def _fingerprints(self, problems: Problems) -> Iterator[bytes]:
+    def fingerprints(self, problems: Problems) -> Iterator[bytes]:
         """Yield the fingerprints of requests that were seen, each once or more."""
         place = self.directory / SEEN
         if place.exists():
             with os.fdopen(open_regular(place), "rb") as file:
                 yield from _fingerprints(file, place, problems)
 
+    # The end
 
-def _folder_of(slot: str) -> str:
-    """Name the folder of a slot, as ``_path_safe()`` in ``pqueues.py`` does."""
-    safe = "".join(c if c.isalnum() or c in "-._" else "_" for c in slot)
-    return f"{safe}-{hashlib.md5(slot.encode()).hexdigest()}"  # noqa: S324 - a name
+    def end(self, imported: Imported, jobdir: Path, *, trusted: bool) -> None:
+        """Bring ``spider.state`` to the job; put it aside if it is not trusted."""
+        state = self.directory / STATE
+        if not os.path.lexists(state):
+            return
+        here = jobdir.samefile(self.directory)
+        if trusted:
+            if not here:
+                shutil.copyfile(state, jobdir / STATE)
+        elif here:
+            aside = state.with_name(f"{STATE}.not-imported")
+            state.replace(aside)
+            imported.remarks.append(
+                f"{STATE} is a pickle, and was put aside as {aside}: put it back if"
+                " you trust it"
+            )
+        else:
+            imported.remarks.append(f"{state} is a pickle, and was left out")
 
 
-def _in_fifo(place: Path) -> bool:
-    return place.name == "info.json" or re.fullmatch(r"q\d{5,}", place.name) is not None
+def _digest(slot: str) -> str:
+    return hashlib.md5(slot.encode()).hexdigest()  # noqa: S324 - a name
 
 
 def _fingerprints(file: BinaryIO, place: Path, problems: Problems) -> Iterator[bytes]:
@@ -234,7 +206,7 @@ def _fingerprints(file: BinaryIO, place: Path, problems: Problems) -> Iterator[b
         at = file.tell()
         line = file.readline(1 << 16)
         text = line.rstrip(b"\r\n")
-        if not (line.endswith(b"\n") and _hexadecimal(text) and len(text) % 2 == 0):
+        if not (line.endswith(b"\n") and _hexadecimal(text)):
             break
         yield bytes.fromhex(text.decode())
     file.seek(at)
@@ -250,30 +222,3 @@ def _fingerprints(file: BinaryIO, place: Path, problems: Problems) -> Iterator[b
             return
         yield fingerprint
         at += SIZE_BYTES + size
-
-
-def from_dict(given: Any, *, start: bool = False) -> Wanted:  # noqa: ANN401
-    """Return the request that a dict describes.
-
-    Its class must be loaded already: a dict cannot cause an import. Raises any
-    exception for an invalid dict.
-    """
-    if not isinstance(given, dict):
-        raise TypeError("it is no dict of a request")
-    class_: type[Request] = Request
-    if "_class" in given:
-        class_ = loaded_class(given["_class"])
-        if not issubclass(class_, Request):
-            raise TypeError(f"{given['_class']} is no kind of request")
-    names = [given.get(name) for name in ("callback", "errback")]
-    for name in names:
-        if not isinstance(name, str | None):
-            raise TypeError(f"it has a callback that is no name: {name!r}")
-    callback, errback = names
-    arguments = {
-        name: given[name]
-        for name in class_.attributes
-        if name in given and name not in ("callback", "errback")
-    }
-    request = class_(**arguments)
-    return wanted(request, callback or "parse", errback, start=start)

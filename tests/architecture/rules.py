@@ -34,8 +34,8 @@ ROOMS: dict[str, set[str]] = {
     },
     "monitoring": {"jobs", "crawl", "filter", "errors", "printable", "_version"},
     "moving": {
-        "jobs", "crawl", "links", "feeds", "inside_scrapy", "frontier", "redis",
-        "filter", "store", "errors", "printable", "foreign", "_version",
+        "jobs", "crawl", "links", "feeds", "inside_scrapy", "redis",
+        "store", "errors", "printable", "foreign", "_version",
     },
     "jobs": {
         "crawl", "links", "inside_scrapy", "frontier", "redis", "filter", "store",

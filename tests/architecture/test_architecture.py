@@ -283,7 +283,6 @@ PUBLIC = {
         "optimal_hashes",
     ],
     "bloomdupe.links.scrapy_redis": [
-        "ScrapyRedis07Fingerprinter",
         "ScrapyRedisFingerprinter",
     ],
     "bloomdupe.settings": [

@@ -70,7 +70,7 @@ VERBS = [
     ["requeue", "job", f"{HOST}nothing"],
     ["block", "job", "--slot", HOST],
     ["block", "job"],
-    ["import", "job", "lines"],
+    ["import", "job", "lines", f"--spider{NASTY}"],
     ["reset", "job"],
     ["verify", "job"],
     ["info", f"nowhere{NASTY.replace(chr(0), '')}"],

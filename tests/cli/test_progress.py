@@ -66,8 +66,6 @@ def test_lines_above_a_bar_do_not_draw_it_each_time(bar: Any, drawn: int) -> Non
         (["info", "JOB"], "Reading the journal of {}/data.mdb: 1 of 2 records"),
         (["check", "JOB", URLS[3]], "Reading the journal of {}/data.mdb: 1 of 2 rec"),
         (["list", "JOB"], "Reading the slots of {}/data.mdb: 1 of 2 records"),
-        (["import", "JOB", "COPY"], r"Joining layer 0 of a filter: [1-4] of \d+ pages"),
-        (["import", "JOB", "COPY"], r"Folding the journal of {}: [1-4] of \d+ pages"),
     ],
 )
 def test_a_long_task_of_a_store_is_announced(

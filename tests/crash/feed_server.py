@@ -145,13 +145,11 @@ class FeedServer:
         self._take(adding)
 
     def _feed(self, number: int, urls: list[str]) -> Process:
-        """Add URLs by one verb or the other."""
+        """Add URLs by a verb."""
         file = self.crawl.folder / f"urls{number}"
         file.write_text("".join(map(_line_of, urls)))
         job = self.crawl.engine.job
         words = ["add", job, "--from", file.name]
-        if number % 2:
-            words = ["import", job, file.name]
         return self.crawl.start_bloomdupe(*words, "--json")
 
     def _take(self, adding: Process) -> None:

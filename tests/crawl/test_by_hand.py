@@ -11,10 +11,7 @@ import pytest
 from spiders.by_hand import PlainStart
 from spiders.follow import Follow
 from support.crawl import Crawl, Run
-from support.jobs import put
 from support.site import PAGES, Site
-
-from bloomdupe import BloomFilter
 
 pytestmark = pytest.mark.slow
 
@@ -135,25 +132,3 @@ def test_dropped_requests_are_not_fetched_in_a_job_begun_by_hand(
     assert run.finish_reason == "finished"
     assert "/b" not in site.requested
     assert set(site.requested) >= {"/a", "/c", "/a1", "/"}
-
-
-def test_a_job_that_was_half_imported_waits(crawl: Crawl) -> None:
-    half(crawl)
-    crawl.bloomdupe("import", "copy", "job")
-    with BloomFilter.open(crawl.folder / "copy" / "bloomdupe") as seen:
-        seen.notes["import"] = {**seen.notes["import"], "done": False}
-    refused = crawl.refused(Follow, JOBDIR="copy")
-    assert "was interrupted: run it again" in refused.log
-    crawl.bloomdupe("import", "copy", "job")
-    fetched = crawl.run(Follow, JOBDIR="copy").requested
-    assert set(fetched) | {"/"} >= PAGES.keys()
-    assert "/" not in fetched  # it was done, and its mark came, too
-
-
-def test_a_crawl_says_that_an_import_could_not_read_a_request(crawl: Crawl) -> None:
-    half(crawl)
-    put(crawl.folder / "job", "a.example", b"?")
-    crawl.bloomdupe("import", "copy", "job", code=1)
-    for jobdir, says in (("copy", True), ("new", False)):
-        log = crawl.run(Follow, JOBDIR=jobdir).log
-        assert ("1 request is missing in this job" in log) == says

@@ -193,7 +193,7 @@ def test_a_finished_job_waits_and_says_when_no_other_verb_can_have_it(
     process = crawl.start(Stays, starts=("/c",))
     until_waiting(process, call)
     (crawl.folder / "urls").write_text(f"{site.base}/b\n")
-    refused = call("import", "urls", code=1)
+    refused = call("reset", "--yes", code=1)
     assert "is in use by process" in refused
     call("add", "--from", "urls")
     process.until_requested("/b")

@@ -48,7 +48,8 @@ def test_nothing_is_lost_and_every_item_is_written_once(
     assert code == 1
     assert "`bloomdupe import job --spider site` imports them" in log
 
-    assert "requests pending now" in verb(project, "import", "job", "--spider", "site")
+    words = ("import", "job", "--spider", "site", "--trust-pickles")
+    assert "requests pending now" in verb(project, *options, *words)
     code, log = project.crawl(*job, *options)
     assert code == 0, log
     assert "the last run ended: imported" in log

@@ -251,7 +251,6 @@ def test_binary_garbage_on_stdin_is_no_url(job: Path, tmp_path: Path) -> None:
     assert done.stdout.isascii()
 
 
-@pytest.mark.parametrize("words", [["add", "--from"], ["import"]])
 @pytest.mark.parametrize(
     ("name", "code", "reason"),
     [
@@ -260,11 +259,11 @@ def test_binary_garbage_on_stdin_is_no_url(job: Path, tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(
-    verb: Verb, job: Path, words: list[str], name: str, code: int, reason: str
+    verb: Verb, job: Path, name: str, code: int, reason: str
 ) -> None:
     if name != "\0" and not Path(name).exists():
         pytest.skip("only Linux has such a file")
-    answer = verb(words[0], job, *words[1:], name)
+    answer = verb("add", job, "--from", name)
     assert (answer.code, answer.out) == (code, "")
     assert reason in answer.err
     assert len(urls(verb, job)) == len(WAIT)
@@ -275,7 +274,6 @@ def test_a_file_that_cannot_be_read_is_named(
     [
         (["add", "--from", "-"], "cannot read standard input: it is closed"),
         (["check", "--from", "-"], "cannot read standard input: it is closed"),
-        (["import", "-"], "cannot read standard input: it is closed"),
         (["reset"], "There is no terminal to confirm it"),
     ],
 )
@@ -303,17 +301,15 @@ def test_a_job_is_begun_for_a_spider(verb: Verb, tmp_path: Path) -> None:
     assert "is that of spider 'site'" in answer.err
 
 
-@pytest.mark.parametrize("name", ["add", "import"])
 def test_killed_in_the_middle_and_run_again(
-    verb: Verb, job: Path, tmp_path: Path, name: str
+    verb: Verb, job: Path, tmp_path: Path
 ) -> None:
     new = [f"https://d.example/{number}" for number in range(4_000)]
     (tmp_path / "list").write_text("\n".join(new))
-    words = {"add": ["--from", "list"], "import": ["list"]}[name]
-    killed_after(COMMIT, 2, name, job, *words, cwd=tmp_path)
+    killed_after(COMMIT, 2, "add", job, "--from", "list", cwd=tmp_path)
     some = len(urls(verb, job)) - len(WAIT)
     assert 0 < some < len(new)
-    answer = verb(name, job, *(tmp_path / w if w == "list" else w for w in words))
+    answer = verb("add", job, "--from", tmp_path / "list")
     assert answer.code == 0, answer
     assert sorted(urls(verb, job)) == sorted([*WAIT, *new])
 
@@ -456,8 +452,8 @@ def test_blocked_urls_are_not_added_by_hand(
     answer = verb("requeue", job, DONE[7], DONE[8])
     assert (answer.code, answer.out.splitlines()) == (1, ["1 pending now", blocked])
     (tmp_path / "list").write_text("https://c.example/7\nhttps://c.example/8\n")
-    answer = verb("import", job, tmp_path / "list")
-    assert answer == (0, f"1 request pending now\n{blocked}\n", "")
+    answer = verb("add", job, "--from", tmp_path / "list")
+    assert answer.out.splitlines() == ["1 pending now", blocked]
     assert not any(url.endswith("7") for url in urls(verb, job))
     # None of them was marked.
     verb("block", job, "--pattern", "7$", "--undo")
@@ -630,16 +626,14 @@ CHANGES = {
     "drop": ["--pattern", "."],
     "block": ["--pattern", "."],
     "reset": ["--yes"],
-    "import": ["/dev/null"],
     "requeue": [DONE[0]],
 }
 
 
-@pytest.mark.parametrize("name", ["reset", "import"])
-def test_a_running_job_is_left_alone(job: Path, tmp_path: Path, name: str) -> None:
+def test_a_running_job_is_left_alone(job: Path, tmp_path: Path) -> None:
     with BloomFilter.open(job / "bloomdupe") as seen:
         before = (job / "bloomdupe/data.mdb").read_bytes()
-        done = call(name, str(job), *CHANGES[name], cwd=tmp_path)
+        done = call("reset", str(job), "--yes", cwd=tmp_path)
         assert done.returncode == 1
         assert f"is in use by process {os.getpid()}; wait for it" in done.stderr
         assert done.stderr.count("\n") == 1
@@ -647,9 +641,7 @@ def test_a_running_job_is_left_alone(job: Path, tmp_path: Path, name: str) -> No
         assert len(seen) == len(DONE) + len(WAIT)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in CHANGES if name not in ("add", "import")]
-)
+@pytest.mark.parametrize("name", [name for name in CHANGES if name != "add"])
 def test_a_directory_without_a_job_is_refused(
     verb: Verb, tmp_path: Path, name: str
 ) -> None:

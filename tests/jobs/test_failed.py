@@ -12,7 +12,6 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint
 from support.jobs import IDENTITY, SPIDER, Verb, sound, urls
 from support.monitored_jobs import failures_part
-from support.redis_server import RedisServer
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.failure import Failure
@@ -198,50 +197,6 @@ def test_a_blocked_failed_request_is_not_requeued(verb: Verb, job: Path) -> None
     ]
     assert answer.code == 1
     assert urls(verb, job) == [f"{A}2"]
-
-
-def test_failed_requests_move_with_the_job(verb: Verb, job: Path) -> None:
-    verb("requeue", job, "--failed", "--reason", "timeout")
-    answer = verb("import", "copy", job)
-    assert "4 have failed: `bloomdupe list --failed`" in answer.out
-    for options in ([], ["--json"]):
-        found = verb("list", "copy", "--failed", *options)
-        assert found == verb("list", job, "--failed", *options)
-    for done in ("requeue", "requeue"):  # the second time they are pending already
-        expected = verb(done, job, "--failed").out
-        assert verb(done, "copy", "--failed").out == expected
-    assert urls(verb, Path("copy")) == urls(verb, job)
-    # Again, nothing has changed.
-    assert "have failed" not in verb("import", "copy", job).out
-
-
-def test_failed_requests_move_to_redis(
-    verb: Verb, job: Path, redis_server: RedisServer
-) -> None:
-    verb("requeue", job, "--failed", "--reason", "timeout")
-    verb("block", job, "--slot", "c.example")
-    url = redis_server.url("ledger that moves")
-    answer = verb("import", url, job)
-    assert "4 have failed: `bloomdupe list --failed`" in answer.out
-    for _ in range(2):
-        found = verb("list", url, "--failed", "--json")
-        assert found == verb("list", job, "--failed", "--json")
-        again = verb("import", url, job)
-        assert "have failed" not in again.out
-        # The rules move, too.
-        infos = [verb("info", place).out for place in (url, job)]
-        assert [len(re.findall("^blocked .*", one, re.M)) for one in infos] == [1, 1]
-    assert verb("requeue", url, "--failed") == verb("requeue", job, "--failed")
-    pending = [sorted(verb("list", one).out.splitlines()) for one in (url, job)]
-    assert pending[0] == pending[1]
-
-
-def test_an_imported_failure_does_not_count_for_a_seen_request(
-    verb: Verb, job: Path
-) -> None:
-    verb("add", "other", f"{A}1", "--spider", "site")
-    answer = verb("import", "other", job, "--without-marks")
-    assert "have failed" not in answer.out
 
 
 @pytest.mark.parametrize(

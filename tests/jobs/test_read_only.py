@@ -28,7 +28,6 @@ CHANGING = {
     "drop": ["--pattern", "."],
     "requeue": ["https://a.example/1"],
     "block": ["--slot", "a.example"],
-    "import": ["/dev/null"],
     "reset": ["--yes"],
 }
 OTHERS = {

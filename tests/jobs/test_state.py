@@ -15,7 +15,6 @@ from spiders.follow import Follow
 from spiders.states import Hang
 from spiders.waiting import Later
 from support.crawl import Crawl
-from support.engines import Memory
 from support.jobs import run as verb
 from support.monitored_jobs import monitored_job
 from support.report_page import Page
@@ -164,15 +163,6 @@ def test_a_job_is_in_use_while_a_command_has_it(
         assert shown()["info"] == f"in use by process {os.getpid()}"
 
 
-def test_an_imported_job_has_not_begun(
-    crawl: Crawl, engine: Memory, shown: Callable[[], dict[str, str]]
-) -> None:
-    (crawl.folder / "list").write_text("https://a.example/\nhttps://b.example/\n")
-    crawl.bloomdupe("import", engine.job, "list", "--spider", "follow")
-    said = "Not begun: 2 pending on 2 hosts. It begins with the first run."
-    assert set(shown().values()) == {"not begun", said}
-
-
 @pytest.mark.usefixtures("engine")
 def test_a_stopped_and_a_finished_job_say_so(
     crawl: Crawl, shown: Callable[[], dict[str, str]]
@@ -235,10 +225,6 @@ FREE: dict[str, Any] = {"owner": None, "beat": None}
         (
             Signs(**FREE, ended="finished", ready=True),
             "finished, and has requests again",
-        ),
-        (
-            Signs(**FREE, ended=None, ready=True, half_imported=True),
-            "half imported: run the import again",
         ),
     ],
 )

@@ -12,10 +12,7 @@ from scrapy import Request
 from scrapy.utils.request import RequestFingerprinter
 
 from bloomdupe.links.fingerprint import fingerprint_function, is_known_early, is_plain
-from bloomdupe.links.scrapy_redis import (
-    ScrapyRedis07Fingerprinter,
-    ScrapyRedisFingerprinter,
-)
+from bloomdupe.links.scrapy_redis import ScrapyRedisFingerprinter
 
 PAGE = Request("https://example.com/b?z=1&a=2#top")
 FORM = Request("https://example.com/form", method="POST", body=b"\x00\xff")
@@ -24,9 +21,6 @@ GOLDEN = [
     # By scrapy-redis 0.9.1, with Scrapy 2.19.
     (ScrapyRedisFingerprinter, PAGE, "3821ff94512ddb3d7930e4e11f6756a5b7c7f297"),
     (ScrapyRedisFingerprinter, FORM, "46ebd864a189d5e674c24e7c38122b934912b6dc"),
-    # By scrapy-redis 0.7.3, with Scrapy 2.11.
-    (ScrapyRedis07Fingerprinter, PAGE, "62d787462e4f7a5e06549b0ce38f9147b00e091e"),
-    (ScrapyRedis07Fingerprinter, FORM, "79aa93c6aeec60da87471117c724002b2a9eee38"),
 ]
 
 
@@ -39,11 +33,8 @@ def test_fingerprints_are_those_of_scrapy_redis(
     assert RequestFingerprinter().fingerprint(request_).hex() != expected
 
 
-@pytest.mark.parametrize(
-    "class_", [ScrapyRedisFingerprinter, ScrapyRedis07Fingerprinter]
-)
-def test_fast_fingerprints_are_the_same(class_: Any) -> None:
-    fast = fingerprint_function(class_())
+def test_fast_fingerprints_are_the_same() -> None:
+    fast = fingerprint_function(ScrapyRedisFingerprinter())
     for url in (
         "https://example.com",
         "https://EXAMPLE.com/%7euser/ä?b=ü&a",
@@ -57,12 +48,9 @@ def test_fast_fingerprints_are_the_same(class_: Any) -> None:
             Request(url, body=b"x"),
             Request(url, meta={"verbatim_url": True}),
         ):
-            assert fast(request) == class_().fingerprint(request), request
+            assert fast(request) == ScrapyRedisFingerprinter().fingerprint(request)
 
 
-@pytest.mark.parametrize(
-    "class_", [ScrapyRedisFingerprinter, ScrapyRedis07Fingerprinter]
-)
-def test_links_are_dropped_as_early_as_with_scrapys_own(class_: Any) -> None:
-    assert is_plain(class_())
-    assert is_known_early(class_(), {})  # type: ignore[arg-type]
+def test_links_are_dropped_as_early_as_with_scrapys_own() -> None:
+    assert is_plain(ScrapyRedisFingerprinter())
+    assert is_known_early(ScrapyRedisFingerprinter(), {})  # type: ignore[arg-type]

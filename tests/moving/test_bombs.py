@@ -6,16 +6,12 @@ import base64
 import collections
 import datetime
 import json
-import marshal
-import os
 import pickle
-import sqlite3
 import subprocess
 import sys
 import tracemalloc
 import zlib
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from struct import pack
 from typing import Any
@@ -30,7 +26,6 @@ from support.waiting import DEADLINE
 from bloomdupe.crawl.requests import values
 from bloomdupe.crawl.requests.pickles import look_into, unpickle
 from bloomdupe.foreign import check_packed, inflated, json_of
-from bloomdupe.moving.marshalled import unmarshal
 
 MOST = 240
 """Megabytes by which a process may grow, for any input."""
@@ -80,28 +75,6 @@ PICKLES = {
     "nothing": b"\x80\x04.",
     "number of a place": b"\x80\x04h\x07.",
 }  # fmt: skip
-MARSHALS = {
-    "tuple": b"(" + pack("<i", 1 << 28),
-    "list": b"[" + pack("<i", 1 << 28),
-    "set": b"<" + pack("<i", 1 << 28),
-    "bytes": b"s" + pack("<i", (1 << 31) - 1),
-    "negative": b"[" + pack("<i", -5),
-    "negative text": b"u" + pack("<i", -5),
-    "integer": b"l" + pack("<i", 1 << 28),
-    "doubling": (
-        b"[" + pack("<i", 64) + b"\xdb" + pack("<i", 0) + b"".join(
-            b"\xdb" + pack("<i", 2) + 2 * (b"r" + pack("<i", level))
-            for level in range(63)
-        )
-    ),
-    "itself": b"\xdb" + pack("<i", 1) + b"r" + pack("<i", 0),
-    "deep": b")\x01" * 100_000 + b"N",
-    "nothing": b"",
-    "no end": b"{N",
-    "list as a key": b"{[" + pack("<i", 0) + b"N0",
-    "end of nothing": b"0",
-    "code": marshal.dumps((lambda: 0).__code__),
-}  # fmt: skip
 
 
 def nested(levels: int) -> bytes:
@@ -140,13 +113,6 @@ def peak_of(read: Callable[[bytes], object], data: bytes) -> tuple[int, str]:
 def test_a_pickle_is_measured_first(name: str) -> None:
     peak, said = peak_of(unpickle, PICKLES[name])
     assert peak < 64 << 20
-    assert said
-
-
-@pytest.mark.parametrize("name", MARSHALS)
-def test_a_length_of_marshal_is_compared_first(name: str) -> None:
-    peak, said = peak_of(unmarshal, MARSHALS[name])
-    assert peak < 4 << 20
     assert said
 
 
@@ -227,12 +193,6 @@ plain = st.recursive(
 )  # fmt: skip
 
 
-@given(plain, st.integers(2, 4))
-def test_marshal_is_read_as_it_was_written(value: object, version: int) -> None:
-    same = [value, value, {"a": value}]
-    assert unmarshal(marshal.dumps(same, version)) == same
-
-
 @given(plain, st.integers(4, 5))
 def test_pickles_are_read_as_they_were_written(value: object, protocol: int) -> None:
     same = [
@@ -255,38 +215,13 @@ def test_packed_values_pass(value: object) -> None:
 # The verb
 
 
-def imported(folder: Path, *arguments: str) -> tuple[int, str, int]:
-    """Import in a process of its own; return status, output, and megabytes."""
+def called_on(folder: Path, lines: str) -> tuple[int, str, int]:
+    """Add lines in a process of its own; return status, output, and megabytes."""
+    arguments = ["add", "new", "--from", lines, "--spider", "s"]
     script = Path(__file__).with_name("peak_child.py")
-    done = run_script([script, "import", *arguments], folder)
+    done = run_script([script, *arguments], folder)
     peak = int((folder / "peak").read_text()) >> 10
     return done.returncode, done.stdout + done.stderr, peak
-
-
-def queue(job: Path, item: bytes) -> None:
-    (job / "requests.queue").mkdir(parents=True)
-    size = pack(">L", len(item))
-    (job / "requests.queue/0").write_bytes(pack(">L", 1) + item + size)
-    (job / "requests.queue/active.json").write_text("[0]")
-
-
-@pytest.mark.parametrize(
-    "item",
-    [
-        PICKLES["memory"],
-        PICKLES["doubling"],
-        MARSHALS["tuple"],
-        b"\x80" + bytes(17 << 20),
-    ],
-    ids=["memory", "doubling", "marshal", "17 MB"],
-)
-def test_a_bomb_in_a_queue_is_named(tmp_path: Path, item: bytes) -> None:
-    queue(tmp_path / "old", item)
-    code, said, megabytes = imported(tmp_path, "new", "old", "--spider", "s")
-    assert code == 1
-    assert "old/requests.queue/0, request 1: " in said
-    assert "Traceback" not in said
-    assert megabytes < MOST
 
 
 EXTENSIONS = base64.b64encode(b"\x95\xa1x" + nested(400)).decode()
@@ -304,71 +239,17 @@ EXTENSIONS = base64.b64encode(b"\x95\xa1x" + nested(400)).decode()
 )
 def test_a_line_that_is_a_bomb_is_named(tmp_path: Path, line: str, said: str) -> None:
     (tmp_path / "lines").write_text(f"https://a.example/\n{line}\n")
-    code, found, megabytes = imported(tmp_path, "new", "lines", "--spider", "s")
+    code, found, megabytes = called_on(tmp_path, "lines")
     assert code == 1
-    assert "1 request pending now" in found
+    assert "1 pending now" in found
     assert "line 2: " in found
     assert said in found
     assert len(found) < 4_000
     assert megabytes < MOST
 
 
-def test_a_queue_must_be_a_file_with_a_table(tmp_path: Path) -> None:
-    queue(tmp_path / "old", b"x")
-    place = tmp_path / "old/requests.queue/0"
-    files: list[tuple[Callable[[], object], str]] = [
-        (lambda: os.mkfifo(place), "is not a regular file"),
-        (lambda: place.symlink_to("/dev/zero"), "is not a regular file"),
-        (lambda: endless(place), "no table of a queue"),
-        (lambda: computed(place), "no table of a queue"),
-        (lambda: sparse(place), "has not closed this queue"),
-    ]
-    for make, said in files:
-        place.unlink()
-        make()
-        (tmp_path / "old/requests.queue/active.json").write_text("[0]")
-        code, found, megabytes = imported(tmp_path, "new", "old", "--spider", "s")
-        assert code == 1
-        assert said in found
-        assert megabytes < MOST
-
-
-def endless(place: Path) -> None:
-    with closing(sqlite3.connect(place, isolation_level=None)) as database:
-        database.execute(
-            "CREATE VIEW queue AS WITH RECURSIVE n(id) AS"
-            " (SELECT 1 UNION ALL SELECT id + 1 FROM n)"
-            " SELECT id, zeroblob(1000000) AS item FROM n"
-        )
-
-
-def computed(place: Path) -> None:
-    with closing(sqlite3.connect(place, isolation_level=None)) as database:
-        database.execute(
-            "CREATE TABLE queue (id INTEGER PRIMARY KEY, item AS (zeroblob(900000000)))"
-        )
-        database.execute("INSERT INTO queue VALUES (1)")
-
-
-def sparse(place: Path) -> None:
-    with place.open("wb") as file:
-        file.write(pack(">L", 1 << 28))
-        file.truncate(4 << 30)
-
-
-@pytest.mark.parametrize(
-    "state", ['["../../0"]', '{"a": 0}', "[1.5]", "[[]]", "[" * 200_000]
-)
-def test_a_list_of_queues_must_be_a_list(tmp_path: Path, state: str) -> None:
-    queue(tmp_path / "old", b"x")
-    (tmp_path / "old/requests.queue/active.json").write_text(state)
-    code, found, _ = imported(tmp_path, "new", "old", "--spider", "s")
-    assert code == 1
-    assert "active.json is damaged" in found
-
-
 def test_a_line_without_an_end_is_no_text(tmp_path: Path) -> None:
-    code, found, megabytes = imported(tmp_path, "new", "/dev/zero", "--spider", "s")
+    code, found, megabytes = called_on(tmp_path, "/dev/zero")
     assert code == 1
     assert "line 1 does not end" in found
     assert megabytes < MOST

@@ -23,6 +23,7 @@ from scrapy.utils.request import fingerprint
 from support.jobs import (
     COMMIT,
     LONG,
+    PROJECT,
     RICH,
     SPIDER,
     Harm,
@@ -32,11 +33,14 @@ from support.jobs import (
     as_project,
     described,
     killed_after,
+    make_job,
     restored,
     sound,
     urls,
 )
 from support.repetition import repeated
+
+from bloomdupe import BloomFilter
 
 # Scrapy before 2.19 leaves files of queues open in which nothing is.
 pytestmark = [
@@ -118,16 +122,39 @@ def rest(jobdir: Path, queue: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.fixture
+def verb(verb: Verb) -> Verb:
+    """Return a function that runs a verb, in the folder of a project."""
+    as_project(PROJECT)
+    return verb
+
+
+def queues(queue: str) -> str:
+    """Return the settings of a crawl with this class of queues."""
+    start = queue.replace("Lifo", "Fifo")
+    return (
+        f"SCHEDULER_DISK_QUEUE = 'scrapy.squeues.{queue}'\n"
+        f"SCHEDULER_START_DISK_QUEUE = 'scrapy.squeues.{start}'\n"
+    )
+
+
+IMPORT = ("--spider", "site", "--trust-pickles")
+
+
+def contents(job: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in job.rglob("*") if path.is_file()}
+
+
 @pytest.mark.parametrize("queue", repeated(QUEUES, by_default=3))
 def test_pending_requests_are_imported_in_scrapys_order(
     verb: Verb, tmp_path: Path, queue: str
 ) -> None:
     requests = many()
     job = stopped(tmp_path / "job", requests, 10, queue)
-    before = {path: path.read_bytes() for path in job.rglob("*") if path.is_file()}
+    before = contents(job)
     expected = rest(job, queue)
-    as_project(f"SCHEDULER_DISK_QUEUE = 'scrapy.squeues.{queue}'\n")
-    answer = verb("import", job, "--spider", "site")
+    as_project(PROJECT + queues(queue))
+    answer = verb("import", job, *IMPORT)
     assert answer.code == 0, answer
     assert answer.out.startswith(f"{len(expected)} requests pending now\n")
     assert "42 URLs count as seen" in answer.out
@@ -140,6 +167,11 @@ def test_pending_requests_are_imported_in_scrapys_order(
     ]
     assert len(urls(verb, job)) == len(expected)
     assert {path: path.read_bytes() for path in before} == before
+    assert sorted(path.name for path in job.iterdir()) == [
+        "bloomdupe",
+        "requests.queue",
+        "requests.seen",
+    ]
     assert sound(verb, job)
     marked = [r.url for r in requests if not r.dont_filter and r.method == "GET"]
     assert "new: " not in verb("check", job, *marked).out
@@ -148,7 +180,7 @@ def test_pending_requests_are_imported_in_scrapys_order(
 def test_requests_come_back_as_they_were(verb: Verb, tmp_path: Path) -> None:
     requests = many()
     job = stopped(tmp_path / "job", requests, 0)
-    assert verb("import", job, "--spider", "site").code == 0
+    assert verb("import", job, *IMPORT).code == 0
     assert described(restored(job)) == described(requests)
 
 
@@ -177,7 +209,7 @@ def test_fingerprints_of_all_versions(
 ) -> None:
     job = stopped(tmp_path / "job", [Request("https://z.example/")], 0)
     (job / "requests.seen").write_bytes(content)
-    answer = verb("import", job, "--spider", "site")
+    answer = verb("import", job, *IMPORT)
     assert answer.code == int(torn)
     assert ("it is torn at byte" in answer.out) == torn
     for name in "abcd":
@@ -190,6 +222,9 @@ def test_a_job_that_was_not_stopped_in_good_order_is_refused(
     verb: Verb, tmp_path: Path, queue: str
 ) -> None:
     job = stopped(tmp_path / "job", many(), 5, queue)
+    for path in (job / "requests.queue", *(job / "requests.queue").rglob("*")):
+        earlier = path.stat().st_mtime_ns - 10**9  # another process takes a second
+        os.utime(path, ns=(earlier, earlier))
     going_on = scheduler(job, queue)
     going_on.enqueue_request(Request("https://a.example/more"))
     assert going_on.next_request() is not None
@@ -198,21 +233,32 @@ def test_a_job_that_was_not_stopped_in_good_order_is_refused(
         for name in ("f", "headf"):
             if hasattr(queue_class, name):
                 getattr(queue_class, name).flush()
-    answer = verb("import", job, "--spider", "site")
+    as_project(PROJECT + queues(queue))
+    answer = verb("import", job, *IMPORT)
     assert (answer.code, answer.out) == (1, "")
     assert "requests of the job are missing" in answer.err
     assert not (job / "bloomdupe").exists()
     going_on.close("shutdown")
-    assert verb("import", job, "--spider", "site").code == 0
+    assert verb("import", job, *IMPORT).code == 0
     assert json.loads(verb("info", job, "--json").out)["job"]["state"] == "not begun"
 
 
 def test_a_job_that_was_never_stopped_is_refused(verb: Verb, tmp_path: Path) -> None:
     job = stopped(tmp_path / "job", many(), 5)
     (job / "requests.queue/active.json").unlink()
-    answer = verb("import", job, "--spider", "site")
+    answer = verb("import", job, *IMPORT)
     assert (answer.code, answer.out) == (1, "")
     assert "Let Scrapy go on with it, and stop it by Ctrl-C once" in answer.err
+
+
+def test_a_queue_that_is_gone_is_noticed(verb: Verb, tmp_path: Path) -> None:
+    job = stopped(tmp_path / "job", many(), 5)
+    (job / "requests.queue/-2").unlink()
+    (job / "requests.queue/active.json").touch()
+    answer = verb("import", job, *IMPORT)
+    assert (answer.code, answer.out) == (1, "")
+    assert "-2 is missing, so Scrapy was not stopped" in answer.err
+    assert not (job / "bloomdupe").exists()
 
 
 def test_files_that_are_newer_than_the_stop_are_refused(
@@ -222,35 +268,130 @@ def test_files_that_are_newer_than_the_stop_are_refused(
     active = job / "requests.queue/active.json"
     before = active.stat().st_mtime_ns - 10**9
     os.utime(active, ns=(before, before))
-    answer = verb("import", job, "--spider", "site")
+    answer = verb("import", job, *IMPORT)
     assert answer.code == 1
     remedy = f"touch {job}/requests.queue/active.json"
     assert remedy in answer.err
     subprocess.run(remedy.split(), check=True)
-    assert verb("import", job, "--spider", "site").code == 0
+    assert verb("import", job, *IMPORT).code == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ("SCHEDULER_DISK_QUEUE = 'scrapy.squeues.PickleFifoDiskQueue'", "Not a dir"),
+        ("SCHEDULER_START_DISK_QUEUE = None", "nothing has read requests.queue/0s"),
+    ],
+)
+def test_queues_of_other_classes_are_refused(
+    verb: Verb, tmp_path: Path, settings: str, why: str
+) -> None:
+    job = stopped(tmp_path / "job", many(), 5)
+    as_project(f"{PROJECT}{settings}\n")
+    before = contents(job)
+    answer = verb("import", job, *IMPORT)
+    assert (answer.code, answer.out) == (1, "")
+    assert why in answer.err
+    assert "must be those with which the crawl was run" in answer.err
+    assert contents(job) == before
+
+
+# Trust
+
+
+@pytest.mark.parametrize("queue", ["PickleLifoDiskQueue", "MarshalFifoDiskQueue"])
+def test_pending_requests_without_trust_are_refused(
+    verb: Verb, tmp_path: Path, queue: str
+) -> None:
+    job = stopped(tmp_path / "job", [Request("https://a.example/")], 0, queue)
+    (job / "spider.state").write_bytes(b"a pickle")
+    before = contents(job)
+    for place in (job, tmp_path / "new"):
+        answer = verb("import", place, job, "--spider", "site")
+        assert (answer.code, answer.out) == (1, "")
+        assert f"{job} holds pickled requests" in answer.err
+        assert answer.err.count("\n") == 1
+    assert contents(job) == before
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_pickle_runs_nothing_unless_it_is_trusted(verb: Verb, tmp_path: Path) -> None:
     harm = tmp_path / "harm"
     requests = [
         Request("https://a.example/1"),
-        Request("https://a.example/2", meta={"x": Harmless(1)}),
-        Request("https://a.example/3", meta={"x": Harm(harm)}),
+        Request("https://a.example/2", meta={"x": Harm(harm)}),
     ]
     job = stopped(tmp_path / "job", requests, 0)
-    shutil.copytree(job, tmp_path / "trusted")
-    answer = verb("import", job, "--spider", "site")
-    assert answer.code == 1
-    assert "it has a support.jobs.Harmless in it" in answer.out
-    assert f"it has a {Path.touch.__module__}.Path.touch in it" in answer.out
-    assert urls(verb, job) == ["https://a.example/1"]
+    answer = verb("import", "seen", job, "--spider", "site", "--fingerprints-only")
+    assert answer == (0, "0 requests pending now\n2 URLs count as seen\n", "")
     assert not harm.exists()
+    assert verb("check", "seen", "https://a.example/1").out.startswith("seen")
     # The control: this pickle would run.
-    trusted = tmp_path / "trusted"
-    (trusted / "requests.queue/active.json").touch()
-    verb("import", trusted, "--spider", "site", "--trust-pickles")
+    verb("import", job, *IMPORT)
     assert harm.exists()
-    assert "https://a.example/2" in urls(verb, trusted)
+
+
+def test_fingerprints_alone_begin_a_new_crawl(verb: Verb, tmp_path: Path) -> None:
+    """Not one that goes on: its start requests are to be made."""
+    job = stopped(tmp_path / "job", many(), 5)
+    verb("import", job, "--spider", "site", "--fingerprints-only")
+    with BloomFilter.open(job / "bloomdupe", readonly=True) as seen:
+        assert "run" not in seen.notes
+
+
+def test_a_job_without_pending_requests_needs_no_trust(
+    verb: Verb, tmp_path: Path
+) -> None:
+    job = stopped(tmp_path / "job", [Request("https://a.example/")], 1)
+    answer = verb("import", job, "--spider", "site")
+    assert answer == (0, "0 requests pending now\n1 URL counts as seen\n", "")
+    with BloomFilter.open(job / "bloomdupe", readonly=True) as seen:
+        assert seen.notes["run"] == "imported"
+
+
+@pytest.mark.parametrize("options", [IMPORT, (*IMPORT[:2], "--fingerprints-only")])
+@pytest.mark.parametrize("here", [False, True])
+def test_a_state_comes_along_if_it_is_trusted(
+    tmp_path: Path, verb: Verb, options: tuple[str, ...], here: bool
+) -> None:
+    """And if not, no crawl of the job may load it."""
+    trusted = options == IMPORT
+    source = stopped(tmp_path / "job", [Request("https://a.example/")], 0)
+    (source / "spider.state").write_bytes(b"a pickle")
+    job = source if here else tmp_path / "new"
+    out = verb("import", job, source, *options).out
+    assert (job / "spider.state").exists() == trusted
+    aside = source / "spider.state.not-imported"
+    assert aside.exists() == (here and not trusted)
+    assert ("is a pickle, and was" in out) != trusted
+    assert (source / "spider.state").exists() == (trusted or not here)
+
+
+# Requests that cannot be imported, and interruptions
+
+
+def test_unreadable_requests_are_named_and_left_out(verb: Verb, tmp_path: Path) -> None:
+    requests = [
+        Request("https://a.example/1"),
+        Request("https://a.example/2", SPIDER.gone),
+        Request("https://a.example/3", meta={"x": {"y": object()}}),
+        Request("https://a.example/4", meta={"x": Harmless(1)}),
+    ]
+    job = stopped(tmp_path / "job", requests, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(SiteSpider, "gone")
+        answer = verb("import", job, *IMPORT)
+    assert answer.code == 1
+    assert answer.out.startswith("2 requests pending now\n4 URLs count as seen\n")
+    assert "2 could not be read:\n" in answer.out
+    assert f"{job}/requests.queue/0, request 3: Method 'gone' not found" in answer.out
+    assert "https://a.example/3: meta['x']['y'] is of type builtins.obj" in answer.out
+    found = sorted(urls(verb, job))
+    assert found == ["https://a.example/1", "https://a.example/4"]
+    # And from the beginning, when the spider was mended.
+    verb("reset", job, "--yes")
+    answer = verb("import", job, *IMPORT)
+    assert answer.out.startswith("3 requests pending now\n")
 
 
 def test_killed_in_the_middle_and_run_again(verb: Verb, tmp_path: Path) -> None:
@@ -260,17 +401,14 @@ def test_killed_in_the_middle_and_run_again(verb: Verb, tmp_path: Path) -> None:
         for n in range(1_000)
     ]
     job = stopped(tmp_path / "job", same, 0)
-    killed_after(COMMIT, 2, "import", job, "--spider", "site", cwd=tmp_path)
-    some = len(urls(verb, job))
-    assert 0 < some < len(same)
-    answer = verb("import", job)
-    assert answer.code == 0
-    assert f"{some:,} were imported before" in answer.out
+    killed_after(COMMIT, 2, "import", job, *IMPORT, cwd=tmp_path)
+    assert not (job / "bloomdupe").exists()
+    assert verb("import", job, *IMPORT).code == 0
     assert len(urls(verb, job)) == len(same)
-    # Once more, nothing comes.
-    assert verb("import", job).out.startswith(
-        "0 requests pending now\n1,000 were imported"
-    )
+    assert not (job / "bloomdupe.importing").exists()
+    answer = verb("import", job, *IMPORT)
+    assert answer.code == 1
+    assert "is there already: import into a JOBDIR without a job" in answer.err
     assert len(urls(verb, job)) == len(same)
 
 
@@ -281,73 +419,41 @@ def test_texts_of_lxml_are_plain_values(verb: Verb, tmp_path: Path) -> None:
     assert type(link.text) is not str
     request = Request(link.url, meta={"rule": 0, "link_text": link.text})
     job = stopped(tmp_path / "job", [request], 0)
-    assert verb("import", job, "--spider", "site").code == 0
+    assert verb("import", job, *IMPORT).code == 0
     assert urls(verb, job) == [link.url]
 
 
-def mixed(number: int, text: str = "") -> list[Request]:
-    """Return requests of which some cannot be read without trust."""
-    return [
-        Request(
-            f"https://a.example/{n}",
-            cb_kwargs={"text": text},
-            meta={"x": Harmless(n)} if n % 7 in (0, 1, 4) else None,
-            dont_filter=n % 2 == 0,
-            priority=n % 3,
-        )
-        for n in range(number)
-    ]
+# What is no job of Scrapy's
 
 
-def test_unreadable_requests_stay_pending(verb: Verb, tmp_path: Path) -> None:
-    requests = mixed(50)
-    every = sorted(request.url for request in requests)
-    job = stopped(tmp_path / "job", requests, 0)
-    readable = sorted(request.url for request in requests if not request.meta)
-    missing = len(every) - len(readable)
-    for taken in (len(readable), 0):
-        answer = verb("import", job, "--spider", "site")
-        assert answer.code == 1
-        assert answer.out.startswith(f"{taken} requests pending now\n")
-        assert f"{missing} could not be read:\n" in answer.out
-        assert f"{missing} requests are missing in this job" in answer.out
-        assert "--trust-pickles" in answer.out
-        assert sorted(urls(verb, job)) == readable
-    for taken in (missing, 0):
-        answer = verb("import", job, "--trust-pickles")
-        assert answer.code == 0
-        assert answer.out.startswith(f"{taken} requests pending now\n")
-        assert "missing" not in answer.out
-        assert sorted(urls(verb, job)) == every
-
-
-def test_killed_without_trust_and_run_again_with_it(verb: Verb, tmp_path: Path) -> None:
-    requests = mixed(1_400, LONG)
-    job = stopped(tmp_path / "job", requests, 0)
-    killed_after(COMMIT, 2, "import", job, "--spider", "site", cwd=tmp_path)
-    assert 0 < len(urls(verb, job)) < sum(not request.meta for request in requests)
-    assert verb("import", job, "--trust-pickles").code == 0
-    assert sorted(urls(verb, job)) == sorted(request.url for request in requests)
-
-
-def test_a_folder_without_a_job_is_refused(verb: Verb, tmp_path: Path) -> None:
+def test_other_sources_are_refused(verb: Verb, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    answer = verb("import", tmp_path / "empty", "--spider", "site")
-    assert answer.code == 1
-    assert "is a directory without a job" in answer.err
+    (tmp_path / "list").write_text("https://a.example/\n")
+    make_job(tmp_path / "ours", ["https://a.example/"])
+    for source, why in {
+        "empty": "empty is a directory without a job",
+        "gone": "gone is no directory",
+        "list": "list is no directory: `bloomdupe add --from` reads a list of URLs",
+        "ours": "ours is a job of bloomdupe: `bloomdupe backup` copies it",
+        "ours/bloomdupe": "bloomdupe is a job of bloomdupe: `bloomdupe backup`",
+    }.items():
+        answer = verb("import", "new", source, *IMPORT)
+        assert (answer.code, answer.out) == (1, ""), answer
+        assert why in answer.err
+    assert not (tmp_path / "new").exists()
     assert list((tmp_path / "empty").iterdir()) == []
 
 
-@pytest.mark.parametrize("trusted", [False, True])
-def test_a_state_that_is_not_trusted_is_put_aside(
-    tmp_path: Path, verb: Verb, trusted: bool
-) -> None:
+def test_a_spider_that_is_not_there_is_refused(verb: Verb, tmp_path: Path) -> None:
     job = stopped(tmp_path / "job", [Request("https://a.example/")], 0)
-    state = job / "spider.state"
-    state.write_bytes(b"a pickle")
-    trust = ["--trust-pickles"] if trusted else []
-    out = verb("import", str(job), "--spider", "site", *trust).out
-    assert state.exists() == trusted
-    aside = job / "spider.state.not-imported"
-    assert aside.exists() != trusted
-    assert ("is read by the crawl itself" if trusted else "put aside") in out
+    as_project("")
+    answer = verb("import", job, *IMPORT)
+    assert (answer.code, answer.out) == (2, "")
+    assert "--spider 'site': its callbacks are needed" in answer.err
+
+
+def test_a_crawl_on_redis_is_no_place_for_an_import(verb: Verb, tmp_path: Path) -> None:
+    job = stopped(tmp_path / "job", [Request("https://a.example/")], 0)
+    answer = verb("import", "redis://localhost/0#site", job, *IMPORT)
+    assert (answer.code, answer.out) == (2, "")
+    assert "a crawl on Redis does not have this verb" in answer.err

@@ -9,14 +9,10 @@ from typing import Any
 
 import pytest
 from scrapy import Request
-from support.jobs import IDENTITY, SPIDER, call, make_job
+from support.jobs import IDENTITY, SPIDER
 from support.jobs import run as verb
-from support.redis_server import RedisServer
 from support.standing_crawl import offer_of
 
-from bloomdupe import BloomFilter
-from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.moving.collecting import Collecting
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -88,29 +84,3 @@ def test_they_are_dropped(frontier: SharedFrontier, ask: Callable[..., str]) -> 
     assert ask("drop", "--pattern", "/(1|5)$") == "2 removed, 4 pending\n"
     assert ask("drop", "--slot", "host0.example") == "3 removed, 1 pending\n"
     assert [counts.later for counts in frontier.counts() if counts.pending] == [1]
-
-
-def test_they_move_with_their_times(
-    server: RedisServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    job, other = make_job(tmp_path / "job", []), server.url("later elsewhere")
-    with BloomFilter.open(job / "bloomdupe") as seen:
-        queue = Frontier(seen)
-        for number in range(6):
-            payload = Serializer(SPIDER).dump(Request(f"https://a.example/{number}"))
-            queue.push("a.example", 0, payload, not_before=THEN if number < 4 else None)
-        queue.checkpoint()
-    # A process of its own, because it makes the crawler of a project.
-    words = ("import", other, str(job), "--without-marks")
-    called = call(*words, cwd=tmp_path)
-    assert called.returncode == 0, called.stderr
-    for place in (job, other):
-        found = [
-            json.loads(line)
-            for line in verb(capsys, "list", place, "--json").out.splitlines()
-        ]
-        times = sorted(one["not_before"] for one in found if "not_before" in one)
-        assert times == pytest.approx([THEN] * 4, abs=1)
-        assert len(found) == 6
-        report = json.loads(verb(capsys, "info", place, "--json").out)["job"]
-        assert (report["pending"], report["later"]) == (6, 4)

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from support.jobs import bare_job, call
+from support.jobs import PROJECT, bare_job, call
 
 from bloomdupe.crawl.engines.crawl_job import refuse_queue_of_scrapy
 from bloomdupe.errors import StoreError, StoreLockedError
@@ -172,11 +172,13 @@ def test_a_verb_refuses_what_is_no_file(
 def test_an_import_refuses_what_is_no_file(
     tmp_path: Path, name: str, make: Callable[[Path], None]
 ) -> None:
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
+    (tmp_path / "project.py").write_text(PROJECT)
     (tmp_path / "other" / "requests.queue").mkdir(parents=True)
     (tmp_path / "other" / "requests.queue" / "active.json").write_text("[]")
     (tmp_path / "other" / name).unlink(missing_ok=True)
     make(tmp_path / "other" / name)
-    ended = call("import", "new", "other", "--spider", "s", cwd=tmp_path)
+    ended = call("import", "new", "other", "--spider", "site", cwd=tmp_path)
     assert ended.returncode == 1
     assert f"other/{name} is not a regular file" in ended.stderr
 

@@ -70,8 +70,13 @@ class SiteSpider(Spider):
     def parse_item(self, response: object) -> None:
         """Do nothing."""
 
+    def gone(self, response: object) -> None:
+        """Do nothing; a test takes this away."""
+
 
 SPIDER = SiteSpider()
+PROJECT = "SPIDER_MODULES = ['support.jobs']\n"
+"""The settings of a project with this spider."""
 
 
 def make_job(

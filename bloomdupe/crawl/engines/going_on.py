@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 from bloomdupe.crawl.engines.crawl_job import refuse_queue_of_scrapy
 from bloomdupe.crawl.engines.on_disk import EngineOnDisk
 from bloomdupe.crawl.progress.pace import plural
-from bloomdupe.crawl.progress.rounds import IMPORT
 from bloomdupe.crawl.state.blocked import BLOCKED, Blocked
-from bloomdupe.errors import StoreMismatchError
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
@@ -26,7 +24,6 @@ def open_on_disk(session: Session, seen: BloomFilter, *, ours: bool) -> None:
 
     ``ours`` says that the filter decides on duplicates.
     """
-    _check_import(session, seen)
     _check_queue_of_scrapy(session, seen)
     blocked = Blocked(
         seen.notes.get(BLOCKED, []),
@@ -38,28 +35,6 @@ def open_on_disk(session: Session, seen: BloomFilter, *, ours: bool) -> None:
     engine.open()
     session.begin()
     _say_how_it_stands(session, engine)
-
-
-def _check_import(session: Session, seen: BloomFilter) -> None:
-    """Refuse a job with an incomplete import of another job."""
-    note = seen.notes.get(IMPORT, {"done": True})
-    if not note["done"]:
-        raise StoreMismatchError(
-            f"JOBDIR: an import into {session.settings.directory} was interrupted: run"
-            " it again, and it goes on where it was"
-        )
-    if note.get("marked") and note.get("owed"):
-        logger.warning(
-            "%(owed)s in this job: `bloomdupe import` could not read them, and says"
-            " why. Call it again, for instance with --trust-pickles: it adds those that"
-            " it can read then",
-            {
-                "owed": plural(
-                    note["owed"], "request is missing", "requests are missing"
-                )
-            },
-            extra={"spider": session.spider},
-        )
 
 
 def _check_queue_of_scrapy(session: Session, seen: BloomFilter) -> None:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 OPEN = "open"
 """Value of the note ``run`` during a run; it stays if the process is killed."""
 FINISHED = "finished"
-IMPORT = "import"
-"""Name of the note on the progress of an import into the job."""
+IMPORTED = "imported"
+"""The same in a job that has not run, with the requests of another program's crawl."""
 VERSIONS = "versions"
 """Name of the note on the packages of the last run."""
 

@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.on_disk.changing import Changing
-    from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
-    from bloomdupe.jobs.project import Project
-    from bloomdupe.jobs.receiver import Source
     from bloomdupe.store.descriptor import Descriptor
 
 
@@ -157,29 +154,6 @@ class JobOnDisk(Job):
 
     def _opened(self) -> Store:
         return Store.open(self.directory, readonly=True)
-
-    def project(self, settings: Settings | None, spider: str | None) -> Project:
-        """Return the project of the store, or of a spider without a store."""
-        from bloomdupe.jobs.on_disk.stopped_job import project_of_job
-
-        return project_of_job(self.new_directory, settings, spider)
-
-    def receiver(
-        self,
-        source: Source,
-        settings: Settings | None,
-        spider: str | None,
-        *,
-        marks: bool,
-    ) -> AbstractContextManager[StoppedJob]:
-        """Lock the job, or begin it: with the filter of ``source`` if it has one."""
-        from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
-
-        path = self.new_directory
-        if source.header is None:
-            return closing(StoppedJob.open_or_begin(path, settings, spider))
-        header = source.header
-        return closing(StoppedJob.open_or_copy(path, settings, header, marks=marks))
 
     @contextmanager
     def removal(self) -> Iterator[Removal]:

@@ -11,7 +11,7 @@ from bloomdupe.crawl.later.backoff import PAUSED
 from bloomdupe.crawl.later.rests import rests_in
 from bloomdupe.crawl.leases.failure import Failure, stored_failures
 from bloomdupe.crawl.progress.history import read_history
-from bloomdupe.crawl.progress.rounds import FINISHED, IMPORT, versions_in
+from bloomdupe.crawl.progress.rounds import IMPORTED, versions_in
 from bloomdupe.crawl.state.blocked import BLOCKED
 from bloomdupe.crawl.state.delays import SECONDS
 from bloomdupe.crawl.totals import Totals
@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bloomdupe.store.snapshot import Snapshot
-
-
-def _ended(notes: dict[str, Any], totals: Totals) -> str | None:
-    """Return how the last run ended; None: there was no run.
-
-    An imported job has the note of the job that it was, and has not run here.
-    """
-    ended: str | None = notes.get("run")
-    imported = IMPORT in notes and not totals.runs
-    return None if imported and ended != FINISHED else ended
 
 
 def _delays(
@@ -148,12 +138,11 @@ class StoreReader:
         signs = Signs(
             owner=None if owner is None else f"process {owner.process or 'unknown'}",
             beat=None if owner is None else owner.beat,
-            ended=_ended(notes, totals),
+            ended=None if notes.get("run") == IMPORTED else notes.get("run"),
             ready=frontier["requests"] > 0,
             due=None if first is None else first.due,
             finished_at=notes.get("finished"),
             stays=bool(notes.get("stays")),
-            half_imported=not notes.get(IMPORT, {"done": True})["done"],
         )
         rests = rests_in(crawl, now)
         job = Overview(

@@ -33,7 +33,7 @@ from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.crawl.state.blocked import Blocked, changed_rules
 from bloomdupe.errors import StoreError
 from bloomdupe.jobs.job_contract import Made
-from bloomdupe.jobs.on_redis.shared_job import SharedJob, project_of_shared_job
+from bloomdupe.jobs.on_redis.shared_job import begin_shared_job, project_of_shared_job
 from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.redis.partition import Offer, SeenMark, Taken
 from bloomdupe.redis.server import AT_ONCE
@@ -71,9 +71,7 @@ class ChangingOnRedis:
         self._workers: list[str] = []
         """Those that were asked to stop."""
         if adding and OpenFrontier.identity_at(url) is None:
-            SharedJob.open_or_begin(
-                url, settings, spider, None, alone=False, marks=False
-            ).close()
+            begin_shared_job(url, settings, spider)
         # Added requests come behind all others of their priority.
         self._frontier = OpenFrontier.open(url, fifo=adding)
         self._kinds = {

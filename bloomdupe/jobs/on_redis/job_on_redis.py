@@ -20,11 +20,8 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.job_contract import ListedItems, ListedRequest, Watched
     from bloomdupe.jobs.on_redis.changing_on_redis import ChangingOnRedis
-    from bloomdupe.jobs.on_redis.shared_job import SharedJob
     from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
     from bloomdupe.jobs.overview import Description
-    from bloomdupe.jobs.project import Project
-    from bloomdupe.jobs.receiver import Source
 
 
 class JobOnRedis(Job):
@@ -87,34 +84,6 @@ class JobOnRedis(Job):
         from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
 
         return closing(CrawlReader(self.url))
-
-    def project(self, settings: Settings | None, spider: str | None) -> Project:
-        """Return the project of the crawl, or of a spider without a crawl."""
-        from bloomdupe.jobs.on_redis.shared_job import project_of_shared_job
-
-        return project_of_shared_job(self.url, settings, spider)
-
-    def receiver(
-        self,
-        source: Source,
-        settings: Settings | None,
-        spider: str | None,
-        *,
-        marks: bool,
-    ) -> AbstractContextManager[SharedJob]:
-        """Open the crawl, or begin it with the project's settings."""
-        from bloomdupe.jobs.on_redis.shared_job import SharedJob
-
-        return closing(
-            SharedJob.open_or_begin(
-                self.url,
-                settings,
-                spider,
-                source.header,
-                alone=source.is_job,
-                marks=marks,
-            )
-        )
 
     @contextmanager
     def removal(self) -> Iterator[Removal]:

@@ -1,0 +1,92 @@
+"""Lines of requests, as ``list`` prints and ``add`` reads them; and their times."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from scrapy import Request
+from scrapy.utils.request import fingerprint
+from support.jobs import SPIDER, Verb, make_job, sound, urls
+
+from bloomdupe import BloomFilter
+from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.frontier.frontier import Frontier
+
+DONE = [f"https://a.example/done/{n}" for n in range(30)]
+PLAIN = [f"https://{host}.example/{n}" for host in "ab" for n in range(50)]
+
+
+LATER = ["https://a.example/later", "https://b.example/later"]
+THEN = 4_000_000_000.5
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    job = make_job(tmp_path / "job", PLAIN, done=DONE)
+    with BloomFilter.open(job / "bloomdupe") as seen:
+        frontier = Frontier(seen)
+        for number, url in enumerate(LATER):
+            payload = Serializer(SPIDER).dump(Request(url))
+            seen.add(fingerprint(Request(url)))
+            slot = url.split("/")[2]
+            frontier.push(slot, 0, payload, not_before=THEN + number)
+        frontier.checkpoint()
+    return job
+
+
+def test_requests_scheduled_for_later_are_found_and_dropped(
+    verb: Verb, job: Path
+) -> None:
+    after = "after 2096-10-02 07:06:40 UTC"
+    listed = verb("list", job, "--slot", "a.example").out.splitlines()
+    assert listed[-1] == f"a.example  0  GET  parse  {LATER[0]}  {after}"
+    line = verb("list", job, "--pattern", "later", "--limit", "1", "--json").out
+    assert json.loads(line)["not_before"] == THEN
+    found = verb("check", job, LATER[0]).out
+    assert found == f"pending in a.example, priority 0, parse, {after}: {LATER[0]}\n"
+    assert verb("requeue", job, LATER[0]).out.startswith("0 pending now\n1 was pending")
+    report = json.loads(verb("info", job, "--json").out)["job"]
+    assert (report["pending"], report["later"]) == (102, 2)
+    assert "  scheduled for later                  2\n" in verb("info", job).out
+    assert verb("drop", job, "--slot", "b.example").out == "51 removed, 51 pending\n"
+    assert verb("drop", job, "--pattern", "later").out == "1 removed, 50 pending\n"
+    assert sound(verb, job)
+    assert len(urls(verb, job)) == 50
+
+
+def test_a_list_in_json_can_be_added(verb: Verb, job: Path, tmp_path: Path) -> None:
+    shown = verb("list", job, "--slot", "b.example", "--json").out
+    (tmp_path / "lines").write_text(shown)
+    answer = verb(
+        "add", tmp_path / "new", "--from", tmp_path / "lines", "--spider", "s"
+    )
+    assert answer.code == 0
+    again = verb("list", tmp_path / "new", "--json").out
+    assert sorted(again.splitlines()) == sorted(shown.splitlines())
+    assert len(shown.splitlines()) == 51  # one of them for later
+
+
+def test_other_programs_can_write_lines(verb: Verb, job: Path) -> None:
+    Path("lines").write_text(
+        '{"url": "https://n.example/1", "priority": 3, "callback": "parse_item"}\n'
+        '{"url": "https://n.example/2", "method": "POST", "body": "x"}\n'
+        '{"url": "https://n.example/3", "meta": {"depth": 1}, "slot": "x"}\n'
+        '{"url": "https://n.example/4", "priority": true}\n'
+        '{"url": "https://n.example/5", "colour": "red"}\n'
+        '{"url": "https://n.example/6", "headers": [1]}\n'
+        '{"url": "https://n.example/7", "payload": "!"}\n'
+        '{"url": "https://n.example/8", "payload": "UGdhcmJhZ2U="}\n'
+        '{"url": "https://n.example/9", "age": -1}\n'
+        "[]\n"
+    )
+    answer = verb("add", job, "--from", "lines", "--json")
+    report = json.loads(answer.out)
+    assert (answer.code, report["taken_in"]) == (1, 3)
+    assert report["broken"]["count"] == 7
+    assert verb("list", job, "--slot", "n.example").out.splitlines() == [
+        "n.example  3  GET  parse_item  https://n.example/1",
+        "n.example  0  POST  parse  https://n.example/2",
+    ]
+    assert verb("list", job, "--slot", "x").out.endswith("https://n.example/3\n")
