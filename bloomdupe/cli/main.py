@@ -17,10 +17,10 @@ from bloomdupe.cli.change.pause import Pause, Resume
 from bloomdupe.cli.change.requeue import Requeue
 from bloomdupe.cli.change.reset import Reset
 from bloomdupe.cli.change.stop import Stop
-from bloomdupe.cli.maintain.backup import Backup
-from bloomdupe.cli.maintain.verify import Verify
-from bloomdupe.cli.move.collect import Collect
-from bloomdupe.cli.move.import_ import Import
+from bloomdupe.cli.backup import Backup
+from bloomdupe.cli.verify import Verify
+from bloomdupe.cli.collect import Collect
+from bloomdupe.cli.import_ import Import
 from bloomdupe.cli.output import ToldProgress, flush, say_all, warn
 from bloomdupe.cli.show.check import Check
 from bloomdupe.cli.show.info import Info

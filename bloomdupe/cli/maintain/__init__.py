@@ -1,1 +1,0 @@
-"""Verbs that copy and check a store."""

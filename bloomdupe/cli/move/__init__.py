@@ -1,1 +1,0 @@
-"""Verbs that bring requests, URLs and output from one place to another."""
