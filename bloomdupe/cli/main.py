@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
+from bloomdupe.cli.backup import Backup
 from bloomdupe.cli.change.add import Add
 from bloomdupe.cli.change.block import Block
 from bloomdupe.cli.change.drop import Drop
@@ -17,8 +18,6 @@ from bloomdupe.cli.change.pause import Pause, Resume
 from bloomdupe.cli.change.requeue import Requeue
 from bloomdupe.cli.change.reset import Reset
 from bloomdupe.cli.change.stop import Stop
-from bloomdupe.cli.backup import Backup
-from bloomdupe.cli.verify import Verify
 from bloomdupe.cli.collect import Collect
 from bloomdupe.cli.import_ import Import
 from bloomdupe.cli.output import ToldProgress, flush, say_all, warn
@@ -29,6 +28,7 @@ from bloomdupe.cli.show.report import Report
 from bloomdupe.cli.show.size import Size
 from bloomdupe.cli.show.top import Top
 from bloomdupe.cli.verb import INTERRUPTED
+from bloomdupe.cli.verify import Verify
 from bloomdupe.errors import BloomDupeError, SettingError
 from bloomdupe.jobs import ENGINES, open_job
 
