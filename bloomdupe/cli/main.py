@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 GROUPS: dict[str, tuple[Verb[Any], ...]] = {
     "Before a crawl:": (Size(),),
     "Look at a job:": (Info(), List(), Top(), Report(), Check()),
-    "Change a job, also while its crawl runs:": (
+    "Change a job:": (
         Add(),
         Drop(),
         Block(),

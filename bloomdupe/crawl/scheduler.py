@@ -48,6 +48,8 @@ logger = logger_of(__name__)
 
 SHORTEST_ALARM = 0.001
 """Seconds; a slot that is ready sooner can wait that long."""
+MOST_KEPT_OUT = 500
+"""Requests that rules keep out at once; then the crawl does something else."""
 LONGEST_ALARM = 3_600.0
 """Greatest number of seconds until the next look: the clock may be set."""
 
@@ -215,8 +217,8 @@ class FrontierScheduler(BaseScheduler):
         session = self._session
         if session is None:
             return False
-        blocked = session.engine.blocked
-        if blocked.rules and blocked.drops(request, session.access.slot_of(request)):
+        rules = session.engine.rules
+        if rules.now.blocked and rules.drops(request, session.access.slot_of(request)):
             return False
         asks = not ASKING.isdisjoint(request.meta)
         try:
@@ -273,7 +275,7 @@ class FrontierScheduler(BaseScheduler):
         return None if lease is None else lease.request
 
     def _next(self, session: Session) -> Lease | None:
-        while True:
+        for _ in range(MOST_KEPT_OUT):
             entry = session.engine.next()
             if entry is None:
                 seconds = session.engine.seconds_until_ready()
@@ -283,6 +285,9 @@ class FrontierScheduler(BaseScheduler):
             request = self._restore(session, entry)
             if request is not None and not session.engine.keeps_out(entry, request):
                 break
+        else:
+            self._alarm.set(SHORTEST_ALARM)
+            return None
         known = session.serializer.visit_in(entry.payload or b"")
         visit = None if known is None else Visit(*known)
         lease = session.leases.add(request, entry, visit)

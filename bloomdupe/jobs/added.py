@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from bloomdupe.jobs.lines import Problems
 
@@ -22,20 +21,10 @@ class Added:
     """Requests that were never seen, and so cannot be repeated."""
     blocked: int = 0
     """Requests that a rule of ``bloomdupe block`` keeps out."""
-    taken_up: bool = False
-    """Whether the running crawl has taken up any of them."""
+    handed_over: int = 0
+    """Requests that the running crawl is to take in."""
     problems: Problems = field(default_factory=Problems)
 
-    def count(self, answer: dict[str, Any], *, taken_up: bool) -> None:
-        """Add the counts of an answer to a change.
-
-        A store holds the answer of a running crawl, so it names no attribute here.
-        """
-        self.taken_in += answer.get("taken_in", 0)
-        self.seen += answer.get("seen", 0)
-        self.waited += answer.get("waited", 0)
-        self.unseen += answer.get("unseen", 0)
-        self.blocked += answer.get("blocked", 0)
-        for url, why in answer.get("problems", ()):
-            self.problems.add(url, why)
-        self.taken_up = self.taken_up or taken_up
+    def count(self, name: str) -> None:
+        """Count a request by the name of a field."""
+        setattr(self, name, getattr(self, name) + 1)

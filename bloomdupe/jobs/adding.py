@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.changes.change import Asked
+from bloomdupe.crawl.added_requests import Asked
 from bloomdupe.jobs.request_line import brought_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.jobs.added import Added
     from bloomdupe.jobs.job_contract import ChangingJob
     from bloomdupe.jobs.request_line import Wanted
+    from bloomdupe.jobs.selection import Selection
 
 MOST_AT_ONCE = 1_000
-"""Requests that one change adds, so that a running crawl need not stop for long."""
+"""Requests that are added at once, so that a running crawl need not stop for long."""
 MOST_BYTES = 1 << 20
-"""Bytes of the stored requests that one change adds, unless a single one has more."""
+"""Bytes of the stored requests that are added at once, unless one has more."""
 
 
 def add(found: Iterable[Wanted], job: ChangingJob, added: Added) -> None:
@@ -26,13 +26,8 @@ def add(found: Iterable[Wanted], job: ChangingJob, added: Added) -> None:
 
     After an interruption, committed requests stay, and count as seen the next time.
     """
-    for portion, more in _portions(_asked(found, job)):
-        requests = [one.values for one in portion]
-        names = ("taken_in", "seen", "blocked")
-        so_far = {name: getattr(added, name) for name in names}
-        change = {"kind": "add", "requests": requests, "more": more, "so_far": so_far}
-        made = job.make(change)
-        added.count(made.answer, taken_up=made.taken_up)
+    for portion in _portions(_asked(found, job)):
+        job.add(portion, added)
 
 
 def requeue(
@@ -43,21 +38,11 @@ def requeue(
     Memory grows with the given requests, about 1 kB each.
     """
     requests = [
-        one._replace(payload=brought_back(one.payload)).values
+        one._replace(payload=brought_back(one.payload))
         for one in _asked(found, job)
         if selection.has(one.slot, one.url)
     ]
-    made = job.make({"kind": "requeue", "requests": requests})
-    added.count(made.answer, taken_up=made.taken_up)
-
-
-def requeue_failed(
-    job: ChangingJob, selection: Selection, reasons: tuple[str, ...], added: Added
-) -> None:
-    """Make failed requests pending again, in one transaction."""
-    change = {"kind": "requeue failed", **selection.values, "reasons": reasons}
-    made = job.make(change)
-    added.count(made.answer, taken_up=made.taken_up)
+    job.requeue(requests, added)
 
 
 def _asked(found: Iterable[Wanted], job: ChangingJob) -> Iterator[Asked]:
@@ -76,14 +61,14 @@ def _asked(found: Iterable[Wanted], job: ChangingJob) -> Iterator[Asked]:
         )
 
 
-def _portions(asked: Iterable[Asked]) -> Iterator[tuple[list[Asked], bool]]:
-    """Yield portions, and whether there are more."""
+def _portions(asked: Iterable[Asked]) -> Iterator[list[Asked]]:
     portion: list[Asked] = []
     size = 0
     for one in asked:
         portion.append(one)
         size += len(one.payload)
         if len(portion) == MOST_AT_ONCE or size >= MOST_BYTES:
-            yield portion, True
+            yield portion
             portion, size = [], 0
-    yield portion, False
+    if portion:
+        yield portion

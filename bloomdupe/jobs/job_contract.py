@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from bloomdupe.crawl.changes.change import Change
-    from bloomdupe.crawl.changes.selection import Selection
+    from bloomdupe.crawl.added_requests import Asked
     from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.crawl.state.rules import Rules
+    from bloomdupe.jobs.added import Added
+    from bloomdupe.jobs.changes import Dropped
     from bloomdupe.jobs.overview import Description
     from bloomdupe.jobs.project import Project
+    from bloomdupe.jobs.selection import Selection
     from bloomdupe.jobs.view import Reader
 
     Watched: TypeAlias = Callable[..., Iterator[Any]]
@@ -71,29 +74,43 @@ class Removal(NamedTuple):
     """Output files, which stay."""
 
 
-class Made(NamedTuple):
-    """A change that was made."""
+class Ruled(NamedTuple):
+    """The rules of a job after a change."""
 
-    answer: dict[str, Any]
-    taken_up: bool
-    """Whether the running crawl has made it."""
+    rules: Rules
+    obeyed: str
+    """Who obeys them, and when, as a sentence."""
 
 
 class ChangingJob(Protocol):
-    """Makes changes to a job, one after another; it is to be closed."""
+    """Makes changes to a job that does not run; it is to be closed."""
 
     @property
     def project(self) -> Project:
         """The project of the job."""
 
-    def make(self, change: Change) -> Made:
-        """Make a change.
+    def add(self, requests: list[Asked], added: Added) -> None:
+        """Make requests pending that the job has not seen, and count them.
 
-        Raises :class:`~bloomdupe.errors.StoreMismatchError` if it is refused.
+        A job that runs takes them in later.
         """
 
-    def wait_for_end(self) -> None:
-        """Wait until the crawl has ended that a change has asked to stop."""
+    def requeue(self, requests: list[Asked], added: Added) -> None:
+        """Make pages pending again that are done, and count them.
+
+        Pages that are pending are left, and so are pages that were never seen.
+        """
+
+    def requeue_failed(
+        self, selection: Selection, reasons: tuple[str, ...], added: Added
+    ) -> None:
+        """Make requests pending again that failed for these reasons (() are all)."""
+
+    def drop(self, selection: Selection, pages: dict[bytes, str]) -> Dropped:
+        """Remove pending requests: those for the ``pages`` only, if there are any.
+
+        ``pages`` has the URL of each fingerprint.
+        """
 
     def close(self) -> None:
         """End the work on the job."""
@@ -156,17 +173,27 @@ class Job(ABC):
     def changing(
         self,
         settings: Settings | None,
-        say: Callable[[str], None],
         watched: Watched,
         *,
         by_url: bool,
         adding: bool = False,
         spider: str | None = None,
     ) -> ChangingJob:
-        """Open the job for changes, whether a crawl runs it or not.
+        """Open the job for changes; refuse a job that runs.
 
-        ``say`` is called with news for the user. Without ``by_url``, the changes name
-        slots and patterns only. ``adding`` requests may begin a job of ``spider``.
+        Without ``by_url``, the changes name slots and patterns only. Only ``adding``
+        requests is possible while the job runs; it may begin a job of ``spider``.
+        """
+
+    @abstractmethod
+    def change_rules(self, change: Callable[[Rules], Rules]) -> Ruled:
+        """Change the rules of the job, whether it runs or not."""
+
+    @abstractmethod
+    def stop(self, *, wait: bool) -> int:
+        """Ask the crawl to stop, and ``wait`` for its end; return its processes.
+
+        Raises :class:`~bloomdupe.errors.StoreError` if it does not run.
         """
 
     # Operations that an engine may lack

@@ -149,7 +149,7 @@ class Overview:
     failed: dict[str, int]
     """Failed requests that were not retried since, by cause, the largest first."""
     blocked: list[dict[str, Any]]
-    """Rules of the user; see :class:`bloomdupe.crawl.state.blocked.Blocked`."""
+    """Rules of the user; see :class:`bloomdupe.crawl.state.rules.Rules`."""
     runs: RunFigures | None = None
     workers: WorkerFigures | None = None
 

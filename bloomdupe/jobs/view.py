@@ -12,10 +12,10 @@ from bloomdupe.jobs.overview import MOST_SLOTS
 from bloomdupe.jobs.state import SILENT, WAITING
 
 if TYPE_CHECKING:
-    from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.crawl.progress.history import Point, Ran
     from bloomdupe.jobs.overview import Overview
+    from bloomdupe.jobs.selection import Selection
 
 MINUTE = 60.0
 

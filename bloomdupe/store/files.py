@@ -27,7 +27,9 @@ OWNER = "owner.lock"
 LMDB_LOCK = "lock.mdb"
 MARKER = "store.json"
 MARK = "clean.json"
+RULES = "rules.json"
 
+COPY_BYTES = 1 << 20
 LOCK_BYTES = 8192
 """Size of LMDB's lock file: a head, and 126 readers of 64 bytes."""
 MARK_BYTES = 400
@@ -412,11 +414,25 @@ def write_file(
     sync_directory(place.parent)
 
 
+def give(place: Path, owner: os.stat_result) -> None:
+    """Let the owner of a store read what root has written there."""
+    if os.geteuid() != owner.st_uid:
+        os.chown(place, owner.st_uid, owner.st_gid, follow_symlinks=False)
+
+
 def is_at(place: Path, fd: int) -> bool:
     """Whether an open file still has this name."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(place.lstat(), os.fstat(fd))
     return False
+
+
+def copy_file(place: Path, copy: Path) -> None:
+    """Copy a file if it is there; durable when its directory is."""
+    with contextlib.suppress(FileNotFoundError):
+        fd = open_regular(place)
+        with open(fd, "rb") as file:  # noqa: PTH123
+            write_file(copy, iter(lambda: file.read(COPY_BYTES), b""))
 
 
 def read_json(place: Path) -> dict[str, Any] | None:

@@ -1,11 +1,11 @@
-"""Inbox: the directory in which other processes ask the owner of a store for changes.
+"""Inbox: the directory in which other processes leave requests for a running crawl.
 
-Each request is a JSON file, ``inbox/TIME-PROCESS-RANDOM.json``: written under a name
+Each message is a JSON file, ``inbox/TIME-PROCESS-RANDOM.json``: written under a name
 that ends in ``.new``, synced and renamed, so the owner sees all of it or nothing. The
-names are in the order of the requests. The owner makes a change durable together with
-the name, in the record ``inbox`` of the store, and only then deletes the file. So a
-crash at any instant leaves either a request that is not done, or a file with a name
-that is recorded, and each change is made once.
+names are in the order of the messages. The owner makes the requests durable together
+with the name, in the record ``inbox`` of the store, and only then deletes the file. So
+a crash at any instant leaves either a message that is not taken in, or a file with a
+name that is recorded, and each message is taken in once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import StoreError
-from bloomdupe.store.files import identify, read_json, sync_directory, write_json
+from bloomdupe.store.files import (
+    give,
+    identify,
+    read_json,
+    sync_directory,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,28 +42,22 @@ class Inbox:
         self._folder = path / FOLDER
 
     def post(self, entry: dict[str, Any]) -> str:
-        """Ask the owner for a change; return the name of the request."""
+        """Leave a message for the owner; return its name."""
         name = f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}"
         place = self._place(name)
         try:
             owner = identify(self._store)
             if not self._folder.is_dir():
                 self._folder.mkdir(mode=0o700, exist_ok=True)
-                self._give(self._folder, owner)
+                give(self._folder, owner)
                 sync_directory(self._store)
-            write_json(place, entry, before=lambda new: self._give(new, owner))
+            write_json(place, entry, before=lambda new: give(new, owner))
         except OSError as error:
             raise StoreError(f"cannot write {place}: {error.strerror}") from error
         return name
 
-    @staticmethod
-    def _give(place: Path, owner: os.stat_result) -> None:
-        """Let the owner of the store read the file that root has written."""
-        if os.geteuid() != owner.st_uid:
-            os.chown(place, owner.st_uid, owner.st_gid, follow_symlinks=False)
-
     def names(self) -> list[str]:
-        """Return the names of the requests, the oldest first."""
+        """Return the names of the messages, the oldest first."""
         try:
             found = os.listdir(self._folder)  # noqa: PTH208 - quicker, and often called
         except (FileNotFoundError, NotADirectoryError):
@@ -67,7 +67,7 @@ class Inbox:
         return sorted(one.removesuffix(SUFFIX) for one in found if SUFFIX in one[-5:])
 
     def read(self, name: str) -> dict[str, Any]:
-        """Return a request; raises :class:`ValueError` if it cannot be read."""
+        """Return a message; raises :class:`ValueError` if it cannot be read."""
         try:
             entry = read_json(self._place(name))
         except OSError as error:
@@ -78,7 +78,7 @@ class Inbox:
         return entry
 
     def remove(self, names: Iterable[str]) -> None:
-        """Delete requests that are done, durably: none of them may come back."""
+        """Delete messages, durably: none of them may come back."""
         try:
             for name in names:
                 self._place(name).unlink(missing_ok=True)
@@ -89,7 +89,7 @@ class Inbox:
             ) from error
 
     def set_aside(self, name: str) -> Path:
-        """Keep a request that cannot be read under another name; return its path."""
+        """Keep a message that cannot be read under another name; return its path."""
         place = self._place(name)
         aside = place.with_suffix(UNREADABLE)
         with contextlib.suppress(FileNotFoundError):

@@ -57,7 +57,9 @@ class Store:
                             has lost its data from a place without a store
           clean.json        state of data.mdb after the last transaction, and
                             whether the next commit has begun
-          inbox/            changes that other processes ask the owner for, see
+          rules.json        rules of the user, which other processes replace, see
+                            :class:`bloomdupe.crawl.state.rules.Rules`
+          inbox/            requests that other processes leave for the owner, see
                             :mod:`bloomdupe.store.inbox`
 
     :mod:`bloomdupe.store.format` describes ``data.mdb``. If it differs from
@@ -387,6 +389,7 @@ class Store:
                 left_out = copy_compacted(
                     snapshot, building, self.header, size, without, progress
                 )
+            files.copy_file(self.path / files.RULES, building / files.RULES)
             building.rename(target)
             files.sync_directory(target.parent)
         except StoreError:

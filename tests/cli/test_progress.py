@@ -16,9 +16,8 @@ from bloomdupe.store import progress
 
 URLS = [f"https://a.example/{number}" for number in range(30)]
 LONG = {
-    "add": ["add", "JOB", "https://b.example/"],
+    "add": ["add", "JOB", "--from", "LINES"],
     "backup": ["backup", "JOB", "NEW"],
-    "block": ["block", "JOB", "--pattern", "/1"],
     "check": ["check", "JOB", URLS[3]],
     "drop": ["drop", "JOB", "--pattern", "/1"],
     "list": ["list", "JOB"],
@@ -40,7 +39,9 @@ def test_a_verb_that_may_take_long_shows_its_progress(
 
     job = make_job(tmp_path / "job", URLS)
     monkeypatch.setattr(progress_bar, "_Bar", Bar)
-    places = {"JOB": str(job), "NEW": str(tmp_path / "new")}
+    lines = tmp_path / "lines"
+    lines.write_text("https://b.example/\n")
+    places = {"JOB": str(job), "NEW": str(tmp_path / "new"), "LINES": str(lines)}
     answer = verb(*(places.get(word, word) for word in LONG[name]))
     assert answer.code == 0, answer
     assert sum(passed) > 0

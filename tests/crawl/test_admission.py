@@ -190,6 +190,18 @@ def test_the_job_of_another_spider_is_refused_in_one_line(project: Project) -> N
     assert project.files() == files
 
 
+def test_rules_that_cannot_be_read_are_refused_in_one_line(project: Project) -> None:
+    project.scrapy("crawl", "first")
+    (rules,) = [one.parent for one in project.folder.rglob("store.json")]
+    (rules / "rules.json").write_text("{")
+    files = project.files()
+    run = project.scrapy("crawl", "first", status=1)
+    assert "Traceback" not in run.output
+    assert "rules.json" in run.last_line
+    assert "correct it, or delete it" in run.last_line
+    assert project.files() == files
+
+
 @pytest.mark.parametrize(
     "setting",
     [

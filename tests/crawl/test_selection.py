@@ -9,8 +9,8 @@ import pytest
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 
-from bloomdupe.crawl.changes.selection import FEW_PAGES, Search
 from bloomdupe.frontier.payload import short_url
+from bloomdupe.jobs.selection import FEW_PAGES, Search
 
 URLS = (
     "https://example.com/",

@@ -178,7 +178,7 @@ def test_a_dropped_request_is_not_pending(verb: Verb, job: Path) -> None:
     verb("requeue", job, "--failed")
     assert verb("drop", job, f"{A}1").out == "1 removed, 2 pending\n"
     assert re.findall(r"example/(\d)", verb("list", job, "--failed").out) == ["4", "1"]
-    assert verb("block", job, "--slot", "b.example").out.startswith("1 removed")
+    assert verb("drop", job, "--slot", "b.example").out.startswith("1 removed")
     listed = verb("list", job, "--failed").out
     assert re.findall(r"example/(\d)", listed) == ["4", "3", "1"]
     assert verb("requeue", job, "--failed", "--slot", "a.example").out.splitlines() == [

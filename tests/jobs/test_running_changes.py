@@ -1,4 +1,4 @@
-"""Changes of a job while its crawl runs: made once, even if a process is killed."""
+"""Rules and added requests of a job that runs: once, even if a process is killed."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from spiders.follow import Follow, without_room
+from spiders.follow import Follow, Unstorable, without_room
 from support.crawl import Crawl, Process
 from support.engines import Redis
 from support.jobs import killed_after
+from support.rules import BAD, make_bad
 from support.site import PAGES, Pages, Site, links
 
-from bloomdupe import BloomFilter
-from bloomdupe.crawl.changes.news import news_of
+from bloomdupe.crawl.scheduler import MOST_KEPT_OUT
 from bloomdupe.store.inbox import Inbox
 
 SLOW: dict[str, Any] = {"CONCURRENT_REQUESTS": 1}
-TAKEN_UP = "taken up by the running crawl: "
+OBEYS = "The running crawl (process "
 
 
 @pytest.fixture
@@ -28,15 +28,18 @@ def pages() -> Pages:
     return {**PAGES, "/new": links("/new1"), "/new1": "x"}
 
 
-def begun(crawl: Crawl, **options: Any) -> Process:
-    """Start a crawl in which /a is done, /b is in progress, and /c to /f are pending.
-
-    The order of a slot is the oldest first, so that /a is next after the first page.
-    """
+def in_order(crawl: Crawl, spider: type[Follow], **options: Any) -> Process:
+    """Start a crawl in which /b is in progress; the oldest request is always next."""
     crawl.site.hold("/b")
     crawl.settings["SCHEDULER_DISK_QUEUE"] = "scrapy.squeues.PickleFifoDiskQueue"
-    process = crawl.start(Follow, **SLOW, **options)
+    process = crawl.start(spider, **SLOW, **options)
     process.until_requested("/b")
+    return process
+
+
+def begun(crawl: Crawl, **options: Any) -> Process:
+    """Start a crawl with /a done and /b in progress, while /c to /f are pending."""
+    process = in_order(crawl, Follow, **options)
     process.until(lambda: crawl.durable_pages == 2)
     return process
 
@@ -50,32 +53,18 @@ def inbox(crawl: Crawl) -> list[str]:
     return Inbox(crawl.store).names()
 
 
-def test_a_running_crawl_drops_requests_and_answers(
-    crawl: Crawl, site: Site, running: Process
-) -> None:
-    said = crawl.bloomdupe("drop", "job", "--pattern", "/[bcd]$")
-    assert said.startswith(f"{TAKEN_UP}2 removed, ")
-    assert said.endswith("1 in progress: these go on\n")
-    # They stay seen.
-    assert crawl.bloomdupe("drop", "job", "--pattern", "/[cd]$").startswith(
-        f"{TAKEN_UP}0 removed"
-    )
-    assert inbox(crawl) == []
-    site.release()
-    running.finish()
-    gone = {"/c", "/d", "/c1", "/d1"}
-    assert Counter(site.requested) == Counter(PAGES.keys() - gone)
-    assert "Everything is as it was written" in crawl.bloomdupe("verify", "job")
-
-
 def test_a_running_crawl_obeys_a_rule_and_forgets_it(
     crawl: Crawl, site: Site, running: Process
 ) -> None:
     said = crawl.bloomdupe("block", "job", "--pattern", "[cde]1?$")
-    assert said == f"{TAKEN_UP}3 removed\nblocked: pattern [cde]1?$\n"
+    first, second = said.splitlines()
+    assert first == "blocked: pattern [cde]1?$"
+    assert second.startswith(OBEYS)
     said = crawl.bloomdupe("block", "job", f"{site.base}/f1")
-    assert said.startswith(f"{TAKEN_UP}0 removed\nblocked: pattern")
+    assert said.startswith(f"{first}\nblocked: {site.base}/f1\n")
+    running.until_logged("keeps requests out by 2 rules")
     crawl.bloomdupe("block", "job", f"{site.base}/f1", "--undo")
+    running.until_logged("keeps requests out by 1 rule;")
     log = crawl.bloomdupe("block", "job", "--slot", "x", "--undo", code=1)
     assert "there is no such rule: slot x" in log
     site.release()
@@ -83,7 +72,13 @@ def test_a_running_crawl_obeys_a_rule_and_forgets_it(
     gone = {f"/{name}{more}" for name in "cde" for more in ("", "1")}
     assert Counter(site.requested) == Counter(PAGES.keys() - gone)
     assert "pattern [cde]1?$" in crawl.bloomdupe("info", "job")
+    # The pending requests count when their turn has come; they stay seen.
+    assert run.stats["bloomdupe/dropped_blocked"] == 3
     assert run.stats["scheduler/enqueued"] == run.stats["scheduler/dequeued"] + 3
+    assert run.stats["bloomdupe/pending"] == 0
+    assert "Everything is as it was written" in crawl.bloomdupe("verify", "job")
+    said = crawl.bloomdupe("check", "job", f"{site.base}/c", f"{site.base}/c1")
+    assert said == f"seen, not pending: {site.base}/c\nnew: {site.base}/c1\n"
 
 
 @pytest.mark.usefixtures("engine")
@@ -94,9 +89,7 @@ def test_a_rule_holds_while_a_crawl_runs(crawl: Crawl, site: Site) -> None:
     said = crawl.bloomdupe(*rule, f"{site.base}/x", code=2)
     assert "each URL is a rule by itself" in said
     answer = json.loads(crawl.bloomdupe(*rule, "--json"))
-    assert answer["rules"] == [{"pattern": "/[cde]1?$"}]
-    # A worker on Redis has all of them at hand.
-    assert answer["dropped"] + answer["in_progress"] == 3
+    assert answer == {"blocked": [{"pattern": "/[cde]1?$"}], "paused": []}
     assert "pattern /[cde]1?$" in crawl.bloomdupe("info", job)
     process.until(lambda: "`bloomdupe block`" in process.log)
     site.release()
@@ -104,8 +97,31 @@ def test_a_rule_holds_while_a_crawl_runs(crawl: Crawl, site: Site) -> None:
     gone = {f"/{name}{more}" for name in "cde" for more in ("", "1")}
     assert Counter(site.requested) == Counter(PAGES.keys() - gone)
     said = crawl.bloomdupe(*rule, "--undo")
-    assert said.endswith("removed\nNothing is blocked.\n")
+    assert said == "Nothing is blocked.\nThe next run obeys.\n"
     assert "there is no such rule" in crawl.bloomdupe(*rule, "--undo", code=1)
+
+
+@pytest.mark.parametrize("name", ["drop", "requeue"])
+@pytest.mark.usefixtures("engine")
+def test_a_job_that_runs_drops_and_requeues_nothing(
+    crawl: Crawl, site: Site, name: str
+) -> None:
+    """The remedy is to stop the crawl, which costs nothing."""
+    process = begun(crawl)
+    job = crawl.engine.job
+    words = {"drop": ["--pattern", "/[cd]$"], "requeue": [f"{site.base}/a"]}[name]
+    said = crawl.bloomdupe(name, job, *words, code=1)
+    assert "this needs a job that does not run: stop" in said
+    assert said.count("\n") == 1
+    site.release()
+    crawl.bloomdupe("stop", job, "--wait")
+    run = process.wait()
+    assert run.status == 0
+    crawl.bloomdupe(name, job, *words)
+    crawl.finish(Follow)
+    asked = Counter(site.requested)
+    assert asked.keys() - {"/c", "/d", "/c1", "/d1"} >= {"/", "/a", "/b", "/e", "/f"}
+    assert asked["/a"] == (2 if name == "requeue" else 1)
 
 
 @pytest.mark.slow
@@ -120,50 +136,84 @@ def test_workers_obey_a_rule_of_a_verb_that_was_killed(
     assert isinstance(crawl.engine, Redis)
     job, failures = crawl.engine.job, crawl.engine.failures
     process.until(lambda: failures(crawl.folder))
-    assert crawl.bloomdupe("requeue", job, "--failed") == "1 pending now\n"
     rule = ["block", job, "--pattern", "/[a-e]1?$"]
     point = "bloomdupe.redis.open_frontier:OpenFrontier.change_rules"
     killed_after(point, 1, *rule, cwd=crawl.folder)
     process.until_logged("keeps requests out by 1 rule")
-    other = crawl.start(Follow, **SLOW)
+    other = crawl.start(Follow, **SLOW, BLOOMDUPE_RETRY_FAILED=True)
     other.until_logged("keeps requests out by 1 rule")
     site.release()
     for worker in (process, other):
         worker.finish()
     assert set(site.requested) == {"/", "/a", "/b", "/f", "/f1"}
-    # It is listed again, because nothing repeats it any more.
+    # Nothing repeats it.
     assert f"{site.base}/a\n" in crawl.bloomdupe("list", job, "--failed")
 
 
-def test_a_running_crawl_adds_urls_and_repeats_pages(
-    crawl: Crawl, site: Site, running: Process
+def test_a_failed_request_that_a_rule_keeps_out_is_listed_again(
+    crawl: Crawl, site: Site
 ) -> None:
+    site.pages = {path: page for path, page in PAGES.items() if path != "/a"}
+    crawl.finish(Follow)
+    assert crawl.bloomdupe("requeue", "job", "--failed") == "1 pending now\n"
+    assert crawl.bloomdupe("list", "job", "--failed") == ""
+    crawl.bloomdupe("block", "job", f"{site.base}/a")
+    run = crawl.start(Follow).finish()
+    assert run.stats["bloomdupe/dropped_blocked"] == 1
+    assert site.count["/a"] == 1
+    assert f"{site.base}/a\n" in crawl.bloomdupe("list", "job", "--failed")
+
+
+def test_a_crawl_of_blocked_requests_ends_and_goes_on_meanwhile(
+    crawl: Crawl, site: Site
+) -> None:
+    """A rule may keep out more requests than may be looked at in one call."""
+    urls = [f"https://a.example/{number}" for number in range(3 * MOST_KEPT_OUT)]
+    (crawl.folder / "lines").write_text("\n".join(urls))
+    crawl.bloomdupe("add", "job", "--from", "lines", "--spider", "follow")
+    crawl.bloomdupe("block", "job", "--slot", "a.example")
+    run = crawl.start(Follow).finish()
+    assert Counter(site.requested) == Counter([*PAGES])
+    assert run.stats["bloomdupe/dropped_blocked"] == len(urls)
+    assert run.stats["finish_reason"] == "finished"
+
+
+def test_a_request_in_memory_that_a_rule_keeps_out_ends_its_page(
+    crawl: Crawl, site: Site
+) -> None:
+    """It cannot be stored, so its page is not done before it is."""
+    process = in_order(crawl, Unstorable)
+    crawl.bloomdupe("block", "job", "--pattern", "/[c-f]$")
+    process.until_logged("keeps requests out by 1 rule")
+    site.release()
+    run = process.finish()
+    assert run.stats["bloomdupe/dropped_blocked"] == 4
+    assert run.stats["bloomdupe/unfinished"] == 0
+    before = len(site.requested)
+    crawl.start(Unstorable).finish()
+    assert site.requested[before:] == []
+
+
+def test_a_running_crawl_adds_urls(crawl: Crawl, site: Site, running: Process) -> None:
     base = site.base
     said = crawl.bloomdupe("add", "job", f"{base}/new", f"{base}/c")
-    assert said == f"{TAKEN_UP}1 pending now\n1 was seen before: skipped\n"
+    assert said == "2 requests handed to the running crawl, which logs what it adds\n"
+    running.until_logged("Added by `bloomdupe add`: 1 request, 1 known already\n")
     refused = crawl.bloomdupe("add", "job", f"{base}/n", "--spider", "other", code=2)
     assert "is that of spider 'follow'" in refused
-    words = ["requeue", "job", *(f"{base}/{name}" for name in ("a", "b", "c", "x"))]
-    said = crawl.bloomdupe(*words, code=1)
-    assert said.splitlines() == [
-        f"{TAKEN_UP}1 pending now",
-        "2 were pending already: not added",
-        "1 was never seen: use `bloomdupe add`",
-    ]
     site.release()
     running.finish()
-    assert Counter(site.requested) == Counter([*PAGES, "/new", "/new1", "/a"])
+    assert Counter(site.requested) == Counter([*PAGES, "/new", "/new1"])
+    assert inbox(crawl) == []
 
 
-def test_a_request_that_the_crawl_cannot_read_passes_the_rules(
-    crawl: Crawl, running: Process
+def test_a_running_crawl_does_not_add_what_a_rule_keeps_out(
+    crawl: Crawl, site: Site, running: Process
 ) -> None:
-    """Its checkpoints go on, and it reports the request when its turn has come."""
-    crawl.bloomdupe("block", "job", "--slot", "x")
-    line = {"url": "https://a.example/", "callback": "is_missing"}
-    (crawl.folder / "lines").write_text(json.dumps(line))
-    said = crawl.bloomdupe("add", "job", "--from", "lines")
-    assert said == f"{TAKEN_UP}1 pending now\n"
+    crawl.bloomdupe("block", "job", "--pattern", "new$")
+    running.until_logged("keeps requests out by 1 rule")
+    crawl.bloomdupe("add", "job", f"{site.base}/new", f"{site.base}/new1")
+    running.until_logged("Added by `bloomdupe add`: 1 request, 1 blocked\n")
     running.kill()
 
 
@@ -172,74 +222,21 @@ def test_a_large_addition_is_a_single_line_of_the_log(
 ) -> None:
     urls = [f"https://a.example/{number}" for number in range(2_500)]
     (crawl.folder / "lines").write_text("\n".join([*urls, *urls[:12]]))
+    running.send(signal.SIGSTOP)
     crawl.bloomdupe("add", "job", "--from", "lines")
+    running.send(signal.SIGCONT)
     news = "Added by `bloomdupe add`: "
     running.until_logged(f"{news}2,500 requests, 12 known already\n")
     assert running.log.count(news) == 1
     running.kill()
 
 
-@pytest.mark.parametrize(
-    ("change", "answer", "news"),
-    [
-        (
-            {"kind": "requeue"},
-            {"taken_in": 1, "waited": 2, "unseen": 0, "blocked": 3},
-            "Made pending again by `bloomdupe requeue`: 1 request, 2 pending already,"
-            " 3 blocked",
-        ),
-        (
-            {"kind": "drop"},
-            {"dropped": 1_000, "in_progress": 1, "left": 7},
-            "Removed by `bloomdupe drop`: 1,000 requests, 1 in progress, 7 left",
-        ),
-        (
-            {"kind": "block", "undo": False},
-            {"dropped": 4, "in_progress": 0, "left": 0, "rules": [{"slot": "x"}]},
-            "Removed by `bloomdupe block`: 4 requests, 1 rule in all",
-        ),
-        (
-            {"kind": "block", "undo": True},
-            {"dropped": 0, "in_progress": 0, "rules": []},
-            "Allowed again by `bloomdupe block --undo`: 0 rules in all",
-        ),
-        (
-            {"kind": "pause", "slot": "x", "undo": True},
-            {"paused": [], "pending": 9},
-            "Let go on by `bloomdupe resume`: slot 'x', 9 pending",
-        ),
-    ],
-)
-def test_a_change_is_described_in_words(
-    change: dict[str, Any], answer: dict[str, Any], news: str
-) -> None:
-    assert news_of(change, answer) == news
-
-
-def test_failed_requests_are_repeated_while_the_crawl_runs(
-    crawl: Crawl, site: Site
-) -> None:
-    site.pages = {path: page for path, page in PAGES.items() if path != "/a"}
-    process = begun(crawl)
-    site.pages = PAGES
-    said = crawl.bloomdupe("requeue", "job", "--failed")
-    assert said == f"{TAKEN_UP}1 pending now\n"
-    said = crawl.bloomdupe("requeue", "job", "--failed")
-    assert said.endswith("0 pending now\n1 was pending already: not added\n")
-    site.release()
-    process.finish()
-    assert Counter(site.requested) == Counter([*PAGES, "/a"])
-    assert crawl.bloomdupe("list", "job", "--failed") == ""
-
-
 def test_a_slot_is_paused_and_resumed_also_over_a_kill(
     crawl: Crawl, site: Site, running: Process
 ) -> None:
     said = crawl.bloomdupe("pause", "job", "--slot", "127.0.0.1")
-    assert said.splitlines() == [
-        f"{TAKEN_UP}5 pending in this slot",
-        "paused: slot 127.0.0.1",
-    ]
+    assert said.startswith(f"paused: slot 127.0.0.1\n{OBEYS}")
+    running.until_logged("until `bloomdupe resume`: 127.0.0.1")
     site.release()
     running.until(lambda: crawl.durable_pages == 3)
     assert site.requested == ["/", "/a", "/b"]
@@ -255,7 +252,7 @@ def test_a_slot_is_paused_and_resumed_also_over_a_kill(
     log = crawl.bloomdupe("resume", "job", "--slot", "x", code=1)
     assert "slot 'x' is not paused; paused slots: 127.0.0.1" in log
     said = crawl.bloomdupe("resume", "job", "--slot", "127.0.0.1")
-    assert said.endswith("Nothing is paused.\n")
+    assert said.startswith(f"Nothing is paused.\n{OBEYS}")
     process.finish()
     assert set(site.requested) == PAGES.keys()
 
@@ -270,12 +267,15 @@ def test_a_slot_is_paused_and_resumed_also_over_a_kill(
         "after empty the inbox",
     ],
 )
-def test_a_crawl_that_is_killed_makes_a_change_once(
+def test_a_crawl_that_is_killed_adds_a_request_once(
     crawl: Crawl, site: Site, point: str
 ) -> None:
+    """With ``dont_filter``, so that the filter does not tell that it was added."""
     process = begun(crawl, stop=point)
-    said = crawl.bloomdupe("requeue", "job", f"{site.base}/a", "--json")
-    assert json.loads(said)["taken_in"] == 1
+    line = {"url": f"{site.base}/a", "dont_filter": True}
+    (crawl.folder / "lines").write_text(json.dumps(line))
+    said = crawl.bloomdupe("add", "job", "--from", "lines", "--json")
+    assert json.loads(said)["handed_over"] == 1
     assert process.wait().stopped == point
     site.release()
     crawl.finish(Follow)
@@ -287,7 +287,7 @@ def test_a_crawl_that_is_killed_makes_a_change_once(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("killed_too", [True, False])
-def test_a_verb_that_is_killed_has_its_change_made(
+def test_a_verb_that_is_killed_has_its_requests_added(
     crawl: Crawl, site: Site, *, killed_too: bool
 ) -> None:
     """By the crawl that runs, or by the next run if that was killed, too."""
@@ -305,29 +305,26 @@ def test_a_verb_that_is_killed_has_its_change_made(
     assert inbox(crawl) == []
 
 
-def test_a_run_makes_the_changes_that_are_left_before_it_asks_for_a_page(
-    crawl: Crawl, site: Site
-) -> None:
+def test_a_verb_adds_what_is_left_in_the_inbox_first(crawl: Crawl, site: Site) -> None:
+    """As it would have been done if the crawl had not ended."""
     process = begun(crawl)
-    words = ["drop", "job", "--pattern", "."]
     process.send(signal.SIGSTOP)
-    killed_after("bloomdupe.store.inbox:Inbox.post", 1, *words, cwd=crawl.folder)
+    crawl.bloomdupe("add", "job", f"{site.base}/new")
     process.kill()
     site.release()
     before = len(site.requested)
-    # Changes are also made after a checkpoint; here none comes before the end.
-    crawl.finish(Follow, BLOOMDUPE_CHECKPOINT_INTERVAL=600)
-    assert site.requested[before:] == []
+    crawl.bloomdupe("drop", "job", "--pattern", ".")
     assert inbox(crawl) == []
+    crawl.finish(Follow)
+    assert site.requested[before:] == []
 
 
-def test_an_error_of_a_change_names_it_and_the_next_run_makes_the_change(
+def test_an_error_of_an_addition_names_it_and_the_next_run_makes_it(
     crawl: Crawl, site: Site
 ) -> None:
     process = begun(crawl, before=without_room)
-    words = ["add", "job", f"{site.base}/new"]
-    killed_after("bloomdupe.store.inbox:Inbox.post", 1, *words, cwd=crawl.folder)
-    process.until_logged("The change 'add' failed, so the crawl stops: no room for it")
+    crawl.bloomdupe("add", "job", f"{site.base}/new")
+    process.until_logged("Adding requests failed, so the crawl stops: no room for it")
     site.release()
     run = process.wait()
     assert run.status == 1
@@ -338,33 +335,46 @@ def test_an_error_of_a_change_names_it_and_the_next_run_makes_the_change(
     assert inbox(crawl) == []
 
 
-def test_a_change_that_is_not_understood_is_refused_and_one_that_is_damaged_stays(
-    crawl: Crawl, site: Site, running: Process
-) -> None:
-    posted = Inbox(crawl.store).post({"version": 1, "kind": "stay"})
-    place = crawl.store / "inbox" / "2-damaged.json"
-    place.with_suffix(".new").write_text("{")
-    place.with_suffix(".new").rename(place)
-    running.until_logged("A change in the inbox is refused: this version knows no")
-    running.until(lambda: inbox(crawl) == [])
-    assert place.with_suffix(".unreadable").read_text() == "{"
-    with BloomFilter.open(crawl.store, readonly=True) as seen:
-        answers = (seen.record("inbox") or {})["answers"]
-    assert answers == {posted: {"refused": "this version knows no change 'stay'"}}
-    site.release()
-    running.finish()
-
-
-def test_rules_that_cannot_be_read_are_refused(
+def test_a_message_that_cannot_be_read_stays(
     crawl: Crawl, site: Site, running: Process
 ) -> None:
     """Else no checkpoint would follow, and no run could open the job."""
-    change = {"kind": "block", "undo": False, "slot": None, "pattern": None}
-    for rule in ({"pattern": "("}, {"key": "no number"}, "no rule"):
-        Inbox(crawl.store).post({**change, "pages": {}, "rules": [rule]})
-    refused = "the change 'block' is not written as expected"
+    posted = Inbox(crawl.store).post({"requests": [{"url": site.base}]})
+    place = crawl.store / "inbox" / "2-damaged.json"
+    place.with_suffix(".new").write_text("{")
+    place.with_suffix(".new").rename(place)
+    running.until(lambda: running.log.count("A message in the inbox cannot be") == 2)
     running.until(lambda: inbox(crawl) == [])
-    running.until(lambda: running.log.count(refused) == 3)
+    assert place.with_suffix(".unreadable").read_text() == "{"
+    assert (crawl.store / "inbox" / f"{posted}.unreadable").exists()
     site.release()
     running.finish()
     assert set(site.requested) == PAGES.keys()
+
+
+def test_a_running_crawl_keeps_its_rules_if_the_file_is_bad(
+    crawl: Crawl, site: Site, running: Process
+) -> None:
+    crawl.bloomdupe("block", "job", "--pattern", "[cde]1?$")
+    running.until_logged("keeps requests out by 1 rule")
+    for number, (text, why) in enumerate(BAD, 1):
+        make_bad(crawl.store, text)
+        until_now = "Until then the crawl keeps the rules that it has"
+        running.until(lambda: running.log.count(until_now) == number)  # noqa: B023
+        assert why in running.log.splitlines()[-1]
+    site.release()
+    running.finish()
+    gone = {f"/{name}{more}" for name in "cde" for more in ("", "1")}
+    assert Counter(site.requested) == Counter(PAGES.keys() - gone)
+
+
+def test_a_run_without_rules_that_it_could_keep_is_refused(
+    crawl: Crawl, site: Site
+) -> None:
+    crawl.start(Follow).finish()
+    make_bad(crawl.store, "{")
+    before = len(site.requested)
+    refused = crawl.start(Follow).wait()
+    assert refused.status == 1
+    assert "rules.json: Expecting property name" in refused.log
+    assert site.requested[before:] == []

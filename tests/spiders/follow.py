@@ -7,7 +7,7 @@ from typing import Any
 from scrapy import Spider
 from scrapy.http import Response
 
-from bloomdupe.crawl.changes.open_job import OpenJob
+from bloomdupe.crawl.added_requests import Asked
 
 
 class Follow(Spider):
@@ -20,12 +20,12 @@ class Follow(Spider):
 
 
 def without_room() -> None:
-    """Let each request that a change makes pending raise an exception."""
+    """Let each request that is added raise an exception."""
 
-    def push(*_: Any, **__: Any) -> None:
+    def add(*_: Any) -> None:
         raise RuntimeError("no room for it")
 
-    OpenJob.push = push  # type: ignore[method-assign]
+    Asked.add = add  # type: ignore[assignment,method-assign]
 
 
 class AtOnce(Follow):
@@ -33,3 +33,14 @@ class AtOnce(Follow):
 
     name = "at_once"
     custom_settings = {"SCRAPER_SLOT_MAX_ACTIVE_SIZE": 0}
+
+
+class Unstorable(Follow):
+    """Its requests below the first page have a value that cannot be stored."""
+
+    name = "unstorable"
+
+    def parse(self, response: Response) -> Any:
+        value: Any = lambda: None  # noqa: E731
+        for request in response.follow_all(css="a"):
+            yield request.replace(meta={"value": value})

@@ -1,7 +1,7 @@
 """Runs a verb, and kills itself when a step of it is done: see ``jobs.killed_after``.
 
-Its arguments are the full name of the step, a method; the number of times; and the verb
-with its arguments.
+Its arguments are the full name of the step, a function; the number of times; and the
+verb with its arguments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from bloomdupe.cli.main import main
 
 step, times = sys.argv.pop(1), int(sys.argv.pop(1))
-owner, _, name = step.rpartition(".")
+owner, _, name = step.replace(":", ".").rpartition(".")
 done = getattr(resolve_name(owner), name)
 count = 0
 

@@ -170,21 +170,21 @@ def _install_end(points: Points) -> None:
 
 
 def _install_changes(points: Points) -> None:
-    """Have points where changes of the inbox are made, and where it is emptied."""
-    from bloomdupe.crawl.changes.taking_up import TakingUp
+    """Have points where the inbox is read, and where it is emptied."""
+    from bloomdupe.crawl.added_requests import AddedRequests
     from bloomdupe.store.inbox import Inbox
 
-    step, remove = TakingUp.step, Inbox.remove
+    step, remove = AddedRequests.step, Inbox.remove
 
     @functools.wraps(step)
-    def stepping(self: TakingUp) -> None:
+    def stepping(self: AddedRequests) -> None:
         points.around("take up", lambda: step(self), raises=False)
 
     @functools.wraps(remove)
     def removing(self: Inbox, names: Iterable[str]) -> None:
         points.around("empty the inbox", lambda: remove(self, names), raises=False)
 
-    TakingUp.step = stepping  # type: ignore[method-assign]
+    AddedRequests.step = stepping  # type: ignore[method-assign]
     Inbox.remove = removing  # type: ignore[method-assign]
 
 

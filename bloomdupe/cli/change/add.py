@@ -5,13 +5,12 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from bloomdupe.cli.change.change_verb import AddingVerb
+from bloomdupe.cli.change.adding_verb import AddingVerb
 from bloomdupe.cli.change.urls_argument import (
     add_request_options,
     add_urls,
     check_named,
 )
-from bloomdupe.cli.output import warn
 from bloomdupe.cli.progress_bar import counted
 
 if TYPE_CHECKING:
@@ -30,9 +29,9 @@ class Add(AddingVerb):
         " seen. Added requests come after the other pending requests of their priority,"
         " like start requests, in the given order. Lines that are no URLs are printed"
         " with their numbers, and the exit code is 1; all other lines are added. A"
-        " running crawl takes them up at its next checkpoint; on Redis, its workers do"
-        " so within a second or two. The job is written every thousand requests: if"
-        " this is interrupted, run it again."
+        " running crawl takes them in at its next checkpoint, and logs their numbers;"
+        " on Redis, its workers do so within a second or two. The job is written every"
+        " thousand requests: if this is interrupted, run it again."
     )
     example = "add crawls/site --from urls.txt --callback parse_item"
     needs = "changing"
@@ -55,7 +54,7 @@ class Add(AddingVerb):
         check_named(options)
         added, settings, spider = Added(), options.project_settings, options.spider
         opened = options.job.changing(
-            settings, warn, counted, by_url=True, adding=True, spider=spider
+            settings, counted, by_url=True, adding=True, spider=spider
         )
         with closing(opened) as job:
             add(self.found(options, job.project, added, start=True), job, added)

@@ -2,67 +2,65 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bloomdupe.cli.change.change_verb import ChangeVerb
-from bloomdupe.cli.change.drop import going_on_in_words
-from bloomdupe.cli.change.selection_arguments import add_named, dropping_of
-from bloomdupe.crawl.state.blocked import described
+from bloomdupe.cli.change.rules_verb import RulesVerb
+from bloomdupe.cli.change.selection_arguments import add_named, pages_of
+from bloomdupe.crawl.state.rules import described
 from bloomdupe.errors import SettingError
+from bloomdupe.jobs.selection import Selection
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator
 
-    from bloomdupe.crawl.changes.change import Change
-    from bloomdupe.jobs.project import Project
+    from bloomdupe.crawl.state.rules import Rules
 
 
-class Block(ChangeVerb):
-    """Keeps a rule in the store, and removes the pending requests that match it."""
+class Block(RulesVerb):
+    """Adds rules, or deletes them."""
 
     name = "block"
     help = "keep requests out of a job by rules"
     description = (
         "Keep requests out of a job, now and in all later runs: for these URLs, of a"
         " slot, or with a pattern in their URLs (with both, if both are given)."
-        " Pending requests are removed. Requests that a crawl finds later are removed"
-        " before they are marked as seen, so a link adds them again after --undo."
-        " `info` shows the rules. A running crawl makes the change at its next"
-        " checkpoint, and workers on Redis know the rule half a second later; requests"
-        " in progress go on. The rule is stored first; if this is interrupted, run it"
-        " again."
+        " Requests that a crawl finds later are dropped before they are marked as seen,"
+        " so a link adds them again after --undo. Pending requests are dropped when"
+        " their turn comes, and stay seen. `info` shows the rules. A running crawl"
+        " obeys at its next checkpoint, and workers on Redis within a second; requests"
+        " in progress go on."
     )
     example = "block crawls/site --slot calendar.example.com"
-    needs = "changing"
-    fields = ("rules", "dropped", "in_progress")
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Add the rule."""
         add_named(parser)
-        parser.add_argument(
-            "--undo", action="store_true", help="delete this rule; remove no requests"
-        )
+        parser.add_argument("--undo", action="store_true", help="delete this rule")
 
-    def change(self, options: Namespace, project: Callable[[], Project]) -> Change:
-        """Return the rules, and the selection of requests that match them."""
-        if not (options.urls or options.slot or options.pattern):
+    def change(self, options: Namespace) -> Callable[[Rules], Rules]:
+        """Add rules of URLs, or a rule of slot and pattern; or delete them."""
+        slot, pattern = options.slot, options.pattern
+        if not (options.urls or slot or pattern):
             raise SettingError("no rule is given: name URLs, --slot, or --pattern")
-        if options.urls and (options.slot or options.pattern):
+        if options.urls and (slot or pattern):
             raise SettingError(
                 "each URL is a rule by itself, without --slot and --pattern"
             )
-        dropping = dropping_of(options, project)
-        rules = [{"url": url, "key": key} for key, url in dropping["pages"].items()]
-        both = {"slot": options.slot, "pattern": options.pattern}
-        if not rules:
-            rules = [{name: value for name, value in both.items() if value}]
-        return {"kind": "block", "rules": rules, "undo": options.undo, **dropping}
+        if options.urls:
+            pages = pages_of(
+                options, lambda: options.job.project(options.project_settings, None)
+            )
+            rules = [{"url": url, "key": key.hex()} for key, url in pages.items()]
+        else:
+            given = Selection.of(slot, pattern).values
+            rules = [{name: value for name, value in given.items() if value}]
+        if options.undo:
+            return lambda there: there.not_blocking(rules)
+        return lambda there: there.blocking(rules)
 
-    def lines(self, answer: dict[str, Any]) -> Iterator[str]:
-        """Yield the number of removed requests, and the rules."""
-        yield f"{answer['dropped']:,} removed"
-        yield from going_on_in_words(answer["in_progress"])
-        if not answer["rules"]:
+    def lines(self, rules: Rules) -> Iterator[str]:
+        """Yield the rules."""
+        if not rules.blocked:
             yield "Nothing is blocked."
-        yield from (f"blocked: {described(rule)}" for rule in answer["rules"])
+        yield from (f"blocked: {described(rule)}" for rule in rules.blocked)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from bloomdupe.cli.change.change_verb import ChangeVerb
+from bloomdupe.cli.change.rules_verb import RulesVerb
 from bloomdupe.cli.change.selection_arguments import warn_if_unknown
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator
 
-    from bloomdupe.crawl.changes.change import Change
-    from bloomdupe.jobs.job_contract import Made
-    from bloomdupe.jobs.project import Project
+    from bloomdupe.crawl.state.rules import Rules
+    from bloomdupe.jobs.job_contract import Ruled
 
 
-class Pause(ChangeVerb):
+class Pause(RulesVerb):
     """Pauses a slot."""
 
     name = "pause"
@@ -25,10 +24,10 @@ class Pause(ChangeVerb):
         "Give a slot (host) no requests, now and in all later runs, until `resume`."
         " Requests in progress go on, and links to the slot are accepted. A crawl does"
         " not end while only requests of paused slots are pending. A running crawl"
-        " makes the change at its next checkpoint. `info` shows the paused slots."
+        " obeys at its next checkpoint. `info` shows the paused slots."
     )
     example = "pause crawls/site --slot slow.example.com"
-    fields = ("paused", "pending")
+    needs = "directory"
     undo: ClassVar[bool] = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -40,22 +39,24 @@ class Pause(ChangeVerb):
             help="a host, unless the project names others",
         )
 
-    def change(self, options: Namespace, _: Callable[[], Project]) -> Change:
-        """Name the slot."""
-        return {"kind": "pause", "slot": options.slot, "undo": self.undo}
+    def change(self, options: Namespace) -> Callable[[Rules], Rules]:
+        """Pause the slot, or resume it."""
+        slot = options.slot
+        if self.undo:
+            return lambda there: there.resuming(slot)
+        return lambda there: there.pausing([slot])
 
-    def run(self, options: Namespace) -> Made:
+    def run(self, options: Namespace) -> Ruled:
         """Make the change; a slot may be paused before the job has it."""
-        made = super().run(options)
+        ruled = super().run(options)
         warn_if_unknown(options.job, options.slot)
-        return made
+        return ruled
 
-    def lines(self, answer: dict[str, Any]) -> Iterator[str]:
+    def lines(self, rules: Rules) -> Iterator[str]:
         """Yield the paused slots."""
-        yield f"{answer['pending']:,} pending in this slot"
-        if not answer["paused"]:
+        if not rules.paused:
             yield "Nothing is paused."
-        yield from (f"paused: slot {slot}" for slot in answer["paused"])
+        yield from (f"paused: slot {slot}" for slot in sorted(rules.paused))
 
 
 class Resume(Pause):
@@ -64,8 +65,8 @@ class Resume(Pause):
     name = "resume"
     help = "let a paused slot go on"
     description = (
-        "Give a paused slot (host) requests again. A running crawl makes the change at"
-        " its next checkpoint."
+        "Give a paused slot (host) requests again. A running crawl obeys at its next"
+        " checkpoint."
     )
     example = "resume crawls/site --slot slow.example.com"
     undo: ClassVar[bool] = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from bloomdupe.cli.change.change_verb import AddingVerb
+from bloomdupe.cli.change.adding_verb import AddingVerb
 from bloomdupe.cli.change.selection_arguments import (
     add_failed,
     add_selection,
@@ -16,10 +16,9 @@ from bloomdupe.cli.change.urls_argument import (
     add_urls,
     check_named,
 )
-from bloomdupe.cli.output import warn
 from bloomdupe.cli.progress_bar import counted
-from bloomdupe.crawl.changes.selection import Selection
 from bloomdupe.errors import SettingError
+from bloomdupe.jobs.selection import Selection
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -33,12 +32,13 @@ class Requeue(AddingVerb):
     name = "requeue"
     help = "fetch pages again that are done or have failed"
     description = (
-        "Make pages pending again that are done. A job does not keep the URLs of pages"
-        " that are done, so name them; --slot and --pattern select among them. Pending"
-        " requests are left as they are, and URLs that were never seen are not added:"
-        " use `add` for them. With --failed, failed requests become pending again, with"
-        " all their retries, and no URLs are named. On disk all of it is one"
-        " transaction, on Redis one for each partition. A crawl may be running."
+        "Make pages pending again that are done, in a job that does not run. A job does"
+        " not keep the URLs of pages that are done, so name them; --slot and --pattern"
+        " select among them. Pending requests are left as they are, and URLs that were"
+        " never seen are not added: use `add` for them. With --failed, failed requests"
+        " become pending again, with all their retries, and no URLs are named. On disk"
+        " all of it is one transaction, on Redis one for each partition. If the job"
+        " runs, stop it, requeue, and start it again: it goes on where it was."
     )
     example = "requeue crawls/site https://example.com/a --callback parse_item"
     needs = "changing"
@@ -53,7 +53,7 @@ class Requeue(AddingVerb):
     def run(self, options: Namespace) -> Added:
         """Add the requests."""
         from bloomdupe.jobs.added import Added
-        from bloomdupe.jobs.adding import requeue, requeue_failed
+        from bloomdupe.jobs.adding import requeue
 
         added = Added()
         selection = Selection.of(options.slot, options.pattern)
@@ -63,11 +63,11 @@ class Requeue(AddingVerb):
         elif options.urls or options.file is not None:
             raise SettingError("--failed goes without URLs and --from")
         settings = options.project_settings
-        opened = options.job.changing(settings, warn, counted, by_url=True)
+        opened = options.job.changing(settings, counted, by_url=True)
         with closing(opened) as job:
             if reasons is None:
                 found = self.found(options, job.project, added)
                 requeue(found, job, selection, added)
             else:
-                requeue_failed(job, selection, reasons, added)
+                job.requeue_failed(selection, reasons, added)
         return added

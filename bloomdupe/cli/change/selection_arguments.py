@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bloomdupe.cli.change.urls_argument import add_urls
 from bloomdupe.cli.output import warn
 from bloomdupe.cli.progress_bar import counted
-from bloomdupe.crawl.changes.selection import Selection
 from bloomdupe.errors import SettingError
+from bloomdupe.jobs.selection import Selection
 from bloomdupe.settings import FAILURE_REASONS, check_reasons
 
 if TYPE_CHECKING:
@@ -77,18 +77,11 @@ def add_named(parser: ArgumentParser) -> None:
     add_selection(parser)
 
 
-def dropping_of(options: Namespace, project: Callable[[], Project]) -> dict[str, Any]:
-    """Return the selected requests, as a change that removes them names them.
+def pages_of(options: Namespace, project: Callable[[], Project]) -> dict[bytes, str]:
+    """Return the URL of each fingerprint of the given URLs.
 
-    The ``project`` is asked for if URLs are named. Raises :class:`SettingError` if no
-    request is named.
+    The ``project`` is asked for if URLs are given.
     """
-    if not (options.urls or options.slot or options.pattern):
-        raise SettingError(
-            "no requests are selected: name URLs, --slot, or --pattern (`--pattern .`"
-            " selects all)"
-        )
-    selection = Selection.of(options.slot, options.pattern)
     pages = {}
     if options.urls:
         from bloomdupe.jobs.request_line import checked
@@ -97,7 +90,7 @@ def dropping_of(options: Namespace, project: Callable[[], Project]) -> dict[str,
             for url in options.urls:
                 request = checked(url)
                 key, _ = project().key_of(request)
-                pages[key.hex()] = request.url  # as stored, e.g. with an ASCII host
+                pages[key] = request.url  # as stored, e.g. with an ASCII host
         except ValueError as error:
             raise SettingError(str(error)) from error
-    return {**selection.values, "pages": pages}
+    return pages

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.cli.output import warn
-from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import plural
 
@@ -35,7 +32,7 @@ class Stop(Verb[StopAnswer]):
         " --wait waits for that."
     )
     example = "stop crawls/site"
-    needs = "changing"
+    needs = "stop"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Add ``--wait``."""
@@ -45,12 +42,7 @@ class Stop(Verb[StopAnswer]):
 
     def run(self, options: Namespace) -> StopAnswer:
         """Ask the crawl to end."""
-        opened = options.job.changing(None, warn, counted, by_url=False)
-        with closing(opened) as job:
-            answer = job.make({"kind": "stop"}).answer
-            if options.wait:
-                job.wait_for_end()
-        return StopAnswer(answer.get("processes", 1), options.wait)
+        return StopAnswer(options.job.stop(wait=options.wait), options.wait)
 
     def text(self, result: StopAnswer) -> Iterator[str]:
         """Yield a line."""

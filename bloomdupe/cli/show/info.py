@@ -8,7 +8,7 @@ from bloomdupe.cli.show.jobs import JobLine, read_jobs, table_of
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import duration, plural, size, when
-from bloomdupe.crawl.state.blocked import described
+from bloomdupe.crawl.state.rules import described
 from bloomdupe.filter.info import FilterInfo
 from bloomdupe.jobs.overview import Description, PartitionedFilter, slot_name
 from bloomdupe.jobs.state import RUNNING

@@ -15,12 +15,12 @@ from bloomdupe.cli.change.selection_arguments import (
 )
 from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.verb import Verb
-from bloomdupe.crawl.changes.selection import Selection
 from bloomdupe.crawl.leases.failure import Failure, in_words
 from bloomdupe.crawl.progress.pace import plural, when
 from bloomdupe.errors import SettingError, shown
 from bloomdupe.jobs.job_contract import ListedItems, ListedRequest
 from bloomdupe.jobs.overview import slot_name
+from bloomdupe.jobs.selection import Selection
 from bloomdupe.jobs.view import FailedRequests, FailureGroup
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
+from bloomdupe.crawl.state.rules_file import RulesFile
 from bloomdupe.errors import (
     SettingError,
     StoreError,
@@ -128,6 +129,7 @@ class CrawlJob:
         store = _when_free(directory, lambda: Store.open(directory))
         try:
             self._check_header(directory, store.header)
+            RulesFile(directory).read()
             if crawler is not None:
                 _check_feeds(crawler, store, directory)
         finally:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.lease import Key, Lease
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
     from bloomdupe.crawl.start_outputs import StartOutputs
-    from bloomdupe.crawl.state.blocked import Blocked
+    from bloomdupe.crawl.state.rules import RulesInForce
     from bloomdupe.frontier.slot_queue import Entry
 
 
@@ -67,8 +67,8 @@ class Engine(LeaseEngine, Protocol):
     """Whether it hands over each item with its lines, to :meth:`Session.take_item`."""
     hurries: bool
     """Whether callbacks pause, because their output is kept in memory."""
-    blocked: Blocked
-    """Rules of the user that refuse requests."""
+    rules: RulesInForce
+    """Rules of the user that keep requests out."""
 
     @property
     def starting(self) -> StartOutputs:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.engines.crawl_job import refuse_queue_of_scrapy
 from bloomdupe.crawl.engines.on_disk import EngineOnDisk
 from bloomdupe.crawl.progress.pace import plural
-from bloomdupe.crawl.state.blocked import BLOCKED, Blocked
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
@@ -25,12 +23,7 @@ def open_on_disk(session: Session, seen: BloomFilter, *, ours: bool) -> None:
     ``ours`` says that the filter decides on duplicates.
     """
     _check_queue_of_scrapy(session, seen)
-    blocked = Blocked(
-        seen.notes.get(BLOCKED, []),
-        session.fingerprint,
-        partial(session.stats.inc_value, "bloomdupe/dropped_blocked"),
-    )
-    engine = EngineOnDisk(session, seen, blocked, ours=ours)
+    engine = EngineOnDisk(session, seen, ours=ours)
     session.attach(engine)
     engine.open()
     session.begin()
@@ -49,14 +42,7 @@ def _say_how_it_stands(session: Session, engine: EngineOnDisk) -> None:
     run, totals = engine.run, engine.checkpoint.totals
     session.stats.set_value("bloomdupe/round", run.round)
     extra = {"spider": session.spider}
-    if engine.blocked.rules:
-        engine.blocked.say(session.spider)
-    if engine.paused:
-        logger.info(
-            "Paused slots get no requests until `bloomdupe resume`: %(slots)s",
-            {"slots": ", ".join(sorted(engine.paused))},
-            extra=extra,
-        )
+    engine.rules.say(session.spider)
     if run.last is None:
         return
     if run.idle:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from scrapy import signals
 
-from bloomdupe.crawl.changes.open_job import OpenJob
-from bloomdupe.crawl.changes.taking_up import TakingUp
+from bloomdupe.crawl.added_requests import AddedRequests, Asked
 from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.later.backoff import Backoff
@@ -33,13 +32,17 @@ from bloomdupe.crawl.state.cookies import Cookies, forget_cookies
 from bloomdupe.crawl.state.delays import Delays
 from bloomdupe.crawl.state.failures import Failures
 from bloomdupe.crawl.state.limits import SlotLimits
+from bloomdupe.crawl.state.rules import Rules, RulesInForce
+from bloomdupe.crawl.state.rules_file import RulesFile
 from bloomdupe.crawl.state.spider_state import STATE, SpiderState
+from bloomdupe.errors import StoreError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed_job import FeedJob
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.timer import Timer
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,9 +54,10 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.in_memory import Position
     from bloomdupe.crawl.leases.lease import Key
     from bloomdupe.crawl.leases.outcomes import Line, Outcome
-    from bloomdupe.crawl.state.blocked import Blocked
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.slot_queue import Entry
+
+logger = logger_of(__name__)
 
 REST = 0.01
 """Seconds for the crawl between the parts of a checkpoint that is too much at once."""
@@ -72,7 +76,6 @@ class EngineOnDisk(Settling):
         self,
         session: Session,
         seen: BloomFilter,
-        blocked: Blocked,
         *,
         ours: bool,
     ) -> None:
@@ -83,9 +86,9 @@ class EngineOnDisk(Settling):
         self._ours = ours
         self._access = session.access
         self.durable = self.has_feeds = settings.directory is not None
+        self._rules_file, self.rules = self._read_rules()
         self._open_frontier(seen)
-        self.blocked = blocked
-        self._taking_up = self._open_inbox()
+        self._added = self._open_inbox()
         self.run = Run(
             seen.notes,
             pending=len(self),
@@ -114,45 +117,48 @@ class EngineOnDisk(Settling):
 
     # Opening
 
+    def _read_rules(self) -> tuple[RulesFile | None, RulesInForce]:
+        session, directory = self._session, self.settings.directory
+        file = None if directory is None else RulesFile(directory)
+        count = partial(self._stats.inc_value, "bloomdupe/dropped_blocked")
+        rules = Rules() if file is None else file.read()
+        return file, RulesInForce(rules, session.fingerprint, count)
+
     def _open_frontier(self, seen: BloomFilter) -> None:
         session, order = self._session, self._session.order
         limit = self.settings.max_retry_after
         self._backoff = Backoff(self._access.slot_of, session.wait, limit)
         self.frontier = Frontier(
-            seen,
-            fifo=order.fifo,
-            start_fifo=order.start_fifo,
-            wait=self._backoff.wait,
+            seen, fifo=order.fifo, start_fifo=order.start_fifo, wait=self._wait
         )
 
-    def _open_inbox(self) -> TakingUp | None:
-        """Make the changes that were asked for while no crawl was running."""
+    def _wait(self, slot: str, in_progress: int) -> float:
+        """Return the seconds until a slot may have another request."""
+        if slot in self.rules.now.paused:
+            return math.inf
+        return self._backoff.wait(slot, in_progress)
+
+    def _open_inbox(self) -> AddedRequests | None:
+        """Take in the requests that were added when the last run had ended."""
         if self.frontier.store is None:
             return None
-        job = OpenJob(
-            self.frontier,
-            self.blocked,
-            self._session,
-            starts_apart=self._session.order.starts_apart,
-            pause=self._pause,
-            pushed=self._pushed,
-        )
-        taking_up = TakingUp(job)
-        taking_up.take_up_all(self.frontier.checkpoint)
-        self._pause(set(job.paused))
-        return taking_up
+        added = AddedRequests(self.frontier.store, self._add)
+        added.take_all(self.frontier.checkpoint)
+        return added
 
-    def _pause(self, slots: set[str]) -> None:
-        self._backoff.paused = slots
+    def _add(self, one: Asked) -> str:
+        return one.add(self.rules.now, self.frontier.seen, self._push_added)
 
-    @property
-    def paused(self) -> set[str]:
-        """Slots that the user has paused."""
-        return self._backoff.paused
-
-    def _pushed(self) -> None:
+    def _push_added(self, one: Asked) -> None:
         self._stats.inc_value("scheduler/enqueued/disk")
         self._stats.inc_value("scheduler/enqueued")
+        self.frontier.push(
+            one.slot,
+            one.priority,
+            one.payload,
+            start=one.start and self._session.order.starts_apart,
+            not_before=one.not_before,
+        )
 
     def _open_failures(self) -> Failures | None:
         session, store = self._session, self.frontier.store
@@ -189,9 +195,8 @@ class EngineOnDisk(Settling):
         self.checkpoint = Checkpoint(
             crawler, self.frontier, self.outcomes, crawl, feeds
         )
-        if self._taking_up is not None:
-            # Before the failed requests: what has become of them since counts.
-            self.checkpoint.participants.append(self._taking_up)
+        if self._added is not None:
+            self.checkpoint.participants.append(self._added)
         self.checkpoint.participants += [
             self.children,
             self.cut_short,
@@ -239,7 +244,7 @@ class EngineOnDisk(Settling):
 
     def _rests(self) -> Iterator[Callable[[], dict[str, float]]]:
         yield self._backoff.resting
-        yield lambda: dict.fromkeys(self.paused, math.inf)
+        yield lambda: dict.fromkeys(self.rules.now.paused, math.inf)
         if (retries := self._session.retries) is not None:
             yield retries.circuits.resting
 
@@ -282,11 +287,9 @@ class EngineOnDisk(Settling):
 
     def open(self) -> None:
         """Begin to write checkpoints."""
-        if self._taking_up is not None:
-            self._taking_up.job.stop = self._session.stopping.stop
-        if self.failures is not None and self._taking_up is not None:
-            job, reasons = self._taking_up.job, self.settings.retry_failed
-            retried = self.failures.begin(job, reasons)
+        if self.failures is not None:
+            reasons = self.settings.retry_failed
+            retried = self.failures.begin(reasons, self.frontier.push, self._blocks)
             self._stats.set_value("bloomdupe/retried_failures", retried)
             if retried:
                 self._has_work()
@@ -301,6 +304,15 @@ class EngineOnDisk(Settling):
             )
         self.watch.begin()
         self._tick.set(self.settings.checkpoint_interval)
+
+    def _blocks(self, slot: str, payload: bytes) -> bool:
+        session = self._session
+        kept_out = self.rules.now.keep_out_stored(
+            slot, payload, session.request_of, session.fingerprint
+        )
+        if kept_out:
+            self._stats.inc_value("bloomdupe/dropped_blocked")
+        return kept_out
 
     def _has_work(self) -> None:
         """Begin the run, if the job was finished and there is new work."""
@@ -492,9 +504,20 @@ class EngineOnDisk(Settling):
         """See :meth:`Engine.set_aside`."""
         self.frontier.release(entry)
 
-    def keeps_out(self, entry: Entry, request: Request) -> bool:  # noqa: ARG002
-        """See :meth:`Engine.keeps_out`: the change that adds a rule removes them."""
-        return False
+    def keeps_out(self, entry: Entry, request: Request) -> bool:
+        """See :meth:`Engine.keeps_out`: it was pending before the rule."""
+        if not self.rules.now.blocked or not self.rules.drops(
+            request, entry.queue.name
+        ):
+            return False
+        leases = self._session.leases
+        if entry.payload is None:  # its page waits for its end
+            leases.end(leases.add(request, entry), whole=True)
+            return True
+        self.frontier.settle(entry)
+        if self.failures is not None:
+            self.failures.kept_out(request)
+        return True
 
     # Output
 
@@ -528,7 +551,7 @@ class EngineOnDisk(Settling):
         return (
             self.frontier.pending > 0
             or self.waiting.is_worth_it
-            or (self._taking_up is not None and self._taking_up.has_work)
+            or (self._added is not None and self._added.has_work)
         )
 
     @property
@@ -579,29 +602,51 @@ class EngineOnDisk(Settling):
 
     def _on_tick(self) -> None:
         self.commit()
-        changing = self._take_up()
+        self._obey_rules()
+        adding = self._take_added()
         stopped = self._closed or self._session.stopping.failure is not None
         self.hurries = self.hurries and self.frontier.due and not stopped
         if not self._closed:
-            soon = self.checkpoint.unfinished or self.frontier.due or changing
+            soon = self.checkpoint.unfinished or self.frontier.due or adding
             self._tick.set(REST if soon else self.settings.checkpoint_interval)
 
-    def _take_up(self) -> bool:
-        """Make a step of the changes in the inbox; return whether there were any."""
-        taking_up, stopping = self._taking_up, self._session.stopping
+    def _obey_rules(self) -> None:
+        """Obey the rules of the user, if they have changed."""
+        try:
+            rules = None if self._rules_file is None else self._rules_file.changed()
+        except StoreError as error:
+            logger.warning(
+                "%(error)s. Until then the crawl keeps the rules that it has",
+                {"error": error},
+                extra={"spider": self._session.spider},
+            )
+            return
+        if rules is None:
+            return
+        before, self.rules.now = self.rules.now, rules
+        self.rules.say(self._session.spider, before)
+        for slot in before.paused - rules.paused:
+            self.frontier.ask_again(slot)
+        if rules.stop != before.stop:
+            self._session.stopping.stop()
+        self._access.wake()
+
+    def _take_added(self) -> bool:
+        """Take in some requests of the inbox; return whether there were any."""
+        added, stopping = self._added, self._session.stopping
         if (
-            taking_up is None
+            added is None
             or self._closed
             or stopping.failure is not None
             or self.checkpoint.unfinished
-            or not taking_up.has_work
+            or not added.has_work
         ):
             return False
         self._has_work()
         try:
-            taking_up.step()
+            added.step()
         except Exception as error:  # noqa: BLE001 - or no checkpoint would follow
-            stopping.fail(error, taking_up.name)
+            stopping.fail(error, "Adding requests")
         self._access.wake()
         return True
 

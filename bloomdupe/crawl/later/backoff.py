@@ -1,11 +1,7 @@
-"""Backoff: a server that sends Retry-After gets no request until then.
-
-A slot that the user has paused gets none until it is resumed.
-"""
+"""Backoff: a server that sends Retry-After gets no request until then."""
 
 from __future__ import annotations
 
-import math
 import time
 from datetime import timezone
 from email.utils import parsedate_to_datetime
@@ -21,9 +17,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.http import Response
-
-PAUSED = "paused"
-"""Name of the filter's note with the slots that the user has paused, in order."""
 
 STATUSES = (429, 503)
 """Statuses with which Retry-After says when the server will answer again: RFC 9110,
@@ -47,15 +40,11 @@ class Backoff(Participant, SlotState):
         self._wait = wait
         self._limit = limit
         self._holds: dict[str, float] = {}
-        self.paused: set[str] = set()
-        """Slots that get no requests, whatever their servers say."""
         self._log = RestLog()
         self._clock = Clock(None)
 
     def wait(self, name: str, in_progress: int) -> float:
         """Return the seconds until a slot may have another request."""
-        if self.paused and name in self.paused:
-            return math.inf
         if self._holds:
             seconds = self._holds.get(name, 0.0) - time.monotonic()
             if seconds > 0:

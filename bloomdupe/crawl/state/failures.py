@@ -15,6 +15,7 @@ from bloomdupe.crawl.leases.failure import (
     to_retry,
 )
 from bloomdupe.crawl.progress.pace import plural
+from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
 from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.crawl.state.failure_records import (
     FailureRecords,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from bloomdupe.crawl.changes.open_job import OpenJob
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.requests.serializer import Serializer
     from bloomdupe.store.store import Store
@@ -98,7 +98,10 @@ class Failures(Participant):
             self._remember(digest, failure)
 
     def _retry(
-        self, job: OpenJob, reasons: tuple[str, ...]
+        self,
+        reasons: tuple[str, ...],
+        push: Callable[[str, int, bytes], object],
+        blocks: Callable[[str, bytes], bool],
     ) -> tuple[int, Counter[str]]:
         """Make the requests pending again that have failed for these reasons.
 
@@ -116,17 +119,23 @@ class Failures(Participant):
                 if digest in self._known
             )
             for digest, failure in to_retry(known, reasons, other):
-                if failure.payload and not job.blocks(failure.slot, failure.payload):
-                    job.frontier.push(failure.slot, failure.priority, failure.payload)
+                if failure.payload and not blocks(failure.slot, failure.payload):
+                    push(failure.slot, failure.priority, failure.payload)
                     self._fresh[digest] = failure._replace(waiting=True).packed()
                     retried += 1
         return retried, other
 
-    def begin(self, job: OpenJob, reasons: tuple[str, ...] | None) -> int:
+    def begin(
+        self,
+        reasons: tuple[str, ...] | None,
+        push: Callable[[str, int, bytes], object],
+        blocks: Callable[[str, bytes], bool],
+    ) -> int:
         """Log the number of failed requests, and retry them for ``reasons``.
 
         Returns the number of retried requests; None as ``reasons`` retries none, ()
-        all download failures.
+        all download failures. ``push`` makes a request of a slot pending with a
+        priority, unless a rule ``blocks`` it.
         """
         if not self._known:
             return 0
@@ -145,7 +154,7 @@ class Failures(Participant):
                 },
             )
             return 0
-        retried, other = self._retry(job, reasons)
+        retried, other = self._retry(reasons, push, blocks)
         log_retried(retried, len(self), other)
         return retried
 
@@ -159,6 +168,21 @@ class Failures(Participant):
             self._failed(lease)
         elif lease.request.url in self.urls and not lease.retried:
             self._forget(self._records.key_of(lease.request, lease.middleware_values))
+
+    def kept_out(self, request: Request) -> None:
+        """Note that a pending request was dropped, which may repeat a failed one."""
+        if request.url not in self.urls:
+            return
+        digest = self._records.key_of(request, MiddlewareValues(request))
+        if digest not in self._known:
+            return
+        data = self._fresh.get(digest)
+        if data is None:
+            with self._store.snapshot() as snapshot:
+                stored = snapshot.get(FAILURES, digest)
+                assert stored is not None  # noqa: S101 - it is known, and not fresh
+                data = bytes(stored)
+        self._fresh[digest] = Failure.unpacked(data)._replace(waiting=False).packed()
 
     def _failed(self, lease: Lease) -> None:
         digest = self._records.key_of(lease.request, lease.middleware_values)

@@ -1,69 +1,91 @@
-"""Changing: makes changes to a job, or lets the process make them that has it open."""
+"""Changing: makes changes to a job that no process has."""
 
 from __future__ import annotations
 
 import contextlib
-import time
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.changes.taking_up import answer_in
-from bloomdupe.crawl.progress.pace import duration
-from bloomdupe.errors import StoreError, StoreLockedError, StoreMismatchError
-from bloomdupe.jobs.job_contract import Made
+from bloomdupe.crawl.added_requests import message_of
+from bloomdupe.crawl.leases.failure import stored_failures
+from bloomdupe.errors import StoreLockedError
+from bloomdupe.frontier.pending_requests import count_pending, pending_that, portions
+from bloomdupe.jobs.changes import Chosen, Dropped, RequeuedFailures, failed_to_repeat
 from bloomdupe.jobs.on_disk.held_job import HeldJob
+from bloomdupe.jobs.selection import Search
 from bloomdupe.store import files
+from bloomdupe.store.format import FAILURES
 from bloomdupe.store.inbox import Inbox
-from bloomdupe.store.store import Store
+from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
     from pathlib import Path
 
     from scrapy.settings import Settings
 
-    from bloomdupe.crawl.changes.change import Change
+    from bloomdupe.crawl.added_requests import Asked
+    from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.jobs.added import Added
     from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.project import Project
-
-PAUSE = 0.05
-"""Seconds between two looks for an answer."""
-QUIET = 3.0
-"""Seconds after which the user is told that the owner has not answered."""
+    from bloomdupe.jobs.selection import Selection
+    from bloomdupe.store.batch import Change
 
 
 class Changing:
-    """Makes changes to the job with the store at ``path``, one after another.
+    """Changes the job with the store at ``path``; close it at the end.
 
-    If no process has the job, ``Changing`` opens and keeps it. Otherwise each change
-    goes into the inbox of the owner, which answers at its next checkpoint. If the owner
-    ends before that, ``Changing`` opens the job and finds the change in the inbox.
-    ``say`` is called with news for the user, and ``watched`` shows the progress of a
-    change that is made here. Without ``by_url``, the changes name slots
-    and patterns only, and the project is not needed.
-
-    Close it at the end. Raises the errors of :meth:`StoppedJob.open`, and
-    :class:`StoreMismatchError` if a change is refused.
+    If a process has the job, it refuses with :class:`StoreLockedError`; but when
+    ``adding`` requests, it leaves them in the inbox of that process. ``watched`` shows
+    the progress of a change. Without ``by_url``, the changes name slots and patterns
+    only, and the project is not needed. Raises the errors of :meth:`StoppedJob.open`.
     """
 
     def __init__(
         self,
         path: Path,
         settings: Settings | None,
-        say: Callable[[str], None],
         watched: Watched,
         spider: str | None,
         *,
         by_url: bool,
+        adding: bool,
     ) -> None:
         self._watched = watched
         self._path = path
         self._settings = settings
-        self._say = say
         self._spider = spider
-        self._by_url = by_url
-        self._job: HeldJob | None = None
-        self._open_if_free()
+        self._adding = adding
+        owner = files.owner_of(path)
+        if owner is not None and not adding:
+            raise StoreLockedError(
+                f"{path} is in use by process {owner.process or 'unknown'}, and this"
+                " needs a job that does not run: stop the crawl (Ctrl-C, or `bloomdupe"
+                " stop --wait`), run this again, and then the crawl: it goes on"
+            )
+        self._job = None if owner else self._open(by_url=by_url)
+
+    def _open(self, *, by_url: bool) -> HeldJob | None:
+        """Open the job; return None if another process was quicker, and may be."""
+        job: HeldJob
+        try:
+            if by_url:
+                # Imported here, because it imports Scrapy.
+                from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
+
+                job = StoppedJob.open_or_begin(self._path, self._settings, self._spider)
+            else:
+                job = HeldJob.held(self._path)
+        except StoreLockedError:
+            if not self._adding:
+                raise
+            return None
+        with contextlib.ExitStack() as undo:
+            undo.callback(job.close)
+            job.take_inbox()
+            undo.pop_all()
+        return job
 
     def close(self) -> None:
         """Close the job, if this process has it."""
@@ -79,95 +101,101 @@ class Changing:
             return self._job.project
         return project_of_job(self._path, self._settings, self._spider)
 
-    def make(self, change: Change) -> Made:
-        """Make a change."""
-        self._open_if_free()
+    @property
+    def _held(self) -> HeldJob:
+        assert self._job is not None  # noqa: S101 - it was refused otherwise
+        return self._job
+
+    def _blocks(self, slot: str, payload: bytes) -> bool:
+        project = self.project
+        return self._held.rules.keep_out_stored(
+            slot, payload, project.request_of, lambda one: project.key_of(one)[0]
+        )
+
+    # Making requests pending
+
+    def add(self, requests: list[Asked], added: Added) -> None:
+        """See :meth:`ChangingJob.add`."""
         if self._job is None:
-            return self._ask(change)
-        answer = self._job.taking_up.make(change, self._job.commit, self._watched)
-        return Made(answer, taken_up=False)
+            Inbox(self._path).post(message_of(requests))
+            added.handed_over += len(requests)
+            return
+        for one in requests:
+            added.count(self._job.add(one))
+        self._job.commit()
 
-    def wait_for_end(self) -> None:
-        """Wait until the process that has the job now has it no more."""
-        owner = now = files.owner_of(self._path)
-        while owner and now and now.process == owner.process:
-            time.sleep(PAUSE)
-            now = files.owner_of(self._path)
+    def requeue(self, requests: list[Asked], added: Added) -> None:
+        """See :meth:`ChangingJob.requeue`: in one transaction."""
+        job = self._held
+        wanted: dict[bytes, Asked] = {}
+        for one in requests:
+            if not job.seen.contains(one.key, exact=one.exact):
+                added.unseen += 1
+            elif one.is_kept_out(job.rules):
+                added.blocked += 1
+            else:
+                wanted[one.key] = one
+        if wanted:
+            self._leave_out_pending(wanted, added)
+        for one in wanted.values():
+            job.push_asked(one)
+        added.taken_in += len(wanted)
+        job.commit()
 
-    def _open_if_free(self) -> None:
-        if self._job is None and not files.in_use(self._path):
-            with contextlib.suppress(StoreLockedError):  # another process was quicker
-                self._open()
+    def _leave_out_pending(self, wanted: dict[bytes, Asked], added: Added) -> None:
+        store = self._held.store
+        urls = {key: one.url for key, one in wanted.items()}
+        search = Search(urls, self.project)
+        found = pending_that(store, search.may_be)
+        total = count_pending(store)
+        for _, some in self._watched(found, total, "requests", lambda read: read[0]):
+            for key in (search.key_of(one.payload) for one in some):
+                if key is not None and wanted.pop(key, None) is not None:
+                    added.waited += 1
 
-    def _open(self) -> None:
-        job = self._opened()
-        with contextlib.ExitStack() as undo:
-            undo.callback(job.close)
-            job.taking_up.take_up_all(job.commit)
-            undo.pop_all()
-        self._job = job
+    def requeue_failed(
+        self, selection: Selection, reasons: tuple[str, ...], added: Added
+    ) -> None:
+        """See :meth:`ChangingJob.requeue_failed`: in one transaction.
 
-    def _opened(self) -> HeldJob:
-        if not (self._by_url or Inbox(self._path).names()):
-            return HeldJob.held(self._path)
-        # Imported here, because it imports Scrapy.
-        from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
+        Each stays among the failed requests until it succeeds.
+        """
+        job, puts = self._held, {}
+        found = failed_to_repeat(
+            self._failures(), selection, reasons, self._blocks, added
+        )
+        for digest, one in found:
+            assert one.payload is not None  # noqa: S101 - it is repeated
+            job.push(one.slot, one.priority, one.payload)
+            puts[digest] = one._replace(waiting=True)
+        added.taken_in += len(puts)
+        job.commit(self._part(puts))
 
-        return StoppedJob.open_or_begin(self._path, self._settings, self._spider)
+    def _failures(self) -> Iterator[tuple[bytes, Failure]]:
+        with self._held.store.snapshot() as snapshot:
+            yield from stored_failures(snapshot)
 
-    def _ask(self, change: Change) -> Made:
-        """Put a change into the inbox, and wait for the answer."""
-        name = Inbox(self._path).post({"version": 1, **change})
-        try:
-            made = self._answered(name)
-        except BaseException:
-            self._say(
-                f"the change stays in the inbox of {self._path}: the crawl makes it, or"
-                " the next command or run"
-            )
-            raise
-        refused = made.answer.get("refused")
-        if refused is not None:
-            raise StoreMismatchError(refused)
-        return made
+    def _part(self, failures: dict[bytes, Failure]) -> Part:
+        """Return the part of a commit that writes failed requests."""
+        puts: list[Change] = [
+            (digest, one.packed()) for digest, one in failures.items()
+        ]
+        return Part(changes={FAILURES: puts} if puts else {})
 
-    def _answered(self, name: str) -> Made:
-        begun, told = time.monotonic(), False
-        while True:
-            answer = self._answer(name)
-            if answer is not None:
-                return Made(answer, taken_up=True)
-            owner = files.owner_of(self._path)
-            if owner is None:
-                self._open_if_free()
-                if self._job is not None:
-                    return Made(self._answer_of(self._job, name), taken_up=False)
-                continue
-            self._check_alive(owner)
-            if not told and time.monotonic() - begun > QUIET:
-                told = True
-                self._say(f"waiting for process {owner.process}, which has the job")
-            time.sleep(PAUSE)
+    # Removing requests
 
-    def _answer(self, name: str) -> dict[str, Any] | None:
-        with (
-            contextlib.closing(Store.open(self._path, readonly=True)) as store,
-            store.snapshot() as snapshot,
-        ):
-            return answer_in(snapshot, name)
-
-    def _answer_of(self, job: HeldJob, name: str) -> dict[str, Any]:
-        with job.store.snapshot() as snapshot:
-            answer = answer_in(snapshot, name)
-        if answer is None:
-            raise StoreError(f"{self._path}: the change {name} is not in the inbox")
-        return answer
-
-    @staticmethod
-    def _check_alive(owner: files.Owner) -> None:
-        silence = owner.silence
-        if silence is not None:
-            raise StoreError(
-                f"process {owner.process}, which runs the crawl, has given no sign of"
-                f" life for {duration(silence)}"
-            )
+    def drop(self, selection: Selection, pages: dict[bytes, str]) -> Dropped:
+        """See :meth:`ChangingJob.drop`: in a transaction for every thousand."""
+        job, dropped = self._held, 0
+        chosen = Chosen(selection, pages, lambda: self.project)
+        requeued = RequeuedFailures(self._failures())
+        total = count_pending(job.store, selection.slot)
+        found = portions(job.store, selection.slot)
+        for some in self._watched(found, total, "requests", len):
+            gone = [one for one in some if chosen.has(one.slot, one.payload)]
+            job.frontier.remove(gone)
+            repeated = filter(None, (requeued.taken(one.payload) for one in gone))
+            failures = {key: one._replace(waiting=False) for key, one in repeated}
+            job.commit(self._part(failures))
+            dropped += len(gone)
+        return Dropped(dropped, count_pending(job.store), 0)

@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.changes.open_job import OpenJob
-from bloomdupe.crawl.changes.taking_up import TakingUp
-from bloomdupe.crawl.state.blocked import BLOCKED, Blocked
+from bloomdupe.crawl.added_requests import AddedRequests, Asked
+from bloomdupe.crawl.state.rules_file import RulesFile
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bloomdupe.crawl.changes.selection import RequestReader
     from bloomdupe.store.participant import Part
+    from bloomdupe.store.store import Store
 
 
-class NoReader:
-    """Reads no requests: for changes that name slots and patterns only."""
-
-    is_plain = False
-
-    def request_of(self, payload: bytes) -> NoReturn:
-        """Refuse."""
-        raise NotImplementedError
-
-    def key_of(self, request: Any) -> NoReturn:  # noqa: ANN401 - there is none
-        """Refuse."""
-        raise NotImplementedError
-
-
-class HeldJob(OpenJob):
-    """A job with its filter and frontier, which this process has to close.
+class HeldJob:
+    """A job with its filter, frontier and rules, which this process has to close.
 
     Nothing is durable before :meth:`commit`. As long as it is open, no crawl can run.
     """
@@ -41,19 +26,17 @@ class HeldJob(OpenJob):
     def __init__(
         self,
         seen: BloomFilter,
-        keys: RequestReader,
         *,
         fifo: bool = False,
         start_fifo: bool = True,
         starts_apart: bool = True,
     ) -> None:
-        rules = seen.notes.get(BLOCKED, [])
-        blocked = Blocked(rules, lambda request: keys.key_of(request)[0])
+        self.seen = seen
+        self._starts_apart = starts_apart
         with ExitStack() as undo:
             undo.callback(seen.close)
-            frontier = Frontier(seen, fifo=fifo, start_fifo=start_fifo)
-            super().__init__(frontier, blocked, keys, starts_apart=starts_apart)
-            self.taking_up = TakingUp(self)
+            self.frontier = Frontier(seen, fifo=fifo, start_fifo=start_fifo)
+            self.rules = RulesFile(self.store.path).read()
             undo.pop_all()
 
     @classmethod
@@ -62,7 +45,52 @@ class HeldJob(OpenJob):
 
         Raises the errors of :meth:`bloomdupe.BloomFilter.open`.
         """
-        return HeldJob(BloomFilter.open(path), NoReader())
+        return HeldJob(BloomFilter.open(path))
+
+    @property
+    def store(self) -> Store:
+        """The store of the job."""
+        store = self.frontier.store
+        assert store is not None  # noqa: S101 - it was opened from there
+        return store
+
+    def push(
+        self,
+        slot: str,
+        priority: int,
+        payload: bytes,
+        *,
+        start: bool = False,
+        not_before: float | None = None,
+        sequence: int | None = None,
+    ) -> None:
+        """Make a request pending, whether it was seen or not.
+
+        ``sequence`` is its age, see :meth:`Frontier.push`.
+        """
+        self.frontier.push(
+            slot,
+            priority,
+            payload,
+            start=start and self._starts_apart,
+            not_before=not_before,
+            sequence=sequence,
+        )
+
+    def push_asked(self, one: Asked) -> None:
+        """Make a request pending that was asked for by hand."""
+        start, not_before = one.start, one.not_before
+        self.push(
+            one.slot, one.priority, one.payload, start=start, not_before=not_before
+        )
+
+    def add(self, one: Asked) -> str:
+        """Add a request that was not seen; return the name of its count."""
+        return one.add(self.rules, self.seen, self.push_asked)
+
+    def take_inbox(self) -> None:
+        """Take in what was added while a crawl was running that has ended since."""
+        AddedRequests(self.store, self.add).take_all(self.commit)
 
     def close(self) -> None:
         """Close the store, without uncommitted changes."""

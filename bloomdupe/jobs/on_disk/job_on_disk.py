@@ -5,24 +5,27 @@ from __future__ import annotations
 import contextlib
 import shutil
 import stat
+import time
 from contextlib import closing, contextmanager, nullcontext
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from bloomdupe.crawl.progress.pace import plural
+from bloomdupe.crawl.progress.pace import duration, plural
 from bloomdupe.crawl.requests.summary import summary_of
+from bloomdupe.crawl.state.rules_file import RulesFile
 from bloomdupe.errors import (
     BloomDupeError,
     SettingError,
     StoreError,
+    StoreMismatchError,
     UnserializableError,
 )
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.pending_requests import count_pending, pending_requests
-from bloomdupe.jobs.job_contract import Job, ListedRequest, Removal
+from bloomdupe.jobs.job_contract import Job, ListedRequest, Removal, Ruled
 from bloomdupe.jobs.on_disk.state_on_disk import FailureReader, StoreReader
 from bloomdupe.jobs.overview import Description
 from bloomdupe.jobs.view import FailedRequests
@@ -35,13 +38,16 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.on_disk.changing import Changing
+    from bloomdupe.jobs.selection import Selection
     from bloomdupe.store.descriptor import Descriptor
 
 
+PAUSE = 0.05
+"""Seconds between two looks for a process that ends."""
 STATE = "spider.state"
 """File in a JOBDIR, of Scrapy's extension."""
 
@@ -135,18 +141,53 @@ class JobOnDisk(Job):
     def changing(
         self,
         settings: Settings | None,
-        say: Callable[[str], None],
         watched: Watched,
         *,
         by_url: bool,
         adding: bool = False,
         spider: str | None = None,
     ) -> Changing:
-        """Open the job, or give the changes to the process that has it open."""
+        """Open the job; added requests may go to the process that has it open."""
         from bloomdupe.jobs.on_disk.changing import Changing
 
         path = self.new_directory if adding else self.directory
-        return Changing(path, settings, say, watched, spider, by_url=by_url)
+        return Changing(path, settings, watched, spider, by_url=by_url, adding=adding)
+
+    def change_rules(self, change: Callable[[Rules], Rules]) -> Ruled:
+        """Replace the file of rules, which a run reads at its checkpoints."""
+        store = self.directory
+        rules = RulesFile(store).change(change)
+        owner = files.owner_of(store)
+        if owner is None or owner.beat is None:
+            return Ruled(rules, "The next run obeys.")
+        if owner.silence is not None:
+            silence = duration(owner.silence)
+            return Ruled(
+                rules,
+                f"Process {owner.process}, which runs the crawl, has given no sign of"
+                f" life for {silence}; it obeys at its next checkpoint.",
+            )
+        return Ruled(
+            rules,
+            f"The running crawl (process {owner.process}) obeys at its next checkpoint,"
+            " BLOOMDUPE_CHECKPOINT_INTERVAL seconds from now at the latest.",
+        )
+
+    def stop(self, *, wait: bool) -> int:
+        """Ask the run that has the job to stop, by a rule that the next run ignores.
+
+        A run reads the rules before its first sign of life, and stops if a later stop
+        is another one.
+        """
+        store = self.directory
+        owner = now = files.owner_of(store)
+        if owner is None or owner.beat is None:
+            raise StoreMismatchError("no crawl runs, so there is nothing to stop")
+        RulesFile(store).change(lambda rules: rules.stopping(time.time_ns()))
+        while wait and now is not None and now.process == owner.process:
+            time.sleep(PAUSE)
+            now = files.owner_of(store)
+        return 1
 
     def reader(self) -> AbstractContextManager[StoreReader]:
         """Return a reader of checkpoints."""

@@ -7,7 +7,6 @@ from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.crawl.changes.selection import Search
 from bloomdupe.crawl.leases.failure import (
     Failure,
     digest_of,
@@ -19,6 +18,7 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.pending_requests import count_pending, pending_that
 from bloomdupe.jobs.project import Project
 from bloomdupe.jobs.request_line import Defaults, read_all
+from bloomdupe.jobs.selection import Search
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:

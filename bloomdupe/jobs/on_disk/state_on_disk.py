@@ -7,13 +7,12 @@ from contextlib import closing
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.crawl.later.backoff import PAUSED
 from bloomdupe.crawl.later.rests import rests_in
 from bloomdupe.crawl.leases.failure import Failure, stored_failures
 from bloomdupe.crawl.progress.history import read_history
 from bloomdupe.crawl.progress.rounds import IMPORTED, versions_in
-from bloomdupe.crawl.state.blocked import BLOCKED
 from bloomdupe.crawl.state.delays import SECONDS
+from bloomdupe.crawl.state.rules_file import RulesFile
 from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import StoreError
 from bloomdupe.frontier.pending_requests import slots_of
@@ -144,7 +143,7 @@ class StoreReader:
             finished_at=notes.get("finished"),
             stays=bool(notes.get("stays")),
         )
-        rests = rests_in(crawl, now)
+        rests, rules = rests_in(crawl, now), RulesFile(self._path).read()
         job = Overview(
             state=state_of(signs, now),
             pending=frontier["requests"] + later,
@@ -155,7 +154,7 @@ class StoreReader:
             resting={slot: rest for slot, rest in rests.items() if slot in slots},
             delays=delays,
             failed=dict(failed.reasons.most_common()),
-            blocked=notes.get(BLOCKED, []),
+            blocked=[*rules.blocked],
             runs=RunFigures(
                 process=None if owner is None else owner.process,
                 last_run=notes.get("run"),
@@ -166,7 +165,7 @@ class StoreReader:
                 runs=totals.runs,
                 seconds=totals.seconds,
                 outputs=outputs,
-                paused=notes.get(PAUSED, []),
+                paused=sorted(rules.paused),
                 versions=versions_in(notes),
             ),
         )

@@ -24,7 +24,7 @@ class StoppedJob(HeldJob):
 
     def __init__(self, project: Project, seen: BloomFilter) -> None:
         self.project = project
-        super().__init__(seen, project, **project.order._asdict())
+        super().__init__(seen, **project.order._asdict())
 
     @classmethod
     def open(

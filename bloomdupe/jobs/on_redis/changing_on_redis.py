@@ -1,22 +1,13 @@
-"""ChangingOnRedis: makes changes to a shared crawl, also while its workers run."""
+"""ChangingOnRedis: makes changes to a shared crawl."""
 
 from __future__ import annotations
 
 import os
-import time
+from contextlib import ExitStack
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.changes.change import (
-    Asked,
-    RequeuedFailures,
-    failed_to_repeat,
-    is_chosen,
-    pages_of,
-    selection_of,
-)
-from bloomdupe.crawl.changes.selection import Search
 from bloomdupe.crawl.engines.on_redis.messages import (
     REQUEST,
     REQUESTS,
@@ -29,11 +20,13 @@ from bloomdupe.crawl.engines.on_redis.shared_failures import (
     repetition_of,
 )
 from bloomdupe.crawl.leases.failure import mark_of
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.requests.names import name_of
-from bloomdupe.crawl.state.blocked import Blocked, changed_rules
-from bloomdupe.errors import StoreError
-from bloomdupe.jobs.job_contract import Made
+from bloomdupe.crawl.state.rules import Rules
+from bloomdupe.errors import StoreLockedError
+from bloomdupe.jobs.changes import Chosen, Dropped, RequeuedFailures, failed_to_repeat
 from bloomdupe.jobs.on_redis.shared_job import begin_shared_job, project_of_shared_job
+from bloomdupe.jobs.selection import Search
 from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.redis.partition import Offer, SeenMark, Taken
 from bloomdupe.redis.server import AT_ONCE
@@ -43,15 +36,12 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from bloomdupe.crawl.changes.change import Change
+    from bloomdupe.crawl.added_requests import Asked
     from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.jobs.added import Added
     from bloomdupe.jobs.project import Project
+    from bloomdupe.jobs.selection import Selection
     from bloomdupe.redis.frontier_reader import OnRedis
-
-    Answer = dict[str, Any]
-
-PAUSE = 0.25
-"""Seconds between two looks for workers that have ended."""
 
 
 class ChangingOnRedis:
@@ -59,7 +49,8 @@ class ChangingOnRedis:
 
     Close it at the end. Raises the errors of :meth:`OpenFrontier.open`. ``adding``
     requests begins a crawl of ``spider`` if the name has no crawl, with the settings of
-    the project. A crawl that is there keeps its own settings.
+    the project. A crawl that is there keeps its own settings. All other changes are
+    refused while workers run.
     """
 
     def __init__(
@@ -68,20 +59,25 @@ class ChangingOnRedis:
         self._url = url
         self._settings = settings
         self._spider = spider
-        self._workers: list[str] = []
-        """Those that were asked to stop."""
         if adding and OpenFrontier.identity_at(url) is None:
             begin_shared_job(url, settings, spider)
         # Added requests come behind all others of their priority.
         self._frontier = OpenFrontier.open(url, fifo=adding)
-        self._kinds = {
-            "add": self._add,
-            "requeue": self._requeue,
-            "requeue failed": self._requeue_failed,
-            "drop": self._drop,
-            "block": self._block,
-            "stop": self._stop,
-        }
+        with ExitStack() as undo:
+            undo.callback(self._frontier.close)
+            self._frontier.imports.check_ended()
+            if not adding:
+                self._check_no_workers()
+            undo.pop_all()
+
+    def _check_no_workers(self) -> None:
+        workers = self._frontier.workers()
+        if workers:
+            raise StoreLockedError(
+                f"{self._frontier.shown} is in use by {plural(len(workers), 'worker')},"
+                " and this needs a job that does not run: stop them (`bloomdupe stop"
+                " --wait`), run this again, and then the crawl: it goes on"
+            )
 
     def close(self) -> None:
         """Close the connection."""
@@ -92,35 +88,17 @@ class ChangingOnRedis:
         """The project of the crawl."""
         return project_of_shared_job(self._url, self._settings, self._spider)
 
-    def make(self, change: Change) -> Made:
-        """Make a change."""
-        self._frontier.imports.check_ended()
-        answer: Answer = {}
-        self._kinds[change["kind"]](change, answer)
-        return Made(answer, taken_up=False)
+    @cached_property
+    def _rules(self) -> Rules:
+        return Rules.of({"blocked": self._frontier.rules})
 
-    def wait_for_end(self) -> None:
-        """Wait until the workers have ended that were asked to stop."""
-        while not set(self._workers).isdisjoint(self._frontier.workers()):
-            time.sleep(PAUSE)
-
-    def _stop(self, change: Change, answer: Answer) -> None:  # noqa: ARG002
-        """Ask all workers to end that are running now."""
-        self._workers = self._frontier.workers()
-        answer["processes"] = self._frontier.stop_workers()
-        if not answer["processes"]:
-            raise StoreError(
-                f"{self._frontier.shown}: no worker runs, so there is nothing to stop"
-            )
-
-    def _add(self, change: Change, answer: Answer) -> None:
-        """Offer requests; with ``dont_filter``, each is new every time."""
-        asked = [*map(Asked.of, change["requests"])]
-        free = [one for one in asked if not self._blocks(one.slot, one.payload)]
+    def add(self, requests: list[Asked], added: Added) -> None:
+        """See :meth:`ChangingJob.add`; with ``dont_filter``, each is always new."""
+        free = [one for one in requests if not one.is_kept_out(self._rules)]
         taken = self._frontier.offer(map(self._new, free))
-        answer["taken_in"] = taken.count(Taken.NEW)
-        answer["seen"] = taken.count(Taken.SEEN)
-        answer["blocked"] = len(asked) - len(free)
+        added.taken_in += taken.count(Taken.NEW)
+        added.seen += taken.count(Taken.SEEN)
+        added.blocked += len(requests) - len(free)
 
     def _new(self, one: Asked) -> Offer:
         """Return a request that is added if it is not known."""
@@ -135,67 +113,49 @@ class ChangingOnRedis:
         start = one.start and self.project.order.starts_apart
         return offer._replace(start=start, not_before=due)
 
-    def _requeue_failed(self, change: Change, answer: Answer) -> None:
-        """Make failed requests pending again, partition by partition."""
+    def requeue_failed(
+        self, selection: Selection, reasons: tuple[str, ...], added: Added
+    ) -> None:
+        """See :meth:`ChangingJob.requeue_failed`: partition by partition."""
         found = ((one, failure_of(one)) for one in self._frontier.failures())
-
-        def blocks(slot: str, payload: bytes) -> bool:
-            return self._blocks(slot, message_of(payload).body)
-
-        failed = failed_to_repeat(change, found, blocks, answer)
+        failed = failed_to_repeat(found, selection, reasons, self._blocks, added)
         wanted = [(stored, repetition_of(one)) for stored, one in failed]
-        answer["taken_in"] = self._frontier.requeue(wanted)
-        answer["waited"] += len(wanted) - answer["taken_in"]
+        taken_in = self._frontier.requeue(wanted)
+        added.taken_in += taken_in
+        added.waited += len(wanted) - taken_in
 
-    def _requeue(self, change: Change, answer: Answer) -> None:
-        """Make pages pending again that are done."""
-        asked = [*map(Asked.of, change["requests"])]
-        known = self._frontier.knows([SeenMark(one.slot, one.key) for one in asked])
-        seen = [one for one, is_known in zip(asked, known, strict=True) if is_known]
-        free = [one for one in seen if not self._blocks(one.slot, one.payload)]
+    def _blocks(self, slot: str, payload: bytes) -> bool:
+        """Whether a rule keeps out the request of a stored message."""
+        if not self._rules.blocked:
+            return False
+        body, project = message_of(payload).body, self.project
+        return self._rules.keep_out_stored(
+            slot, body, project.request_of, lambda one: project.key_of(one)[0]
+        )
+
+    def requeue(self, requests: list[Asked], added: Added) -> None:
+        """See :meth:`ChangingJob.requeue`."""
+        known = self._frontier.knows([SeenMark(one.slot, one.key) for one in requests])
+        seen = [one for one, is_known in zip(requests, known, strict=True) if is_known]
+        free = [one for one in seen if not one.is_kept_out(self._rules)]
         wanted = {one.key: one for one in free}
         pending = self._pending_among(wanted.values()) if wanted else set()
         again = [one for key, one in wanted.items() if key not in pending]
-        answer |= {
-            "taken_in": len(again),
-            "waited": len(wanted.keys() & pending),
-            "unseen": len(asked) - len(seen),
-            "blocked": len(seen) - len(free),
-        }
+        added.taken_in += len(again)
+        added.waited += len(wanted.keys() & pending)
+        added.unseen += len(requests) - len(seen)
+        added.blocked += len(seen) - len(free)
         self._frontier.offer(_offer_of(one) for one in again)
 
-    def _block(self, change: Change, answer: Answer) -> None:
-        """Change the rules, and remove the requests that match new rules."""
-        given, undo = change["rules"], bool(change["undo"])
-        answer |= {"dropped": 0, "in_progress": 0}
-        answer["rules"] = self._frontier.change_rules(
-            lambda there: changed_rules(there, given, undo=undo)
-        )
-        if not undo:
-            self._drop(change, answer)
-
-    def _blocks(self, slot: str, payload: bytes) -> bool:
-        """Whether a rule keeps a stored request out."""
-        blocked = self._blocked
-        return bool(blocked.rules) and blocked.blocks(
-            slot, payload, self.project.request_of
-        )
-
-    @cached_property
-    def _blocked(self) -> Blocked:
-        rules = self._frontier.rules
-        return Blocked(rules, lambda request: self.project.key_of(request)[0])
-
-    def _drop(self, change: Change, answer: Answer) -> None:
-        """Remove pending requests, slot by slot."""
-        answer |= {"dropped": 0, "in_progress": 0}
-        selection, pages = selection_of(change), pages_of(change)
-        search = Search(pages, self.project) if pages else None
+    def drop(self, selection: Selection, pages: dict[bytes, str]) -> Dropped:
+        """See :meth:`ChangingJob.drop`: slot by slot."""
+        dropped = in_progress = 0
+        chosen_by = Chosen(selection, pages, lambda: self.project)
         frontier = self._frontier
 
         def chosen(found: Iterable[OnRedis]) -> Iterator[tuple[OnRedis, bytes]]:
             for one, payload in _requests(found):
-                if is_chosen(one.slot, payload, selection, search):
+                if chosen_by.has(one.slot, payload):
                     yield one, payload
 
         for number in range(frontier.partitions):
@@ -210,9 +170,10 @@ class ChangingOnRedis:
                         (one, _key_of(requeued.taken(payload)))
                         for one, payload in portion
                     ]
-                    answer["dropped"] += frontier.drop(number, removed)
-            answer["in_progress"] += sum(1 for _ in chosen(frontier.handed_out(number)))
-        answer["left"] = sum(one.pending for one in frontier.states())
+                    dropped += frontier.drop(number, removed)
+            in_progress += sum(1 for _ in chosen(frontier.handed_out(number)))
+        left = sum(one.pending for one in frontier.states())
+        return Dropped(dropped, left, in_progress)
 
     def _pending_among(self, wanted: Iterable[Asked]) -> set[bytes]:
         """Return the fingerprints of requests that are pending or in progress."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreError
-from bloomdupe.jobs.job_contract import Job, Removal
+from bloomdupe.jobs.job_contract import Job, Removal, Ruled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,12 +17,17 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from bloomdupe.crawl.changes.selection import Selection
     from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.jobs.job_contract import ListedItems, ListedRequest, Watched
     from bloomdupe.jobs.on_redis.changing_on_redis import ChangingOnRedis
     from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
     from bloomdupe.jobs.overview import Description
+    from bloomdupe.jobs.selection import Selection
+
+
+PAUSE = 0.25
+"""Seconds between two looks for workers that have ended."""
 
 
 class JobOnRedis(Job):
@@ -67,8 +73,7 @@ class JobOnRedis(Job):
     def changing(
         self,
         settings: Settings | None,
-        say: Callable[[str], None],  # noqa: ARG002 - no process is waited for
-        watched: Watched,  # noqa: ARG002
+        watched: Watched,  # noqa: ARG002 - it does not take long
         *,
         by_url: bool,  # noqa: ARG002 - the project is made when it is needed
         adding: bool = False,
@@ -78,6 +83,32 @@ class JobOnRedis(Job):
         from bloomdupe.jobs.on_redis.changing_on_redis import ChangingOnRedis
 
         return ChangingOnRedis(self.url, settings, spider, adding=adding)
+
+    def change_rules(self, change: Callable[[Rules], Rules]) -> Ruled:
+        """Change the rules that keep requests out; each worker reads them often."""
+        from bloomdupe.jobs.on_redis.shared_job import change_rules
+        from bloomdupe.redis.open_frontier import OpenFrontier
+
+        with closing(OpenFrontier.open(self.url)) as frontier:
+            rules = change_rules(frontier, change)
+            runs = bool(frontier.workers())
+        obeyed = "The workers obey in a second." if runs else "The next run obeys."
+        return Ruled(rules, obeyed)
+
+    def stop(self, *, wait: bool) -> int:
+        """Ask all workers to end that are running now."""
+        from bloomdupe.redis.open_frontier import OpenFrontier
+
+        with closing(OpenFrontier.open(self.url)) as frontier:
+            workers = frontier.workers()
+            processes = frontier.stop_workers()
+            if not processes:
+                raise StoreError(
+                    f"{frontier.shown}: no worker runs, so there is nothing to stop"
+                )
+            while wait and not set(workers).isdisjoint(frontier.workers()):
+                time.sleep(PAUSE)
+        return processes
 
     def reader(self) -> AbstractContextManager[CrawlReader]:
         """Connect a reader, which makes a history of its reads."""

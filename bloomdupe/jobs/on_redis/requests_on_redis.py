@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.changes.selection import Selection
 from bloomdupe.crawl.engines.on_redis.messages import (
     FAILED,
     ITEM,
@@ -17,6 +16,7 @@ from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.jobs.job_contract import ListedItems, ListedRequest
+from bloomdupe.jobs.selection import Selection
 from bloomdupe.redis.frontier_reader import FrontierReader
 
 if TYPE_CHECKING:

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.engines.on_redis.joining import check_not_shared, open_frontier
 from bloomdupe.crawl.engines.on_redis.shared_feeds import shared_feeds_of
+from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.jobs.project import Project
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.open_frontier import OpenFrontier
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.settings import Settings
 
 
@@ -28,6 +31,14 @@ def begin_shared_job(url: str, settings: Settings | None, spider: str | None) ->
     workers = CrawlJob.of(crawler.spider, crawler.settings)
     feeds = shared_feeds_of(crawler, project.serializer)
     open_frontier(OpenFrontier, url, workers, feeds, fifo=True).close()
+
+
+def change_rules(frontier: OpenFrontier, change: Callable[[Rules], Rules]) -> Rules:
+    """Change the rules of a shared crawl that keep requests out, and return them."""
+    rules = frontier.change_rules(
+        lambda there: [*change(Rules.of({"blocked": there})).blocked]
+    )
+    return Rules.of({"blocked": rules})
 
 
 def project_of_shared_job(

@@ -36,7 +36,6 @@ from bloomdupe.crawl.progress.slot_times import SlotTimes
 from bloomdupe.crawl.progress.watch import Watch, glance_of
 from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, is_fresh_start
-from bloomdupe.crawl.state.blocked import Blocked
 from bloomdupe.crawl.state.cookies import PackedCookies
 from bloomdupe.crawl.state.delays import Delays, LastRequests
 from bloomdupe.crawl.state.failure_records import (
@@ -44,6 +43,7 @@ from bloomdupe.crawl.state.failure_records import (
     log_failures,
 )
 from bloomdupe.crawl.state.limits import SlotLimits
+from bloomdupe.crawl.state.rules import Rules, RulesInForce
 from bloomdupe.crawl.state.slot_state import CIRCUIT, DELAY, HOLD, LAST_REQUEST
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
@@ -138,8 +138,8 @@ class EngineOnRedis:
             fifo=order.fifo,
             stays=settings.stay,
         )
-        self.blocked = Blocked(
-            self._frontier.rules,
+        self.rules = RulesInForce(
+            Rules.of({"blocked": self._frontier.rules}),
             session.fingerprint,
             partial(session.stats.inc_value, "bloomdupe/dropped_blocked"),
         )
@@ -190,7 +190,7 @@ class EngineOnRedis:
             in_memory=self._in_memory,
             standing=self._standing,
             counts=self._worker_counts,
-            blocked=self.blocked,
+            rules=self.rules,
             cookies=self._cookies,
         )
         self._watch = Watch(
@@ -259,8 +259,7 @@ class EngineOnRedis:
             extra=extra,
         )
         self._stats.set_value("bloomdupe/round", self.starting.round)
-        if self.blocked.rules:
-            self.blocked.say(self._spider)
+        self.rules.say(self._spider)
 
     @property
     def keeps_cookies(self) -> bool:
@@ -404,7 +403,7 @@ class EngineOnRedis:
             return False
         if self._gives_up(entry, request, lease):
             return True
-        if not self.blocked.rules or not self.blocked.drops(request, lease.slot):
+        if not self.rules.now.blocked or not self.rules.drops(request, lease.slot):
             return False
         self._at_hand.remove(entry)
         failed = None
@@ -623,10 +622,13 @@ class EngineOnRedis:
         reasons = self._session.settings.retry_failed
         if self._failures is None or reasons is None:
             return None
-        rules = Blocked(self._frontier.rules, self._session.fingerprint)
+        rules = Rules.of({"blocked": self._frontier.rules})
+        session = self._session
 
         def blocks(slot: str, payload: bytes) -> bool:
-            return rules.blocks(slot, payload, self._session.request_of)
+            return rules.keep_out_stored(
+                slot, payload, session.request_of, session.fingerprint
+            )
 
         return self._failures.retry(reasons, blocks)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.state.failure_records import log_retried
+from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.on_redis.worker_counts import WorkerCounts
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.progress.history import Point
-    from bloomdupe.crawl.state.blocked import Blocked
+    from bloomdupe.crawl.state.rules import RulesInForce
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.redis.frontier_reader import LeftOver
     from bloomdupe.redis.partition import Offer, RedisLease
@@ -46,7 +47,7 @@ class Reports:
         in_memory: RequestsInMemory,
         standing: Standing,
         counts: WorkerCounts,
-        blocked: Blocked,
+        rules: RulesInForce,
         cookies: SharedCookies | None,
     ) -> None:
         self._session = session
@@ -58,7 +59,7 @@ class Reports:
         self._in_memory = in_memory
         self._standing = standing
         self._counts = counts
-        self._blocked = blocked
+        self._rules = rules
         self._cookies = cookies
 
     def handed_out(self, leases: Sequence[RedisLease]) -> None:
@@ -86,8 +87,8 @@ class Reports:
 
     def ruled(self, rules: list[dict[str, Any]]) -> None:
         """Obey the rules that a user has changed."""
-        self._blocked.obey(rules)
-        self._blocked.say(self._session.spider)
+        before, self._rules.now = self._rules.now, Rules.of({"blocked": rules})
+        self._rules.say(self._session.spider, before)
 
     def known(self, count: int) -> None:
         """Count duplicates of offers by this or another worker."""

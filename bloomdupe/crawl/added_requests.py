@@ -1,0 +1,181 @@
+"""AddedRequests: a crawl takes in what ``bloomdupe add`` has left in its inbox."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.crawl.progress.pace import plural
+from bloomdupe.printable import logger_of
+from bloomdupe.store.inbox import Inbox
+from bloomdupe.store.participant import Part, Participant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bloomdupe.crawl.state.rules import Rules
+    from bloomdupe.filter.bloom import BloomFilter
+    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.store import Store
+
+logger = logger_of(__name__)
+
+RECORD = "inbox"
+TAKEN_IN, SEEN, BLOCKED = "taken_in", "seen", "blocked"
+"""Names of counts: what becomes of a request that is added."""
+
+
+class Asked(NamedTuple):
+    """A request to make pending, with its fingerprint."""
+
+    url: str
+    key: bytes
+    exact: bool
+    """Whether the fingerprint must be kept exactly."""
+    slot: str
+    priority: int
+    payload: bytes
+    start: bool
+    """Whether it comes last within its priority, as start requests do."""
+    dont_filter: bool
+    not_before: float | None
+    """Unix time before which it is not fetched."""
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The fields as plain types, for JSON."""
+        return {
+            **self._asdict(),
+            "key": self.key.hex(),
+            "payload": base64.b64encode(self.payload).decode(),
+        }
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Asked:
+        """Return the request with these :attr:`values`."""
+        given = {
+            **values,
+            "key": bytes.fromhex(values["key"]),
+            "payload": base64.b64decode(values["payload"], validate=True),
+        }
+        return cls(**given)
+
+    def is_kept_out(self, rules: Rules) -> bool:
+        """Whether a rule keeps it out."""
+        return rules.keep_out(self.slot, self.url, lambda: self.key)
+
+    def add(
+        self, rules: Rules, seen: BloomFilter, push: Callable[[Asked], object]
+    ) -> str:
+        """Make it pending by ``push``, unless it was seen; return its count's name."""
+        if self.is_kept_out(rules):
+            return BLOCKED
+        if not self.dont_filter and seen.contains(self.key, exact=self.exact):
+            return SEEN
+        push(self)
+        seen.add(self.key, exact=self.exact)
+        return TAKEN_IN
+
+
+def message_of(requests: list[Asked]) -> dict[str, Any]:
+    """Return the message of the inbox that adds these requests."""
+    return {"requests": [one.values for one in requests]}
+
+
+class AddedRequests(Participant):
+    """Takes in one message of the inbox after another, each with the next commit.
+
+    ``add`` is called with each request, and returns the name of its count. The record
+    ``inbox`` of the store is a JSON object with the list ``done``: the names of the
+    messages that are taken in, and may not be deleted yet.
+    """
+
+    def __init__(self, store: Store, add: Callable[[Asked], str]) -> None:
+        self._inbox = Inbox(store.path)
+        self._add = add
+        with store.snapshot() as snapshot:
+            record = snapshot.record(RECORD) or {}
+        self._done: list[str] = record.get("done", [])
+        self._aside: set[str] = set()
+        self._counts = Counter[str]()
+        self._changed = False
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there are messages."""
+        return bool(self._waiting())
+
+    def _waiting(self) -> list[str]:
+        names = self._inbox.names()
+        return [one for one in names if one not in self._aside] if names else names
+
+    def step(self) -> None:
+        """Take in the next message; everything before it must be committed."""
+        waiting = self._waiting()
+        done = [name for name in waiting if name in self._done]
+        if done:
+            self._inbox.remove(done)
+        new = [name for name in waiting if name not in self._done]
+        for name in new[:1]:
+            self._take(name)
+        if len(new) <= 1 and self._counts:
+            self._say()
+
+    def _take(self, name: str) -> None:
+        try:
+            message = self._inbox.read(name)
+            requests = [*map(Asked.of, message["requests"])]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            self._aside.add(name)
+            logger.error(  # noqa: TRY400 - the reason says it all
+                "A message in the inbox cannot be read, and its requests are not"
+                " added: %(why)s. It is now %(place)s",
+                {
+                    "why": error if type(error) is ValueError else repr(error),
+                    "place": self._inbox.set_aside(name),
+                },
+            )
+            return
+        self._counts.update(map(self._add, requests))
+        self._done = [name]
+        self._changed = True
+
+    def _say(self) -> None:
+        counts, self._counts = self._counts, Counter()
+        seen, blocked = counts[SEEN], counts[BLOCKED]
+        logger.info(
+            "Added by `bloomdupe add`: %(counts)s",
+            {
+                "counts": plural(counts[TAKEN_IN], "request")
+                + (f", {seen:,} known already" if seen else "")
+                + (f", {blocked:,} blocked" if blocked else "")
+            },
+        )
+
+    def take_all(self, commit: Callable[[Part], None]) -> None:
+        """Take in all messages, before anything else is done."""
+        while self.has_work:
+            self.step()
+            commit(self.prepare())
+
+    # The checkpoint
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything for the next checkpoint."""
+        return self._changed
+
+    def prepare(self) -> Part:
+        """Return the names of the messages for the next checkpoint."""
+        if not self._changed:
+            return Part()
+        done = self._done
+
+        def write(batch: Batch) -> None:
+            batch.put_record(RECORD, {"done": done})
+
+        def written() -> None:
+            self._changed = False
+
+        return Part(write=write, done=written)

@@ -1,0 +1,224 @@
+"""Rules: which requests of a job the user keeps out, and which slots rest."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.crawl.progress.pace import plural
+from bloomdupe.errors import StoreMismatchError, UnserializableError
+from bloomdupe.printable import logger_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from scrapy import Request, Spider
+    from typing_extensions import Self
+
+    Rule = dict[str, str]
+    """A ``slot``, a ``pattern`` or both: requests of this slot, with URLs that match
+    this regular expression. Or a ``url`` as Scrapy writes it, and its fingerprint in
+    hexadecimal, ``key``.
+    """
+
+logger = logger_of(__name__)
+
+KINDS = ({"slot"}, {"pattern"}, {"slot", "pattern"}, {"url", "key"})
+"""The fields that a rule of ``blocked`` may have."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules of a job; :meth:`of` reads them, and refuses what is no rule.
+
+    As JSON they are an object with these fields, each of which may be missing:
+
+    ``blocked``  list of rules, see ``Rule``
+    ``paused``   list of the slots that get no requests
+    ``stop``     number of nanoseconds of Unix time when the user has last asked a run
+                 to stop
+    """
+
+    blocked: Sequence[Rule] = field(default_factory=list)
+    paused: frozenset[str] = frozenset()
+    stop: int = 0
+    _slots: set[str] = field(default_factory=set, compare=False)
+    _keys: set[bytes] = field(default_factory=set, compare=False)
+    _patterns: list[tuple[str | None, re.Pattern[str]]] = field(
+        default_factory=list, compare=False
+    )
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Self:
+        """Read the JSON object; raises :class:`ValueError` if it is none of rules."""
+        if unknown := sorted(values.keys() - {"blocked", "paused", "stop"}):
+            raise ValueError(f"it has an unknown field {unknown[0][:80]!r}")
+        blocked, paused = values.get("blocked", []), values.get("paused", [])
+        stop = values.get("stop", 0)
+        if not (_are(blocked, dict) and _are(paused, str) and type(stop) is int):
+            raise ValueError("a field has a value of another kind")
+        found = cls(blocked, frozenset(paused), stop)
+        for rule in blocked:
+            found._read(rule)
+        return found
+
+    def _read(self, rule: Rule) -> None:
+        if rule.keys() not in KINDS or not _are([*rule.values()], str):
+            raise ValueError(f"it has an unknown rule {str(rule)[:80]}")
+        if "key" in rule:
+            self._keys.add(bytes.fromhex(rule["key"]))
+        elif "pattern" in rule:
+            try:
+                pattern = re.compile(rule["pattern"])
+            except (re.error, OverflowError, RecursionError) as error:
+                raise ValueError(
+                    f"{rule['pattern'][:80]!r} is not a regular expression: {error}"
+                ) from error
+            self._patterns.append((rule.get("slot"), pattern))
+        else:
+            self._slots.add(rule["slot"])
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The fields as plain types, for JSON."""
+        stop = {"stop": self.stop} if self.stop else {}
+        blocked, paused = [*self.blocked], sorted(self.paused)
+        return {"blocked": blocked, "paused": paused, **stop}
+
+    def keep_out(self, slot: str, url: str, key: Callable[[], bytes]) -> bool:
+        """Whether they keep a request out; its fingerprint is asked for if needed."""
+        return bool(self.blocked) and (
+            slot in self._slots
+            or any(
+                only in (None, slot) and pattern.search(url)
+                for only, pattern in self._patterns
+            )
+            or (bool(self._keys) and key() in self._keys)
+        )
+
+    def keep_out_stored(
+        self,
+        slot: str,
+        payload: bytes,
+        request_of: Callable[[bytes], Request],
+        key_of: Callable[[Request], bytes],
+    ) -> bool:
+        """Whether they keep a stored request out.
+
+        A request that cannot be read is not kept out: the crawl reports it.
+        """
+        if not self.blocked:
+            return False
+        try:
+            request = request_of(payload)
+        except UnserializableError:
+            return False
+        return self.keep_out(slot, request.url, lambda: key_of(request))
+
+    # Changed rules
+
+    def _with(self, **fields: object) -> Rules:
+        return Rules.of({**self.values, **fields})
+
+    def blocking(self, given: Iterable[Rule]) -> Rules:
+        """Return them with more rules of ``blocked``."""
+        new = [rule for rule in given if rule not in self.blocked]
+        return self._with(blocked=[*self.blocked, *new])
+
+    def not_blocking(self, given: Iterable[Rule]) -> Rules:
+        """Return them without these rules.
+
+        Raises :class:`~bloomdupe.errors.StoreMismatchError` if there is no such rule.
+        """
+        left = [*self.blocked]
+        for rule in given:
+            key = rule.get("key")
+            same = [
+                one for one in left if one == rule or (key and one.get("key") == key)
+            ]
+            if not same:
+                raise StoreMismatchError(f"there is no such rule: {described(rule)}")
+            left = [one for one in left if one not in same]
+        return self._with(blocked=left)
+
+    def pausing(self, slots: Iterable[str]) -> Rules:
+        """Return them with more paused slots."""
+        return self._with(paused=sorted(self.paused.union(slots)))
+
+    def resuming(self, slot: str) -> Rules:
+        """Return them without a paused slot.
+
+        Raises :class:`~bloomdupe.errors.StoreMismatchError` if it is not paused.
+        """
+        if slot not in self.paused:
+            paused = ", ".join(sorted(self.paused)) or "none"
+            raise StoreMismatchError(
+                f"slot {slot!r} is not paused; paused slots: {paused}"
+            )
+        return self._with(paused=sorted(self.paused - {slot}))
+
+    def stopping(self, now: int) -> Rules:
+        """Return them so that the present run stops."""
+        return self._with(stop=max(now, self.stop + 1))
+
+
+def _are(given: object, kind: type) -> bool:
+    """Whether this is a list of values of one kind."""
+    return isinstance(given, list) and all(type(one) is kind for one in given)
+
+
+def described(rule: Rule) -> str:
+    """Return a rule of ``blocked`` in words."""
+    if "url" in rule:
+        return rule["url"]
+    return ", ".join(
+        f"{name} {rule[name]}" for name in ("slot", "pattern") if name in rule
+    )
+
+
+class RulesInForce:
+    """The rules that a process obeys: all questions about a request come here.
+
+    A request that is kept out is not marked as seen: once the rule is removed, a page
+    that links to it offers it again. ``count`` is called for each request that is
+    dropped.
+    """
+
+    def __init__(
+        self,
+        rules: Rules,
+        key_of: Callable[[Request], bytes],
+        count: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.now = rules
+        self._key_of = key_of
+        self._count = count
+
+    def drops(self, request: Request, slot: str) -> bool:
+        """Whether a rule keeps the request out, which is of this slot; counts it."""
+        found = self.now.keep_out(slot, request.url, lambda: self._key_of(request))
+        if found:
+            self._count()
+        return found
+
+    def say(self, spider: Spider, before: Rules | None = None) -> None:
+        """Log the rules, as far as they are others than ``before``.
+
+        Before a run, there are none.
+        """
+        known = before or Rules()
+        if self.now.blocked != known.blocked:
+            logger.info(
+                "`bloomdupe block` keeps requests out by %(rules)s; the stat"
+                " bloomdupe/dropped_blocked counts these requests",
+                {"rules": plural(len(self.now.blocked), "rule")},
+                extra={"spider": spider},
+            )
+        if self.now.paused != known.paused:
+            slots = ", ".join(sorted(self.now.paused)) or "none"
+            logger.info(
+                "Paused slots get no requests until `bloomdupe resume`: %(slots)s",
+                {"slots": slots},
+                extra={"spider": spider},
+            )

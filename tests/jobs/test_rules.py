@@ -1,0 +1,182 @@
+"""The rules of a job: the file that verbs replace, and what they mean."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from scrapy import Request
+from scrapy.utils.request import fingerprint
+from support.jobs import Verb, killed_after, make_job
+from support.rules import BAD, make_bad
+
+from bloomdupe.crawl.state.rules import Rules, RulesInForce
+from bloomdupe.crawl.state.rules_file import MOST_BYTES, RulesFile
+from bloomdupe.errors import StoreError, StoreMismatchError
+
+URL = "https://a.example/x"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    return make_job(tmp_path / "job", [URL])
+
+
+@pytest.fixture
+def file(job: Path) -> RulesFile:
+    return RulesFile(job / "bloomdupe")
+
+
+@pytest.mark.parametrize(
+    ("rule", "kept_out"),
+    [
+        ({"slot": "a"}, {"a/x", "a/y"}),
+        ({"pattern": "/x$"}, {"a/x", "b/x"}),
+        ({"slot": "b", "pattern": "/x"}, {"b/x"}),
+        (
+            {"url": "https://a/x", "key": fingerprint(Request("https://a/x")).hex()},
+            {"a/x"},
+        ),
+    ],
+)
+def test_a_rule_keeps_requests_out(rule: dict[str, str], kept_out: set[str]) -> None:
+    count: list[None] = []
+    rules = RulesInForce(
+        Rules().blocking([rule]), fingerprint, lambda: count.append(None)
+    )
+    found = set()
+    for slot in "ab":
+        for path in "xy":
+            request = Request(f"https://{slot}/{path}")
+            if rules.drops(request, slot):
+                found.add(f"{slot}/{path}")
+    assert found == kept_out
+    assert len(count) == len(found)
+
+
+def test_rules_are_changed_and_undone() -> None:
+    rules = Rules().blocking([{"slot": "a"}, {"pattern": "x"}]).pausing(["b", "c"])
+    assert rules.blocking([{"slot": "a"}]) == rules.pausing(["b"]) == rules
+    assert Rules.of(json.loads(json.dumps(rules.values))) == rules
+    rules = rules.not_blocking([{"slot": "a"}]).resuming("c")
+    assert rules.values == {"blocked": [{"pattern": "x"}], "paused": ["b"]}
+    with pytest.raises(StoreMismatchError, match="no such rule: slot a"):
+        rules.not_blocking([{"slot": "a"}])
+    with pytest.raises(StoreMismatchError, match="'c' is not paused; paused slots: b"):
+        rules.resuming("c")
+
+
+def test_each_stop_is_another_one_even_if_the_clock_goes_back() -> None:
+    first = Rules().stopping(100)
+    assert first.stopping(7).stop not in (first.stop, 0)
+    assert first.pausing(["a"]).stop == first.stop
+
+
+def test_the_file_is_read_if_it_has_changed(file: RulesFile, job: Path) -> None:
+    assert file.read() == Rules()
+    assert file.changed() is None
+    other = RulesFile(job / "bloomdupe")
+    rules = other.change(lambda there: there.pausing(["a"]))
+    assert file.changed() == rules
+    assert file.changed() is None
+    (job / "bloomdupe/rules.json").unlink()
+    assert file.changed() == Rules()
+    assert file.changed() is None
+
+
+@pytest.mark.parametrize(("text", "why"), BAD)
+def test_a_file_that_holds_no_rules_is_refused_in_one_line(
+    file: RulesFile, verb: Verb, job: Path, text: str, why: str
+) -> None:
+    file.change(lambda there: there.pausing(["a"]))
+    file.read()
+    make_bad(job / "bloomdupe", text)
+    with pytest.raises(StoreError, match=re.escape(why)):
+        file.changed()
+    # It is an error once.
+    assert file.changed() is None
+    for name, *words in (
+        ["info"],
+        ["block", "--slot", "x"],
+        ["resume", "--slot", "a"],
+        ["add", URL],
+        ["drop", "--slot", "x"],
+    ):
+        answer = verb(name, job, *words)
+        assert (answer.code, answer.out) == (1, ""), name
+        assert why in answer.err
+        assert answer.err.count("\n") == 1
+    place = job / "bloomdupe/rules.json"
+    place.rmdir() if place.is_dir() else place.unlink()
+    assert verb("pause", job, "--slot", "a.example").code == 0
+    assert file.changed() == Rules().pausing(["a.example"])
+
+
+def test_rules_that_would_be_too_large_are_refused(file: RulesFile) -> None:
+    file.change(lambda there: there.pausing(["a"]))
+    with pytest.raises(StoreError, match="would have more than 1,048,576 bytes"):
+        file.change(lambda there: there.pausing(["x" * MOST_BYTES]))
+    assert file.read() == Rules().pausing(["a"])
+
+
+def test_processes_that_change_rules_at_the_same_time_lose_none(job: Path) -> None:
+    """The control: the lock of one directory makes them wait for each other."""
+
+    def pause(number: int) -> None:
+        rules = RulesFile(job / "bloomdupe")
+        rules.change(lambda there: there.pausing([f"slot{number}"]))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(pause, range(100)))
+    assert len(RulesFile(job / "bloomdupe").read().paused) == 100
+
+
+STEPS = [
+    "bloomdupe.store.files:open_regular",
+    "bloomdupe.store.files:sync",
+    "pathlib:Path.replace",
+    "bloomdupe.store.files:sync_directory",
+]
+"""Functions that a verb calls when it replaces the file, in this order."""
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_verb_that_is_killed_leaves_the_old_rules_or_the_new(
+    file: RulesFile, job: Path, tmp_path: Path, step: str
+) -> None:
+    old = file.change(lambda there: there.pausing(["a"]))
+    words = ["pause", str(job), "--slot", "b"]
+    killed_after(step, 1, *words, cwd=tmp_path)
+    renamed = step in STEPS[2:]
+    assert file.read() == (old.pausing(["b"]) if renamed else old)
+    # What is left stands in nobody's way.
+    assert file.change(lambda there: there.pausing(["c"])).paused >= {"a", "c"}
+    assert not [*(job / "bloomdupe").glob("*.new")]
+
+
+def test_a_disk_that_is_full_leaves_the_old_rules(
+    file: RulesFile, verb: Verb, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = file.change(lambda there: there.pausing(["a"]))
+
+    def full(_: int) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr("bloomdupe.store.files.sync", full)
+    answer = verb("pause", job, "--slot", "b")
+    assert answer.code == 1
+    assert answer.err.endswith("rules.json: No space left on device\n")
+    assert file.read() == old
+    assert not [*(job / "bloomdupe").glob("*.new")]
+
+
+def test_a_backup_has_the_rules(verb: Verb, job: Path, tmp_path: Path) -> None:
+    verb("block", job, "--pattern", "x")
+    verb("pause", job, "--slot", "a.example")
+    rules = RulesFile(job / "bloomdupe").read()
+    assert verb("backup", job, "copy").code == 0
+    assert RulesFile(tmp_path / "copy").read() == rules
