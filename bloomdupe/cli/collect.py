@@ -83,6 +83,17 @@ class Collect(Verb[CollectedOutput]):
             ),
         )
 
+        parser.add_argument(
+            "--feed",
+            metavar="URI",
+            action="append",
+            default=[],
+            help=(
+                "write this feed, too, which FEEDS of the project does not have: only"
+                " files are written because Redis names them; may be repeated"
+            ),
+        )
+
     def run(self, options: Namespace) -> CollectedOutput:
         """Collect."""
         from bloomdupe.moving.collecting import Collecting, Patience
@@ -97,6 +108,7 @@ class Collect(Verb[CollectedOutput]):
                 options.project_settings,
                 delete=options.delete,
                 rest=options.rest,
+                named=options.feed,
                 patience=patience,
                 progress=progress,
             ) as collecting,

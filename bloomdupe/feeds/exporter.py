@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
@@ -19,7 +18,7 @@ from bloomdupe.feeds.feed_format import is_direct, local_path, replaces
 from bloomdupe.feeds.feed_job import FeedsPart
 from bloomdupe.feeds.spool import Spool, stored
 from bloomdupe.feeds.spooled_feed import SpooledFeed
-from bloomdupe.feeds.uri import parameters, without_secret
+from bloomdupe.feeds.uri import is_local, parameters, without_secret
 from bloomdupe.inside_scrapy.engine import send_signal
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 from bloomdupe.printable import logger_of
@@ -148,7 +147,7 @@ class FeedExporter(FeedExporterAccess):
     def place_template(self, template: str, options: dict[str, Any]) -> str | None:
         """Return a template that each path of a feed fits; None: no local file."""
         uri = template_of(self, template, options)
-        if urlsplit(uri).scheme not in {"", "file"}:
+        if not is_local(uri):
             return None
         return str(self.here / file_uri_to_path(uri))
 

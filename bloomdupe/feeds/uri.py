@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +27,14 @@ def with_secret(uri: str, other: str) -> str:
     if found is None or secret is None:
         return uri
     return found[1] + (secret[2] or "") + found[3]
+
+
+def is_local(uri: str) -> bool:
+    """Whether a URI is for a file on this machine; False if it cannot be read."""
+    try:
+        return urlsplit(uri).scheme in {"", "file"}
+    except ValueError:
+        return False
 
 
 def with_parameters(template: str, values: Mapping[str, object]) -> str:

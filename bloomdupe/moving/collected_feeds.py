@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import struct
 from io import BytesIO
 from pathlib import Path
@@ -26,6 +27,7 @@ from bloomdupe.feeds.spooled_feed import SpooledFeed
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.feeds.uri import (
     fits,
+    is_local,
     parts_with_changes,
     with_secret,
     without_secret,
@@ -39,6 +41,8 @@ from bloomdupe.moving.collection import RECORD
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scrapy.crawler import Crawler
     from scrapy.extensions.feedexport import FeedSlot
     from scrapy.settings import BaseSettings, Settings
@@ -71,8 +75,12 @@ class CollectedFeeds(FeedExporter):
         identity: dict[str, Any],
         collection: Collection,
         shown: str,
+        named: Sequence[str] = (),
     ) -> Self:
         """Open the feeds that the identity of a crawl names.
+
+        Anyone who can write to this Redis can name any feed there. So the settings must
+        have a feed for another storage than files, or the caller has ``named`` its URI.
 
         Raises :class:`~bloomdupe.errors.StoreMismatchError` for feeds that cannot be
         collected, and :class:`~bloomdupe.errors.FeedError` for those that cannot be
@@ -85,7 +93,9 @@ class CollectedFeeds(FeedExporter):
         project = Project(settings, str(identity.get("spider") or "unknown"))
         names: list[str] = identity["feeds"]
         recorded = identity.get("feed_options", [{}] * len(names))
-        crawler = project.crawler_for(_feeds_for(names, recorded, project.settings))
+        crawler = project.crawler_for(
+            _feeds_for(names, recorded, project.settings, named)
+        )
         try:
             feeds = cls(crawler, collection.directory)
         except NotConfigured as error:
@@ -244,12 +254,16 @@ class CollectedFeeds(FeedExporter):
 
 
 def _feeds_for(
-    names: list[str], recorded: list[dict[str, Any]], settings: BaseSettings
+    names: list[str],
+    recorded: list[dict[str, Any]],
+    settings: BaseSettings,
+    named: Sequence[str],
 ) -> dict[str, dict[str, Any]]:
     """Return the ``FEEDS`` of a crawl: those of the settings, or as they were recorded.
 
     The name of a feed is its URI without name and password, and with all parameters
-    that do not change.
+    that do not change. Raises :class:`~bloomdupe.errors.FeedError` for a feed of
+    another storage that is neither in the settings nor ``named``.
     """
     ours = {str(uri): options for uri, options in settings.getdict("FEEDS").items()}
     feeds = {}
@@ -261,6 +275,15 @@ def _feeds_for(
             given = feed_complete_default_values_from_settings(
                 ours[template], settings, template
             )
+        else:
+            template = next((uri for uri in named if without_secret(uri) == name), None)
+            if template is None and not is_local(name):
+                raise FeedError(
+                    f"the feed {name} is no file on this machine, and only Redis names"
+                    " it: if you want it written, run this in the folder of the"
+                    " project, with the feed in FEEDS, or add"
+                    f" --feed {shlex.quote(name)}"
+                )
         uri = name if template is None else with_secret(name, template)
         feeds[uri] = given_options(name, options, given)
     return feeds

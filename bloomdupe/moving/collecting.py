@@ -22,7 +22,7 @@ from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.redis.partition import NO_ENTRY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from scrapy.settings import Settings
@@ -150,6 +150,7 @@ class Collecting:
         *,
         delete: bool = False,
         rest: bool = False,
+        named: Sequence[str] = (),
         patience: Patience | None = None,
         progress: Callable[[int], None],
     ) -> Self:
@@ -157,7 +158,8 @@ class Collecting:
 
         ``settings`` are those of the project, see :class:`bloomdupe.jobs.project`. If
         another collection has deleted some of the output from Redis, only the ``rest``
-        is left, and the caller must ask for it.
+        is left, and the caller must ask for it. The caller has ``named`` the feeds of
+        other storages that the settings do not have.
         """
         calling = patience or _at_once
         frontier = calling(lambda: OpenFrontier.open(url))
@@ -167,7 +169,7 @@ class Collecting:
             collection = Collection.open(directory, origin)
             undo.callback(collection.close)
             feeds = CollectedFeeds.open(
-                settings, frontier.identity, collection, frontier.shown
+                settings, frontier.identity, collection, frontier.shown, named
             )
             undo.pop_all()
         return cls(frontier, collection, feeds, delete=delete, progress=progress)

@@ -665,7 +665,8 @@ def test_a_second_collect_at_the_same_time_is_refused(
         ({"feeds": ["a/.."]}, "'a/..' has no last part"),
         ({"feeds": ["a/.collected.json"]}, "which is bloomdupe's"),
         ({"feeds": ["%(time)s/../../up"]}, "has no last part"),
-        ({"feeds": ["mail://b/c"]}, "cannot be written here"),
+        ({"feeds": ["mail://b/c"]}, "only Redis names it"),
+        ({"feeds": ["//[b/c"]}, "only Redis names it"),
     ],
 )
 def test_feeds_that_name_no_files_are_refused(
@@ -676,6 +677,15 @@ def test_feeds_that_name_no_files_are_refused(
     assert (refused.code, refused.out) == (1, "")
     assert words in refused.err
     assert not (tmp_path / "out" / RECORD).exists()
+
+
+def test_a_feed_of_a_storage_that_is_not_here_is_refused(
+    verb: Verb, url: str, tmp_path: Path
+) -> None:
+    identity = {"feeds": ["mail://b/c"]}
+    with SharedFrontier.open(url, 10, partitions=1, identity=identity):
+        refused = verb("collect", url, tmp_path / "out", "--feed", "mail://b/c")
+    assert "cannot be written here" in refused.err
 
 
 @pytest.mark.parametrize(

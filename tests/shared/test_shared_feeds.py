@@ -73,6 +73,20 @@ def test_a_storage_gets_the_whole_feed_when_the_crawl_has_ended(
     assert mails(place) == [ITEMS]
 
 
+def test_a_storage_that_only_redis_names_gets_nothing(
+    crawl: Crawl, place: Path
+) -> None:
+    feeds = {f"mail://{place}": JSON}
+    crawl.finish(Articles, FEEDS=feeds)
+    for options in ([], ["--feed", f"mail://{place}/other"]):
+        said = crawl.collect(*options, code=1)
+        assert "is no file on this machine, and only Redis names it" in said
+        assert f"--feed mail://{place}" in said
+    assert not mails(place)
+    crawl.collect("--feed", f"mail://{place}")
+    assert mails(place) == [ITEMS]
+
+
 def test_servers_get_the_whole_feed_when_the_crawl_has_ended(
     crawl: Crawl, place: Path
 ) -> None:
