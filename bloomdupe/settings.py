@@ -45,7 +45,6 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_SERIALIZER": "msgpack",
     "BLOOMDUPE_START_REQUESTS": "resume",
     "BLOOMDUPE_MAX_RETRY_AFTER": 300,
-    "BLOOMDUPE_EARLY_DROP": True,
     "BLOOMDUPE_SPIDER_ATTRIBUTES": True,
     "BLOOMDUPE_MAX_PENDING_PER_SLOT": None,
     "BLOOMDUPE_MAX_PAGES_PER_SLOT": None,
@@ -90,8 +89,6 @@ class JobSettings:
     begins with all of them), ``always`` (all, in every run)."""
     max_retry_after: float
     """Longest Retry-After of a server that is obeyed, in seconds; 0: never."""
-    early_drop: bool
-    """Whether duplicate links are dropped directly after the spider."""
     spider_attributes: bool
     """Whether plain attributes of the spider are part of the checkpoints."""
     max_pending_per_slot: int | None
@@ -152,7 +149,6 @@ class JobSettings:
             max_retry_after=check_seconds(
                 *given("BLOOMDUPE_MAX_RETRY_AFTER"), allow_zero=True
             ),
-            early_drop=check_flag(*given("BLOOMDUPE_EARLY_DROP")),
             spider_attributes=check_flag(*given("BLOOMDUPE_SPIDER_ATTRIBUTES")),
             max_pending_per_slot=check_limit(*given("BLOOMDUPE_MAX_PENDING_PER_SLOT")),
             max_pages_per_slot=check_limit(*given("BLOOMDUPE_MAX_PAGES_PER_SLOT")),

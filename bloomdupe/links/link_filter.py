@@ -40,7 +40,6 @@ from bloomdupe.inside_scrapy.private_names import EARLY_DROP, is_on
 from bloomdupe.links.fingerprint import is_known_early, is_plain
 from bloomdupe.links.known_urls import KnownUrls
 from bloomdupe.printable import logger_of
-from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -109,9 +108,8 @@ class LinkFilter:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Make the link filter of a crawl, unless ``BLOOMDUPE_EARLY_DROP`` is off."""
-        wanted = JobSettings.read(crawler.settings).early_drop
-        if not (wanted and is_on(EARLY_DROP)):
+        """Make the link filter of a crawl, unless this Scrapy lacks a name for it."""
+        if not is_on(EARLY_DROP):
             raise NotConfigured
         return cls(crawler, KnownUrls())
 

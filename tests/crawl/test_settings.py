@@ -14,7 +14,6 @@ from bloomdupe.settings import JobSettings
 
 BAD: list[tuple[str, list[object], str]] = [
     ("BLOOMDUPE_CHECKPOINT_INTERVAL", ["0"], "expected a positive number of seconds"),
-    ("BLOOMDUPE_EARLY_DROP", ["maybe"], "expected True or False"),
     ("BLOOMDUPE_EXACT", ["("], ": '\\(' is not a regular expression"),
     ("BLOOMDUPE_EXPECTED_URLS", ["0", "-5", "many", "nan"], "expected a whole number"),
     ("BLOOMDUPE_FPP", ["0", "1", "abc"], "expected a probability"),
@@ -65,7 +64,6 @@ def test_a_bad_value_is_refused(name: str, value: object, expected: str) -> None
 HUGE = 10**5_000
 NUMBERS = (
     "BLOOMDUPE_CHECKPOINT_INTERVAL",
-    "BLOOMDUPE_EARLY_DROP",
     "BLOOMDUPE_EXPECTED_URLS",
     "BLOOMDUPE_FILTER_MEMORY",
     "BLOOMDUPE_FPP",

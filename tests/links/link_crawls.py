@@ -28,6 +28,12 @@ from spiders.poet import PoetSpider
 
 SCRAPYS_SCHEDULER = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
 HERE = "spiders.links"
+LINK_FILTERS = (
+    "bloomdupe.LinkFilter",
+    f"{HERE}.ByUrlOnly",
+    f"{HERE}.ByUrlDespitePoet",
+    f"{HERE}.Reckless",
+)
 # One page at a time, and of it one link, on each version of Scrapy.
 IN_TURN = {
     "CONCURRENT_ITEMS": 1,
@@ -164,7 +170,6 @@ def main() -> None:
         name = f"{case}-{'on' if early else 'off'}"
         settings = {
             "ADDONS": {"bloomdupe.Addon": 500},
-            "BLOOMDUPE_EARLY_DROP": early,
             "BLOOMDUPE_EXPECTED_URLS": 10_000,
             "COOKIES_ENABLED": False,
             "TELNETCONSOLE_ENABLED": False,
@@ -172,6 +177,10 @@ def main() -> None:
             "LOGSTATS_INTERVAL": 0,
             **options,
         }
+        if not early:
+            middlewares = settings.get("SPIDER_MIDDLEWARES", {})
+            off = dict.fromkeys(LINK_FILTERS)
+            settings["SPIDER_MIDDLEWARES"] = {**middlewares, **off}
         own = {"name": name, "allowed_domains": settings.pop("allowed_domains", [])}
         start = f"{base}/{name}/0.html"
         if "JOBDIR" in settings:

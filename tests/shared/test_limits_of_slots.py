@@ -76,8 +76,9 @@ def test_a_link_that_was_refused_is_taken_when_there_is_room(crawl: Crawl) -> No
     """The worker that has offered it does not take it for a duplicate."""
     leaves = [f"/{number}" for number in range(1, 20)]
     crawl.site.pages = {"/0": links(*leaves)} | dict.fromkeys(leaves, links(*leaves))
-    limit: dict[str, Any] = {PENDING: 1, "BLOOMDUPE_EARLY_DROP": False}
-    (run,) = crawl.finish(Plain, CONCURRENT_REQUESTS=1, **limit)
+    limit: dict[str, Any] = {PENDING: 1, "CONCURRENT_REQUESTS": 1}
+    without = {"bloomdupe.LinkFilter": None}
+    (run,) = crawl.finish(Plain, SPIDER_MIDDLEWARES=without, **limit)
     assert sorted(crawl.site.requested) == sorted(["/0", *leaves])
     enqueued, dequeued, duplicates, refused = (
         run.stats[name]

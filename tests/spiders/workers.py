@@ -319,9 +319,9 @@ class Broken(Pages):
 
     name = "broken"
     custom_settings = {
-        "BLOOMDUPE_EARLY_DROP": False,
         "ITEM_PIPELINES": {Slow: 1},
         "REQUEST_FINGERPRINTER_CLASS": Fingerprinter,
+        "SPIDER_MIDDLEWARES": {"bloomdupe.LinkFilter": None},
     }
 
     def parse(self, response: Response) -> Any:
