@@ -44,7 +44,6 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.5,
     "BLOOMDUPE_SERIALIZER": "msgpack",
     "BLOOMDUPE_START_REQUESTS": "resume",
-    "BLOOMDUPE_MAX_RETRY_AFTER": 300,
     "BLOOMDUPE_SPIDER_ATTRIBUTES": True,
     "BLOOMDUPE_MAX_PENDING_PER_SLOT": None,
     "BLOOMDUPE_MAX_PAGES_PER_SLOT": None,
@@ -87,8 +86,6 @@ class JobSettings:
     """Start requests to schedule: ``resume`` (those that were not scheduled yet),
     ``again`` (the same in an unfinished crawl; after a finished crawl, a new round
     begins with all of them), ``always`` (all, in every run)."""
-    max_retry_after: float
-    """Longest Retry-After of a server that is obeyed, in seconds; 0: never."""
     spider_attributes: bool
     """Whether plain attributes of the spider are part of the checkpoints."""
     max_pending_per_slot: int | None
@@ -145,9 +142,6 @@ class JobSettings:
             serializer=check_choice(*given("BLOOMDUPE_SERIALIZER"), SERIALIZERS),
             start_requests=check_choice(
                 *given("BLOOMDUPE_START_REQUESTS"), START_POLICIES
-            ),
-            max_retry_after=check_seconds(
-                *given("BLOOMDUPE_MAX_RETRY_AFTER"), allow_zero=True
             ),
             spider_attributes=check_flag(*given("BLOOMDUPE_SPIDER_ATTRIBUTES")),
             max_pending_per_slot=check_limit(*given("BLOOMDUPE_MAX_PENDING_PER_SLOT")),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scrapy import Request
 from scrapy.http import Response
 
-from bloomdupe.crawl.later.backoff import Backoff, seconds_of
+from bloomdupe.crawl.later.backoff import LONGEST_HOLD, Backoff, seconds_of
 from bloomdupe.crawl.later.clock import Clock
 
 DAY = 86_400.0
@@ -82,8 +82,8 @@ def now(monkeypatch: pytest.MonkeyPatch) -> float:
     return stopped
 
 
-def backoff(limit: float, holds: dict[str, float], clock: Clock) -> Backoff:
-    made = Backoff(lambda _: "slot", lambda *_: -1.0, limit)
+def backoff(holds: dict[str, float], clock: Clock) -> Backoff:
+    made = Backoff(lambda _: "slot", lambda *_: -1.0)
     made.restore(holds, clock)
     return made
 
@@ -92,25 +92,26 @@ def backoff(limit: float, holds: dict[str, float], clock: Clock) -> Backoff:
 def test_a_hold_lasts_no_longer_than_was_left(now: float, moved: float) -> None:
     """However the clock was moved between two runs."""
     saved = now - moved
-    left = backoff(300, {"slot": saved + 100}, Clock(saved)).wait("slot", 0)
+    left = backoff({"slot": saved + 100}, Clock(saved)).wait("slot", 0)
     assert left == (pytest.approx(100) if moved <= 0 else -1)
 
 
-def test_a_hold_lasts_no_longer_than_the_limit_of_this_run(now: float) -> None:
-    seven = pytest.approx(7)
-    holds = {"slot": now + 100}
-    assert backoff(7, holds, Clock(now)).wait("slot", 0) == seven
-    assert backoff(0, holds, Clock(now)).wait("slot", 0) == -1
-    # Earlier versions did not always keep the time of the checkpoint.
-    assert backoff(7, {"slot": now + DAY}, Clock(None)).wait("slot", 0) == seven
+def test_a_hold_lasts_no_longer_than_the_limit(now: float) -> None:
+    longest = pytest.approx(LONGEST_HOLD)
+    holds = {"slot": now + DAY}
+    assert backoff(holds, Clock(now)).wait("slot", 0) == longest
+    asked = backoff({}, Clock(now))
+    response = Response("http://a.example", status=503, headers={"Retry-After": "999"})
+    asked.response_downloaded(response, Request("http://a.example"))
+    assert asked.wait("slot", 0) == longest
 
 
 @pytest.mark.usefixtures("now")
 def test_a_stored_backoff_is_restored() -> None:
-    first = backoff(300, {}, Clock(None))
+    first = backoff({}, Clock(None))
     response = Response("http://a.example", status=429, headers={"Retry-After": "50"})
     first.response_downloaded(response, Request("http://a.example"))
     record = first.prepare().entries
-    second = backoff(300, record["holds"], Clock(None))
+    second = backoff(record["holds"], Clock(None))
     assert second.wait("slot", 0) == pytest.approx(50, abs=0.001)
     assert second.wait("other", 0) == -1

@@ -11,7 +11,7 @@ from scrapy import Spider
 from spiders.checkpoint import Count, Media, Told, Unstorable, Waiting
 from spiders.waiting import set_clock
 from support.crawl import FEEDS, Before, Crawl
-from support.engines import DISK, on_both_engines
+from support.engines import DISK
 from support.site import Answer, Page, links
 
 pytestmark = pytest.mark.slow
@@ -137,12 +137,3 @@ def test_a_server_that_asks_for_time_gets_it_also_from_the_next_run(
     process.kill()
     log = crawl.site.log
     assert log[len(first)].time - log[first.index("/a")].time >= 2
-
-
-@on_both_engines
-def test_retry_after_can_be_ignored(crawl: Crawl, pages: dict[str, Page]) -> None:
-    """Else the other pages would be due in an hour, and this would give up waiting."""
-    pages["/a"] = Answer("", 503, {"Retry-After": "3600"})
-    run = crawl.run(Count, BLOOMDUPE_MAX_RETRY_AFTER=0, **ONE)
-    assert run.finish_reason == "finished"
-    assert set(run.requested) == set(PAGES) - {"/a1", "/image"}

@@ -62,7 +62,7 @@ def test_a_joining_worker_has_work_at_once_with_any_delays(crawl: Crawl) -> None
 def test_a_rest_is_in_the_log_in_info_and_in_the_metrics(
     crawl: Crawl, redis: RedisServer
 ) -> None:
-    crawl.settings |= {"RETRY_ENABLED": True, "BLOOMDUPE_MAX_RETRY_AFTER": FOREVER}
+    crawl.settings["RETRY_ENABLED"] = True
     crawl.site.pages = {"/0": Answer("", 503, {"Retry-After": "1000"})}
     one = crawl.start(
         Plain, BLOOMDUPE_PROGRESS_INTERVAL=0.2, BLOOMDUPE_METRICS_PORT=kept_port()
@@ -87,8 +87,8 @@ def test_a_rest_is_in_the_log_in_info_and_in_the_metrics(
 def test_retry_after_is_obeyed_by_the_next_owner(
     crawl: Crawl, redis: RedisServer
 ) -> None:
-    crawl.settings |= {"RETRY_ENABLED": True, "BLOOMDUPE_MAX_RETRY_AFTER": HOLD}
-    busy = Answer("", 503, {"Retry-After": "1000"})
+    crawl.settings["RETRY_ENABLED"] = True
+    busy = Answer("", 503, {"Retry-After": f"{HOLD}"})
     crawl.site.pages = {"/0": [busy, links("/1")], "/1": "a page"}
     one = crawl.start(Plain)
     one.until(lambda: states(redis))

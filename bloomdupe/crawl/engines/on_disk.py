@@ -126,8 +126,7 @@ class EngineOnDisk(Settling):
 
     def _open_frontier(self, seen: BloomFilter) -> None:
         session, order = self._session, self._session.order
-        limit = self.settings.max_retry_after
-        self._backoff = Backoff(self._access.slot_of, session.wait, limit)
+        self._backoff = Backoff(self._access.slot_of, session.wait)
         self.frontier = Frontier(
             seen, fifo=order.fifo, start_fifo=order.start_fifo, wait=self._wait
         )
@@ -298,10 +297,9 @@ class EngineOnDisk(Settling):
         else:
             self._write(partial(self.checkpoint.commit, first=True))
             self.watch.begin_run()
-        if self.settings.max_retry_after:
-            self._crawler.signals.connect(
-                self._backoff.response_downloaded, signals.response_downloaded
-            )
+        self._crawler.signals.connect(
+            self._backoff.response_downloaded, signals.response_downloaded
+        )
         self.watch.begin()
         self._tick.set(self.settings.checkpoint_interval)
 

@@ -24,8 +24,12 @@ section 10.2.3, and RFC 6585, section 4.
 """
 
 
+LONGEST_HOLD = 300.0
+"""Seconds for which a slot is held back at most, whatever its server asks for."""
+
+
 class Backoff(Participant, SlotState):
-    """Holds a slot back as long as its server asks for, ``limit`` seconds at most.
+    """Holds a slot back as long as its server asks for, within :data:`LONGEST_HOLD`.
 
     ``wait`` returns the wait of a slot that is not held back.
     """
@@ -34,11 +38,9 @@ class Backoff(Participant, SlotState):
         self,
         slot_of: Callable[[Request], str],
         wait: Callable[[str, int], float],
-        limit: float,
     ) -> None:
         self._slot_of = slot_of
         self._wait = wait
-        self._limit = limit
         self._holds: dict[str, float] = {}
         self._log = RestLog()
         self._clock = Clock(None)
@@ -59,7 +61,7 @@ class Backoff(Participant, SlotState):
         value = response.headers.get("Retry-After")
         seconds = None if value is None else seconds_of(value)
         if seconds:
-            until = time.monotonic() + min(seconds, self._limit)
+            until = time.monotonic() + min(seconds, LONGEST_HOLD)
             self.hold(self._slot_of(request), until)
 
     def hold(self, slot: str, until: float) -> None:
@@ -97,7 +99,7 @@ class Backoff(Participant, SlotState):
 
     def restore_slot(self, slot: str, stored: float, clock: Clock) -> None:
         """See :meth:`SlotState.restore_slot`."""
-        self.hold(slot, clock.until(stored, self._limit))
+        self.hold(slot, clock.until(stored, LONGEST_HOLD))
 
     def until(self, slot: str) -> float:
         """See :meth:`SlotState.until`."""

@@ -111,9 +111,7 @@ class EngineOnRedis:
         )
         order, retries = session.order, session.retries
         self._last_requests = LastRequests(self._access, session.wait)
-        self._backoff = Backoff(
-            self._access.slot_of, self._last_requests.wait, settings.max_retry_after
-        )
+        self._backoff = Backoff(self._access.slot_of, self._last_requests.wait)
         # Requests that this worker has offered, and that Redis has handed out to it.
         self._seen = dupefilter.open_shared(job.recent())
         self._queue = Frontier(
@@ -243,11 +241,9 @@ class EngineOnRedis:
 
     def open(self) -> None:
         """Begin to talk to Redis."""
-        settings = self._session.settings
-        if settings.max_retry_after:
-            self._session.crawler.signals.connect(
-                self._backoff.response_downloaded, signals.response_downloaded
-            )
+        self._session.crawler.signals.connect(
+            self._backoff.response_downloaded, signals.response_downloaded
+        )
         self._worker.start()
         self._at_hand.begin()
         self._watch.begin_run()
