@@ -181,35 +181,33 @@ def check_number(value: object, name: str) -> int:
     return number
 
 
-def check_port(value: object, name: str) -> int | None:
-    """Read a port of the metrics, which need a package; None for none."""
+def check_address(value: object, name: str) -> tuple[str, int] | None:
+    """Read the address of the metrics: a port, or an IP address and a port.
+
+    The metrics need a package. None for no metrics.
+    """
     if value in (None, "", "None"):
         return None
-    number = _whole(value)
+    host, _, port = _text(value).rpartition(":")
+    number = _whole(value if isinstance(value, bool) else port)
+    host = host.strip("[]") or "127.0.0.1"
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        number = None
     if number is None or number >= PORTS:
         raise SettingError.of(
-            name, value, "a port from 0 (any that is free) to 65535, or None"
+            name,
+            value,
+            "a port of this machine, from 0 (any that is free) to 65535, or an IP"
+            " address and a port, such as 0.0.0.0:9410 for all machines, or None",
         )
     if find_spec("prometheus_client") is None:
         raise SettingError(
             f"{name} needs the package prometheus_client, which is not installed:"
             " pip install 'bloomdupe[metrics]'"
         )
-    return number
-
-
-def check_host(value: object, name: str) -> str:
-    """Read an IP address."""
-    try:
-        ipaddress.ip_address(_text(value))
-    except ValueError as error:
-        raise SettingError.of(
-            name,
-            value,
-            "an IP address to listen on: 127.0.0.1 is for"
-            " this machine only, 0.0.0.0 for all",
-        ) from error
-    return str(value)
+    return host, number
 
 
 def check_reasons(value: object, name: str) -> tuple[str, ...] | None:

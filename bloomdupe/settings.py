@@ -10,16 +10,15 @@ from bloomdupe.filter.allowance import check_memory
 from bloomdupe.filter.sizing import check_capacity, check_fpp
 from bloomdupe.setting_values import (
     FAILURE_REASONS,
+    check_address,
     check_backoff,
     check_choice,
     check_count,
     check_directory,
     check_exact,
     check_flag,
-    check_host,
     check_limit,
     check_number,
-    check_port,
     check_reasons,
     check_revisit,
     check_seconds,
@@ -50,8 +49,7 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_MAX_FAILURES": 10_000,
     "BLOOMDUPE_RETRY_FAILED": False,
     "BLOOMDUPE_PROGRESS_INTERVAL": 60,
-    "BLOOMDUPE_METRICS_PORT": None,
-    "BLOOMDUPE_METRICS_HOST": "127.0.0.1",
+    "BLOOMDUPE_METRICS": None,
     "BLOOMDUPE_STAY": False,
     "BLOOMDUPE_WAIT": None,
     "BLOOMDUPE_RETRY_BACKOFF": None,
@@ -99,10 +97,8 @@ class JobSettings:
     them, None for no retry."""
     progress_interval: float
     """Seconds between progress lines in the log; 0: no such lines."""
-    metrics_port: int | None
-    """Port for Prometheus; 0: any free port, None: no port."""
-    metrics_host: str
-    """The address to listen on."""
+    metrics: tuple[str, int] | None
+    """IP address and port for Prometheus; 0: any free port, None: no metrics."""
     stay: bool
     """Whether the crawl stays open when nothing is pending."""
     wait: float | None
@@ -151,8 +147,7 @@ class JobSettings:
             progress_interval=check_seconds(
                 *given("BLOOMDUPE_PROGRESS_INTERVAL"), allow_zero=True
             ),
-            metrics_port=check_port(*given("BLOOMDUPE_METRICS_PORT")),
-            metrics_host=check_host(*given("BLOOMDUPE_METRICS_HOST")),
+            metrics=check_address(*given("BLOOMDUPE_METRICS")),
             stay=check_flag(*given("BLOOMDUPE_STAY")),
             wait=check_wait(*given("BLOOMDUPE_WAIT")),
             retry_backoff=check_backoff(*given("BLOOMDUPE_RETRY_BACKOFF")),

@@ -74,7 +74,7 @@ def read(url: str, accept: str = "*/*") -> str:
 
 def test_a_crawl_answers_while_it_runs(crawl: Crawl, site: Site) -> None:
     site.hold("/a")
-    settings: dict[str, Any] = {"BLOOMDUPE_METRICS_PORT": kept_port()}
+    settings: dict[str, Any] = {"BLOOMDUPE_METRICS": kept_port()}
     process = crawl.start(Follow, BLOOMDUPE_PROGRESS_INTERVAL=0.05, **settings)
     process.until_requested("/a")
     said = r"Metrics for Prometheus: (http://127\.0\.0\.1:\d+/metrics)"
@@ -204,9 +204,7 @@ def test_a_port_that_is_taken_is_named_and_the_crawl_goes_on(
         found = Metrics("spider", "", 1, lambda: STOOD)
         assert found.begin("127.0.0.1", port) is None
         found.end()
-        assert (
-            f"BLOOMDUPE_METRICS_PORT = {port}: the port cannot be opened" in caplog.text
-        )
+        assert f"BLOOMDUPE_METRICS: the port {port} cannot be opened" in caplog.text
     assert "already in use" in caplog.text
 
 
@@ -220,9 +218,9 @@ def test_the_next_crawl_of_the_process_gets_the_port() -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_spec", lambda _: None)
-    assert JobSettings.read(Settings()).metrics_port is None
+    assert JobSettings.read(Settings()).metrics is None
     with pytest.raises(SettingError, match=r"pip install 'bloomdupe\[metrics\]'"):
-        JobSettings.read(Settings({"BLOOMDUPE_METRICS_PORT": 9410}))
+        JobSettings.read(Settings({"BLOOMDUPE_METRICS": 9410}))
 
 
 @pytest.mark.slow

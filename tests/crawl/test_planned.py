@@ -144,7 +144,7 @@ def test_the_metrics_have_them(crawl: Crawl) -> None:
         Spread,
         SECONDS=DAY,
         BLOOMDUPE_PROGRESS_INTERVAL=0.2,
-        BLOOMDUPE_METRICS_PORT=kept_port(),
+        BLOOMDUPE_METRICS=kept_port(),
     )
     until_asleep(crawl, process)
     (url,) = re.findall(r"http://127\.0\.0\.1:\d+/metrics", process.log)

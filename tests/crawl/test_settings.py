@@ -20,8 +20,8 @@ BAD: list[tuple[str, list[object], str]] = [
     ("BLOOMDUPE_MAX_FAILURES", [-1, "many", 1.5, True], "expected"),
     ("BLOOMDUPE_MAX_PAGES_PER_SLOT", [0, -1, 1.5, "many", True, ""], "expected"),
     ("BLOOMDUPE_MAX_PENDING_PER_SLOT", [0, -1, 1.5, "many", True, ""], "expected"),
-    ("BLOOMDUPE_METRICS_HOST", ["everywhere"], "expected"),
-    ("BLOOMDUPE_METRICS_PORT", [65536, -1, True, "http"], "expected"),
+    ("BLOOMDUPE_METRICS", [65536, -1, True, "http", "1.1.1.1", ":"], "expected"),
+    ("BLOOMDUPE_METRICS", ["everywhere:9410", "::1:x", "1.1.1.1:"], "expected"),
     ("BLOOMDUPE_PROGRESS_INTERVAL", [-1, "often", type(None), math.nan], "expected"),
     (
         "BLOOMDUPE_RETRY_BACKOFF",
@@ -61,6 +61,20 @@ def test_a_bad_value_is_refused(name: str, value: object, expected: str) -> None
         JobSettings.read(Settings({name: value}))
 
 
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (9410, ("127.0.0.1", 9410)),
+        ("0", ("127.0.0.1", 0)),
+        ("10.1.1.1:9410", ("10.1.1.1", 9410)),
+        ("[::1]:9410", ("::1", 9410)),
+        ("None", None),
+    ],
+)
+def test_an_address_of_metrics(value: object, found: object) -> None:
+    assert JobSettings.read(Settings({"BLOOMDUPE_METRICS": value})).metrics == found
+
+
 HUGE = 10**5_000
 NUMBERS = (
     "BLOOMDUPE_CHECKPOINT_INTERVAL",
@@ -70,8 +84,7 @@ NUMBERS = (
     "BLOOMDUPE_MAX_FAILURES",
     "BLOOMDUPE_MAX_PAGES_PER_SLOT",
     "BLOOMDUPE_MAX_PENDING_PER_SLOT",
-    "BLOOMDUPE_METRICS_HOST",
-    "BLOOMDUPE_METRICS_PORT",
+    "BLOOMDUPE_METRICS",
     "BLOOMDUPE_PROGRESS_INTERVAL",
     "BLOOMDUPE_REDIS_LEASE",
     "BLOOMDUPE_REDIS_PARTITIONS",

@@ -151,7 +151,7 @@ def test_metrics_and_log_of_a_worker_are_about_all_workers(
     one.until_requested("/b")
     one.until(lambda: totals(crawl)["pages"] == 9)  # all but /b and its link
     one.kill()
-    two = crawl.start(Everything, BLOOMDUPE_METRICS_PORT=kept_port())
+    two = crawl.start(Everything, BLOOMDUPE_METRICS=kept_port())
     two.until_logged("; 9 pages by all workers")
     (url,) = re.findall(r"http://127\.0\.0\.1:\d+/metrics", two.log)
 

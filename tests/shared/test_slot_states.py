@@ -65,7 +65,7 @@ def test_a_rest_is_in_the_log_in_info_and_in_the_metrics(
     crawl.settings["RETRY_ENABLED"] = True
     crawl.site.pages = {"/0": Answer("", 503, {"Retry-After": "1000"})}
     one = crawl.start(
-        Plain, BLOOMDUPE_PROGRESS_INTERVAL=0.2, BLOOMDUPE_METRICS_PORT=kept_port()
+        Plain, BLOOMDUPE_PROGRESS_INTERVAL=0.2, BLOOMDUPE_METRICS=kept_port()
     )
     one.until_logged("1 pending on 1 host (1 resting)")
     one.until(lambda: states(redis))

@@ -91,7 +91,7 @@ class Metrics(Collector):
             self._server, _ = start_http_server(port, host, registry)
         except OSError as error:
             logger.error(  # noqa: TRY400 - the reason says it all
-                "BLOOMDUPE_METRICS_PORT = %(port)d: the port cannot be opened on"
+                "BLOOMDUPE_METRICS: the port %(port)d cannot be opened on"
                 " %(host)s (%(reason)s); the crawl goes on without metrics",
                 {"port": port, "host": host, "reason": error.strerror},
             )

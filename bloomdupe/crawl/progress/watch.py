@@ -127,7 +127,7 @@ class Watch:
     def _listener(
         self, spider: str, settings: JobSettings, place: str
     ) -> Metrics | None:
-        if settings.metrics_port is None:
+        if settings.metrics is None:
             return None
         from bloomdupe.crawl.progress.metrics import Metrics
 
@@ -138,7 +138,7 @@ class Watch:
             lambda: self._glanced,
             of_worker=self._is_worker,
         )
-        self._address = (settings.metrics_host, settings.metrics_port)
+        self._address = settings.metrics
         return metrics
 
     def begin_run(self) -> None:
