@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from typing import Any
 
 LARGEST = 16 << 20
@@ -24,20 +23,6 @@ DEEPEST_EXTENSION = 100
 
 _TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _MARKS = re.compile(r"[\[\]{}]")
-
-
-def inflated(data: bytes, most: int) -> bytes:
-    """Decompress bytes of zlib, if the result has no more than ``most`` bytes."""
-    inflater = zlib.decompressobj()
-    try:
-        found = inflater.decompress(data, most + 1)
-    except zlib.error as error:
-        raise ValueError(str(error)) from error
-    if len(found) > most:
-        raise ValueError(f"it inflates to more than {most:,} bytes")
-    if not inflater.eof or inflater.unused_data:
-        raise ValueError("it is cut off, or goes on behind its end")
-    return found
 
 
 def json_of(given: str | bytes, most: int = MOST_VALUES) -> Any:  # noqa: ANN401 - JSON

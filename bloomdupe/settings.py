@@ -41,7 +41,6 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_FILTER_MEMORY": None,
     "BLOOMDUPE_EXACT": False,
     "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.5,
-    "BLOOMDUPE_SERIALIZER": "msgpack",
     "BLOOMDUPE_START_REQUESTS": "resume",
     "BLOOMDUPE_SPIDER_ATTRIBUTES": True,
     "BLOOMDUPE_MAX_PENDING_PER_SLOT": None,
@@ -59,7 +58,6 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_REDIS_LEASE": 30,
 }
 
-SERIALIZERS = ("msgpack", "pickle")
 START_POLICIES = ("resume", "again", "always")
 
 
@@ -78,8 +76,6 @@ class JobSettings:
     """The URLs whose fingerprints are kept exactly."""
     checkpoint_interval: float
     """Seconds between checkpoints while something changes."""
-    serializer: str
-    """Format of stored requests: ``msgpack``, or ``pickle`` for other objects."""
     start_requests: str
     """Start requests to schedule: ``resume`` (those that were not scheduled yet),
     ``again`` (the same in an unfinished crawl; after a finished crawl, a new round
@@ -135,7 +131,6 @@ class JobSettings:
             filter_memory=check_memory(*given("BLOOMDUPE_FILTER_MEMORY")),
             exact=check_exact(*given("BLOOMDUPE_EXACT")),
             checkpoint_interval=check_seconds(*given("BLOOMDUPE_CHECKPOINT_INTERVAL")),
-            serializer=check_choice(*given("BLOOMDUPE_SERIALIZER"), SERIALIZERS),
             start_requests=check_choice(
                 *given("BLOOMDUPE_START_REQUESTS"), START_POLICIES
             ),

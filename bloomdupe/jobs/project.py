@@ -17,7 +17,6 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.crawl.requests.callbacks import may_be_callback
-from bloomdupe.crawl.requests.layout import PICKLE
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.requests.summary import check_payload, summary_of
 from bloomdupe.errors import SettingError, StoreMismatchError, UnserializableError
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from bloomdupe.crawl.leases.failure import Failure
 
 PLAIN_END = b"\x95"
 """First byte of a stored request that has attributes beside URL, depth, referer."""
@@ -59,8 +57,6 @@ class Project:
         # The job is opened by its path; the add-on has nothing to look for.
         settings.set("JOBDIR", None, "cmdline")
         self.spider = spider
-        self.trust_pickles = False
-        """Whether pickles are read, which can run any code."""
         with _loading(settings, "SPIDER_MODULES"):
             loader = load_object(settings["SPIDER_LOADER_CLASS"]).from_settings(
                 settings
@@ -161,16 +157,6 @@ class Project:
         """Return a request's fingerprint, and whether it must be kept exactly."""
         return self._fingerprint(request), self.exact.match(request.url)
 
-    def key_of_failure(self, failed: Failure) -> tuple[bytes, bool] | None:
-        """Return the key of a failed request; None if it cannot be fetched."""
-        try:
-            request = Request(failed.url)
-            if failed.payload is not None:
-                request = self.request_of(failed.payload)
-        except (ValueError, UnserializableError):
-            return None
-        return self.key_of(request)
-
     @property
     def crawler(self) -> Crawler:
         """Settings of the spider, which is made without arguments to read them."""
@@ -213,37 +199,24 @@ class Project:
         """
         if self.is_plain:
             bare = Spider(self.spider)
-            return Serializer(bare, pickles=self.trust_pickles, callbacks=False)
+            return Serializer(bare, callbacks=False)
         spider = self.crawler.spider
         assert spider is not None  # noqa: S101 - it was made
-        return Serializer(spider, pickles=self.trust_pickles)
+        return Serializer(spider)
 
     def request_of(self, payload: bytes) -> Request:
         """Return a stored request, for its fingerprint and its place in the queue.
 
-        All other data may be missing. Raises :class:`UnserializableError`, also for a
-        pickle that is not trusted, and must be loaded for the fingerprint.
+        All other data may be missing. Raises :class:`UnserializableError`.
         """
         if not self.is_plain or payload[:1] >= PLAIN_END:
             check_payload(payload)
             return self.serializer.load(payload)
-        summary = summary_of(payload)
+        url = summary_of(payload).url
         try:
-            if not payload.startswith(PICKLE):
-                return Request(summary.url)  # quicker
-            return Request(
-                summary.url,
-                method=summary.method,
-                body=summary.body,
-                priority=summary.priority,
-                dont_filter=summary.dont_filter,
-            )
-        except (TypeError, ValueError) as error:
+            return Request(url)  # quicker
+        except ValueError as error:
             raise UnserializableError(str(error)) from error
-
-    def spiders_own(self, name: str) -> Any:  # noqa: ANN401 - any attribute
-        """Return an attribute of the spider's class; None if it is missing."""
-        return getattr(self._class, name, None)
 
     def check_method(self, use: str, name: str) -> None:
         """Refuse a method that cannot be a callback of the spider, if it is known.

@@ -35,12 +35,11 @@ from bloomdupe.crawl.requests.layout import (
     DONT_FILTER,
     ERRBACK,
     FUNCTIONS,
-    PICKLE,
 )
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.requests.summary import elements_of
 from bloomdupe.crawl.requests.visits import Visit
-from bloomdupe.errors import RequestTimeError, UnserializableError
+from bloomdupe.errors import RequestTimeError
 from bloomdupe.foreign import json_of
 
 if TYPE_CHECKING:
@@ -54,11 +53,6 @@ LARGEST = 1 << 46
 SCHEMES = frozenset({"data", "file", "ftp", "http", "https", "s3"})
 """Schemes for which Scrapy has a downloader."""
 NEED_HOSTS = frozenset({"ftp", "http", "https"})
-
-UNTRUSTED = (
-    "its payload is a pickle, which could run any code: such requests cannot be taken"
-    " from a file"
-)
 
 _REQUEST: dict[str, tuple[type, ...]] = {
     "method": (str,),
@@ -279,8 +273,6 @@ def _stored(given: dict[str, Any], project: Project) -> Wanted:
         payload = base64.b64decode(given["payload"], validate=True)
     except binascii.Error as error:
         raise ValueError(f"'payload' is no base64: {error}") from error
-    if payload.startswith(PICKLE):
-        raise UnserializableError(UNTRUSTED)
     request = project.request_of(payload)
     return Wanted(
         request,

@@ -106,9 +106,8 @@ class CollectedFeeds(FeedExporter):
                 else f"{shown} has no feeds, so there is nothing to collect"
             ) from error
         feeds._gives_items = [bool(one.get(ITEMS)) for one in recorded]
-        pickles = project.given.serializer == "pickle"
         assert crawler.spider is not None  # noqa: S101 - the project has made it
-        feeds._begin(collection, Serializer(crawler.spider, pickles=pickles))
+        feeds._begin(collection, Serializer(crawler.spider))
         return feeds
 
     def _begin(self, collection: Collection, serializer: Serializer) -> None:

@@ -43,10 +43,10 @@ class HostileSites(Fault):
         return [_played(script, folder) for script in SCRIPTS]
 
     def control(self, folder: Path) -> list[Outcome]:
-        """Known keys, and pickles allowed: both must be seen to do harm."""
+        """Known keys, and a pickle that is loaded: both must be seen to do harm."""
         harmed = [
             _played(crafted_keys, folder / "keys", secret=bytes(16)),
-            _played(planted_request, folder / "pickles", serializer="pickle"),
+            _played(planted_request, folder / "pickles", loaded=True),
         ]
         return [OK] if OK in harmed else harmed
 
@@ -247,7 +247,7 @@ def _begun(folder: Path, project: Project, base: str) -> tuple[Path, Path, bytes
     return store, mark, b"P" + pickle.dumps(_Evil(mark))
 
 
-def planted_request(folder: Path, serializer: str = "msgpack") -> Outcome:
+def planted_request(folder: Path, *, loaded: bool = False) -> Outcome:
     """A pickle in the place of a request."""
     project = Project(folder / "project")
     with Site({"/": AFTER * 2, "/after": ""}) as site:
@@ -256,11 +256,15 @@ def planted_request(folder: Path, serializer: str = "msgpack") -> Outcome:
             frontier = Frontier(seen)
             frontier.push("127.0.0.1", 0, evil)
             frontier.checkpoint()
-        setting = f"BLOOMDUPE_SERIALIZER={serializer}"
-        log = _crawl(project, site.base, setting, ends="incomplete")
+        if loaded:
+            pickle.loads(evil[1:])  # noqa: S301 - to see its harm
+        log = _crawl(project, site.base, ends="incomplete")
     if mark.exists():
         return crashed("the planted code has run")
-    if "it is a pickle" not in log or _stat(log, "bloomdupe/unrestorable") != 1:
+    if (
+        "of an unknown kind b'P'" not in log
+        or _stat(log, "bloomdupe/unrestorable") != 1
+    ):
         return silently_wrong("nobody speaks of the pickle")
     return _all_fetched(site.requested, "/after")
 
@@ -292,7 +296,7 @@ def planted_state(folder: Path) -> Outcome:
         status, log = project.crawl("-a", f"url={site.base}/")
     if mark.exists():
         return crashed("the planted code has run")
-    if status == 0 or "pickle" not in log:
+    if status == 0 or "of an unknown kind b'P'" not in log:
         return silently_wrong(f"exit status {status}, nobody speaks of it: {log}")
     return OK
 

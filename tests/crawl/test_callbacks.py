@@ -452,8 +452,6 @@ def test_any_other_function_is_refused(name: str) -> None:
             Serializer(spider).dump(request)
         assert words in str(caught.value)
         assert words in Serializer(spider).explain(request)
-        with pytest.raises(UnserializableError):
-            Serializer(spider, pickles=True).dump(request)
 
 
 def test_values_that_share_values_are_refused() -> None:

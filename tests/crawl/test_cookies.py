@@ -46,15 +46,13 @@ class Crawl:
         self.path = path
         self.open()
 
-    def open(
-        self, middleware: CookiesMiddleware | None = None, *, pickles: bool = False
-    ) -> None:
+    def open(self, middleware: CookiesMiddleware | None = None) -> None:
         self.filter = BloomFilter.open(self.path, 1000, 1e-3)
         assert self.filter._store is not None
         self.store: Store = self.filter._store
         self.middleware = middleware or CookiesMiddleware()
         self.jars = CookieJars(self.middleware)
-        serializer = Serializer(SPIDER, pickles=pickles)
+        serializer = Serializer(SPIDER)
         self.cookies = Cookies(self.jars, self.store, serializer, SPIDER)
         self.cookies.restore()
 
@@ -305,47 +303,6 @@ def test_jars_that_cannot_be_stored_are_named_once(
     assert "the key of their jar, a test_cookies.Unknown" in record.getMessage()
     assert "secret" not in caplog.text
     assert not crawl.cookies.changed
-
-
-def test_jars_of_pickles_need_the_setting(
-    crawl: Crawl, caplog: pytest.LogCaptureFixture
-) -> None:
-    key = range(3)
-    again(crawl, pickles=True)
-    crawl.answer("session=secret", cookiejar=key)
-    crawl.answer("a=1")
-    crawl.checkpoint()
-    assert again(crawl).sent() == {"a=1"}
-    assert "1 cookie is in the store and cannot be restored" in caplog.text
-    assert "secret" not in caplog.text
-    assert again(crawl, pickles=True).sent(cookiejar=key) == {"session=secret"}
-    crawl.answer("session=2", cookiejar=key)
-    crawl.checkpoint()
-    assert crawl.stored == 2
-
-
-class Key:
-    """Its pickle changes when it is restored: a shared text becomes two texts."""
-
-    def __init__(self) -> None:
-        self.name = "name"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Key) and self.name == other.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-
-def test_a_key_keeps_its_place_though_its_pickle_changes(crawl: Crawl) -> None:
-    packed = pickle.dumps(Key(), protocol=4)
-    assert pickle.dumps(pickle.loads(packed), protocol=4) != packed  # noqa: S301 - ours
-    for run in range(3):
-        again(crawl, pickles=True)
-        assert crawl.sent(cookiejar=Key()) == ({f"a={run - 1}"} if run else set())
-        crawl.answer(f"a={run}", cookiejar=Key())
-        crawl.checkpoint()
-        assert crawl.stored == 1
 
 
 def test_forgotten_cookies_are_gone(crawl: Crawl) -> None:

@@ -162,13 +162,10 @@ def test_a_request_decides_about_its_revisits(crawl: Crawl, site: Site) -> None:
 # In a payload
 
 
-@pytest.mark.parametrize("pickles", [False, True])
 @pytest.mark.parametrize("depth", [None, 3])
-def test_a_payload_carries_a_visit(pickles: bool, depth: int | None) -> None:
-    serializer = Serializer(Spider("name"), pickles=pickles)
+def test_a_payload_carries_a_visit(depth: int | None) -> None:
+    serializer = Serializer(Spider("name"))
     meta: dict[str, Any] = {} if depth is None else {"depth": depth}
-    if pickles:
-        meta["object"] = 1j
     for headers in ({}, {"Referer": "https://a.example/b"}, {"X": "y"}):
         request = Request("https://a.example/c", headers=headers, meta=meta)
         payload = serializer.dump(request)

@@ -22,7 +22,6 @@ from spiders.scheduler import (
     Hosts,
     LateStart,
     OneParent,
-    Pickled,
     Priorities,
     Quota,
     Remembers,
@@ -179,17 +178,6 @@ def test_a_request_whose_callback_is_gone_is_kept_and_named(crawl: Crawl) -> Non
     assert "no method 'parse_more'" in run.log
     assert f"{crawl.site.base}/b" in run.log
     assert sorted(pending(crawl)) == sorted(before)
-
-
-def test_pickles_are_refused_unless_asked_for(crawl: Crawl) -> None:
-    pickles: dict[str, Any] = {"BLOOMDUPE_SERIALIZER": "pickle"}
-    kill_before(crawl, Pickled, 1, **pickles)
-    run = crawl.run(Pickled, status=1)
-    assert run.stats["bloomdupe/unrestorable"] == 1
-    assert "it is a pickle" in run.log
-    run = crawl.run(Pickled, RETRY_ENABLED=True, **pickles)
-    assert run.stats["intact"] == 5, run.log
-    assert "scheduler/unserializable" not in run.stats
 
 
 def test_the_same_object_scheduled_again_is_another_request(crawl: Crawl) -> None:

@@ -4,14 +4,12 @@ import datetime
 import decimal
 import importlib
 import io
-import pickle
 import re
 import sys
 import types
 import uuid
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
-from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import TZPATH, ZoneInfo
@@ -54,7 +52,6 @@ class Pair(NamedTuple):
 
 SPIDER = Example()
 SAFE = Serializer(SPIDER)
-PICKLES = Serializer(SPIDER, pickles=True)
 NONE = (None, None, None)
 UTC = datetime.timezone.utc
 ZONES = next(path for path in map(Path, TZPATH) if (path / "UTC").exists())
@@ -271,13 +268,6 @@ def test_subclasses_of_builtin_types_are_refused(value: Any) -> None:
             SAFE.dump(request)
 
 
-@pytest.mark.parametrize("value", [Text("x"), complex(1, 2)])
-def test_subclasses_of_builtin_types_come_back_with_pickles(value: object) -> None:
-    restored = back(Request("http://a.example/", meta={"v": value}), PICKLES)
-    assert restored.meta == {"v": value}
-    assert type(restored.meta["v"]) is type(value)
-
-
 ITSELF: list[object] = []
 ITSELF.append(ITSELF)
 
@@ -287,7 +277,7 @@ ITSELF.append(ITSELF)
     [object(), open, SPIDER, {"in": [complex(1)]}, defaultdict(lambda: 1), ITSELF],
 )
 def test_other_values_are_refused_and_the_way_out_is_named(value: object) -> None:
-    with pytest.raises(UnserializableError, match="BLOOMDUPE_SERIALIZER"):
+    with pytest.raises(UnserializableError, match="plain values, dataclasses"):
         SAFE.dump(Request("http://a.example/", meta={"v": value}))
 
 
@@ -322,13 +312,12 @@ def doubled(value: Any, pair: Callable[[Any], Any], times: int) -> Any:
 def test_values_that_share_values_are_refused_before_they_are_written(
     pair: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Written out they would have 2**40 parts; a pickle has each of them once."""
+    """Written out they would have 2**40 parts."""
     monkeypatch.setattr(values, "MOST_BYTES", 6 << 20)
     request = Request("http://a.example/", meta={"v": doubled("x", pair, 40)})
     with pytest.raises(UnserializableError, match="it has more than 6 MB") as caught:
         SAFE.dump(request)
     assert SAFE.explain(request) == str(caught.value)
-    assert PICKLES.dump(request)[:1] == b"P"
     few = Request("http://a.example/", meta={"v": doubled("x", pair, 4)})
     assert back(few).meta == few.meta
 
@@ -353,21 +342,6 @@ def test_foreign_callbacks_are_refused() -> None:
     for callback in (print, lambda _: None, Example().parse_it):
         with pytest.raises(UnserializableError, match="is not a method of"):
             SAFE.dump(Request("http://a.example/", callback=callback))
-
-
-def test_pickles_are_written_only_where_they_are_needed() -> None:
-    assert PICKLES.dump(Request("http://a.example/"))[:1] != b"P"
-
-
-class Bomb:
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (pytest.fail, ("code from the store was run",))
-
-
-def test_a_planted_pickle_is_not_loaded() -> None:
-    planted = b"P" + pickle.dumps(Bomb())
-    with pytest.raises(UnserializableError, match="it is a pickle"):
-        SAFE.load(planted)
 
 
 @pytest.mark.parametrize(
@@ -546,8 +520,6 @@ class Counting(Request):
         super().__init__(url, meta=meta, **more)
 
 
-@pytest.mark.parametrize("serializer", [SAFE, PICKLES])
-@pytest.mark.parametrize("meta", [{}, {"v": complex(1)}])
 @pytest.mark.parametrize(
     ("request_", "reason"),
     [
@@ -557,16 +529,12 @@ class Counting(Request):
     ],
 )
 def test_a_request_that_its_class_changes_is_refused(
-    request_: Request, reason: str, meta: dict[str, Any], serializer: Serializer
+    request_: Request, reason: str
 ) -> None:
-    request_ = copy(request_)
-    request_._meta = {**request_.meta, **meta}
     before = dict(request_.meta)
-    if serializer is SAFE and meta:
-        reason = "complex"
     with pytest.raises(UnserializableError, match=reason):
-        serializer.dump(request_)
-    assert re.search(reason, serializer.explain(request_))
+        SAFE.dump(request_)
+    assert re.search(reason, SAFE.explain(request_))
     assert request_.meta == before
 
 

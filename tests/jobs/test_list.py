@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from scrapy import Request
-from support.jobs import IDENTITY, SPIDER, Harm, Verb, bare_job, call, make_job
+from support.jobs import IDENTITY, SPIDER, Verb, bare_job, call, make_job
 from support.monitored_jobs import NOW, failures_part
 from support.waiting import DEADLINE
 
@@ -215,23 +215,6 @@ def test_an_invalid_limit_is_refused(
         verb("list", tmp_path, f"--limit={limit}")
     assert ended.value.code == 2
     assert f"{limit!r} is not a number of lines" in capsys.readouterr().err
-
-
-def test_a_pickled_request_is_listed_and_runs_nothing(
-    verb: Verb, tmp_path: Path
-) -> None:
-    serializer = Serializer(SPIDER, pickles=True)
-    harmful = serializer.dump(
-        Request("https://a.example/pickled", meta={"harm": Harm(tmp_path / "harm")})
-    )
-    assert harmful.startswith(b"P")
-    job = bare_job(tmp_path / "job", "a.example", harmful, b"Pgarbage", b"\xff")
-    answer = verb("list", job)
-    lines = answer.out.splitlines()
-    assert answer.code == 0
-    assert "a.example  0  GET  parse  https://a.example/pickled" in lines
-    assert sum("cannot be read" in line for line in lines) == 2
-    assert not (tmp_path / "harm").exists()
 
 
 def test_a_url_cannot_break_a_line(verb: Verb, tmp_path: Path) -> None:

@@ -96,10 +96,6 @@ class Everything(Follow):
         self.crawler.stats.inc_value("failed")
 
 
-class Pickled(Everything):
-    expected = complex(1, 2)
-
-
 class Unstorable(Follow):
     """The callbacks of /a ... /f cannot be stored: they have a response."""
 

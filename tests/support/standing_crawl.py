@@ -34,7 +34,7 @@ BYTES = 7
 LONG = 3_600.0
 """Seconds; no lease of this length runs out in a test."""
 
-_serializer = Serializer(SPIDER, pickles=False)
+_serializer = Serializer(SPIDER)
 
 
 def offer_of(request: Request, slot: str) -> Offer:

@@ -50,9 +50,7 @@ class Session:
         self.stats = crawler.stats
         self.access = EngineAccess(crawler)
         self.stopping = Stopping(crawler)
-        self.serializer = Serializer(
-            crawler.spider, pickles=settings.serializer == "pickle"
-        )
+        self.serializer = Serializer(crawler.spider)
         durable = bool(settings.directory or settings.redis_url)
         self.order = QueueOrder.of(crawler.settings, durable=durable)
         self.retries: Retries | None = None

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 ARRAYS = frozenset(range(0x91, 0x97))
 """First bytes of msgpack arrays of one to six elements."""
-PICKLE = b"P"
-"""First byte of a request that is a pickle."""
 
 CALLBACK, ERRBACK, CLASS, OTHERS, EXTRAS, FUNCTIONS = 1, 2, 13, 14, 15, 16
 METHOD, HEADERS, BODY, COOKIES, META, ENCODING = range(3, 9)

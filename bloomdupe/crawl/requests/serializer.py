@@ -45,15 +45,10 @@ is loaded already. A callback must be a method that the spider's own classes add
 all attributes, also those that are absent here, because a subclass may have different
 defaults. If it still makes a different request, the request is refused when it is to be
 written.
-
-A payload that begins with ``P``, as no such array does, goes on with a pickle of the
-list. It is written and read only if the user has asked for it, because anyone who can
-write to the store could make it run any code.
 """
 
 from __future__ import annotations
 
-import pickle
 from typing import TYPE_CHECKING, Any
 
 import msgpack  # type: ignore[import-untyped]
@@ -78,7 +73,6 @@ from bloomdupe.crawl.requests.layout import (
     META,
     METHOD,
     OTHERS,
-    PICKLE,
     PLAIN,
     PRIORITY,
 )
@@ -111,6 +105,8 @@ _NESTING = frozenset({COOKIES, META, FLAGS, CB_KWARGS, OTHERS, EXTRAS, FUNCTIONS
 """Attributes that may hold containers in each other."""
 _LEAVES = frozenset({str, bytes, int, float, bool, type(None)})
 
+REMEDY = "; plain values, dataclasses and items can be stored"
+
 _VISIT = 5
 _FULL = b"\x96"
 _NIL = b"\xc0"
@@ -119,20 +115,14 @@ _NIL = b"\xc0"
 class Serializer:
     """Writes and reads the requests of a spider.
 
-    ``pickles`` also writes and reads values that msgpack cannot store. Without
-    ``callbacks`` requests are read without theirs, so a different spider can read them.
+    Without ``callbacks`` requests are read without theirs, so a different spider can
+    read them.
     """
 
-    def __init__(
-        self, spider: Spider, *, pickles: bool = False, callbacks: bool = True
-    ) -> None:
+    def __init__(self, spider: Spider, *, callbacks: bool = True) -> None:
         self.callbacks = Callbacks(spider)
         self._name_of = self.callbacks.name_of
-        self._pickles = pickles
         self._with_callbacks = callbacks
-        self._remedy = (
-            "" if pickles else '; BLOOMDUPE_SERIALIZER = "pickle" stores such values'
-        )
 
     def dump(self, request: Request) -> bytes:
         """Return the request as bytes; raises :class:`UnserializableError`."""
@@ -163,9 +153,6 @@ class Serializer:
 
     def visit_in(self, payload: bytes) -> list[Any] | None:
         """Return the visit in a payload, or None."""
-        if payload[:1] == PICKLE:
-            elements = self._load(payload)
-            return elements[_VISIT] if len(elements) > _VISIT else None
         if payload[:1] != _FULL:
             return None
         visit: list[Any] = msgpack.unpackb(payload[_end_of_request(payload) :])
@@ -176,10 +163,6 @@ class Serializer:
 
         ``visit`` holds plain values only. Neither request nor values are made.
         """
-        if payload[:1] == PICKLE:
-            elements = self._load(payload)[:_VISIT]
-            elements += [None] * (_VISIT - len(elements)) + [visit]
-            return PICKLE + pickle.dumps(elements, protocol=4)
         if payload[:1] == _FULL:
             request = payload[1 : _end_of_request(payload)]
         else:
@@ -188,20 +171,12 @@ class Serializer:
         return _FULL + request + packed
 
     def _load(self, payload: bytes) -> list[Any]:
-        kind = payload[:1]
+        if not payload or payload[0] not in ARRAYS:
+            raise UnserializableError(f"it is of an unknown kind {payload[:1]!r}")
         try:
-            if payload and payload[0] in ARRAYS:
-                return unpack(payload)  # type: ignore[no-any-return]
-            if kind == PICKLE and self._pickles:
-                return pickle.loads(payload[1:])  # type: ignore[no-any-return] # noqa: S301 - asked for
+            return unpack(payload)  # type: ignore[no-any-return]
         except Exception as error:  # of the objects in it
             raise UnserializableError(str(error) or type(error).__name__) from error
-        if kind == PICKLE:
-            raise UnserializableError(
-                'it is a pickle: set BLOOMDUPE_SERIALIZER = "pickle" if only'
-                " you can write to the store"
-            )
-        raise UnserializableError(f"it is of an unknown kind {kind!r}")
 
     def dump_value(self, value: object) -> bytes:
         """Return any value as bytes; raises :class:`UnserializableError`."""
@@ -242,12 +217,12 @@ class Serializer:
             if not self._fits(value):
                 place, part = culprit(value, name, self._fits)
                 kind = global_object_name(type(part))
-                return f"{place} is of type {kind}{self._remedy}"
+                return f"{place} is of type {kind}{REMEDY}"
         try:
             self.dump(request)
         except UnserializableError as error:  # of its constructor
             return str(error)
-        return f"no part of it by itself{self._remedy}"
+        return f"no part of it by itself{REMEDY}"
 
     def _fits(self, value: object) -> bool:
         try:
@@ -263,14 +238,8 @@ class Serializer:
     ) -> bytes:
         try:
             return pack(elements)
-        except Exception as error:  # noqa: BLE001 - of the values' own code, too
-            reason = error
-        if not self._pickles:
-            raise UnserializableError(f"{reason}{self._remedy}") from reason
-        try:
-            return PICKLE + pickle.dumps(elements, protocol=4)
-        except Exception as error:  # anything that the objects' own code raises
-            raise UnserializableError(f"cannot pickle it: {error}") from error
+        except Exception as error:
+            raise UnserializableError(f"{error}{REMEDY}") from error
 
     def _elements(self, request: Request) -> list[Any]:
         url = request.url

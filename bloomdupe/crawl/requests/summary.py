@@ -8,15 +8,11 @@ import msgpack  # type: ignore[import-untyped]
 
 from bloomdupe.crawl.requests.layout import (
     ARRAYS,
-    BODY,
     CALLBACK,
-    DONT_FILTER,
     INTEGER,
     METHOD,
-    PICKLE,
     PRIORITY,
 )
-from bloomdupe.crawl.requests.pickles import check_pickle, look_into
 from bloomdupe.errors import UnserializableError
 from bloomdupe.foreign import check_packed
 from bloomdupe.frontier.payload import long_url
@@ -33,8 +29,6 @@ class Summary(NamedTuple):
     priority: int
     callback: str | None
     """Name of a method of the spider; None if the request has no callback."""
-    dont_filter: bool
-    body: bytes
 
 
 def summary_of(payload: bytes) -> Summary:
@@ -43,15 +37,13 @@ def summary_of(payload: bytes) -> Summary:
     others = elements[4] if len(elements) > 4 else None
     url = long_url(elements[0])
     if not others:
-        return Summary(url, "GET", 0, "parse", False, b"")
+        return Summary(url, "GET", 0, "parse")
     callback = others.get(CALLBACK, "parse")
     return Summary(
         url,
         str(others.get(METHOD, "GET")),
         _integer(others.get(PRIORITY, 0)),
         None if callback == 0 else str(callback),
-        bool(others.get(DONT_FILTER, False)),
-        others.get(BODY, b""),
     )
 
 
@@ -91,10 +83,7 @@ def check_payload(payload: bytes) -> None:
     Raises :class:`UnserializableError`.
     """
     try:
-        if payload.startswith(PICKLE):
-            check_pickle(payload[1:])
-        else:
-            check_packed(payload)
+        check_packed(payload)
     except ValueError as error:
         raise UnserializableError(str(error)) from error
 
@@ -104,6 +93,4 @@ def _unpacked(payload: bytes) -> Any:  # noqa: ANN401 - any value
         return msgpack.unpackb(
             payload, strict_map_key=False, unicode_errors="surrogatepass"
         )
-    if payload[:1] == PICKLE:
-        return look_into(payload[1:])
     raise ValueError(f"it is of an unknown kind {payload[:1]!r}")

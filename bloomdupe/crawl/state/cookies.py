@@ -87,9 +87,8 @@ class Cookies(Participant):
             )
         if unreadable:
             logger.warning(
-                "%(cookies)s in the store and cannot be restored with these"
-                " settings, because of the key of their jar (meta['cookiejar']); was"
-                ' BLOOMDUPE_SERIALIZER = "pickle" when they were stored?',
+                "%(cookies)s in the store and cannot be restored, because of the key of"
+                " their jar (meta['cookiejar'])",
                 {"cookies": plural(unreadable, "cookie is", "cookies are")},
                 extra=self._extra,
             )

@@ -481,7 +481,7 @@ class Remark:
         self.text = text
 
 
-@idiom(repeats=None, says="BLOOMDUPE_SERIALIZER")
+@idiom(repeats=None, says="plain values, dataclasses and items can be stored")
 class ObjectMeta(scrapy.Spider):
     """An object in meta that msgpack cannot store, in a chain."""
 
@@ -491,13 +491,6 @@ class ObjectMeta(scrapy.Spider):
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response)
         yield from response.follow_all(css="a", meta={"note": Remark("for nobody")})
-
-
-@idiom(settings={"BLOOMDUPE_SERIALIZER": "pickle"})
-class ObjectPickle(ObjectMeta):
-    """The same with BLOOMDUPE_SERIALIZER = "pickle"."""
-
-    name = "object_pickle"
 
 
 @dataclass

@@ -68,7 +68,6 @@ class SharedCookies:
         if not self._warned:
             self._warned = True
             logger.warning(
-                "Some cookies of other workers cannot be used with these"
-                " settings, because of the key of their jar (meta['cookiejar']); have"
-                " all workers the same BLOOMDUPE_SERIALIZER? No more is said of them"
+                "Some cookies of other workers cannot be used here, because of the key"
+                " of their jar (meta['cookiejar']). No more is said of them"
             )

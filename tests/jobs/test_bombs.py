@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import base64
-import collections
-import datetime
 import json
-import pickle
 import subprocess
 import sys
 import tracemalloc
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from struct import pack
@@ -24,57 +20,10 @@ from support.jobs import run_script
 from support.waiting import DEADLINE
 
 from bloomdupe.crawl.requests import values
-from bloomdupe.crawl.requests.pickles import look_into, unpickle
-from bloomdupe.foreign import check_packed, inflated, json_of
+from bloomdupe.foreign import check_packed, json_of
 
 MOST = 240
 """Megabytes by which a process may grow, for any input."""
-
-
-def doubling(levels: int = 64) -> bytes:
-    """Return a pickle of a list that holds another list twice, and so on."""
-    program = b"\x80\x04]\x94"
-    for level in range(levels):
-        program += b"](h%ch%ce\x94" % (level, level)
-    return program + b"."
-
-
-def doubling_backwards(levels: int = 64) -> bytes:
-    """Return the same, with lists that are filled after their lists hold them."""
-    program = b"\x80\x04" + b"]\x940" * (levels + 1)
-    for level in range(levels):
-        program += b"h%c(h%ch%ce0" % (level, level + 1, level + 1)
-    return program + b"h\x00."
-
-
-def called(name: str, argument: bytes) -> bytes:
-    return b"\x80\x04cbuiltins\n" + name.encode() + b"\n" + argument + b"\x85R."
-
-
-PICKLES = {
-    "memory": b"\x80\x02K\x01r" + pack("<I", 1 << 28) + b".",
-    "bytearray": b"\x80\x05\x96" + pack("<Q", 1 << 32) + b".",
-    "bytes": b"\x80\x04\x8e" + pack("<Q", 1 << 32) + b".",
-    "bytes of a number": called("bytes", b"J" + pack("<i", 1 << 30)),
-    "bytearray of a number": called("bytearray", b"J" + pack("<i", 1 << 30)),
-    "bytes of a remembered number": (
-        b"\x80\x04J" + pack("<i", 1 << 30) + b"\x940cbuiltins\nbytes\nh\x00\x85R."
-    ),
-    "doubling": doubling(),
-    "doubling backwards": doubling_backwards(),
-    "doubled text": b"\x80\x04\x8c\x01\\\x94cbuiltins\nstr\n\x93",
-    "str": called("str", b"\x8c\x01a\x85"),
-    "itself": b"\x80\x04]\x94h\x00a.",
-    "deep": b"\x80\x04" + b"]" * 20_000 + b"a" * 19_999 + b".",
-    "one text a thousand times": (
-        b"\x80\x04]\x94X" + pack("<I", 1 << 20) + b"a" * (1 << 20) + b"\x940h\x00("
-        + b"h\x01" * 1_000 + b"e."
-    ),
-    "an unknown buffer": b"\x80\x05\x97.",
-    "cut off": b"\x80\x04]",
-    "nothing": b"\x80\x04.",
-    "number of a place": b"\x80\x04h\x07.",
-}  # fmt: skip
 
 
 def nested(levels: int) -> bytes:
@@ -82,14 +31,6 @@ def nested(levels: int) -> bytes:
     for _ in range(levels):
         found = msgpack.packb(msgpack.ExtType(1, b"\x91" + found))
     return found
-
-
-def zeros(megabytes: int) -> bytes:
-    """Return so many zeros, compressed: the same block again and again."""
-    deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-    block = deflate.compress(bytes(1 << 20)) + deflate.flush(zlib.Z_FULL_FLUSH)
-    checksum = (megabytes << 20) % 65_521 << 16 | 1
-    return b"x\x9c" + megabytes * block + deflate.flush() + pack(">I", checksum)
 
 
 PACKED = {
@@ -102,18 +43,11 @@ PACKED = {
 def peak_of(read: Callable[[bytes], object], data: bytes) -> tuple[int, str]:
     tracemalloc.start()
     try:
-        with pytest.raises((ValueError, pickle.UnpicklingError)) as caught:
+        with pytest.raises(ValueError, match=r".") as caught:
             read(data)
         return tracemalloc.get_traced_memory()[1], str(caught.value)
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.parametrize("name", PICKLES)
-def test_a_pickle_is_measured_first(name: str) -> None:
-    peak, said = peak_of(unpickle, PICKLES[name])
-    assert peak < 64 << 20
-    assert said
 
 
 @pytest.mark.parametrize("name", PACKED)
@@ -168,17 +102,6 @@ def test_a_text_in_json_may_be_of_anything() -> None:
     assert json_of(json.dumps({"body": text})) == {"body": text}
 
 
-def test_data_that_inflates_too_far_is_cut() -> None:
-    bomb = zeros(200)
-    peak, said = peak_of(lambda data: inflated(data, 5_000), bomb)
-    assert peak < 1 << 20
-    assert "5,000" in said
-    assert inflated(zlib.compress(b"ab"), 2) == b"ab"
-    for wrong in (zlib.compress(b"ab")[:-1], zlib.compress(b"ab") + b"c", b"no"):
-        with pytest.raises(ValueError, match=r"cut off|incorrect header"):
-            inflated(wrong, 100)
-
-
 # What is honest is read as ever
 
 plain = st.recursive(
@@ -191,16 +114,6 @@ plain = st.recursive(
     | st.sets(st.integers()),
     max_leaves=20,
 )  # fmt: skip
-
-
-@given(plain, st.integers(4, 5))
-def test_pickles_are_read_as_they_were_written(value: object, protocol: int) -> None:
-    same = [
-        value, value, bytearray(b"ab"), collections.OrderedDict(a=value),
-        collections.defaultdict(list, a=[1]), datetime.date(2026, 1, 1),
-    ]  # fmt: skip
-    data = pickle.dumps(same, protocol)
-    assert unpickle(data) == look_into(data) == same
 
 
 @given(plain)
