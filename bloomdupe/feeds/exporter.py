@@ -10,7 +10,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.misc import load_object
 from w3lib.url import file_uri_to_path
 
-from bloomdupe.errors import BloomDupeError
+from bloomdupe.errors import BloomDupeError, FeedError
 from bloomdupe.feeds.delivery import Deliveries
 from bloomdupe.feeds.draft import Draft
 from bloomdupe.feeds.feed import Feed, encode, name_of, template_of
@@ -133,12 +133,17 @@ class FeedExporter(FeedExporterAccess):
         self, feeds: dict[str, dict[str, Any]], left: StoredFeeds
     ) -> dict[str, str]:
         """Compare the feeds with the last run; return their names by template."""
-        names = {
-            template: left.name_of(
-                name_of(self, template, options), self._path_of(template, options)
-            )
-            for template, options in feeds.items()
-        }
+        names, templates = {}, dict[str, str]()
+        for template, options in feeds.items():
+            path = self._path_of(template, options)
+            other = template if path is None else templates.setdefault(path, template)
+            if other != template:
+                raise FeedError(
+                    f"FEEDS: the feeds {without_secret(other)} and"
+                    f" {without_secret(template)} have the same file {path}; give each"
+                    " a name of its own"
+                )
+            names[template] = left.name_of(name_of(self, template, options), path)
         left.check_feeds({names[t]: options for t, options in feeds.items()})
         of_run = {**self._taken, **feeds}
         left.expect([*filter(None, map(self.place_template, of_run, of_run.values()))])

@@ -1,6 +1,6 @@
 """The only room that reads or replaces private names of Scrapy.
 
-Each name is checked when a crawl opens, and :class:`~bloomdupe.errors.EngineError`
-tells which name is missing. Uses ``errors`` only; ``crawl``, ``links`` and ``feeds``
-come in.
+All names are in :mod:`~bloomdupe.inside_scrapy.private_names`, and are checked before
+a crawl opens anything. Uses ``errors`` and ``printable`` only; ``moving``, ``jobs``,
+``crawl``, ``links`` and ``feeds`` come in.
 """

@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 import scrapy
@@ -24,8 +24,12 @@ from support.site import Pages, Site, links
 
 from bloomdupe.crawl.admission import expand_jobdir
 from bloomdupe.errors import SettingError
+from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.inside_scrapy import plain_request
 from bloomdupe.inside_scrapy.engine import EngineAccess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.slow
 
@@ -180,28 +184,6 @@ def test_scrapy_parse_writes_its_output_file(project: Project) -> None:
     assert list(project.files()) == ["parsed.jsonl"]
 
 
-def test_the_job_of_another_spider_is_refused_in_one_line(project: Project) -> None:
-    project.scrapy("crawl", "first")
-    files = project.files()
-    run = project.scrapy("crawl", "second", status=1)
-    assert "Traceback" not in run.output
-    assert "The crawl does not begin: JOBDIR: " in run.last_line
-    assert '"crawls/%(spider)s"' in run.last_line
-    assert project.files() == files
-
-
-def test_rules_that_cannot_be_read_are_refused_in_one_line(project: Project) -> None:
-    project.scrapy("crawl", "first")
-    (rules,) = [one.parent for one in project.folder.rglob("store.json")]
-    (rules / "rules.json").write_text("{")
-    files = project.files()
-    run = project.scrapy("crawl", "first", status=1)
-    assert "Traceback" not in run.output
-    assert "rules.json" in run.last_line
-    assert "correct it, or delete it" in run.last_line
-    assert project.files() == files
-
-
 @pytest.mark.parametrize(
     "setting",
     [
@@ -222,15 +204,111 @@ def test_a_setting_that_cannot_be_is_refused_in_one_line(
     assert not project.files()
 
 
-def test_a_jobdir_of_scrapys_own_is_refused_in_one_line(project: Project) -> None:
-    stop = ["-s", "CLOSESPIDER_PAGECOUNT=3", "-s", "ADDONS={}"]
-    project.scrapy("crawl", "first", *stop)
+STOP = ("-s", "CLOSESPIDER_PAGECOUNT=3")
+SCRAPYS = ("-s", "SCHEDULER=scrapy.core.scheduler.Scheduler")
+OWN = ("-s", "SCHEDULER=spiders.admission.OwnScheduler")
+"""A project's own scheduler, derived from bloomdupe's."""
+
+
+def feeds(**options: dict[str, str]) -> tuple[str, str]:
+    given = {path.replace("_", "."): value for path, value in options.items()}
+    return ("-s", f"FEEDS={json.dumps(given)}")
+
+
+def half_import(project: Project) -> None:
+    with BloomFilter.open(project.folder / "job/bloomdupe") as filter_:
+        filter_.notes["import"] = {"done": False}
+
+
+def damage(project: Project) -> None:
+    with (project.folder / "job/bloomdupe/data.mdb").open("r+b") as file:
+        file.write(bytes(8192))
+
+
+def break_rules(project: Project) -> None:
+    (project.folder / "job/bloomdupe/rules.json").write_text("{")
+
+
+def change_feed(project: Project) -> None:
+    (project.folder / "items.jsonl").write_text("{}")
+
+
+class Refusal(NamedTuple):
+    """How a job comes to be, how it is crawled then, and why that is refused."""
+
+    why: str
+    begun: tuple[str, ...] | None = STOP
+    """Options of the run before; None: there is none."""
+    change: Callable[[Project], None] | None = None
+    options: tuple[str, ...] = ()
+    spider: str = "first"
+
+
+LINES = {"format": "jsonlines"}
+REFUSALS = {
+    "the job of another spider": Refusal('"crawls/%(spider)s"', spider="second"),
+    "a job of Scrapy alone": Refusal(
+        "`bloomdupe import job --spider first`", (*STOP, "-s", "ADDONS={}")
+    ),
+    "a job of Scrapy alone, and an own scheduler": Refusal(
+        "`bloomdupe import job", (*STOP, "-s", "ADDONS={}"), options=OWN
+    ),
+    "a job of Scrapy with our filter": Refusal(
+        "only Scrapy's own scheduler can see", (*STOP, *SCRAPYS)
+    ),
+    "a job of ours, and Scrapy's scheduler": Refusal(
+        "only bloomdupe.FrontierScheduler can see", options=SCRAPYS
+    ),
+    "a job that is half an import": Refusal("was interrupted", change=half_import),
+    "half an import, and an own scheduler": Refusal(
+        "was interrupted", change=half_import, options=OWN
+    ),
+    "rules that cannot be read": Refusal("correct it, or delete it", change=break_rules),
+    "a damaged store": Refusal("data.mdb", change=damage),
+    "a job inside a store": Refusal(
+        "is itself a store", options=("-s", "JOBDIR=job/bloomdupe")
+    ),
+    "a changed feed": Refusal("since the last run", change=change_feed),
+    "a feed that is not there": Refusal("begun with a feed", options=feeds()),
+    "another format": Refusal(
+        "now it has", options=feeds(items_jsonl={"format": "csv"})
+    ),
+    "a file in the place of a folder": Refusal(
+        "cannot write the feed", None, options=feeds(**{"project_py/items": LINES})
+    ),
+    "two feeds with one file": Refusal(
+        "have the same file", None, options=feeds(a=LINES, **{"_/a": LINES})
+    ),
+    "a crawl that stays in memory": Refusal(
+        "BLOOMDUPE_STAY", None, options=("-s", "JOBDIR=", "-s", "BLOOMDUPE_STAY=1")
+    ),
+    "a Redis that is not there": Refusal(
+        "127.0.0.1:1", None,
+        options=("-s", "JOBDIR=", "-s", "BLOOMDUPE_REDIS_URL=redis://127.0.0.1:1/0#a"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_refusal_is_one_line_and_changes_nothing(project: Project, case: str) -> None:
+    refusal = REFUSALS[case]
+    if refusal.begun is not None:
+        project.scrapy("crawl", "first", *refusal.begun)
+    if refusal.change is not None:
+        refusal.change(project)
     files = project.files()
-    run = project.scrapy("crawl", "first", status=1)
+    project.site.take()
+    run = project.scrapy("crawl", refusal.spider, *refusal.options, status=1)
+    (line,) = (
+        line
+        for line in run.output.splitlines()
+        if "] ERROR: " in line or "] CRITICAL: " in line
+    )
+    assert "] CRITICAL: The crawl does not begin: " in line
+    assert refusal.why in line
     assert "Traceback" not in run.output
-    assert "The crawl does not begin: JOBDIR: " in run.last_line
-    assert "job --spider first` imports them" in run.last_line
     assert project.files() == files
+    assert not project.site.take()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from typing import Any
 
 from scrapy import Spider
 
+from bloomdupe import FrontierScheduler
+
 SITE = os.environ["SITE"]
 
 
@@ -29,3 +31,7 @@ class First(Spider):
 class Second(First):
     name = "second"
     allowed_domains = []
+
+
+class OwnScheduler(FrontierScheduler):
+    """As a project may derive it."""

@@ -125,6 +125,9 @@ class CrawlJob:
             _refuse_misplaced(directory)
         if directory is None or not Store.exists(directory):
             self._check_room(directory)
+            if crawler is not None and directory is not None:
+                left = StoredFeeds({}, {}, directory, Path.cwd(), resumed=False)
+                FeedExporter.check_job(crawler, left)
             return
         store = _when_free(directory, lambda: Store.open(directory))
         try:
