@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from bloomdupe.inside_scrapy import private_names as listed
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
@@ -81,6 +83,56 @@ SCRAPY_ROOMS = {
 }  # fmt: skip
 SCRAPY_MODULES = {"bloomdupe.cli.scrapy_command"}
 SCRAPY_FOR_TYPES = {"bloomdupe.settings"}
+
+DOCUMENTED = {
+    "scrapy": {"FormRequest", "Item", "Request", "Selector", "Spider", "__version__"},
+    "scrapy.commands": {"ScrapyCommand"},
+    "scrapy.core": {"downloader"},
+    "scrapy.core.scheduler": {"BaseScheduler"},
+    "scrapy.crawler": {"Crawler"},
+    "scrapy.downloadermiddlewares.cookies": {"CookiesMiddleware"},
+    "scrapy.downloadermiddlewares.offsite": {"OffsiteMiddleware"},
+    "scrapy.dupefilters": {"BaseDupeFilter"},
+    "scrapy.extensions": {"feedexport"},
+    "scrapy.extensions.feedexport": {
+        "FTPFeedStorage", "FileFeedStorage", "GCSFeedStorage", "S3FeedStorage",
+        "StdoutFeedStorage",
+    },
+    "scrapy.extensions.postprocessing": {"Bz2Plugin", "GzipPlugin", "LZMAPlugin"},
+    "scrapy.extensions.spiderstate": {"SpiderState"},
+    "scrapy.http": {
+        "Headers", "HtmlResponse", "Response", "TextResponse", "XmlResponse", "request",
+    },
+    "scrapy.http.request": {"NO_CALLBACK"},
+    "scrapy.pipelines.files": {"FilesPipeline"},
+    "scrapy.settings": {"BaseSettings", "get_settings_priority"},
+    "scrapy.spidermiddlewares.httperror": {"HttpError"},
+    "scrapy.statscollectors": {"MemoryStatsCollector", "StatsCollector"},
+    "scrapy.utils.asyncio": {"call_later"},
+    "scrapy.utils.defer": {"deferred_from_coro", "maybe_deferred_to_future"},
+    "scrapy.utils.httpobj": {"urlparse_cached"},
+    "scrapy.utils.misc": {"build_from_crawler", "load_object"},
+    "scrapy.utils.project": {"get_project_settings"},
+    "scrapy.utils.python": {"global_object_name"},
+    "scrapy.utils.reactor": {"install_reactor", "is_asyncio_reactor_installed"},
+    "scrapy.utils.request": {"RequestFingerprinter"},
+}  # fmt: skip
+"""What modules may import from Scrapy itself: all of it stands in its documents."""
+WHOLLY_DOCUMENTED = {"scrapy.exceptions", "scrapy.exporters", "scrapy.signals"}
+
+OF_OTHERS = {
+    # of Python
+    "add", "add_done_callback", "argval", "cancelled", "cwd", "default_factory",
+    "discard", "exception", "f_back", "f_code", "f_globals", "f_locals", "items",
+    "keys", "opname", "removeprefix", "reset", "rpartition", "startswith", "values",
+    "warning",
+    # of Twisted, and of Scrapy's documents
+    "FeedExporter", "addBoth", "called", "connect", "crawler", "dont_filter", "engine",
+    "engine_stopped", "fields_to_export", "get_downloader_middleware", "getbool",
+    "getfloat", "method", "priority", "send_catch_log_async", "settings", "signals",
+    "value",
+}  # fmt: skip
+"""Attributes that ``inside_scrapy`` may use, although it does not define them."""
 
 PART_OF_NAMEDTUPLE = {"_asdict", "_field_defaults", "_fields", "_make", "_replace"}
 BY_NAME = {"getattr", "hasattr", "setattr", "delattr", "attrgetter", "methodcaller"}
@@ -308,7 +360,71 @@ def scrapy_outside(modules: Mapping[str, ast.Module]) -> list[str]:
     ]
 
 
+def undocumented_imports(modules: Mapping[str, ast.Module]) -> list[str]:
+    """What Scrapy does not document is imported from ``inside_scrapy.helpers``.
+
+    So every module can be imported, even if this Scrapy lacks it.
+    """
+    return [
+        f"{name}: from {node.module} import {alias.name}"
+        for name, tree in modules.items()
+        for node, for_types in _walk(tree)
+        if isinstance(node, ast.ImportFrom) and not for_types
+        if (node.module or "").partition(".")[0] == "scrapy"
+        if node.module not in WHOLLY_DOCUMENTED
+        for alias in node.names
+        if f"{node.module}.{alias.name}" not in WHOLLY_DOCUMENTED
+        and alias.name not in DOCUMENTED.get(str(node.module), ())
+    ]
+
+
 # The rules of the names
+
+
+def unlisted_names(modules: Mapping[str, ast.Module]) -> list[str]:
+    """Each name of Scrapy that ``inside_scrapy`` uses is in ``private_names``."""
+    inside = {name: t for name, t in modules.items() if room_of(name) == IN_SCRAPY}
+    groups = (listed.NEEDED, listed.OF_FEEDS, listed.WITH_FALLBACK)
+    paths = [path for group in (*groups, *listed.PARTS.values()) for path in group]
+    known = {path.rpartition(".")[2] for path in paths} | OF_OTHERS
+    for tree in inside.values():
+        known |= _made(tree)
+    return [
+        f"{name}: {ast.unparse(node)}"
+        for name, tree in inside.items()
+        for node in walked(tree)
+        if (attribute := attribute_of(node)) is not None
+        and attribute not in known
+        and not (attribute.startswith("__") and attribute.endswith("__"))
+        and not _of_standard_library(node, tree)
+    ]
+
+
+IN_SCRAPY = "inside_scrapy"
+
+
+def _made(tree: ast.Module) -> set[str]:
+    """Return the functions, classes and attributes that a module defines."""
+    names = set()
+    for node in walked(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+        elif _on_self(node) and isinstance(node.ctx, ast.Store):
+            names.add(node.attr)
+    return names
+
+
+def _of_standard_library(node: ast.AST, tree: ast.Module) -> bool:
+    if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
+        return False
+    return any(
+        node.value.id == (alias.asname or alias.name)
+        for statement in walked(tree)
+        if isinstance(statement, ast.Import)
+        for alias in statement.names
+    )
 
 
 def foreign_private_names(modules: Mapping[str, ast.Module]) -> list[str]:

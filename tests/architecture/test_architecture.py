@@ -195,6 +195,26 @@ BROKEN: list[tuple[Rule, dict[str, str], str]] = [
         "bloomdupe.feeds.exporter: Ours replaces _start_new_batch",
     ),
     (
+        rules.undocumented_imports,
+        {"feeds.feed": "from scrapy.utils.conf import build_component_list"},
+        "bloomdupe.feeds.feed: from scrapy.utils.conf import build_component_list",
+    ),
+    (
+        rules.undocumented_imports,
+        {"inside_scrapy.engine": "def f():\n    from scrapy.utils import defer"},
+        "bloomdupe.inside_scrapy.engine: from scrapy.utils import defer",
+    ),
+    (
+        rules.unlisted_names,
+        {"inside_scrapy.engine": "def f(engine):\n    return engine._start_error"},
+        "bloomdupe.inside_scrapy.engine: engine._start_error",
+    ),
+    (
+        rules.unlisted_names,
+        {"inside_scrapy.engine": "def f(slot):\n    return getattr(slot, 'queue', 0)"},
+        "bloomdupe.inside_scrapy.engine: getattr(slot, 'queue', 0)",
+    ),
+    (
         rules.engine_outside,
         {"crawl.scheduler": "def f(crawler):\n    return crawler.engine.scraper"},
         "bloomdupe.crawl.scheduler: crawler.engine",
