@@ -115,7 +115,7 @@ DOCUMENTED = {
     "scrapy.utils.project": {"get_project_settings"},
     "scrapy.utils.python": {"global_object_name"},
     "scrapy.utils.reactor": {"install_reactor", "is_asyncio_reactor_installed"},
-    "scrapy.utils.request": {"RequestFingerprinter"},
+    "scrapy.utils.request": {"RequestFingerprinter", "request_from_dict"},
 }  # fmt: skip
 """What modules may import from Scrapy itself: all of it stands in its documents."""
 WHOLLY_DOCUMENTED = {"scrapy.exceptions", "scrapy.exporters", "scrapy.signals"}
