@@ -24,7 +24,6 @@ from support.site import Pages, Site, links
 
 from bloomdupe.crawl.admission import expand_jobdir
 from bloomdupe.errors import SettingError
-from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.inside_scrapy import plain_request
 from bloomdupe.inside_scrapy.engine import EngineAccess
 
@@ -215,11 +214,6 @@ def feeds(**options: dict[str, str]) -> tuple[str, str]:
     return ("-s", f"FEEDS={json.dumps(given)}")
 
 
-def half_import(project: Project) -> None:
-    with BloomFilter.open(project.folder / "job/bloomdupe") as filter_:
-        filter_.notes["import"] = {"done": False}
-
-
 def damage(project: Project) -> None:
     with (project.folder / "job/bloomdupe/data.mdb").open("r+b") as file:
         file.write(bytes(8192))
@@ -259,11 +253,9 @@ REFUSALS = {
     "a job of ours, and Scrapy's scheduler": Refusal(
         "only bloomdupe.FrontierScheduler can see", options=SCRAPYS
     ),
-    "a job that is half an import": Refusal("was interrupted", change=half_import),
-    "half an import, and an own scheduler": Refusal(
-        "was interrupted", change=half_import, options=OWN
+    "rules that cannot be read": Refusal(
+        "correct it, or delete it", change=break_rules
     ),
-    "rules that cannot be read": Refusal("correct it, or delete it", change=break_rules),
     "a damaged store": Refusal("data.mdb", change=damage),
     "a job inside a store": Refusal(
         "is itself a store", options=("-s", "JOBDIR=job/bloomdupe")
