@@ -10,26 +10,28 @@ from bloomdupe.crawl.engines.engine_contract import Accepted
 from bloomdupe.crawl.later.circuits import is_retry
 from bloomdupe.crawl.later.not_before import TIME_KEYS, time_of, without_time
 from bloomdupe.crawl.later.revisits import REVISIT
-from bloomdupe.crawl.requests.identity import identity_of, is_once_more
+from bloomdupe.crawl.starting import StartItem
 from bloomdupe.crawl.state.cookies import without_cookie_header
 from bloomdupe.errors import StoreError, UnserializableError
 from bloomdupe.links.link_filter import Duplicate
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
+    from types import CodeType
+
     from scrapy import Request
     from scrapy.dupefilters import BaseDupeFilter
 
     from bloomdupe.crawl.dupefilter import BloomDupeFilter
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.leases.lease import Key, Lease
+    from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.leases.outcomes import Key
 
 logger = logger_of(__name__)
 
 ASKING = frozenset({*TIME_KEYS, REVISIT})
 """Keys of ``meta`` with options for the scheduler."""
-RETRY = b" retry"
-"""Suffix of the identity of a request that is a retry of its parent."""
+SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 
 class Acceptance:
@@ -52,7 +54,8 @@ class Acceptance:
         self._dupefilter = dupefilter
         self._ours = ours
         self._fingerprint = session.fingerprint
-        self._warned = self._warned_of_polling = False
+        self._warned: set[CodeType | None] = set()
+        self._warned_of_polling = False
         self._asked: tuple[Request, Key] | None = None
         """The request that the link filter has just asked about, if it is new."""
 
@@ -61,31 +64,25 @@ class Acceptance:
 
         Raises :class:`UnserializableError` if its priority is not an integer.
         """
-        _check_priority(request)
+        check_priority(request)
         session, engine, ours = self._session, self._engine, self._ours
-        parent = session.parent()
+        work = session.parent()
+        parent = None if type(work) is StartItem else work
         answers = session.processing.answering is not None
         start = engine.starting.takes(request)
         key, is_new = self._key_of(request)
-        forced = request.dont_filter or (answers and _was_visited(parent))
-        identity = key[0]
-        if start or request.dont_filter or ours is None:
-            identity = self._identity(request, parent, key[0])
-            # A retry or a redirect of the parent is not a child.
-            if parent and not answers and engine.recognises(parent, identity):
-                return True  # it was accepted before a crash
+        forced = request.dont_filter or (answers and was_visited(parent))
         # Scrapy's filter does not see a request with dont_filter, so a link to its page
         # is new; and a foreign filter does not mark in the store.
         marks = ours is not None and (start or not request.dont_filter)
         keys = [key] if marks else []
-        name = None
         if start:
-            skip, forced, further, name = engine.starting.judge(
-                key, identity, forced=forced, marked=ours is not None
+            skip, forced, further = engine.starting.judge(
+                request, key, forced=forced, marked=ours is not None
             )
             if skip:
                 self._stats.inc_value("bloomdupe/start_requests_skipped")
-                if engine.starting.repeats_itself(identity):
+                if engine.starting.repeats_itself:
                     self._warn_of_polling(request)
                 return False
             keys += further
@@ -97,15 +94,8 @@ class Acceptance:
             request, parent, keys, is_new=is_new, answers=answers
         ):
             return False
-        name = keys[-1][0] if keys and not (start or forced) else name
-        offer = self._offer(
-            request, parent, identity, keys, name, start=start, answers=answers
-        )
-        if parent and request.dont_filter and self._is_held(offer, parent, key[0]):
-            engine.hold(offer)
-            parent.may_wait()
-            return True
-        if engine.take(offer):
+        page = None if work is None else work.root
+        if engine.take(self._offer(request, parent, page, keys, answers=answers)):
             return True
         self._dupefilter.log(request, self._spider)
         return False
@@ -144,22 +134,15 @@ class Acceptance:
                 self._dupefilter.log(request, self._spider)
                 return False
             return True
-        mark = self._second_use(request, parent, keys[0], answers=answers)
-        if mark is not None:
+        key, exact = keys[0]
+        if not is_new and self._engine.knows(key, exact=exact):
+            after_form = answers and _is_form(parent)
+            mark = self._engine.starting.second_use(request, keys[0], forced=after_form)
+            if mark is None or self._engine.knows(mark[0], exact=mark[1]):
+                self._ours.log(request, self._spider)
+                return False
             keys.append(mark)
-        key, exact = mark or keys[0]
-        if (mark is not None or not is_new) and self._engine.knows(key, exact=exact):
-            self._ours.log(request, self._spider)
-            return False
         return answers or self._engine.has_room(request)
-
-    def _second_use(
-        self, request: Request, parent: Lease | None, key: Key, *, answers: bool
-    ) -> Key | None:
-        """Return the mark of a start page's second use, if it is that."""
-        if parent is None or not (answers or parent.request.dont_filter):
-            return None
-        return self._engine.starting.second_use(request, key, parent)
 
     def would_drop(self, request: Request) -> Duplicate:
         """Whether a request would be dropped as a duplicate; for the link filter."""
@@ -171,32 +154,22 @@ class Acceptance:
             if not engine.knows(key, exact=exact):
                 self._asked = request, (key, exact)
                 return Duplicate.NO
-            if not engine.starting.may_be_page(key):
+            if not engine.starting.is_page((key, exact)):
                 return Duplicate.ALL
-            parent = self._session.parent()
-            mark = self._second_use(request, parent, (key, exact), answers=False)
+            mark = engine.starting.second_use(request, (key, exact), forced=False)
             if mark is None or engine.knows(mark[0], exact=mark[1]):
                 return Duplicate.THIS
         except StoreError:
             pass  # it will fail again when the request is scheduled
         return Duplicate.NO
 
-    def _identity(self, request: Request, parent: Lease | None, key: bytes) -> bytes:
-        """Return the identity of a request of which some duplicates are accepted."""
-        values = None if parent is None else parent.middleware_values
-        identity = identity_of(request, key, values)
-        # A retry of the parent differs from its children.
-        return identity + RETRY if is_retry(request, parent) else identity
-
     def _offer(
         self,
         request: Request,
         parent: Lease | None,
-        identity: bytes,
+        page: Lease | None,
         keys: list[Key],
-        name: bytes | None,
         *,
-        start: bool,
         answers: bool,
     ) -> Accepted:
         """Return a request as the engine gets it."""
@@ -219,39 +192,7 @@ class Acceptance:
             payload = self._dump(request)
         elif engine.concerns(request, parent if repeats else None):
             payload = self._session.serializer.dump_or_none(request) or b""
-        return Accepted(
-            request,
-            payload,
-            slot,
-            parent,
-            identity,
-            keys,
-            name,
-            start,
-            answers,
-            repeats,
-            not_before,
-        )
-
-    def _is_held(self, offer: Accepted, parent: Lease, key: bytes) -> bool:
-        """Whether a request is held back until its parent ends, to take its place.
-
-        It has ``dont_filter``.
-
-        A callback may ask for its own page once more, to do the same work. Both must
-        not be pending at the same time: if the process is killed then, the page may
-        answer well in the next run, and both would yield the same outputs.
-        """
-        request = offer.request
-        return (
-            parent.root.instead is None
-            and offer.payload is not None
-            and self._engine.may_replace(parent, answers=offer.answers)
-            and (
-                offer.repeats
-                or is_once_more(request, key, parent.request, self._fingerprint)
-            )
-        )
+        return Accepted(request, payload, slot, parent, page, keys, repeats, not_before)
 
     def _dump(self, request: Request) -> bytes | None:
         session = self._session
@@ -280,15 +221,19 @@ class Acceptance:
         )
 
     def _warn_of_unserializable(self, request: Request) -> None:
-        """Warn once of the consequences of a request that cannot be stored."""
-        if self._warned:
+        """Warn of the consequences of a request that cannot be stored.
+
+        Once for each function that is a callback, and once for all other reasons.
+        """
+        function = self._session.serializer.callbacks.function_in(request)
+        if function in self._warned:
             return
-        self._warned = True
+        self._warned.add(function)
         logger.warning(
             "%(request)s cannot be stored: %(reason)s. Such requests live in memory"
             " only. The page that yielded such a request is not done before the request"
-            " is, so after a crash the page is fetched again. No more of them will be"
-            " logged (see the stat scheduler/unserializable)",
+            " is, so after a crash the page is fetched again. No more of this kind will"
+            " be logged (see the stat scheduler/unserializable)",
             {
                 "request": request,
                 "reason": self._session.serializer.explain(request),
@@ -297,14 +242,18 @@ class Acceptance:
         )
 
 
-def _check_priority(request: Request) -> None:
+def check_priority(request: Request) -> None:
     """Notice a priority that Scrapy's constructor refuses, and that was set later."""
     priority = request.priority
     if not isinstance(priority, int):
         raise UnserializableError(f"its priority, {priority!r}, is not an integer")
 
 
-def _was_visited(lease: Lease | None) -> bool:
+def _is_form(lease: Lease | None) -> bool:
+    return lease is not None and lease.request.method not in SAFE_METHODS
+
+
+def was_visited(lease: Lease | None) -> bool:
     """Whether a page was visited before: its redirect leads to a URL that was seen."""
     visit = None if lease is None else lease.visit
     return visit is not None and visit.known

@@ -12,7 +12,7 @@ from scrapy.exceptions import IgnoreRequest
 
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.progress.rounds import VERSIONS, versions_here
-from bloomdupe.crawl.start_outputs import is_fresh_start
+from bloomdupe.crawl.starting import is_fresh_start
 from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.filter.mapped_layer import most_memory
 from bloomdupe.frontier.pending_requests import recorded

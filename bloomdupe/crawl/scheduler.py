@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from scrapy.core.scheduler import BaseScheduler
+from scrapy.dupefilters import BaseDupeFilter
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.python import global_object_name
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
-    from scrapy.dupefilters import BaseDupeFilter
     from twisted.internet.defer import Deferred
     from typing_extensions import Self
 
@@ -117,14 +117,14 @@ class FrontierScheduler(BaseScheduler):
     def _open(self, spider: Spider) -> Deferred[None] | None:
         leave_scrapys_file(self._crawler, lambda: self._failed)
         self._spider = spider
-        session = Session(self._crawler, self._job)
+        opening = None
         if self._job.settings.redis_url is None:
+            session = Session(self._crawler, self._job)
             opening = self._open_on_disk(session)
+            self._acceptance = Acceptance(session, self.df, self._ours)
         else:
-            opening = None
-            self._open_on_redis(session)
+            session = self._open_on_redis()
         self._session = session
-        self._acceptance = Acceptance(session, self.df, self._ours)
         if type(self.df) is BloomDupeFilter:
             session.link_filter = attach_link_filter(
                 self._crawler, self._would_drop, self.df
@@ -145,19 +145,27 @@ class FrontierScheduler(BaseScheduler):
             self._warn_of_foreign_filter()
         with ExitStack() as undo:
             undo.callback(seen.close)
-            open_on_disk(session, seen, ours=ours)
+            filtered = type(self.df) is not BaseDupeFilter
+            open_on_disk(session, seen, filtered=filtered)
             undo.pop_all()
         return opening
 
-    def _open_on_redis(self, session: Session) -> None:
+    def _open_on_redis(self) -> Session:
+        from bloomdupe.crawl.engines.on_redis.going.shared_acceptance import (
+            SharedAcceptance,
+        )
+        from bloomdupe.crawl.engines.on_redis.going.shared_session import SharedSession
         from bloomdupe.crawl.engines.on_redis.on_redis import EngineOnRedis
 
         assert isinstance(self.df, BloomDupeFilter)  # noqa: S101 - it was checked
         self._ours = self.df
+        session = SharedSession(self._crawler, self._job)
         engine = EngineOnRedis(session, self._job, self.df)
-        session.attach(engine)
+        session.attach(engine)  # type: ignore[arg-type] # it serves a SharedSession
         engine.open()
         session.begin()
+        self._acceptance = SharedAcceptance(session, self.df, self.df)
+        return session
 
     def _warn_of_foreign_filter(self) -> None:
         logger.warning(
@@ -239,7 +247,7 @@ class FrontierScheduler(BaseScheduler):
         """Drop an invalid request, and let its parent run again in the next run."""
         parent = session.parent()
         if parent is not None:
-            parent.owed = True
+            parent.root.broken = True
         session.ending.leaves(
             request.url, f"it is refused: {error}", apart=parent is None
         )
@@ -250,7 +258,7 @@ class FrontierScheduler(BaseScheduler):
             {
                 "request": request,
                 "reason": error,
-                "parent": "start()" if parent is None else parent.request,
+                "parent": "start()" if parent is None else parent.shown,
             },
             extra={"spider": self._spider},
         )

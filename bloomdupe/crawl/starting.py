@@ -3,130 +3,234 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.crawl.requests.names import child_name
-from bloomdupe.crawl.start_outputs import MOST_YIELDED, StartOutputs, StartVerdict
+from mmh3 import mmh3_x64_128_digest
+from scrapy import Request, Spider
+from scrapy.utils.python import global_object_name
+
+from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.requests.callbacks import name_in_class
+from bloomdupe.errors import UnserializableError
+from bloomdupe.frontier.later import waiting_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
-    from scrapy import Request
-
-    from bloomdupe.crawl.leases.lease import Key
+    from bloomdupe.crawl.leases.lease import Registry
+    from bloomdupe.crawl.leases.outcomes import Key
     from bloomdupe.crawl.progress.rounds import Run
-    from bloomdupe.filter.bloom import BloomFilter
+    from bloomdupe.crawl.requests.serializer import Serializer
     from bloomdupe.inside_scrapy.processing import Processing
 
+MOST_YIELDED = 100_000
+"""Number of outputs, counted from the first, among which repetitions are noticed."""
 
-FIRST = (b"start", b"place")
-"""Words of the marks for the first request for a page in a round."""
+
+def is_fresh_start(request: Request) -> bool:
+    """Whether Spider.start() has just yielded the request.
+
+    Retries and redirects of start requests inherit ``is_start_request``.
+    """
+    meta = request.meta
+    return bool(meta.get("is_start_request")) and not (
+        meta.keys() & {"retry_times", "redirect_times", "download_latency"}
+    )
 
 
-class Starting(StartOutputs):
-    """Decides on start requests, and skips items of ``start()`` that are done."""
+class StartVerdict(NamedTuple):
+    """The decision on a start request."""
+
+    skip: bool
+    """It was scheduled before."""
+    forced: bool
+    """It is scheduled even if it was seen."""
+    marks: tuple[Key, ...] = ()
+    """Further marks: that it was scheduled in this round."""
+
+
+class StartItem(Lease):
+    """An item of ``Spider.start()``: the page of the requests of its pipelines.
+
+    No callback and no download belong to it. Its pipelines decide when it is done, and
+    its ``mark`` is set then.
+    """
+
+    is_running = True
+    shown = "start()"
+
+    def __init__(self, leases: Registry, mark: bytes) -> None:
+        super().__init__(leases, waiting_entry(b"", None, volatile=False))
+        self.outcome.keys = [(mark, True)]
+
+
+class Starting:
+    """Decides on start requests, and skips items of ``start()`` that are done.
+
+    ``knows`` says whether a mark is set. Each round has marks of its own.
+    """
 
     def __init__(
         self,
         run: Run,
         policy: str,
         processing: Processing,
-        seen: BloomFilter,
-        fingerprint: Callable[[Request], bytes],
+        leases: Registry,
+        serializer: Serializer,
+        knows: Callable[..., bool],
     ) -> None:
-        super().__init__(processing, run.round, fingerprint)
         self._run = run
         self._always = policy == "always" and (run.resumed or run.round > 1)
-        self._names_requests = policy != "always"
-        self._seen = seen
+        self._processing = processing
+        self._leases = leases
+        self._serializer = serializer
+        self._knows = knows
+        self._closed = False
+        self.over = False
+        """Whether ``start()`` has yielded all its outputs in this run."""
+        self._request: Request | None = None
+        self._pages: set[bytes] = set()
+        self.repeats_itself = False
+        """Whether ``start()`` has yielded the last request before, and never ended."""
         # Output of this run.
         self._yielded = _Occurrences()
         self._places = _Occurrences()
+        self._items = _Occurrences()
 
-    def is_done(self, name: bytes) -> bool:
-        """See :meth:`StartOutputs.is_done`."""
-        if self._always or not self._run.resumed:
+    async def watch(self, outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Pass the outputs of ``Spider.start()`` to the engine, and watch them.
+
+        An item that comes when the crawl has closed is left to the next run.
+        """
+        works_on = self._processing.works_on
+        async for output in outputs:
+            self._request = None
+            if isinstance(output, Request):
+                self._request = output
+                works_on(None)
+            else:
+                mark = self._mark_of(output)
+                if self._closed or self._is_done(mark):
+                    continue
+                # The engine hands it on in this very task.
+                works_on(StartItem(self._leases, mark))
+            yield output
+        # The engine takes in each request before it asks for the next output.
+        self.over = True
+        if not self._closed:
+            self._run.start_ended()
+
+    def close(self) -> None:
+        """The crawl has closed: no output counts any more."""
+        self._closed = True
+
+    # Items
+
+    def _mark_of(self, item: object) -> bytes:
+        """Return the mark of an item: its digest and its number among equal ones."""
+        try:
+            content = self._serializer.dump_item(item)
+        except UnserializableError:
+            content = global_object_name(type(item)).encode()
+        digest = mmh3_x64_128_digest(content)
+        return b"item %b %b" % (self._number(self._items.before(digest)), digest)
+
+    def _is_done(self, mark: bytes) -> bool:
+        known = self._run.resumed and not self._always
+        return known and self._knows(mark, exact=True)
+
+    # Requests
+
+    def takes(self, request: Request) -> bool:
+        """Whether this object is the last output of ``start()``; asked once."""
+        if request is not self._request:
             return False
-        return self._seen.contains(name, exact=True)
-
-    def ended(self) -> None:
-        """See :meth:`StartOutputs.ended`."""
-        self._run.start_ended()
+        self._request = None
+        return True
 
     def judge(
-        self, key: Key, identity: bytes, *, forced: bool, marked: bool
+        self, request: Request, key: Key, *, forced: bool, marked: bool
     ) -> StartVerdict:
-        """See :meth:`StartOutputs.judge`.
+        """Decide on a start request with this ``key``.
 
-        A request that was scheduled in this round gets a mark of its own, made with
-        ``identity`` (see :mod:`bloomdupe.crawl.requests.identity`), because ``key`` may
-        have been seen as a link. In the first round, a request that is not ``forced``
-        needs no such mark, because it is dropped if it was seen; unless fingerprints
-        are not ``marked`` as seen.
+        ``forced`` says that it is accepted even if it was seen, and ``marked`` that
+        accepted requests are marked as seen. In a later round it is accepted once even
+        if an earlier round has seen it.
+
+        A request that was scheduled in this round gets a mark of its own, made with its
+        payload, because ``key`` may have been seen as a link. In the first round, a
+        request that is not ``forced`` needs no such mark, because it is dropped if it
+        was seen; unless fingerprints are not ``marked`` as seen.
 
         Some requests differ in each run, such as with the time of day in an argument.
         They are known by their place among the requests for their page. This works only
         once ``start()`` has ended, because until then they may come in any order.
         """
-        run, seen = self._run, self._seen
-        page, exact = key
+        run, (page, exact) = self._run, key
+        identity = page
+        uses: tuple[Key, ...] = ()
         if forced:
-            self.add_page(page)
-        before = self._yielded.before(identity)
-        again = before or 0
+            if len(self._pages) < MOST_YIELDED:
+                self._pages.add(page)
+            payload = self._serializer.dump_or_none(request) or b""
+            identity += mmh3_x64_128_digest(payload)
+        if forced or run.round > 1:
+            uses = ((self._use_of(request, page), exact),)
+        again = self._yielded.before(identity)
         place = self._places.before(page)
+        self.repeats_itself = again > 0 and not run.started
         if self._always:
-            return StartVerdict(False, True)
-        name = None
-        if self._names_requests and before is not None:
-            name = child_name(self._parent, identity, again) if forced else page
+            return StartVerdict(False, True, uses)
         needs_mark = (forced or not marked) and run.marks_starts
-        # Of a crawl that workers have shared, and that was imported.
-        shared = run.resumed and seen.contains(
-            child_name(self._parent, identity, again), exact=exact
-        )
         if run.round == 1 and not again and not needs_mark:
-            known = run.resumed and seen.contains(page, exact=exact)
-            return StartVerdict(shared or known, forced, (), name)
+            known = run.resumed and self._knows(page, exact=exact)
+            return StartVerdict(known, forced, uses)
         mark = b"start %b %b" % (self._number(again), identity)
-        scheduled = seen.contains(mark, exact=exact) or shared
-        marks = [mark]
-        if place is not None:
-            # A plain request for the page is known by its mark, without a place.
-            plain = b"start %b %b" % (self._number(place), page)
-            placed = b"place %b %b" % (self._number(place), page)
-            if mark != plain:
-                marks.append(placed)
-            if not scheduled and run.started:
-                scheduled = any(
-                    seen.contains(each, exact=exact) for each in (plain, placed)
-                )
+        placed = b"place %b %b" % (self._number(place), page)
+        scheduled = self._knows(mark, exact=exact) or (
+            run.started and self._knows(placed, exact=exact)
+        )
         if not again and run.round > 1:
             forced = forced or not scheduled
-        keys = tuple((mark, exact) for mark in marks)
-        return StartVerdict(run.resumed and scheduled, forced, keys, name)
+        keys = (mark, exact), (placed, exact), *uses
+        return StartVerdict(run.resumed and scheduled, forced, keys)
 
     def _number(self, before: int) -> bytes:
         """Return the round, and the number of earlier occurrences if there are any."""
         number = self._run.round
         return b"%d.%d" % (number, before) if before else b"%d" % number
 
-    def repeats_itself(self, identity: bytes) -> bool:
-        """See :meth:`StartOutputs.repeats_itself`."""
-        return not self._run.started and self._yielded.times(identity) > 1
+    # Pages of start requests with dont_filter
 
-    def is_page(self, key: bytes) -> bool:
-        """Whether a start request of this round has the fingerprint ``key``.
+    def is_page(self, key: Key) -> bool:
+        """Whether a start request with ``dont_filter`` has this ``key``.
 
         An earlier run may have made it, and this run may not have yielded it yet.
         """
-        if key in self._pages or not self._run.resumed:
-            return key in self._pages
-        marks = (b"%b %d %b" % (kind, self._run.round, key) for kind in FIRST)
-        return any(map(self._seen.contains, marks))
+        page, exact = key
+        if page in self._pages or not self._run.resumed:
+            return page in self._pages
+        return self._knows(b"place %d %b" % (self._run.round, page), exact=exact)
 
-    may_be_page = is_page
-    """See :meth:`StartOutputs.may_be_page`: earlier runs have left marks."""
+    def _use_of(self, request: Request, page: bytes) -> bytes:
+        """Return the mark of a page that is fetched for the callback of a request."""
+        name = _name_of(request.callback).encode(errors="backslashreplace")
+        return b"use %d %b %b" % (self._run.round, page, name)
+
+    def second_use(self, request: Request, key: Key, *, forced: bool) -> Key | None:
+        """Return the mark of a start page's second use, for a different purpose.
+
+        Scrapy's filter does not remember start requests. So a page may lead back to the
+        start page, with a different callback. That passes once, and so does a redirect
+        after a form, such as a login (``forced``). Another link back is a duplicate.
+        """
+        page, exact = key
+        if not self.is_page(key):
+            return None
+        if not forced and self._knows(self._use_of(request, page), exact=exact):
+            return None
+        return b"again " + page, exact
 
 
 class _Occurrences:
@@ -136,16 +240,23 @@ class _Occurrences:
         self._once: set[bytes] = set()
         self._again: Counter[bytes] = Counter()
 
-    def times(self, key: bytes) -> int:
-        """Return how often a key came, as far as it was counted."""
-        return (key in self._once) + self._again.get(key, 0)
-
-    def before(self, key: bytes) -> int | None:
-        """Count a key, and return how often it came before; None if unknown."""
+    def before(self, key: bytes) -> int:
+        """Count a key, and return how often it came before, as far as is known."""
         if key in self._once:
             self._again[key] += 1
         elif len(self._once) < MOST_YIELDED:
             self._once.add(key)
-        else:
-            return None
         return self._again.get(key, 0)
+
+
+def _name_of(callback: Any) -> str:  # noqa: ANN401 - any callable, or None
+    """Return a name that tells a callback from others of the project."""
+    while type(callback) is partial:
+        callback = callback.func
+    if callback is None:
+        return "parse"
+    owner = getattr(callback, "__self__", None)
+    plain = getattr(callback, "__func__", callback)
+    if isinstance(owner, Spider):
+        return name_in_class(owner, plain) or str(plain.__qualname__)
+    return f"{plain.__module__} {getattr(plain, '__qualname__', type(plain))}"

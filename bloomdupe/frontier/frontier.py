@@ -177,6 +177,7 @@ class Frontier:
         attachment: object = None,
         not_before: float | None = None,
         sequence: int | None = None,
+        volatile: bool = False,
     ) -> Entry:
         """Add a request; the caller has marked its fingerprint in :attr:`seen`.
 
@@ -185,10 +186,11 @@ class Frontier:
         back with a request that is still in memory; a request that was read from the
         store may have lost it. A request with ``not_before`` is not handed out before
         this Unix time; a time in the past has no effect. The ``sequence`` is the age of
-        the request, by default the next number; no two may be equal.
+        the request, by default the next number; no two may be equal. A ``volatile``
+        request is not written before it is saved (see :meth:`save`).
         """
         if not_before is not None and not_before > self._wall():
-            entry = waiting_entry(payload, attachment)
+            entry = waiting_entry(payload, attachment, volatile=volatile)
             self._later.push(
                 not_before, self._sequence, slot, priority, entry, start=start
             )
@@ -196,9 +198,15 @@ class Frontier:
             return entry
         queue = self._queues.get(slot) or self._new_queue(slot)
         rank = self._next_rank(priority, sequence, start=start)
-        entry = Entry(queue, rank, payload, attachment)
+        entry = Entry(queue, rank, payload, attachment, volatile=volatile)
         self._join(entry)
         return entry
+
+    def save(self, entry: Entry) -> None:
+        """Let a volatile request be written; it is pending, or in progress."""
+        entry.volatile = False
+        if not self._later.save(entry):
+            self._write(entry)
 
     def _new_queue(self, slot: str) -> SlotQueue:
         queue = self._queues[slot] = SlotQueue(self._numbered, slot)
@@ -223,10 +231,15 @@ class Frontier:
         if queue.ring is None:
             self._rotation.join(queue)
         self.pending += 1
-        if self._store is not None and entry.payload is not None:
-            self._fresh[entry] = None
-            self._fresh_bytes += entry.size
-            self._fresh_slots[queue] = self._fresh_slots.get(queue, 0) + 1
+        if not (self._store is None or entry.payload is None or entry.volatile):
+            self._write(entry)
+
+    def _write(self, entry: Entry) -> None:
+        """Let the next checkpoint write a request."""
+        queue = entry.queue
+        self._fresh[entry] = None
+        self._fresh_bytes += entry.size
+        self._fresh_slots[queue] = self._fresh_slots.get(queue, 0) + 1
 
     @property
     def waiting(self) -> int:

@@ -76,10 +76,11 @@ class Later:
 
     They are stored in the table ``later``, in the order of their times. In memory
     are all requests up to ``_bound``, and above it only those that no checkpoint has
-    written yet, and those that cannot be stored. So a million of them cost no more than
-    a few thousand. A request that is due *moves* into the queue of its slot: in memory
-    at once, and in the store with the next checkpoint, which deletes it here and stores
-    it there, unless it is done by then. So after a crash it is in exactly one table.
+    written yet, and those that are volatile or cannot be stored. So a million of them
+    cost no more than a few thousand. A request that is due *moves* into the queue of
+    its slot: in memory at once, and in the store with the next checkpoint, which
+    deletes it here and stores it there, unless it is done by then. So after a crash it
+    is in exactly one table.
     """
 
     def __init__(self, store: Store | None, record: dict[str, int]) -> None:
@@ -96,6 +97,7 @@ class Later:
         self.fresh_bytes = 0
         """Bytes of the requests that no checkpoint has written."""
         self._beyond: dict[bytes, Postponed] = {}
+        self._volatile: dict[Entry, Postponed] = {}
         # Moved to their slots or removed, and in ``later`` until the next checkpoint.
         self._moved: dict[bytes, int] = {}
         self.next_due = math.inf
@@ -110,8 +112,10 @@ class Later:
         """Schedule a request for a Unix time; ``sequence`` makes its key unique."""
         key = later_key(due, sequence)
         item = Postponed(key, slot, priority, entry, start=start)
-        storable = self._store is not None and entry.payload is not None
-        if storable:
+        storable = not (self._store is None or entry.payload is None or entry.volatile)
+        if entry.volatile:
+            self._volatile[entry] = item
+        elif storable:
             self._fresh[key] = item
             self.fresh_bytes += entry.size
         if storable and key > self._bound:
@@ -121,6 +125,15 @@ class Later:
             self._near_bytes += entry.size
         self.waiting += 1
         self.next_due = min(self.next_due, _due(key))
+
+    def save(self, entry: Entry) -> bool:
+        """Let a volatile request be written; False if it is not here (any more)."""
+        item = self._volatile.pop(entry, None)
+        if item is None:
+            return False
+        self._fresh[item.key] = item
+        self.fresh_bytes += entry.size
+        return True
 
     @property
     def changed(self) -> bool:
@@ -142,6 +155,7 @@ class Later:
                 self._moved[item.key] = item.checksum
             else:  # if it is in the store by now, _written() finds out
                 self._no_more_fresh(item.key)
+                self._volatile.pop(item.entry, None)
             self.waiting -= 1
             self._find_next()
         return taken
@@ -187,6 +201,7 @@ class Later:
         """Read the next requests from the store."""
         assert self._store is not None  # noqa: S101 - or there is no bound
         known = self._fresh.keys() | self._moved.keys()
+        known |= {item.key for item in self._near}  # volatile ones, saved since
         found, more = self._store.later(self._bound, known, BATCH)
         for later in found:
             entry = Entry(_NOWHERE, b"", later.payload)
@@ -265,15 +280,17 @@ class Later:
         for item in rest:
             if item.key in self._fresh:
                 self._beyond[item.key] = item
-            elif not item.checksum:  # it cannot be stored
+            elif not item.checksum:  # it is volatile, or cannot be stored
                 keep.append(item)
         self._near = keep  # in order, so it is a heap
         self._near_bytes = sum(item.entry.size for item in keep)
 
 
-def waiting_entry(payload: bytes | None, attachment: object) -> Entry:
+def waiting_entry(
+    payload: bytes | None, attachment: object, *, volatile: bool
+) -> Entry:
     """Return an entry that has not joined the queue of its slot."""
-    return Entry(_NOWHERE, b"", payload, attachment)
+    return Entry(_NOWHERE, b"", payload, attachment, volatile=volatile)
 
 
 def _due(key: bytes) -> float:

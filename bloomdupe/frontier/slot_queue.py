@@ -38,6 +38,7 @@ class Entry:
         "rank",
         "size",
         "stored",
+        "volatile",
     )
 
     def __init__(
@@ -47,6 +48,8 @@ class Entry:
         payload: bytes | None,
         attachment: object = None,
         checksum: int = 0,
+        *,
+        volatile: bool = False,
     ) -> None:
         self.queue = queue
         self.rank = rank
@@ -62,6 +65,8 @@ class Entry:
         """Checksum of its value in the store, as a number; 0 if it is not there."""
         self.active = False
         """Whether it keeps its slot busy."""
+        self.volatile = volatile
+        """Whether it is not to be written, until :meth:`Frontier.save` is called."""
 
 
 class SlotQueue:
@@ -69,8 +74,8 @@ class SlotQueue:
 
     All requests up to ``bound`` are in ``heap``. The requests above it are in the store
     only, except for ``beyond``: new requests that no checkpoint has written yet, and
-    requests that cannot be stored. A slot that is not asked costs no more than this
-    object.
+    requests that are volatile or cannot be stored. A slot that is not asked costs no
+    more than this object.
     """
 
     __slots__ = (
@@ -219,7 +224,7 @@ class SlotQueue:
     def relieve(self, keep: int) -> int:
         """Keep only the next ``keep`` bytes in memory; return the bytes freed."""
         if self.beyond:
-            # Requests that cannot be stored stay.
+            # Requests that are volatile or cannot be stored stay.
             self.beyond = [item for item in self.beyond if not item[1].stored] or None
         heap, loaded = self.heap, self.loaded
         if heap is None or loaded <= keep:

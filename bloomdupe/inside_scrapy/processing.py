@@ -15,17 +15,14 @@ up to the same limit.
 from __future__ import annotations
 
 import asyncio
-import sys
-import threading
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.exceptions import CloseSpider
 from twisted.python.failure import Failure
 
 from bloomdupe.inside_scrapy.helpers import aiter_errback, iter_errback
-from bloomdupe.inside_scrapy.outputs import Steps, step
 from bloomdupe.inside_scrapy.work import CURRENT
 
 if TYPE_CHECKING:
@@ -37,6 +34,8 @@ if TYPE_CHECKING:
 
     from bloomdupe.inside_scrapy.work import Work
 
+OF_CONNECTIONS = (signals.headers_received, signals.bytes_received)
+"""Signals that are sent when data arrive from a server."""
 BREATH = 100
 """Outputs of a callback after which other tasks get a turn."""
 PAUSE = 0.001
@@ -62,10 +61,10 @@ class Processing:
         engine: Any = crawler.engine
         self._engine = engine
         self._scraper = engine.scraper
+        self._signals = crawler.signals
         self._work_of = work_of
         self._failed = failed
         self._crowded = crowded
-        self._thread = threading.get_ident()
         self._broken: dict[Work, BaseException] = {}
         self.answering: Work | None = None
         """The work that the downloader has just answered with a request (a retry, a
@@ -83,6 +82,8 @@ class Processing:
         self._start_itemproc = scraper.start_itemproc_async
         scraper.start_itemproc_async = self._process_item
         scraper.handle_spider_output_async = self._hand_on
+        self._send_signal = self._signals.send_catch_log
+        self._signals.send_catch_log = self._signal  # type: ignore[method-assign]
 
     # In: the downloader's answers
 
@@ -122,12 +123,9 @@ class Processing:
         refused the response.
         """
         work = self._work_of(request)
-        if work is None:
-            return self._call_spider(result, request)  # type: ignore[no-any-return]
-        work.given(result)
-        if isinstance(result, Failure) and result.value is not None:
+        if work is not None and isinstance(result, Failure) and result.value:
             work.gave_up(result.value)
-        return step(self._call_spider(result, request), work)
+        return self._call_spider(result, request)  # type: ignore[no-any-return]
 
     # Out: the output of callbacks
 
@@ -137,10 +135,9 @@ class Processing:
             self._failed(failure.value)
         work = self._work_of(request)
         if work is not None and failure.value is not None:
-            if isinstance(failure.value, CloseSpider):
-                work.cut_short()
-            else:
-                work.raised(failure.value, response)
+            closes = isinstance(failure.value, CloseSpider)
+            note = work.closed_spider if closes else work.raised
+            note(failure.value, response)
         self._handle_error(failure, request, response)
 
     async def _hand_on(
@@ -185,7 +182,7 @@ class Processing:
         self, outputs: AsyncIterator[Any], response: object, work: Work | None
     ) -> None:
         items = _Tasks(self._scraper.concurrent_items)
-        async for output in Steps(outputs, work):
+        async for output in outputs:
             if (item := self._take_output(output, response, work)) is not None:
                 await items.start(item)
             if self._crowded():
@@ -233,16 +230,19 @@ class Processing:
 
     # Other code
 
-    def in_callback(self) -> Any:  # noqa: ANN401 - any work of the crawl
-        """Return the work whose callback runs at this moment; None if none does.
+    def _signal(self, signal: object, **named: Any) -> Any:  # noqa: ANN401 - as there
+        """Replacement of ``SignalManager.send_catch_log()``.
 
-        Another thread may call this, if the reactor is blocked.
+        While data arrive, the running code is that of a connection. A receiver then
+        works for the request that the signal carries.
         """
-        ours = {step.__code__, Processing._hand_on_each.__code__}
-        frame = sys._current_frames().get(self._thread)
-        while frame is not None and frame.f_code not in ours:
-            frame = frame.f_back
-        return None if frame is None else frame.f_locals["work"]
+        if signal not in OF_CONNECTIONS:
+            return self._send_signal(signal, **named)
+        token = CURRENT.set(self._work_of(named["request"]))
+        try:
+            return self._send_signal(signal, **named)
+        finally:
+            CURRENT.reset(token)
 
     def works_on(self, work: Work | None) -> None:
         """Set the work of the code that runs from here on, and of its tasks."""

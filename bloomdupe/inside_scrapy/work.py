@@ -12,25 +12,14 @@ class Work(Protocol):
     def answered(self, result: object) -> None:
         """Handle the downloader's answer: a response, request or failure."""
 
-    def given(self, result: object) -> None:
-        """Handle the argument of the callback (a response) or errback (a failure)."""
-
     def takes_item(self) -> bool:
         """Whether the next item goes on to the pipelines; asked once for each item."""
 
-    in_step: bool
-    """Whether an asynchronous callback is on the way to its next output, or to its
-    return. While other code runs, it waits then.
-    """
-
-    def may_wait(self) -> None:
-        """Handle the begin of such a step, after earlier steps."""
-
-    def cut_short(self) -> None:
-        """``CloseSpider`` has ended the callback."""
-
     def gave_up(self, error: BaseException) -> None:
         """There is no page for the callback: the errback gets this exception."""
+
+    def closed_spider(self, error: BaseException, response: object) -> None:
+        """The callback or errback has raised ``CloseSpider``, given a response."""
 
     def raised(self, error: BaseException, response: object) -> None:
         """The callback or errback has raised an exception, given a response."""

@@ -34,7 +34,7 @@ from bloomdupe.crawl.requests.layout import (
     CALLBACK,
     DONT_FILTER,
     ERRBACK,
-    FUNCTIONS,
+    PARTIALS,
 )
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.requests.summary import elements_of
@@ -260,7 +260,7 @@ def _check_fields(given: object) -> None:
 
 def _check_callbacks(payload: bytes, project: Project) -> None:
     others = dict(enumerate(elements_of(payload))).get(4) or {}
-    if FUNCTIONS in others:
+    if PARTIALS in others:
         return
     for number, use in ((CALLBACK, "callback"), (ERRBACK, "errback")):
         name = others.get(number)

@@ -127,7 +127,8 @@ OF_OTHERS = {
     "keys", "opname", "removeprefix", "reset", "rpartition", "startswith", "values",
     "warning",
     # of Twisted, and of Scrapy's documents
-    "FeedExporter", "addBoth", "called", "connect", "crawler", "dont_filter", "engine",
+    "FeedExporter", "addBoth", "bytes_received", "called", "connect", "crawler",
+    "dont_filter", "engine", "headers_received", "send_catch_log",
     "engine_stopped", "fields_to_export", "get_downloader_middleware", "getbool",
     "getfloat", "method", "priority", "send_catch_log_async", "settings", "signals",
     "value",

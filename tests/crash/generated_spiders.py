@@ -44,7 +44,7 @@ TRIES = 4
 SHRINKING = 60.0
 """Seconds for which a program is made smaller."""
 RAISING = {"fails"}
-NOT_STORED = {"closure"}
+NOT_STORED = {"closure", "lambda"}
 
 
 WITH_CHILDREN: Program = {
@@ -80,6 +80,8 @@ def idiom_of(program: Program) -> Idiom:
         repeats=None
         if any(f'"{kind}"' in text for kind in NOT_STORED)
         else 2 * asked_by_hand + ('"close"' in text),
+        # Children that are done while their page works come again with it.
+        asks=text.count('"by"'),
         raises='"raise"' in text or not RAISING.isdisjoint(program["uses"]),
         pages=partial(answer_to, program),
     )
@@ -243,7 +245,7 @@ class OnDisk(GeneratedSpiders):
 
     def control(self, folder: Path) -> list[Outcome]:
         """The marks of children are forgotten at a restart."""
-        return self.control_of("recognising_children", folder)
+        return self.control_of("waiting_for_pages", folder)
 
 
 class OnRedis(GeneratedSpiders):

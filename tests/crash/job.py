@@ -15,10 +15,9 @@ from typing_extensions import Self
 
 from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.settling import Settling
-from bloomdupe.crawl.leases.children import Children, CutShort
-from bloomdupe.crawl.leases.lease import Key, Lease
+from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
-from bloomdupe.crawl.leases.outcomes import Outcomes
+from bloomdupe.crawl.leases.outcomes import Key, Outcomes
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.state.spider_state import STATE, SpiderState
 from bloomdupe.errors import FeedError
@@ -64,9 +63,10 @@ class Ends(Settling):
     def __init__(self, frontier: Frontier, outcomes: Outcomes) -> None:
         self.frontier = frontier
         self.outcomes = outcomes
-        self.children = Children()
-        self.cut_short = CutShort()
         self.failures = None
+
+    def begin(self, lease: Lease) -> None:
+        """Do nothing more for it."""
 
     def _mark_settled(self, keys: Sequence[Key]) -> None:
         assert not keys
@@ -94,7 +94,7 @@ class Job:
         self.frontier = frontier = Frontier(self._seen)
         self._outcomes = Outcomes(store)
         self.leases = Leases()
-        self.leases.engine = ends = Ends(frontier, self._outcomes)
+        self.leases.engine = Ends(frontier, self._outcomes)
         crawl = CrawlRecord(frontier)
         serializer = Serializer(self._spider)
         self._feeds = FeedExporter(self._crawler)
@@ -113,7 +113,7 @@ class Job:
         self.checkpoint = Checkpoint(
             self._crawler, frontier, self._outcomes, crawl, self._feeds
         )
-        self.checkpoint.participants += [ends.children, ends.cut_short, state]
+        self.checkpoint.participants += [state]
 
     def __enter__(self) -> Self:
         return self

@@ -36,6 +36,8 @@ PAGES = {
 }
 SCRAPYS = "scrapy.core.scheduler.Scheduler"
 EACH_ONCE = ["/", "/a", "/b?x=1&y=2", "/c", "/e", "/f", "/moved", "/~d"]
+START_MARKS = 3
+"""Of a start page: that it was scheduled, its place, and its callback."""
 
 
 @pytest.fixture
@@ -112,7 +114,7 @@ def test_the_fingerprints_are_kept(crawl: Crawl) -> None:
     assert paths(crawl) == EACH_ONCE
     fingerprint = RequestFingerprinter().fingerprint
     with BloomFilter.open(crawl.store) as seen:
-        assert len(seen) == len(EACH_ONCE) + 1, "and that the start page was scheduled"
+        assert len(seen) == len(EACH_ONCE) + START_MARKS
         for path in EACH_ONCE:
             assert fingerprint(Request(crawl.site.base + path)) in seen
         assert fingerprint(Request(crawl.site.base + "/absent")) not in seen
@@ -162,7 +164,7 @@ def test_it_logs_its_parameters_at_the_start(crawl: Crawl) -> None:
 
 def test_its_own_stats_and_no_page_is_read_for_them(crawl: Crawl) -> None:
     stats = crawl.run(Follow, BLOOMDUPE_EXACT=True, before=without_samples).stats
-    assert stats["bloomdupe/seen"] == len(EACH_ONCE) + 1
+    assert stats["bloomdupe/seen"] == len(EACH_ONCE) + START_MARKS
     assert stats["bloomdupe/layers"] == 1
     assert stats["bloomdupe/current_fpp"] < 1e-6
     assert stats["bloomdupe/expected_loss"] == 0.0

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from spiders.names import (
+    AsksEarly,
     Beside,
     Captcha,
     Carried,
@@ -126,6 +127,13 @@ def test_a_callback_may_wait_for_its_retry(crawl: Crawl) -> None:
 def test_a_callback_of_a_child_in_memory_may_wait_for_its_retry(crawl: Crawl) -> None:
     assert crawl.run(WaitsInMemory, **RETRY).finish_reason == "finished"
     assert parts(crawl) == Counter(["page"])
+
+
+def test_a_child_of_a_signal_belongs_to_the_page_of_the_signal(crawl: Crawl) -> None:
+    crawl.killed(AsksEarly, stop="here child is done")
+    assert not crawl.items()
+    assert crawl.run(AsksEarly).finish_reason == "finished"
+    assert parts(crawl) == Counter(["child", "page"])
 
 
 @pytest.mark.usefixtures("engine")

@@ -7,12 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from scrapy.http import Response
-from scrapy.spidermiddlewares.httperror import HttpError
-from twisted.python.failure import Failure
 
 from bloomdupe.crawl.leases import outcomes as module
-from bloomdupe.crawl.leases.outcomes import Outcome, Outcomes, answer_of
+from bloomdupe.crawl.leases.outcomes import Outcome, Outcomes
 
 
 @pytest.fixture
@@ -117,17 +114,3 @@ def sizes_of_files(folder: Path) -> list[int]:
             if folder in file.readlink().parents:
                 found.append(file.stat().st_size)
     return found
-
-
-def test_answers_are_told_apart_by_status_body_and_exception() -> None:
-    def answers() -> list[object]:
-        page, refused = Response("data:", body=b"x"), Response("data:", 403, body=b"x")
-        errors = [HttpError(refused), HttpError(page), TimeoutError("1")]
-        failures = map(Failure, [*errors, ValueError("1")])
-        return [page, refused, Response("data:", body=b"y"), *failures, None]
-
-    found = [answer_of(given) for given in answers()]
-    assert len({*found}) == len(found)
-    assert found == [answer_of(given) for given in answers()]
-    (other,) = map(Failure, [ValueError("2")])
-    assert answer_of(other) in found, "a message may change"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from bloomdupe.feeds.feed import Feed
 from bloomdupe.feeds.feed_job import FeedsPart
@@ -41,8 +42,7 @@ def stopping_on_failure() -> None:
 
 def remembering_starts() -> None:
     """Schedule start requests whenever ``start()`` yields them."""
-    from bloomdupe.crawl.start_outputs import StartVerdict
-    from bloomdupe.crawl.starting import Starting
+    from bloomdupe.crawl.starting import Starting, StartVerdict
 
     Starting.judge = lambda *_, **__: StartVerdict(  # type: ignore[method-assign]
         skip=False, forced=True
@@ -63,16 +63,22 @@ def sparing_other_feeds() -> None:
     exporter.encode = wrong  # type: ignore[attr-defined]
 
 
-def recognising_children() -> None:
-    """Forget at a restart which children with ``dont_filter`` were accepted."""
-    from bloomdupe.crawl.leases.children import Children
+def waiting_for_pages() -> None:
+    """Let each request be durable at once, though its page is not settled."""
+    from bloomdupe.frontier.frontier import Frontier
 
-    Children.recognises = lambda *_: False  # type: ignore[method-assign]
+    push = Frontier.push
+
+    def wrong(*arguments: Any, **options: Any) -> Any:
+        options.pop("volatile", None)
+        return push(*arguments, **options)
+
+    Frontier.push = wrong  # type: ignore[method-assign]
 
 
 def naming_children() -> None:
     """Give each output of a page another name in each worker on Redis."""
-    from bloomdupe.crawl.requests.names import OutputNames
+    from bloomdupe.crawl.engines.on_redis.going.names import OutputNames
 
     OutputNames.name_of = lambda *_: os.urandom(16)  # type: ignore[method-assign]
 
@@ -95,9 +101,7 @@ def closing_files() -> None:
 
 
 def reading_values() -> None:
-    """Let a request in memory count apart from its page in all cases."""
-    from bloomdupe.crawl.leases.carried import Carried, CarriedValues
+    """Let each plain request in memory count before its page."""
+    from bloomdupe.crawl.engines import on_disk
 
-    CarriedValues.of = (  # type: ignore[method-assign]
-        lambda self, *_: Carried(self, b"", [])
-    )
+    on_disk.stands_alone = lambda *_: True  # type: ignore[attr-defined]

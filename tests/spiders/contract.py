@@ -178,8 +178,8 @@ class Drives(Spider):
         except BreakingOffError as error:
             lease.broke_off(error)
             lease.ended(whole=False)
-        except CutShortError:
-            lease.cut_short()
+        except CutShortError as error:
+            lease.closed_spider(error, None)
             lease.ended(whole=True)
             raise StoppedError from None
         else:
@@ -198,7 +198,8 @@ class Drives(Spider):
         else:
             response = Response(request.url, request=request)
             lease.answered(response)
-            lease.given(response)
+            if hasattr(lease, "given"):  # on Redis
+                lease.given(response)
             items, requests = self.output_of(request, page)
             if retried_by:
                 items, requests = [], [failed(request)]
@@ -243,15 +244,23 @@ class Drives(Spider):
         """Put out requests in any order, and items in their order."""
         left: list[Request | None] = [*[None] * len(items), *requests]
         texts = iter(items)
+        cut = None
         while left:
             request = self.chosen(left)
-            await self.step()
+            try:
+                await self.step()
+            except CutShortError as error:
+                if not lease.begun:
+                    raise
+                cut = error  # such a page is done, so it yields the rest before
             if request is not None:
                 self.enqueue(request, lease)
                 continue
             text = next(texts)
             if lease.takes_item():
                 self.put_item(text, response, lease)
+        if cut is not None:
+            raise cut
         await self.step()
 
     def asked(self, ask: Ask) -> Request:
@@ -313,26 +322,39 @@ def overlaps() -> None:
     Drives.process = overlapping  # type: ignore[method-assign]
 
 
+def durable_at_once() -> None:
+    """Let each request be durable at once, on disk, for a control."""
+    from bloomdupe.frontier.frontier import Frontier
+
+    push = Frontier.push
+
+    def pushed(*arguments: Any, **options: Any) -> Any:
+        options.pop("volatile", None)
+        return push(*arguments, **options)
+
+    Frontier.push = pushed  # type: ignore[method-assign]
+
+
 def identities() -> None:
     """Give a request another identity each time a page yields it, for a control."""
-    from bloomdupe.crawl.acceptance import Acceptance
+    from bloomdupe.crawl.engines.on_redis.going.shared_acceptance import (
+        SharedAcceptance,
+    )
 
-    identity = Acceptance._identity
+    identity = SharedAcceptance._identity
 
     def another(*arguments: Any) -> bytes:
         return identity(*arguments) + os.urandom(8)
 
-    Acceptance._identity = another  # type: ignore[method-assign,assignment]
+    SharedAcceptance._identity = another  # type: ignore[method-assign,assignment]
 
 
 def successions() -> None:
-    """Let a retry keep a name of its own, for a control."""
+    """Let a retry keep a name of its own, on Redis, for a control."""
     from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
-    from bloomdupe.crawl.engines.settling import Settling
 
     def replaced(self: PageOnRedis, root: Any) -> Any:
         del self
         return root.instead
 
-    Settling.owes = lambda *_: False  # type: ignore[method-assign]
     PageOnRedis._successor = replaced  # type: ignore[method-assign]

@@ -13,8 +13,6 @@ from scrapy.http import Response
 from support.counters import PerRun
 from support.stops import moment
 
-from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
-
 
 class Sessions:
     """A middleware with a session for each process."""
@@ -91,8 +89,3 @@ class Fails(Spider):
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield {"page": response.url}
-
-
-def count_everything() -> None:
-    """Let values of middlewares count like those that a spider gives."""
-    MiddlewareValues.look = lambda *_: None  # type: ignore[assignment, method-assign]

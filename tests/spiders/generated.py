@@ -20,6 +20,7 @@ from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.exceptions import CloseSpider, DontCloseSpider, DropItem
 from scrapy.http import Response
 from scrapy.settings import BaseSettings
+from support.counters import PerRun
 from support.stops import durable, pause, stop_at, wanted
 from typing_extensions import Self
 
@@ -35,6 +36,10 @@ class Generated(scrapy.Spider):
     """Follows the program in the setting ``PROGRAM``."""
 
     name = "generated"
+    begun = PerRun[set[str]](set())
+    """Bodies that have yielded something in this run."""
+    closing = PerRun[set[str]](set())
+    """Bodies that close the spider at their end."""
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
@@ -76,7 +81,11 @@ class Generated(scrapy.Spider):
         steps = self.steps_of(name, response)
         if any(step[0] in {"pause", *WAITING} for step in steps):
             return self.parse(response)
-        return self.outputs(name, steps, response)
+        return self.plainly(name, steps, response)
+
+    def plainly(self, name: str, steps: list[Any], response: Any) -> Iterator[Any]:
+        yield from self.outputs(name, steps, response)
+        self.end(name)
 
     def parse_list(self, response: Response, **_: Any) -> Any:
         """A coroutine that returns a list, if it does not raise before."""
@@ -86,7 +95,7 @@ class Generated(scrapy.Spider):
 
     def failed(self, failure: Any) -> Iterator[Any]:
         name = f"{self.body_of(failure.request)}!"
-        yield from self.outputs(name, self.steps_of(name, None), failure.request)
+        yield from self.plainly(name, self.steps_of(name, None), failure.request)
 
     def body_of(self, request: Any) -> str:
         """Return the name of the body that a request is for: its page's, or another."""
@@ -127,6 +136,16 @@ class Generated(scrapy.Spider):
             else:
                 for output in self.outputs(name, [step], response):
                     yield output
+        self.end(name)
+
+    def end(self, name: str) -> None:
+        """Close the spider at the end of a body that had yielded something before.
+
+        A body that has yielded nothing closes it at once, and comes again. Any other is
+        done with what it has yielded, so it must have yielded all.
+        """
+        if name in self.closing and not self.stock and once("closed"):
+            raise CloseSpider("as the program says, at the end")
 
     async def inline(
         self, name: str, page: str, response: Any, _: str
@@ -165,6 +184,13 @@ class Generated(scrapy.Spider):
     def outputs(self, name: str, steps: list[Any], response: Any) -> Iterator[Any]:
         """Yield the outputs of steps that do not wait."""
         for kind, *words in steps:
+            if kind == "close":
+                if name in self.begun:
+                    self.closing.add(name)
+                elif not self.stock and once("closed"):
+                    raise CloseSpider("as the program says")
+                continue
+            self.begun.add(name)
             if kind == "item":
                 yield self.item(name, *words, response)
             elif kind == "files":
@@ -174,8 +200,6 @@ class Generated(scrapy.Spider):
                 yield from self.requests(*words, response)
             elif kind == "again":
                 yield get_retry_request(response.request, spider=self, reason=kind)
-            elif kind == "close" and not self.stock and once("closed"):
-                raise CloseSpider("as the program says")
             elif kind == "raise":
                 raise ValueError("as the program says")
 

@@ -12,22 +12,7 @@ from scrapy.exceptions import CloseSpider
 from support.counters import PerRun
 from support.stops import moment
 
-from bloomdupe.crawl.leases.children import CutShort
 from spiders.functions import Kept
-
-
-def count_as_earlier() -> None:
-    """Let interrupted pages be stored as an earlier version stores them."""
-    prepare = CutShort.prepare
-
-    def prepared(self: CutShort) -> Any:
-        part = prepare(self)
-        if "cut_short" in part.entries:
-            ((key, answers),) = part.entries["cut_short"].items()
-            part.entries["cut_short"] = {key: sum(answers.values())}
-        return part
-
-    CutShort.prepare = prepared  # type: ignore[method-assign]
 
 
 class Parent(Spider):
@@ -158,3 +143,17 @@ class Banned(Spider):
     def failed(self, failure: Any) -> Any:
         yield {"page": "failed"}
         raise CloseSpider("failed")
+
+
+class BannedAtOnce(Banned):
+    """Is closed before it yields anything."""
+
+    name = "banned_at_once"
+
+    def parse(self, response: Any) -> Any:
+        if response.text == "captcha":
+            raise CloseSpider("banned")
+        yield from super().parse(response)
+
+    def failed(self, failure: Any) -> Any:
+        raise CloseSpider("banned")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from scrapy import Request, Spider
+from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Response, TextResponse
 from support.counters import PerRun
 from support.stops import moment, pause
+from typing_extensions import Self
 
 
 class OnceMore(Spider):
@@ -201,3 +202,31 @@ class ReadsQueue(Spider):
         for number in (*range(first, first + 3), first):
             yield {"part": str(number)}
         await moment(self, "read")
+
+
+class AsksEarly(Spider):
+    """The receiver of a signal asks for a child, while the data of its page arrive."""
+
+    name = "asks_early"
+    over = PerRun(False)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **options: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **options)
+        crawler.signals.connect(spider.came, signals.headers_received)
+        return spider
+
+    def came(self, request: Request) -> None:
+        if not request.cb_kwargs:
+            url = request.url + "a"
+            child = Request(url, self.child, cb_kwargs={"n": 1}, dont_filter=True)
+            assert self.crawler.engine is not None
+            self.crawler.engine.crawl(child)
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        await moment(self, "child is done", when=lambda: self.over, alone=True)
+        yield {"part": "page"}
+
+    def child(self, _: Response, n: int) -> Iterator[Any]:
+        yield {"part": "child"}
+        self.over = True

@@ -102,37 +102,45 @@ class Model:
         self.items = Counter[str]()
         self.requests = 0
         self._program = program
+        self.second_uses = 0
+        """Links to start pages with another callback, which may pass once."""
         self._found: set[int] = set()
-        self._pending: list[tuple[int, bool, int]] = []
+        self._uses = {
+            (start.page, bool(start.memory)) for start in program.starts if start.again
+        }
+        self._pending: list[tuple[int, bool, int, bool]] = []
         for start in program.starts:
-            self._ask(start.page, again=start.again, start=True)
+            self._ask(start, start=True)
         while self._pending and self.requests <= most:
             self.requests += 1
             self._do(*self._pending.pop())
 
-    def _ask(self, page: int, *, again: bool, start: bool = False) -> None:
+    def _ask(self, ask: Ask, *, start: bool = False) -> None:
         """Accept a request, unless it is a duplicate.
 
         A link to a start page is a duplicate, even if that has ``dont_filter``.
         """
+        page, again, in_memory = ask.page, ask.again, bool(ask.memory)
         if page in self._found and not again:
+            is_start = {(page, True), (page, False)} & self._uses
+            self.second_uses += bool(is_start) and (page, in_memory) not in is_start
             return
         if start or not again:
             self._found.add(page)
-        self._pending.append((page, again, 0))
+        self._pending.append((page, again, 0, in_memory))
 
-    def _do(self, number: int, again: bool, tries: int) -> None:
+    def _do(self, number: int, again: bool, tries: int, in_memory: bool) -> None:
         page = self._program.pages[number]
         if tries < page.fails:
-            self._pending.append((number, True, tries + 1))
+            self._pending.append((number, True, tries + 1, in_memory))
         elif page.leads_to is not None:
             if again:
-                self._pending.append((page.leads_to, again, tries))
+                self._pending.append((page.leads_to, again, tries, in_memory))
             else:
-                self._ask(page.leads_to, again=False)
+                self._ask(Ask(page.leads_to, memory="own" if in_memory else ""))
             return
         for output in ("", *page.outputs):
             if isinstance(output, Ask):
-                self._ask(output.page, again=output.again)
+                self._ask(output)
             else:
                 self.items[item_of(number, tries, output)] += 1

@@ -40,13 +40,11 @@ class CrawlRecord:
     ``holds``        Unix time by slot before which a server does not want to be asked
     ``clock``        Unix time of the checkpoint
     ``circuits``     see :class:`bloomdupe.crawl.later.circuits.Circuits`
-    ``cut_short``    see :class:`bloomdupe.crawl.leases.children.CutShort`
     ``feeds``        by URI, see :mod:`bloomdupe.feeds.feed`; and in which of ``files``
     ``files``        see :class:`bloomdupe.feeds.file.FeedFile`
     ``blobs``        checksum of each value in the table ``blobs``: ``state`` is
                      ``spider.state`` (see :mod:`bloomdupe.crawl.state.spider_state`),
-                     ``feed0`` etc. are the last pieces of the files, ``c0``
-                     etc. are :mod:`bloomdupe.crawl.leases.children`
+                     ``feed0`` etc. are the last pieces of the files
     """
 
     def __init__(self, frontier: Frontier) -> None:

@@ -5,9 +5,7 @@ An engine promises:
 1. A request that it has taken is handed out again and again, here or in another
    process, until it is settled.
 2. Settling a request makes its children, its output and its end durable together, or
-   none of them.
-3. After a crash a request comes back under the same name, so everything that it yields
-   again is recognised.
+   none of them. Only children that the filter recognises are durable before.
 
 No call waits for the network. An engine without an answer takes the request, and
 decides later.
@@ -24,9 +22,9 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from bloomdupe.crawl.leases.lease import Key, Lease
-    from bloomdupe.crawl.leases.outcomes import Line, Outcome
-    from bloomdupe.crawl.start_outputs import StartOutputs
+    from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.leases.outcomes import Key, Line, Outcome
+    from bloomdupe.crawl.starting import Starting
     from bloomdupe.crawl.state.rules import RulesInForce
     from bloomdupe.frontier.slot_queue import Entry
 
@@ -40,18 +38,10 @@ class Accepted(NamedTuple):
     slot: str
     parent: Lease | None
     """The request in progress that has yielded it."""
-    identity: bytes
-    """Tells it from other requests for its page; its duplicates have the same."""
+    page: Lease | None
+    """The root of that request, or the item of ``start()`` that has led to it."""
     keys: Sequence[Key]
     """Marks to set, if there are any: first its fingerprint."""
-    name: bytes | None = None
-    """Its name, unless its parent names it. A request that is dropped as a duplicate of
-    others has the name under which they are known.
-    """
-    start: bool = False
-    """Whether ``start()`` has yielded it."""
-    answers: bool = False
-    """Whether the downloader has answered its parent with it."""
     repeats: bool = False
     """Whether it is a retry or a redirect of its parent."""
     not_before: float | None = None
@@ -71,7 +61,7 @@ class Engine(LeaseEngine, Protocol):
     """Rules of the user that keep requests out."""
 
     @property
-    def starting(self) -> StartOutputs:
+    def starting(self) -> Starting:
         """Decides on the output of ``start()``."""
 
     @property
@@ -86,23 +76,14 @@ class Engine(LeaseEngine, Protocol):
     def knows(self, key: bytes, *, exact: bool) -> bool:
         """Whether a mark is certainly set; asked for every link."""
 
-    def recognises(self, parent: Lease, identity: bytes) -> bool:
-        """Whether a child was taken before a crash made its parent run again."""
-
     def has_room(self, request: Request) -> bool:
         """Whether the slot of a request may have another request."""
 
     def concerns(self, request: Request, follows: Lease | None) -> bool:
         """Whether a request needs a payload in memory, because it comes again."""
 
-    def may_replace(self, lease: Lease, *, answers: bool) -> bool:
-        """Whether a request must be held back to replace this request."""
-
     def take(self, offer: Accepted) -> bool:
         """Make a request pending and mark it; False if it is a duplicate."""
-
-    def hold(self, offer: Accepted) -> None:
-        """Keep a request back until its parent ends, to take its place."""
 
     # Handing out
 
@@ -123,11 +104,8 @@ class Engine(LeaseEngine, Protocol):
     def add_line(self, outcome: Outcome, line: Line) -> None:
         """Add a line to the output of a request; raises :class:`OSError`."""
 
-    def put(self, outcome: Outcome, work: object) -> None:
-        """Let output count that belongs to no request in progress.
-
-        ``work`` is the work of the running code, such as an item of ``start()``.
-        """
+    def put(self, outcome: Outcome, *, counts: bool) -> None:
+        """Let output count, or forget it, that belongs to no request in progress."""
 
     # The end
 

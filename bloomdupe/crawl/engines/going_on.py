@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 logger = logger_of(__name__)
 
 
-def open_on_disk(session: Session, seen: BloomFilter, *, ours: bool) -> None:
+def open_on_disk(session: Session, seen: BloomFilter, *, filtered: bool) -> None:
     """Let a session go on with the store of a filter, or in memory without a store.
 
-    ``ours`` says that the filter decides on duplicates.
+    ``filtered`` says that a filter decides on duplicates.
     """
     _check_queue_of_scrapy(session, seen)
-    engine = EngineOnDisk(session, seen, ours=ours)
+    engine = EngineOnDisk(session, seen, filtered=filtered)
     session.attach(engine)
     engine.open()
     session.begin()

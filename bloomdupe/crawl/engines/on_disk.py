@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -17,15 +16,11 @@ from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.later.clock import Clock
 from bloomdupe.crawl.later.revisits import NextVisit, Revisits
 from bloomdupe.crawl.later.sleeping import Sleeping, SystemClock
-from bloomdupe.crawl.leases.children import PREFIX as CHILDREN
-from bloomdupe.crawl.leases.children import Children, CutShort
-from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.leases.alone import stands_alone
 from bloomdupe.crawl.leases.outcomes import Outcomes
 from bloomdupe.crawl.progress.rounds import FINISHED, Run
 from bloomdupe.crawl.progress.slot_times import SlotTimes
 from bloomdupe.crawl.progress.watch import Watch
-from bloomdupe.crawl.requests.visits import Visit
-from bloomdupe.crawl.start_outputs import StartItem
 from bloomdupe.crawl.starting import Starting
 from bloomdupe.crawl.state.attributes import ATTRIBUTES, SpiderAttributes
 from bloomdupe.crawl.state.cookies import Cookies, forget_cookies
@@ -51,9 +46,8 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.engines.engine_contract import Accepted
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.leases.in_memory import Position
-    from bloomdupe.crawl.leases.lease import Key
-    from bloomdupe.crawl.leases.outcomes import Line, Outcome
+    from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.leases.outcomes import Key, Line, Outcome
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.slot_queue import Entry
 
@@ -67,7 +61,8 @@ class EngineOnDisk(Settling):
     """Frontier and checkpoint of an open crawl: an :class:`Engine`.
 
     The frontier owns ``seen`` from now on. Raises the errors of opening the store, the
-    frontier or a feed.
+    frontier or a feed. ``filtered`` says that a filter remembers the requests that it
+    lets pass, so that each must be durable at once.
     """
 
     finished_everywhere = True
@@ -77,13 +72,13 @@ class EngineOnDisk(Settling):
         session: Session,
         seen: BloomFilter,
         *,
-        ours: bool,
+        filtered: bool,
     ) -> None:
         settings = self.settings = session.settings
         self._session = session
         self._crawler = session.crawler
         self._stats = session.stats
-        self._ours = ours
+        self._filtered = filtered
         self._access = session.access
         self.durable = self.has_feeds = settings.directory is not None
         self._rules_file, self.rules = self._read_rules()
@@ -96,15 +91,14 @@ class EngineOnDisk(Settling):
             stays=settings.stay,
         )
         self.outcomes = Outcomes(settings.directory)
-        self.children = Children()
-        self.cut_short = CutShort()
         self.failures = self._open_failures()
         self.starting = Starting(
             self.run,
             settings.start_requests,
             session.processing,
-            seen,
-            session.fingerprint,
+            session.leases,
+            session.serializer,
+            self.knows,
         )
         self.limits = SlotLimits(settings, self.frontier, self._stats)
         self._unmarked: set[bytes] = set()
@@ -181,10 +175,6 @@ class EngineOnDisk(Settling):
                 resumed=run.resumed,
                 places=feeds.parameters,
             )
-        self.children.restore(crawl.blobs_of(CHILDREN))
-        self.cut_short.restore(crawl.record.get("cut_short", {}))
-        self._known_before = {*self.children.families}
-        self._known_before.update(map(bytes.fromhex, self.cut_short.answers))
         self.waiting = Sleeping(
             crawler, self.frontier, settings.wait, durable=self.durable
         )
@@ -197,8 +187,6 @@ class EngineOnDisk(Settling):
         if self._added is not None:
             self.checkpoint.participants.append(self._added)
         self.checkpoint.participants += [
-            self.children,
-            self.cut_short,
             self.state,
             *([] if self.attributes is None else [self.attributes]),
             self._backoff,
@@ -329,10 +317,6 @@ class EngineOnDisk(Settling):
         """See :meth:`Engine.knows`."""
         return key in self._unmarked or self.frontier.seen.contains(key, exact=exact)
 
-    def recognises(self, parent: Lease, identity: bytes) -> bool:
-        """See :meth:`Engine.recognises`."""
-        return self.children.recognises(parent, identity)
-
     def has_room(self, request: Request) -> bool:
         """See :meth:`Engine.has_room`."""
         return not self.limits.on or self.limits.room_for(self._access.slot_of(request))
@@ -341,93 +325,66 @@ class EngineOnDisk(Settling):
         """See :meth:`Engine.concerns`."""
         return self.revisits.concerns(request, follows)
 
-    def may_replace(self, lease: Lease, *, answers: bool) -> bool:
-        """See :meth:`Engine.may_replace`.
-
-        If the process is killed while both are pending, the page may answer well in the
-        next run, and both would yield the same outputs. An answer of the downloader
-        comes when its parent ends anyway.
-        """
-        return (
-            self.durable
-            and not (answers or lease.passed_on)
-            and lease.root is lease
-            and lease.of_page is None
-        )
-
-    def hold(self, offer: Accepted) -> None:
-        """See :meth:`Engine.hold`."""
-        assert offer.parent is not None  # noqa: S101 - it takes its place
-        offer.parent.instead = offer._replace(keys=())
-
     def take(self, offer: Accepted) -> bool:
         """See :meth:`Engine.take`."""
-        self._push(offer, instead=offer.answers)
-        if offer.payload is not None:
-            self._mark_seen(offer.keys)
-        if self.frontier.due:
-            self._hurry()
-        return True
-
-    def _push(self, offer: Accepted, *, instead: bool = False) -> None:
-        """See :meth:`Settling._push`: ``instead`` says that the parent ends now."""
         if self.run.idle:
             self._has_work()
-        request, parent, payload = offer.request, offer.parent, offer.payload
-        memory = None
-        if payload is None and (memory := self._in_memory(offer)) is None:
-            return
-        attachment = None if payload else request
-        if payload and (offer.repeats or instead):
-            payload = self._with_visit(payload, offer, instead=instead)
+        request, payload, page = offer.request, offer.payload, offer.page
+        checked = self._filtered and not request.dont_filter
+        volatile = self.durable and page is not None and not checked
+        if page is not None and page.is_left and (volatile or payload is None):
+            return True  # the next run yields it again
+        if payload and offer.parent is not None and offer.repeats:
+            payload = self._with_visit(payload, offer.parent)
         entry = self.frontier.push(
             offer.slot,
             request.priority,
             payload,
             start=self._session.comes_last(request),
-            attachment=attachment,
+            attachment=None if payload else request,
             not_before=offer.not_before,
+            volatile=volatile and payload is not None,
         )
         if self.limits.on and not request.dont_filter:
             self.limits.took(offer.slot)
-        if memory is not None:
-            self._unmarked.update(key for key, _ in offer.keys)
-            self._session.leases.expect(entry, memory, keys=offer.keys)
-        elif (
-            self.durable
-            and (request.dont_filter or not self._ours)
-            and parent is not None
-            and parent.is_named
-            and not instead
-        ):
-            self.children.add(parent, offer.identity)
+        if offer.parent is not None and (volatile or payload is None):
+            offer.parent.begun = True
+        if payload is None:
+            self._expect_part(entry, offer, checked=checked)
+        else:
+            if volatile:
+                self._expect_volatile(entry, offer)
+            self._mark_seen(offer.keys)
         where = "disk" if self.durable and payload is not None else "memory"
         self._stats.inc_value(f"scheduler/enqueued/{where}")
         self._stats.inc_value("scheduler/enqueued")
+        if self.frontier.due:
+            self._hurry()
+        return True
 
-    def _in_memory(self, offer: Accepted) -> Position | None:
-        """Return the place of a request that cannot be stored; None if it is done.
+    def _expect_part(self, entry: Entry, offer: Accepted, *, checked: bool) -> None:
+        """Note a request that lives in memory only."""
+        self._unmarked.update(key for key, _ in offer.keys)
+        self._session.leases.expect_part(
+            entry,
+            offer.page,
+            offer.keys,
+            alone=checked
+            and bool(offer.keys)
+            and stands_alone(offer.request, self._session.spider),
+        )
 
-        In that case an earlier run has done it, and its page runs again.
-        """
-        place = self._session.position_of(offer)
-        page, name = place.recorded_with, place.name
-        if page is not None and name and self.children.recognises(page, name):
-            return None
-        self._session.leases.begin_part(place)
-        return place
+    def _expect_volatile(self, entry: Entry, offer: Accepted) -> None:
+        """Note a request that is not written before its page is settled."""
+        assert offer.page is not None  # noqa: S101 - or it would be durable
+        child = self._session.leases.expect_volatile(entry, offer.page)
+        before = offer.parent
+        if offer.repeats and before and offer.request.url == before.request.url:
+            child.first = before.first
 
-    def _with_visit(self, payload: bytes, offer: Accepted, *, instead: bool) -> bytes:
-        """Return the payload of a request with its visit, and the name that it takes.
-
-        A retry or redirect inherits the visits of its parent. A request that takes the
-        place of its parent also takes its name, while outputs of an earlier run are
-        still to come.
-        """
-        parent = offer.parent
-        visit = self.revisits.follow(parent) if parent and offer.repeats else None
-        if parent and instead and self.owes(parent):
-            visit = replace(visit or Visit(), name=parent.pass_on())
+    def _with_visit(self, payload: bytes, parent: Lease) -> bytes:
+        """Return the payload of a retry or redirect, which inherits a visit."""
+        visit = self.revisits.follow(parent)
         if visit is None:
             return payload
         return self._session.serializer.with_visit(payload, visit.values)
@@ -472,10 +429,18 @@ class EngineOnDisk(Settling):
 
     def next(self) -> Entry | None:
         """See :meth:`Engine.next`."""
-        entry = self.frontier.lease()
+        entry = self._lease()
         if entry is None and not (self.frontier.pending or self._session.leases):
             self._system_clock.look()
             self.waiting.look()
+        return entry
+
+    def _lease(self) -> Entry | None:
+        """Hand out a request, unless its page was left."""
+        entry, drops = self.frontier.lease(), self._session.leases.drops
+        while entry is not None and entry.volatile and drops(entry):
+            self.frontier.settle(entry)
+            entry = self.frontier.lease()
         return entry
 
     def seconds_until_ready(self) -> float | None:
@@ -483,17 +448,7 @@ class EngineOnDisk(Settling):
         return self.frontier.seconds_until_ready()
 
     def begin(self, lease: Lease) -> None:
-        """See :meth:`Engine.begin`.
-
-        An earlier run may have had a request for this page in memory. The outputs of
-        that request are known by its fingerprint. Any request may lead to the page now.
-        """
-        request = lease.request
-        if self._known_before and lease.entry.payload and not request.dont_filter:
-            key = self._session.fingerprint(request)
-            if key in self._known_before and key not in self._unmarked:
-                lease.given_name = key
-        super().begin(lease)
+        """See :meth:`Engine.begin`."""
         stored = self.durable and lease.entry.payload is not None
         where = "disk" if stored else "memory"
         self._stats.inc_value(f"scheduler/dequeued/{where}")
@@ -509,12 +464,12 @@ class EngineOnDisk(Settling):
         ):
             return False
         leases = self._session.leases
-        if entry.payload is None:  # its page waits for its end
+        if entry.payload is None or entry.volatile:  # it belongs to a page
             leases.end(leases.add(request, entry), whole=True)
             return True
         self.frontier.settle(entry)
         if self.failures is not None:
-            self.failures.kept_out(request)
+            self.failures.kept_out(request, entry.payload)
         return True
 
     # Output
@@ -524,15 +479,13 @@ class EngineOnDisk(Settling):
         self._has_work()
         self.outcomes.add_line(outcome, line)
 
-    def put(self, outcome: Outcome, work: object) -> None:
+    def put(self, outcome: Outcome, *, counts: bool) -> None:
         """See :meth:`Engine.put`."""
         self._has_work()
-        if type(work) is Lease:  # the next run yields it again
+        if counts:
+            self.outcomes.settle(outcome)
+        else:
             self.outcomes.forget(outcome)
-            return
-        if type(work) is StartItem and self.durable:
-            self._mark_settled([(work.name, True)])
-        self.outcomes.settle(outcome)
 
     # The end
 
@@ -599,6 +552,7 @@ class EngineOnDisk(Settling):
             self.hurries = self.durable
 
     def _on_tick(self) -> None:
+        self._session.leases.save_old()
         self.commit()
         self._obey_rules()
         adding = self._take_added()
@@ -680,8 +634,6 @@ class EngineOnDisk(Settling):
         self._tick.cancel()
         self.watch.end()
         finished = reason == FINISHED
-        if finished:
-            self.children.end()
         self.commit(last=True, finished=finished)
         if not self.run.idle and self._session.stopping.failure is None:
             # When the last items are in their files: until then, nothing has ended.

@@ -9,13 +9,11 @@ from scrapy import signals
 from bloomdupe.crawl.ending import INCOMPLETE, Ending, MemoryWatch, Stopping
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.crawl.later.circuits import GrowingWait, Retries
-from bloomdupe.crawl.leases.carried import CarriedValues
-from bloomdupe.crawl.leases.in_memory import position_of
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.crawl.start_outputs import StartItem
+from bloomdupe.crawl.starting import StartItem
 from bloomdupe.errors import FeedError
 from bloomdupe.inside_scrapy.engine import EngineAccess
 from bloomdupe.inside_scrapy.processing import Processing
@@ -28,8 +26,7 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
 
     from bloomdupe.crawl.engines.crawl_job import CrawlJob
-    from bloomdupe.crawl.engines.engine_contract import Accepted, Engine
-    from bloomdupe.crawl.leases.in_memory import Position
+    from bloomdupe.crawl.engines.engine_contract import Engine
     from bloomdupe.links.link_filter import LinkFilter
 
 
@@ -38,6 +35,8 @@ class Session:
 
     link_filter: LinkFilter | None = None
     """Drops duplicates where the spider yields them, if it is in use."""
+    leases_class: type[Leases] = Leases
+    processing_class: type[Processing] = Processing
     engine: Engine
     """Where the crawl keeps its requests."""
 
@@ -61,10 +60,9 @@ class Session:
             growing = GrowingWait(*settings.retry_backoff)
             self.retries = Retries(crawler, self.access, growing)
             self.wait = self.retries.circuits.wait
-        self.leases = Leases()
-        self._carried_values = CarriedValues(self.serializer.callbacks)
+        self.leases = self.leases_class()
         self._closed = False
-        self.processing = Processing(
+        self.processing = self.processing_class(
             crawler,
             self.leases.of,
             self._raised,
@@ -104,12 +102,13 @@ class Session:
     # Work and the requests it belongs to
 
     def parent(self) -> Lease | None:
-        """Return the request on which the running code works, if it is not settled."""
+        """Return the request on which the running code works, if it is not settled.
+
+        An item of ``start()`` is one, too.
+        """
         work = current_work()
-        if type(work) is Lease and work.leases is self.leases:
-            root = work.root
-            if root.open_parts or root.left:
-                return work
+        if isinstance(work, Lease) and work.leases is self.leases:
+            return None if work.root.is_settled else work
         return None
 
     def take_item(self, response: Any, lines: list[tuple[int, bytes]]) -> None:  # noqa: ANN401
@@ -123,23 +122,19 @@ class Session:
         parent = self.parent()
         if parent is None:  # a pipeline may have lost track, the response has not
             parent = self.leases.of(getattr(response, "request", None))
-        work: object = current_work()
-        if parent is not None:
-            work, outcome = parent, parent.outcome
-        elif type(work) is StartItem:
-            outcome = work.outcome
-        else:
-            outcome = Outcome()
+        outcome = Outcome() if parent is None else parent.outcome
         outcome.items += 1
         try:
             for line in lines:
                 self.engine.add_line(outcome, line)
         except OSError as error:
             what = f"cannot put items aside in {self.settings.directory}: {error}"
-            self.stopping.fail(_caused(FeedError(what), error))
+            self.stopping.fail(caused(FeedError(what), error))
             return
-        if parent is None or parent.root.left:
-            self.engine.put(outcome, work)
+        if parent is None or parent.root.is_left:  # the next run yields it again
+            self.engine.put(outcome, counts=parent is None)
+        elif type(parent) is StartItem:
+            self.leases.end_item(parent)
 
     def _scraped(self, response: Any) -> None:  # noqa: ANN401 - a response, a failure
         self.take_item(response, [])
@@ -147,7 +142,7 @@ class Session:
     def _dropped(self) -> None:
         work = current_work()
         if type(work) is StartItem and not self._closed:
-            self.engine.put(work.outcome, work)
+            self.leases.end_item(work)
 
     def _item_failed(self, failure: Failure, response: object) -> None:
         lease = self.parent()
@@ -156,17 +151,6 @@ class Session:
         self._dropped()
 
     # Requests
-
-    def position_of(self, offer: Accepted) -> Position:
-        """Return the position of a request that cannot be stored, and its name."""
-        return position_of(
-            offer.request,
-            offer.parent,
-            offer.name,
-            offer.identity,
-            self._carried_values,
-            repeats=offer.repeats,
-        )
 
     def comes_last(self, request: Request) -> bool:
         """Whether other requests of its priority go first: start requests may."""
@@ -215,6 +199,7 @@ class Session:
             self.ending.say()
 
 
-def _caused(error: Exception, cause: Exception) -> Exception:
+def caused(error: Exception, cause: Exception) -> Exception:
+    """Return an error with the error that has led to it."""
     error.__cause__ = cause
     return error

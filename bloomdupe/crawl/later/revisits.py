@@ -107,11 +107,11 @@ class Revisits:
         """Return the visit that a retry or redirect of a request inherits."""
         visit = lease.visit or Visit()
         rule = visit.rule or self._rule(lease)
-        lease.visited = None
+        lease.outcome.visited = None
         if rule is None or not lease.entry.payload:
             return None
         origin = visit.origin or lease.entry.payload
-        return replace(visit, rule=rule, origin=origin, name=None)
+        return replace(visit, rule=rule, origin=origin)
 
     def _rule(self, lease: Lease) -> float | None:
         if lease.visit is not None and lease.visit.rule is not None:
@@ -132,12 +132,12 @@ class Revisits:
         found = isinstance(result, Response) and result.status < 400
         if isinstance(result, Request) or not (found or known):
             return
-        if self._rule(lease) is not None:
-            lease.visited = time.time()
+        if lease is lease.root and self._rule(lease) is not None:
+            lease.outcome.visited = time.time()
 
     def settling(self, lease: Lease) -> None:
         """Schedule the page of a request that is settled for its next visit."""
-        visited, lease.visited = lease.visited, None
+        visited, lease.outcome.visited = lease.outcome.visited, None
         rule = None if visited is None else self._rule(lease)
         if visited is None or rule is None:  # a callback has removed the rule
             return

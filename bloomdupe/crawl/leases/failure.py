@@ -137,8 +137,8 @@ def to_retry(
 def digest_of(fingerprint: bytes, identity: bytes | None = None) -> bytes:
     """Return the key under which a failure is stored.
 
-    ``identity`` comes from :func:`bloomdupe.crawl.requests.identity.identity_of`, if it
-    is not the fingerprint. Requests of one page have the first half in common.
+    ``identity`` tells it from others for its page, if there is more to it. Requests of
+    one page have the first half in common.
     """
     return _half(fingerprint) + _half(fingerprint if identity is None else identity)
 

@@ -2,68 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from scrapy import Request
 from scrapy.http import Response
 
-from bloomdupe.crawl.leases.outcomes import (
-    ANY,
-    MOST_ANSWERS,
-    Outcome,
-    answer_of,
-    items_of,
-)
+from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.leases.reasons import CODE, FailureReason
-from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
-from bloomdupe.crawl.requests.names import OutputNames
-from bloomdupe.inside_scrapy.timer import Timer
-from bloomdupe.store.format import request_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bloomdupe.crawl.leases.carried import Carried
-    from bloomdupe.crawl.leases.outcomes import Answers
     from bloomdupe.crawl.requests.visits import Visit
     from bloomdupe.frontier.slot_queue import Entry
-
-Key: TypeAlias = tuple[bytes, bool]
-"""A fingerprint, and whether it is kept exactly."""
-
-
-class OfPage(NamedTuple):
-    """The page of a request in memory that is a root of its own."""
-
-    page: Lease
-    """The root that has yielded it; it is not settled before."""
-    top: Lease
-    """The first root above it that has no page."""
-    recorded: bool
-    """Whether its name is recorded with its page when it counts; or it is marked."""
-    carried: Carried | None
-    """The values that it came with, if they cannot change."""
-
-    @property
-    def is_apart(self) -> bool:
-        """Whether it counts before its page: no callback has changed its values."""
-        return self.carried is not None and self.carried.is_unchanged()
 
 
 class LeaseEngine(Protocol):
     """The part of an engine that requests in progress use."""
 
     def begin(self, lease: Lease) -> None:
-        """Recall the output that earlier runs have stored of a request."""
-
-    def owes(self, lease: Lease) -> bool:
-        """Whether an earlier run stored output that this run has not yielded again."""
+        """Prepare a request that is handed out."""
 
     def release(self, entry: Entry) -> None:
         """Free the slot of a request that does not keep it busy any more."""
-
-    def let_go(self, lease: Lease) -> None:
-        """Make the request pending that was held back to replace this request."""
 
     def ended(self, lease: Lease, *, whole: bool) -> None:
         """Handle the end of a request, which may be a part of another request."""
@@ -71,8 +32,14 @@ class LeaseEngine(Protocol):
     def settle(self, root: Lease) -> None:
         """End a request that is done, with all its parts."""
 
+    def save(self, root: Lease) -> None:
+        """Make a volatile request durable with the next checkpoint."""
+
     def leave(self, root: Lease) -> None:
-        """Keep a request that has ended, but is not done: it is handed out again."""
+        """Keep a request that has ended, but is not done: it is handed out again.
+
+        A volatile request of a page that is left is dropped: the page yields it again.
+        """
 
 
 class Registry(Protocol):
@@ -93,6 +60,9 @@ class Registry(Protocol):
     def engine(self) -> LeaseEngine:
         """Where the requests come from."""
 
+    def of(self, request: object) -> Lease | None:
+        """Return the request in progress that was handed out as this object."""
+
     def end(self, lease: Lease, *, whole: bool) -> None:
         """End a request."""
 
@@ -100,212 +70,93 @@ class Registry(Protocol):
 class Lease:
     """One request handed to the engine: a :class:`bloomdupe.inside_scrapy.work.Work`.
 
-    Its *root* is the request itself, or the request that it repeats from memory. The
-    root is not settled before all its parts and all requests in memory of its page are
-    done; see :mod:`bloomdupe.crawl.leases.in_memory`.
+    Its *root* is the request itself. A request that cannot be stored is a *part* of its
+    page: it has the page's root, and the root is done when all its parts have ended.
+    For *volatile* roots and for parts that count by themselves see
+    :mod:`bloomdupe.crawl.leases.leases`.
     """
 
     __slots__ = (
-        "answer",
-        "answers_before",
+        "begun",
         "broken",
-        "cut",
+        "children",
         "entry",
         "failed",
-        "given_name",
-        "handed",
-        "held",
-        "in_step",
-        "instead",
-        "items",
-        "keys",
+        "first",
         "leases",
-        "left",
-        "middleware_values",
-        "of_page",
-        "open_parts",
-        "outputs",
-        "owed",
-        "own",
-        "own_outcome",
+        "outcome",
+        "page",
         "parts",
-        "passed_on",
         "request",
         "retried",
         "root",
         "try_counts",
         "visit",
-        "visited",
-        "whole_before",
     )
 
+    request: Request
+    """Once it is handed out."""
+
     def __init__(
-        self,
-        leases: Registry,
-        request: Request,
-        entry: Entry,
-        root: Lease | None,
-        visit: Visit | None = None,
-        name: bytes | None = None,
+        self, leases: Registry, entry: Entry, root: Lease | None = None
     ) -> None:
         self.leases = leases
-        self.given_name = name
-        self.request = request
-        self.middleware_values = MiddlewareValues(request)
-        """The values that middlewares have set, once its answer has come."""
         self.entry = entry
         self.root = self if root is None else root
-        self.of_page: OfPage | None = None
-        """Its page, if it is a request in memory and has one."""
-        self.held: list[Lease] = []
-        """Requests in memory that are done, and count together with it."""
-        self.own_outcome = Outcome()
-        self.outputs: OutputNames | None = None
-        """Names of the requests that it has yielded and that their parents name."""
-        self.keys: list[Any] = []
-        """Marks to set when the request is settled, as its engine has them."""
-        self.open_parts = 1
-        """Number of open requests: this request, and the unstored requests it is the
-        root or the page of.
-        """
-        self.parts: list[bytes | None] = []
-        """Names of the unstored requests of which it has been the root or the page."""
+        self.outcome: Outcome = Outcome() if root is None else root.outcome
+        """What the root and its parts have yielded so far."""
+        self.page: Lease | None = None
+        """Of a root that is volatile: the root that settles before it. Of a root that
+        cannot be stored: the root that is not done before it."""
+        self.parts = 1
+        """Of a root: number of requests that have not ended, with itself."""
+        self.children: list[Lease] | None = None
+        """Of a root: volatile requests that it and its parts have yielded."""
+        self.begun = False
+        """Whether it has yielded an item, or a request that is not a plain link."""
         self.broken = False
-        """Of the root: whether the processing of it or of a part of it broke off, or a
-        request that it has yielded was refused.
-        """
-        self.left = False
-        """Of the root: whether it has ended, and is not done."""
-        self.own: Any = None
-        """State of the request that only its engine knows."""
-        self.items = 0
-        """Items yielded so far."""
-        self.handed: object = None
-        """Argument of the callback or errback: a response or a failure."""
-        self.answers_before: Answers = {}
-        """Items that are in the output already, by the answer that brought them."""
-        self.answer = ""
-        """Digest of this answer, if its items are counted by answer."""
-        self.whole_before = 0
-        """Number of the first items of this answer that are in the output already."""
-        self.cut = False
-        """Whether the callback was ended by ``CloseSpider``."""
-        self.owed = False
-        """Whether a request that it has yielded was refused: the next run runs it
-        again.
-        """
-        self.instead: Any = None
-        """The request that takes its place when it ends, as the engine holds it."""
-        self.in_step = False
-        """Whether an asynchronous callback waits, while other code runs."""
-        self.passed_on = False
-        """Whether the request in its place has its name."""
-        self.try_counts = True
-        """Whether a retry of it counts as one of its tries."""
-        # Of bloomdupe.crawl.later.revisits:
-        self.visit = visit
-        """The visit that came with the request, if its page comes again."""
-        self.visited: float | None = None
-        """Unix time of this visit, if the page comes again."""
+        """Of a root: whether it is not done though it ends. The processing of it or of
+        a part has broken off, or a request that it has yielded was refused."""
+        self.first = entry.payload
+        """Payload of the request before its first try, as far as it is known."""
         self.failed: FailureReason | None = None
         """The first failure, if there is any."""
         self.retried = False
         """Whether the answer was a retry of the same request."""
+        self.try_counts = True
+        """Whether a retry of it counts as one of its tries."""
+        self.visit: Visit | None = None
+        """The visit that came with the request, if its page comes again."""
 
     @property
-    def name(self) -> bytes:
-        """Name of the request, the same in all runs.
-
-        It is its place in the store, or the name of the request that it replaced. A
-        request that cannot be stored has the name that its parent gives it.
-        """
-        if self.given_name is not None:
-            return self.given_name
-        if self.visit is not None and self.visit.name is not None:
-            return self.visit.name
-        return request_key(self.entry.queue.number, self.entry.rank)
+    def is_volatile(self) -> bool:
+        """Whether it does not count before its page is settled."""
+        return self.page is not None and self.entry.payload is not None
 
     @property
-    def is_named(self) -> bool:
-        """Whether the request has its name again after a crash."""
-        return self.entry.payload is not None or self.given_name is not None
-
-    def name_of(self, identity: bytes | None) -> bytes | None:
-        """Return the name of the next output with this identity, if it has one.
-
-        Without an identity, the output goes on with the work of this request, and has
-        its name.
-        """
-        if not self.is_named:
-            return None
-        if identity is None:
-            return self.name
-        return self.output_names().name_of(identity)
-
-    def output_names(self) -> OutputNames:
-        """Return the names of its outputs."""
-        if self.outputs is None:
-            self.outputs = OutputNames(self.name)
-        return self.outputs
-
-    def pass_on(self) -> bytes:
-        """Return the name of a request that ends, for the request in its place.
-
-        A page was in progress when the process was killed. The next run asks for it
-        again, and gets a redirect, or has to try later. That other request then yields
-        the output that the page had yielded by the time of the kill. Only one request
-        takes the name.
-        """
-        self.passed_on = True
-        return self.name
-
-    def hold(self, root: Lease) -> None:
-        """Let a request in memory that is done count together with this request."""
-        # So that its own are not kept.
-        root.request, root.middleware_values = self.request, self.middleware_values
-        self.held += [root, *root.held]
-        self.parts += root.parts
-        root.held = []
+    def is_left(self) -> bool:
+        """Of a root: whether it has ended, and is not done."""
+        return self.broken and not self.parts
 
     @property
-    def items_left(self) -> Answers:
-        """Items in the output that it has not yielded again yet, by answer."""
-        left = dict(self.answers_before)
-        own = self.answer if self.answer in left else ANY
-        if self.answer and own in left:
-            left[own] -= self.items
-        return {answer: items for answer, items in left.items() if items > 0}
+    def is_settled(self) -> bool:
+        """Of a root: whether it counts."""
+        return not (self.parts or self.broken or self.page)
 
     @property
-    def answers_after(self) -> Answers | None:
-        """Items in the output, by answer, when it is left.
+    def is_running(self) -> bool:
+        """Whether its own callback and pipelines have not ended."""
+        return self.leases.of(self.request) is self
 
-        None: none of its output of this time counts, because the next run repeats it
-        all. The processing has broken off, or other requests are a part of it.
-        """
-        if self.broken or self.parts:
-            return None
-        answers = dict(self.answers_before)
-        answers.pop(ANY, None)
-        answers.pop(self.answer, None)
-        answers[self.answer] = max(self.items, self.whole_before)
-        return dict([*answers.items()][-MOST_ANSWERS:])
+    @property
+    def shown(self) -> object:
+        """What the log calls it."""
+        return self.request
 
     @property
     def comes_again(self) -> bool:
         """Whether the page has a next visit, regardless of the result of this visit."""
-        return self.visited is not None
-
-    @property
-    def top(self) -> Lease:
-        """The first root above it that has no page."""
-        place = self.root.of_page
-        return self.root if place is None else place.top
-
-    @property
-    def outcome(self) -> Outcome:
-        """The output of the request, and of every request of which it is a part."""
-        return self.root.own_outcome
+        return self.outcome.visited is not None
 
     def release(self) -> None:
         """Free the slot, unless it is free already."""
@@ -317,47 +168,31 @@ class Lease:
         self.release()
         for follow in self.leases.answered:
             follow(self, result)
-        if isinstance(result, Response) and not self.answers_before:
+        if isinstance(result, Response):
             depth = self.request.meta.get("depth")  # a spider may put anything there
             if type(depth) is not int:
                 depth = 0
             slot = self.entry.queue.name
             answer = (result.status, depth, slot, len(result.body))
-            self.root.own_outcome.answers.append(answer)
+            self.outcome.answers.append(answer)
         elif isinstance(result, Request):
             self.retried = result.url == self.request.url
-            self.middleware_values.look(self.request)
-
-    def given(self, result: object) -> None:
-        """Remember the argument of the callback (a response) or errback (a failure)."""
-        self.handed = result
-        # A middleware may have given the response a different request.
-        self.middleware_values.look(getattr(result, "request", None) or self.request)
-        if self.answers_before:
-            self.answer = answer_of(result)
-            self.whole_before = items_of(self.answers_before, self.answer)
 
     def takes_item(self) -> bool:
-        """Whether the next item is to be handed on, or is in the output already."""
-        self.items += 1
-        return self.items > self.whole_before
+        """Note that the callback has yielded an item; all of them go on."""
+        self.begun = True
+        return True
 
-    def may_wait(self) -> None:
-        """Let the request go that is held back, if the callback waits then.
+    def closed_spider(self, error: BaseException, response: object) -> None:
+        """Note that the callback has raised ``CloseSpider``.
 
-        It may wait for that request, and would wait for ever.
+        A page that has yielded nothing before, for example because it is a captcha, is
+        tried again in the next run. Any other page is done with what it has yielded.
         """
-        if self.in_step and self.root.instead is not None:
-            Timer(self._let_go).set(0)  # when the running code returns control
-
-    def _let_go(self) -> None:
-        if self.in_step and self.root.instead is not None:
-            self.leases.engine.let_go(self.root)
-
-    def cut_short(self) -> None:
-        """Remember that ``CloseSpider`` has ended the callback."""
-        self.cut = True
-        self.answer = answer_of(self.handed)
+        if self.begun:
+            self.raised(error, response)
+        else:
+            self.root.broken = True
 
     def gave_up(self, error: BaseException) -> None:
         """Remember why there is no page."""

@@ -1,28 +1,56 @@
-"""Leases: the requests that are in progress."""
+"""Leases: the requests that are in progress, and what waits for them to be settled.
+
+A request that a page in progress yields belongs to it in one of three ways:
+
+* A *plain* request is checked and marked by the filter. It is durable at once: when the
+  page runs again after a crash, the filter drops it.
+* Any other request that can be stored is *volatile*. It is handed out as usual, but
+  neither it nor its output is written before its page is settled. If the page never is,
+  because of a crash, the request has never existed: the page yields it again.
+* A request that cannot be stored is a *part* of its page, which is not done before. If
+  it is plain, and carries no value that it could share with others, it *stands alone*:
+  it is settled by itself, with its mark, so a page that runs again drops it.
+
+So nothing is recognised after a crash except by the filter.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from time import monotonic
+from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from scrapy import Request
 
-    from bloomdupe.crawl.leases.in_memory import Position
     from bloomdupe.crawl.leases.lease import LeaseEngine
+    from bloomdupe.crawl.leases.outcomes import Key
     from bloomdupe.crawl.requests.visits import Visit
     from bloomdupe.frontier.slot_queue import Entry
 
+logger = logger_of(__name__)
 
-class _Expected(NamedTuple):
-    """State of a pending request, in memory."""
+MOST_OF_PAGE = 10_000
+"""Volatile requests of a page."""
+MOST_OF_ALL = 50_000
+"""Volatile requests of all pages."""
+LONGEST = 600.0
+"""Seconds that a callback may run with volatile requests.
 
-    position: Position
-    keys: Sequence[object] = ()
-    own: object = None
+Beyond these bounds the requests are saved though their page is not settled.
+"""
+
+EARLY = (
+    "%(page)s has volatile requests for ten minutes, or there are very many of them: it"
+    " yields requests with dont_filter, or retries, and does not end. They are saved"
+    " now. If the process is killed before the page ends, they come twice. This is"
+    " logged once. Let start() yield such requests, or schedule them for later"
+    " (bloomdupe_not_before)"
+)
 
 
 class Leases:
@@ -48,8 +76,14 @@ class Leases:
         """
         self.leaves: Callable[[str, object], None] = lambda _url, _why: None
         """Told of each request that this run cannot do, and why."""
+        self.volatile = 0
+        """Number of volatile requests."""
         self._leases: dict[int, Lease] = {}
-        self._known: dict[Entry, _Expected] = {}
+        self._expected: dict[Entry, Lease] = {}
+        """Pending requests that are volatile, or cannot be stored."""
+        self._since: dict[Lease, float] = {}
+        """Roots with volatile requests, and the time when they had the first."""
+        self._warned = False
 
     def __contains__(self, request: Request) -> bool:
         """Whether this very object has been handed out and is not done."""
@@ -65,87 +99,153 @@ class Leases:
 
     def add(self, request: Request, entry: Entry, visit: Visit | None = None) -> Lease:
         """Note that Scrapy gets the request now; it must be a new object."""
-        known = self._known.pop(entry, None) if self._known else None
-        if known is None:
-            lease = Lease(self, request, entry, None, visit)
-        else:
-            name, root, of_page, outputs = known.position
-            lease = Lease(self, request, entry, root, visit, name)
-            lease.of_page, lease.outputs = of_page, outputs
-            lease.root.keys += known.keys
-            lease.own = known.own
+        lease = self._expected.pop(entry, None) if self._expected else None
+        if lease is None:
+            lease = Lease(self, entry)
+        lease.request, lease.visit = request, visit
         self.engine.begin(lease)
         self._leases[id(request)] = lease
         for follow in self.handed_out:
             follow(lease)
         return lease
 
-    def begin_part(self, position: Position) -> None:
-        """Count a new request in memory: the root above it is not settled before."""
-        above = position.above
-        if above is not None:
-            above.open_parts += 1
-            above.parts.append(position.name)
+    # Requests that are not durable at once
 
-    def expect(
-        self,
-        entry: Entry,
-        position: Position,
-        *,
-        keys: Sequence[object] = (),
-        own: object = None,
+    def expect_part(
+        self, entry: Entry, page: Lease | None, keys: Sequence[Key], *, alone: bool
     ) -> None:
-        """Record what is known of a pending request besides its payload.
+        """Note a pending request that cannot be stored, as a part of its ``page``.
 
-        The ``keys`` are marked when its root is settled. ``own`` is the engine's state
-        of it.
+        The ``keys`` are marked when it counts: with its page, or ``alone``.
         """
-        self._known[entry] = _Expected(position, keys, own)
+        if page is None:
+            root = lease = Lease(self, entry)
+        else:
+            page = page.root
+            page.parts += 1
+            lease = Lease(self, entry, None if alone else page)
+            root = lease.root
+            if alone:
+                root.page = page
+        self._expected[entry] = lease
+        if keys:
+            root.outcome.keys = [*root.outcome.keys, *keys]
 
-    def own_of(self, entry: Entry) -> object:
-        """Return the engine's state of a pending request."""
-        return self._known[entry].own
+    def expect_volatile(self, entry: Entry, page: Lease) -> Lease:
+        """Note a pending request that is volatile."""
+        lease = self._expected[entry] = Lease(self, entry)
+        root = lease.page = page.root
+        if root.children is None:
+            root.children = []
+            self._since[root] = monotonic()
+        root.children.append(lease)
+        self.volatile += 1
+        if len(root.children) >= MOST_OF_PAGE:
+            self._save_early(root)
+        elif self.volatile >= MOST_OF_ALL:
+            self._save_early(next(iter(self._since)))
+        return lease
 
-    def forget(self, entry: Entry) -> object:
-        """Forget a pending request; return the engine's state of it."""
-        return self._known.pop(entry).own
+    def drops(self, entry: Entry) -> bool:
+        """Whether a pending request is dropped, because its page was left."""
+        lease = self._expected.get(entry)
+        if lease is None or not lease.is_volatile or not lease.page.is_left:  # type: ignore[union-attr]
+            return False
+        del self._expected[entry]
+        return True
+
+    # The end
 
     def end(self, lease: Lease, *, whole: bool) -> None:
         """See :meth:`Lease.ended`."""
         if self._leases.pop(id(lease.request), None) is None:
             return
-        lease.handed = None
         for follow in self.ended:
             follow(lease)
-        root = lease.root
-        if lease.owed or not whole:
-            root.broken = True
-        if lease.cut:
-            root.cut = True
-        self.engine.ended(lease, whole=not (lease.cut or lease.owed) and whole)
-        self.end_part(root)
+        self.engine.ended(lease, whole=whole)
+        self.end_part(lease.root, whole=whole)
 
-    def end_part(self, root: Lease) -> None:
+    def end_part(self, root: Lease, *, whole: bool = True) -> None:
         """End a request, or a part of it, and the pages of which it was the last."""
-        last: Lease | None = root
-        while last is not None:
-            root, position = last, last.of_page
-            root.open_parts -= 1
-            # It is asked each time, because it notices changes.
-            is_apart = position is None or position.is_apart
-            if root.open_parts:
+        while True:
+            root.broken = root.broken or not whole
+            root.parts -= 1
+            if root.parts:
                 return
-            last = None
-            if position is not None:
-                last = position.page
-                if root.broken or root.cut:  # it runs again when its page does
-                    root.broken = last.broken = True
-            if root.broken or root.cut:
-                root.left = True
-                self.engine.leave(root)
-            elif is_apart:
-                for follow in self.settling:
-                    follow(root)
-                self.engine.settle(root)
-            elif last is not None:
-                last.hold(root)
+            page = root.page
+            is_volatile = root.is_volatile
+            whole = not (root.broken or (is_volatile and page and page.is_left))
+            if not whole:
+                self._leave(root)
+            elif not is_volatile:
+                self._settle(root)
+            if page is None or is_volatile:
+                return
+            root = page  # which was not done before it
+
+    def end_item(self, item: Lease) -> None:
+        """End an item of ``start()``: its pipelines and exports are through."""
+        if item.is_running:
+            item.is_running = False  # type: ignore[misc] # no property of an item
+            self.end_part(item)
+
+    def _settle(self, root: Lease) -> None:
+        """Settle a request that is done, and volatile requests that wait for it."""
+        done = [root]
+        for one in done:
+            one.page = None
+            for follow in self.settling:
+                follow(one)
+            self.engine.settle(one)
+            if one.children is not None:
+                done += self._save_children(one)
+
+    def _save_children(self, root: Lease) -> list[Lease]:
+        """Make the volatile requests of a root durable; return those that are done."""
+        children, root.children = root.children or [], None
+        self._since.pop(root, None)
+        self.volatile -= len(children)
+        done = []
+        for child in children:
+            child.page = None
+            if child.parts or child.broken:
+                self.engine.save(child)
+            else:
+                done.append(child)
+        return done
+
+    def _leave(self, root: Lease) -> None:
+        """Leave a request, and drop the volatile requests that wait for it."""
+        left = [root]
+        for one in left:
+            one.broken = True
+            self.engine.leave(one)
+            children, one.children = one.children or [], None
+            self._since.pop(one, None)
+            self.volatile -= len(children)
+            left += [child for child in children if not child.parts]
+
+    # Bounds
+
+    def save_old(self) -> None:
+        """Save the volatile requests of pages whose own callbacks take very long.
+
+        A page that waits for its parts is no such page: they live in memory anyway.
+        """
+        bound = monotonic() - LONGEST
+        old = [root for root, since in self._since.items() if since < bound]
+        for root in old:
+            if root in self._since and root.is_running:
+                self._save_early(root)
+
+    def _save_early(self, root: Lease) -> None:
+        """Save the volatile requests of a root, and the root, though it is not done."""
+        if not self._warned:
+            self._warned = True
+            logger.warning(EARLY, {"page": root.shown})
+        above = [root]
+        while above[-1].is_volatile and above[-1].page is not None:
+            above.append(above[-1].page)
+        for one in reversed(above):
+            for child in self._save_children(one):
+                self._settle(child)

@@ -7,16 +7,12 @@ from collections import deque
 from contextlib import suppress
 from itertools import islice
 from struct import Struct
-from typing import IO, TYPE_CHECKING, TypeAlias
-
-from mmh3 import mmh3_x64_128_digest
-from scrapy.http import Response
-from twisted.python.failure import Failure
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from bloomdupe.errors import FeedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 
@@ -29,10 +25,23 @@ Line = tuple[int, bytes]
 """A line of a feed for an item, with the feed's number."""
 
 
-class Outcome:
-    """Lines of output, and counts, of one request."""
+Key: TypeAlias = tuple[bytes, bool]
+"""A fingerprint, and whether it is kept exactly."""
 
-    __slots__ = ("answers", "aside", "items", "lines", "size")
+
+class Outcome:
+    """Everything that is recorded when one request is settled, with its parts."""
+
+    __slots__ = (
+        "answers",
+        "aside",
+        "items",
+        "judged",
+        "keys",
+        "lines",
+        "size",
+        "visited",
+    )
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, int, str, int]] = []
@@ -45,6 +54,12 @@ class Outcome:
         """Places of the earlier lines in the file of :class:`Outcomes`: first byte,
         number of bytes, number of lines.
         """
+        self.visited: float | None = None
+        """Unix time of this visit, if the page comes again."""
+        self.keys: Sequence[Key] = ()
+        """Marks to set."""
+        self.judged: Sequence[Any] = ()
+        """Requests that have failed, or may have failed before."""
 
 
 class Outcomes:
@@ -180,32 +195,3 @@ class Outcomes:
             with suppress(OSError):
                 self._file.truncate(0)
             self._end = 0
-
-
-Answers: TypeAlias = dict[str, int]
-"""Items by the answer that has brought them; see :func:`answer_of`."""
-ANY = ""
-"""Stands for all answers: an earlier version did not tell them apart."""
-MOST_ANSWERS = 16
-"""Number of answers that are remembered for a request: the newest."""
-
-
-def answer_of(given: object) -> str:
-    """Return a digest that tells answers apart, given the argument of the callback.
-
-    In hexadecimal: of status and body, and of the exception for an errback.
-    """
-    kind, response = "callback", given
-    if isinstance(given, Failure):
-        error = given.value
-        kind = f"errback {type(error).__module__}.{type(error).__qualname__}"
-        response = getattr(error, "response", None)
-    data = kind.encode()
-    if isinstance(response, Response):
-        data += b" %d " % response.status + mmh3_x64_128_digest(response.body)
-    return mmh3_x64_128_digest(data).hex()
-
-
-def items_of(answers: Answers, answer: str) -> int:
-    """Return how many first items of an answer are in the output."""
-    return answers.get(answer, answers.get(ANY, 0))

@@ -10,7 +10,7 @@ from __future__ import annotations
 ARRAYS = frozenset(range(0x91, 0x97))
 """First bytes of msgpack arrays of one to six elements."""
 
-CALLBACK, ERRBACK, CLASS, OTHERS, EXTRAS, FUNCTIONS = 1, 2, 13, 14, 15, 16
+CALLBACK, ERRBACK, CLASS, OTHERS, EXTRAS, PARTIALS = 1, 2, 13, 14, 15, 16
 METHOD, HEADERS, BODY, COOKIES, META, ENCODING = range(3, 9)
 PRIORITY, DONT_FILTER, FLAGS, CB_KWARGS = range(9, 13)
 

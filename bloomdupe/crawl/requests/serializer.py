@@ -34,14 +34,14 @@ number attribute        absent means
 13     class            ``scrapy.Request``
 14     others           none (attributes that a subclass has added)
 15     extras           no state besides its ``attributes``
-16     functions        callback and errback are methods; else a map from 1 and 2 to
-                        references, see :mod:`bloomdupe.crawl.requests.callbacks`
+16     partials         callback and errback are methods; else a map from 1 and 2 to
+                        method, list of arguments and map of keywords
 ====== ================ ==========================================================
 
 The format of values is that of :mod:`bloomdupe.crawl.requests.values`. Reading a
 payload imports nothing, and runs only the constructor of a subclass of ``Request`` that
 is loaded already. A callback must be a method that the spider's own classes add to
-``Spider`` or override, or a function in a method of these classes. The constructor gets
+``Spider`` or override, or a partial of one. The constructor gets
 all attributes, also those that are absent here, because a subclass may have different
 defaults. If it still makes a different request, the request is refused when it is to be
 written.
@@ -49,13 +49,14 @@ written.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgpack  # type: ignore[import-untyped]
 from scrapy import Request
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.crawl.requests.callbacks import FUNCTIONS_OF_SPIDERS, Callbacks
+from bloomdupe.crawl.requests.callbacks import Callbacks
 from bloomdupe.crawl.requests.layout import (
     ARRAYS,
     BODY,
@@ -68,11 +69,11 @@ from bloomdupe.crawl.requests.layout import (
     ERRBACK,
     EXTRAS,
     FLAGS,
-    FUNCTIONS,
     HEADERS,
     META,
     METHOD,
     OTHERS,
+    PARTIALS,
     PLAIN,
     PRIORITY,
 )
@@ -101,7 +102,7 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
 
-_NESTING = frozenset({COOKIES, META, FLAGS, CB_KWARGS, OTHERS, EXTRAS, FUNCTIONS})
+_NESTING = frozenset({COOKIES, META, FLAGS, CB_KWARGS, OTHERS, EXTRAS, PARTIALS})
 """Attributes that may hold containers in each other."""
 _LEAVES = frozenset({str, bytes, int, float, bool, type(None)})
 
@@ -322,25 +323,25 @@ class Serializer:
             )
 
     def _is_same_function(self, one: Any, other: Any) -> bool:  # noqa: ANN401 - any
-        """Whether two values are functions that are stored alike."""
-        if type(one) not in FUNCTIONS_OF_SPIDERS or type(other) is not type(one):
+        """Whether two values are partials that are stored alike."""
+        if type(one) is not partial or type(other) is not partial:
             return False
-        references = [self.callbacks.reference_to(each) for each in (one, other)]
-        return pack(references[0]) == pack(references[1])
+        stored = [self.callbacks.partial_of(each) for each in (one, other)]
+        return pack(stored[0]) == pack(stored[1])
 
     def _refer(
         self, function: Callable[..., Any], number: int, others: dict[int, Any]
     ) -> None:
         """Store a callback that is no method of the spider."""
-        others[number], reference = self.callbacks.reference_to(function)
-        others.setdefault(FUNCTIONS, {})[number] = reference
+        others[number], parts = self.callbacks.partial_of(function)
+        others.setdefault(PARTIALS, {})[number] = parts
 
     # Reading
 
     def _function(self, others: dict[int, Any], number: int) -> Callable[..., Any]:
-        references = others.get(FUNCTIONS, {})
-        if number in references:
-            return self.callbacks.function(others[number], references[number])
+        partials = others.get(PARTIALS, {})
+        if number in partials:
+            return self.callbacks.partial(others[number], partials[number])
         return self.callbacks.method(others[number])
 
     def _request(

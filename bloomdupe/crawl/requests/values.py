@@ -287,8 +287,9 @@ _EXTENSIONS: dict[
     type, tuple[int, Callable[[Any, Callable[[object], bytes]], bytes]]
 ] = {
     tuple: (_TUPLE, lambda value, pack: pack(list(value))),
-    set: (_SET, lambda value, pack: pack(list(value))),
-    frozenset: (_FROZENSET, lambda value, pack: pack(list(value))),
+    # In the same order in each process: bytes tell start requests apart.
+    set: (_SET, lambda value, pack: pack(sorted(value, key=pack))),
+    frozenset: (_FROZENSET, lambda value, pack: pack(sorted(value, key=pack))),
     int: (INTEGER, lambda value, _: hex(value).encode()),  # beyond 64 bits
     datetime.date: (_DATE, lambda value, _: value.isoformat().encode()),
     datetime.datetime: (_DATETIME, lambda value, _: value.isoformat().encode()),

@@ -20,10 +20,6 @@ class Visit:
     """The rule of the first request, if this is the target of its redirect."""
     origin: bytes | None = None
     """This first request, as a payload."""
-    name: bytes | None = None
-    """Name of the request, if it took the place of another one: see
-    :meth:`bloomdupe.crawl.leases.leases.Leases.pass_on`.
-    """
     renewed: bool = False
     """Whether it starts to come again even if it did so before: the user asked for it,
     and no other visit is pending.

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.leases.failure import Failure, counted_by, digest_of, named
 from bloomdupe.crawl.progress.pace import plural
-from bloomdupe.crawl.requests.identity import identity_of
-from bloomdupe.errors import UnserializableError
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
@@ -18,17 +16,21 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.leases.reasons import FailureReason
-    from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
     from bloomdupe.crawl.requests.serializer import Serializer
 
 logger = logger_of(__name__)
+
+BY_SCRAPY = (
+    "depth", "download_latency", "is_start_request", "redirect_reasons",
+    "redirect_times", "redirect_ttl", "redirect_urls", "retry_times",
+)  # fmt: skip
+"""Keys of ``meta`` that Scrapy sets on the way; they may differ in the next run."""
 
 
 class FailureRecords:
     """Makes the records of failed requests, and their keys.
 
-    Requests are told apart by fingerprint and identity
-    (:mod:`bloomdupe.crawl.requests.identity`).
+    Requests are told apart by fingerprint, and by their payloads before the first try.
     """
 
     def __init__(
@@ -37,14 +39,20 @@ class FailureRecords:
         self._serializer = serializer
         self._fingerprint = fingerprint
 
-    def key_of(self, request: Request, by_middlewares: MiddlewareValues) -> bytes:
+    def key_of(self, request: Request, first: bytes | None) -> bytes:
         """Return the key of a request, whether it has failed or not.
 
-        Values that it has ``by_middlewares`` may differ in the next run, so they are no
-        part of the key.
+        ``first`` is its payload before the first try.
         """
         fingerprint = self._fingerprint(request)
-        return digest_of(fingerprint, identity_of(request, fingerprint, by_middlewares))
+        if not first:
+            return digest_of(fingerprint)
+        request = self._serializer.load(first)
+        request.headers.pop("Referer", None)
+        for name in BY_SCRAPY:
+            request.meta.pop(name, None)
+        request.dont_filter, request.priority = False, 0
+        return digest_of(fingerprint, self._serializer.dump(request))
 
     def of(
         self,
@@ -74,17 +82,13 @@ class FailureRecords:
 
         None if a second copy would double its visits, or if it could not be stored.
         """
-        payload = lease.entry.payload
+        payload = lease.first
         if lease.comes_again or not payload:
             return None
-        if "retry_times" not in lease.request.meta:
+        request = self._serializer.load(payload)
+        if request.meta.pop("retry_times", None) is None:
             return payload
-        try:
-            request = self._serializer.load(payload)
-            request.meta.pop("retry_times", None)
-            return self._serializer.dump(request)
-        except UnserializableError:
-            return payload
+        return self._serializer.dump(request)
 
 
 def log_failures(reasons: Mapping[str, int], job: object) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.leases.failure import (
@@ -15,8 +14,6 @@ from bloomdupe.crawl.leases.failure import (
     to_retry,
 )
 from bloomdupe.crawl.progress.pace import plural
-from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
-from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.crawl.state.failure_records import (
     FailureRecords,
     log_failures,
@@ -167,13 +164,13 @@ class Failures(Participant):
         if lease.failed is not None:
             self._failed(lease)
         elif lease.request.url in self.urls and not lease.retried:
-            self._forget(self._records.key_of(lease.request, lease.middleware_values))
+            self._forget(self._records.key_of(lease.request, lease.first))
 
-    def kept_out(self, request: Request) -> None:
+    def kept_out(self, request: Request, payload: bytes | None) -> None:
         """Note that a pending request was dropped, which may repeat a failed one."""
         if request.url not in self.urls:
             return
-        digest = self._records.key_of(request, MiddlewareValues(request))
+        digest = self._records.key_of(request, payload)
         if digest not in self._known:
             return
         data = self._fresh.get(digest)
@@ -185,7 +182,7 @@ class Failures(Participant):
         self._fresh[digest] = Failure.unpacked(data)._replace(waiting=False).packed()
 
     def _failed(self, lease: Lease) -> None:
-        digest = self._records.key_of(lease.request, lease.middleware_values)
+        digest = self._records.key_of(lease.request, lease.first)
         before = self._known.get(digest)
         times = 1 if before is None else before.times + 1
         assert lease.failed is not None  # noqa: S101 - the caller has looked
@@ -209,12 +206,9 @@ class Failures(Participant):
         payload = self._records.untried(lease)
         if payload is None:
             return None
-        visit = lease.visit
-        if lease.leases.engine.owes(lease):
-            visit = replace(visit or Visit(), name=lease.pass_on())
-        if visit is None:
+        if lease.visit is None:
             return payload
-        return self._serializer.with_visit(payload, visit.values)
+        return self._serializer.with_visit(payload, lease.visit.values)
 
     def _remember(self, digest: bytes, failure: Failure) -> None:
         self._known[digest] = _Known(failure.url, failure.option, failure.times)

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from bloomdupe.crawl.engines.on_redis.going.names import name_of
 from bloomdupe.crawl.engines.on_redis.messages import (
     REQUEST,
     REQUESTS,
@@ -21,7 +22,6 @@ from bloomdupe.crawl.engines.on_redis.shared_failures import (
 )
 from bloomdupe.crawl.leases.failure import mark_of
 from bloomdupe.crawl.progress.pace import plural
-from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.errors import StoreLockedError
 from bloomdupe.jobs.changes import Chosen, Dropped, RequeuedFailures, failed_to_repeat

@@ -117,17 +117,17 @@ STAR_ITEMS = tuple(f"/detail/{number}" for number in range(15))
     repeats=2,
 )
 class Closes(scrapy.Spider):
-    """CloseSpider raised in the middle of a callback; run again, the rest comes."""
+    """CloseSpider raised among the links of a page; run again, the page comes again."""
 
     name = "closes"
     start_urls = [SITE + "/star"]
 
     def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
         for number, request in enumerate(response.follow_all(css="a")):
             if number == 5 and once("closed"):
                 raise CloseSpider("enough for today")
             yield request
+        yield item(response)
 
 
 @idiom(
@@ -141,11 +141,25 @@ class ClosesAsync(Closes):
     name = "closes_async"
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
-        yield item(response)
         for number, request in enumerate(response.follow_all(css="a")):
             if number == 5 and once("closed"):
                 raise CloseSpider("enough for today")
             yield request
+        yield item(response)
+
+
+@idiom(items=("/star", *STAR_ITEMS), repeats=2)
+class ClosesWhenFound(scrapy.Spider):
+    """CloseSpider raised after an item; run again, the links of the page come."""
+
+    name = "closes_when_found"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield from response.follow_all(css="a")
+        yield item(response)
+        if once("closed"):
+            raise CloseSpider("found")
 
 
 class ClosesAtTen:

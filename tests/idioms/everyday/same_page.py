@@ -14,7 +14,7 @@ from support.stops import moment
 from table import idiom
 
 
-@idiom(moments=("child done",))
+@idiom(moments=("child done",), asks=1)
 class DetailChild(scrapy.Spider):
     """A child with dont_filter that is done while its parent still works."""
 
@@ -32,7 +32,7 @@ class DetailChild(scrapy.Spider):
         self.done = True
 
 
-@idiom(moments=("children done",))
+@idiom(moments=("children done",), asks=4)
 class DetailChildren(scrapy.Spider):
     """Some such children, one twice, and an ordinary child."""
 
@@ -55,7 +55,7 @@ class DetailChildren(scrapy.Spider):
         self.done += 1
 
 
-@idiom(moments=("grandchild done",))
+@idiom(moments=("grandchild done",), asks=2)
 class Grandchild(scrapy.Spider):
     """A child with dont_filter has a child of its own, and both parents work on."""
 

@@ -2,7 +2,7 @@
 
 Redis accepts each name once. So a request that is offered again, by the successor of a
 dead worker or after a lost answer, must have the same name again: see
-:mod:`bloomdupe.crawl.requests.names`.
+:mod:`bloomdupe.crawl.engines.on_redis.going.names`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from struct import Struct
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.crawl.requests.names import name_of
+from bloomdupe.crawl.engines.on_redis.going.names import name_of
 from bloomdupe.redis.settled.failed_requests import FailedRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bloomdupe.crawl.leases.outcomes import Answers
+    from bloomdupe.crawl.engines.on_redis.going.answers import Answers
     from bloomdupe.redis.settled.tally import Numbers
 
 __all__ = [

@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
+from bloomdupe.crawl.engines.on_redis.going.names import name_of
+from bloomdupe.crawl.engines.on_redis.going.shared_lease import SharedLease as Lease
+from bloomdupe.crawl.engines.on_redis.going.shared_session import SharedRecords
+from bloomdupe.crawl.engines.on_redis.going.start_outputs import (
+    SharedStartItem as StartItem,
+)
+from bloomdupe.crawl.engines.on_redis.going.start_outputs import StartOutputs
 from bloomdupe.crawl.engines.on_redis.joining import open_frontier
 from bloomdupe.crawl.engines.on_redis.messages import losses_in, with_answers
 from bloomdupe.crawl.engines.on_redis.reports import Reports
@@ -28,20 +35,15 @@ from bloomdupe.crawl.engines.on_redis.standing import Standing
 from bloomdupe.crawl.engines.on_redis.worker import Worker
 from bloomdupe.crawl.engines.on_redis.worker_counts import WorkerCounts
 from bloomdupe.crawl.later.backoff import Backoff
-from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.crawl.progress.slot_times import SlotTimes
 from bloomdupe.crawl.progress.watch import Watch, glance_of
-from bloomdupe.crawl.requests.names import name_of
-from bloomdupe.crawl.start_outputs import StartItem, StartOutputs, is_fresh_start
+from bloomdupe.crawl.starting import is_fresh_start
 from bloomdupe.crawl.state.cookies import PackedCookies
 from bloomdupe.crawl.state.delays import Delays, LastRequests
-from bloomdupe.crawl.state.failure_records import (
-    FailureRecords,
-    log_failures,
-)
+from bloomdupe.crawl.state.failure_records import log_failures
 from bloomdupe.crawl.state.limits import SlotLimits
 from bloomdupe.crawl.state.rules import Rules, RulesInForce
 from bloomdupe.crawl.state.slot_state import CIRCUIT, DELAY, HOLD, LAST_REQUEST
@@ -61,10 +63,14 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.dupefilter import BloomDupeFilter
     from bloomdupe.crawl.engines.crawl_job import CrawlJob
-    from bloomdupe.crawl.engines.engine_contract import Accepted
+    from bloomdupe.crawl.engines.on_redis.going.shared_offer import (
+        SharedOffer as Accepted,
+    )
+    from bloomdupe.crawl.engines.on_redis.going.shared_session import (
+        SharedSession as Session,
+    )
     from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
     from bloomdupe.crawl.engines.on_redis.shared_failures import Retried
-    from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.leases.outcomes import Line
     from bloomdupe.crawl.state.slot_state import SlotState
     from bloomdupe.frontier.slot_queue import Entry
@@ -229,7 +235,7 @@ class EngineOnRedis:
         session, limit = self._session, self._session.settings.max_failures
         if not limit:
             return None
-        records = FailureRecords(session.serializer, session.fingerprint)
+        records = SharedRecords(session.serializer, session.fingerprint)
         return SharedFailures(records, self._frontier, limit)
 
     def _shared_cookies(self) -> SharedCookies | None:

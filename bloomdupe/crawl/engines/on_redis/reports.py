@@ -11,6 +11,9 @@ from bloomdupe.printable import logger_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bloomdupe.crawl.engines.on_redis.going.shared_session import (
+        SharedSession as Session,
+    )
     from bloomdupe.crawl.engines.on_redis.requests.at_hand import AtHand
     from bloomdupe.crawl.engines.on_redis.requests.making_offers import MakingOffers
     from bloomdupe.crawl.engines.on_redis.requests.requests_in_memory import (
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.on_redis.shared_failures import Retried
     from bloomdupe.crawl.engines.on_redis.standing import Standing
     from bloomdupe.crawl.engines.on_redis.worker_counts import WorkerCounts
-    from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.progress.history import Point
     from bloomdupe.crawl.state.rules import RulesInForce
     from bloomdupe.filter.bloom import BloomFilter

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from bloomdupe.crawl.engines.on_redis.going.middleware_values import MiddlewareValues
+from bloomdupe.crawl.engines.on_redis.going.names import name_of
 from bloomdupe.crawl.engines.on_redis.messages import (
     REQUEST,
     START_PAGE,
@@ -14,8 +16,6 @@ from bloomdupe.crawl.engines.on_redis.messages import (
 )
 from bloomdupe.crawl.leases.failure import Failure, mark_of, to_retry
 from bloomdupe.crawl.leases.reasons import FailureReason
-from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
-from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.redis.partition import Offer, SeenMark
 from bloomdupe.redis.settled.failed_requests import (
     MARK_BYTES,
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
+    from bloomdupe.crawl.engines.on_redis.going.shared_lease import SharedLease as Lease
+    from bloomdupe.crawl.engines.on_redis.going.shared_session import SharedRecords
     from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
-    from bloomdupe.crawl.leases.lease import Lease
-    from bloomdupe.crawl.state.failure_records import FailureRecords
     from bloomdupe.redis.partition import RedisLease
     from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -100,7 +100,7 @@ class SharedFailures:
     """
 
     def __init__(
-        self, records: FailureRecords, frontier: SharedFrontier, limit: int
+        self, records: SharedRecords, frontier: SharedFrontier, limit: int
     ) -> None:
         self._records = records
         self._frontier = frontier

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.crawl.engines.on_redis.going.in_memory import Position
 from bloomdupe.crawl.engines.on_redis.messages import START_PAGE, message_of
 from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
-from bloomdupe.crawl.leases.in_memory import Position
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bloomdupe.crawl.engines.on_redis.going.shared_session import (
+        SharedSession as Session,
+    )
     from bloomdupe.crawl.engines.on_redis.slots.slot_states import SlotStates
     from bloomdupe.crawl.engines.on_redis.worker import Worker
-    from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.state.delays import LastRequests
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.frontier.slot_queue import Entry

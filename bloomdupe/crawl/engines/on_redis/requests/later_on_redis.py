@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from bloomdupe.crawl.engines.on_redis.going.names import name_of
 from bloomdupe.crawl.engines.on_redis.messages import REQUEST, payload_of
 from bloomdupe.crawl.later.revisits import Revisits
 from bloomdupe.crawl.later.sleeping import Sleeping
-from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.redis.partition import Offer, SeenMark
 
 if TYPE_CHECKING:
+    from bloomdupe.crawl.engines.on_redis.going.shared_lease import SharedLease as Lease
+    from bloomdupe.crawl.engines.on_redis.going.shared_session import (
+        SharedSession as Session,
+    )
     from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
-    from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.later.revisits import NextVisit
-    from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.redis.frontier_reader import LeftOver
     from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -43,7 +45,8 @@ class LaterOnRedis:
         self.sleeping = Sleeping(
             session.crawler, self, session.settings.wait, durable=True
         )
-        self.revisits = Revisits(session, self._schedule_visit)
+        schedule: Any = self._schedule_visit
+        self.revisits = Revisits(session, schedule)
 
     def found(self, left: LeftOver) -> None:
         """Take the result of a look."""

@@ -6,6 +6,7 @@ import os
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from bloomdupe.crawl.engines.on_redis.going.names import OutputNames, name_of
 from bloomdupe.crawl.engines.on_redis.messages import (
     FAILED,
     ITEM,
@@ -16,19 +17,22 @@ from bloomdupe.crawl.engines.on_redis.messages import (
     packed_failed,
     payload_of,
 )
-from bloomdupe.crawl.requests.names import OutputNames, name_of
 from bloomdupe.crawl.state.limits import PAGE, PENDING
 from bloomdupe.redis.partition import NO_BOUND, Offer, SeenMark, SlotBounds, Taken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bloomdupe.crawl.engines.engine_contract import Accepted
+    from bloomdupe.crawl.engines.on_redis.going.shared_lease import SharedLease as Lease
+    from bloomdupe.crawl.engines.on_redis.going.shared_offer import (
+        SharedOffer as Accepted,
+    )
+    from bloomdupe.crawl.engines.on_redis.going.shared_session import (
+        SharedSession as Session,
+    )
     from bloomdupe.crawl.engines.on_redis.requests.later_on_redis import LaterOnRedis
     from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
     from bloomdupe.crawl.engines.on_redis.worker import Worker
-    from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.state.limits import SlotLimits
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.redis.partition import RedisLease

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bloomdupe.crawl.engines.on_redis.going.names import name_of
 from bloomdupe.crawl.engines.on_redis.messages import (
     message_of,
     payload_of,
     with_answers,
 )
-from bloomdupe.crawl.requests.names import name_of
 from bloomdupe.redis.partition import Settled
 
 if TYPE_CHECKING:
-    from bloomdupe.crawl.leases.lease import Lease
-    from bloomdupe.crawl.leases.outcomes import Answers
+    from bloomdupe.crawl.engines.on_redis.going.answers import Answers
+    from bloomdupe.crawl.engines.on_redis.going.shared_lease import SharedLease as Lease
     from bloomdupe.redis.partition import Offer, RedisLease, SeenMark
     from bloomdupe.redis.settled.failed_requests import FailedRequest
     from bloomdupe.redis.settled.tally import Numbers

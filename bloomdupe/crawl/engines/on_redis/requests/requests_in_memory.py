@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from bloomdupe.crawl.engines.engine_contract import Accepted
+    from bloomdupe.crawl.engines.on_redis.going.in_memory import Position
+    from bloomdupe.crawl.engines.on_redis.going.shared_lease import SharedLease as Lease
+    from bloomdupe.crawl.engines.on_redis.going.shared_offer import (
+        SharedOffer as Accepted,
+    )
+    from bloomdupe.crawl.engines.on_redis.going.shared_session import (
+        SharedSession as Session,
+    )
     from bloomdupe.crawl.engines.on_redis.worker import Worker
-    from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.leases.in_memory import Position
-    from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.redis.partition import RedisLease
@@ -108,14 +112,14 @@ class RequestsInMemory:
         if key not in self._carriers:
             return False
         carrier = self._carriers[key]
-        above = None if parent is None or not parent.root.open_parts else parent.root
+        above = None if parent is None or not parent.root.parts else parent.root
         top = None if above is None else above.top
         if carrier is top or top is None or top.own.lease is None:
             return True  # the same page, or it is never done again
         lease = None if carrier is None else carrier.own.lease
         if lease is None:
             assert above is not None  # noqa: S101 - there is a top
-            above.open_parts += 1
+            above.parts += 1
             self._waiting[key].append(above)
         elif self._frontier.holds(lease):
             top.own.relies[lease.token] = lease

