@@ -96,10 +96,8 @@ class RedisCluster:
         """Return the server that has a key, or would have it."""
         with self.nodes[0].client() as client:
             slot = client.execute_command("CLUSTER KEYSLOT", key)
-            found = client.execute_command("CLUSTER SLOTS").items()
-        ((_, port),) = (
-            one["primary"] for (first, last), one in found if first <= slot <= last
-        )
+            found = client.execute_command("CLUSTER SLOTS")
+        (port,) = (one[1] for first, last, one, *_ in found if first <= slot <= last)
         return next(node for node in self._every if node.port == port)
 
     def promote_replica_of(self, node: RedisServer) -> None:
