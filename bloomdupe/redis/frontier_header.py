@@ -12,6 +12,7 @@ The head of the frontier is a hash of Redis at ``bloomdupe:{NAME}``:
 ``round``     number of the round, if it is not the first: see
               :meth:`OwningFrontier.begin_round`; and
 ``finished``  the number of the last round that a worker has found finished
+``born``      drawn at random when it is created; missing when it is being removed
 ``whole``     1 when all partitions are created. A partition that is missing then is
               lost
 """
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     Rules = list[dict[str, Any]]
 
 __all__ = [
+    "born_of",
     "change_rules",
     "check_partitions",
     "head_of",
@@ -59,8 +61,6 @@ __all__ = [
 FORMAT = 4
 DEFAULT_PARTITIONS = 64
 MAX_PARTITIONS = 4_096
-FIRST_IMPORTS = 1 << 40
-"""The number of imports of a new frontier is drawn below it."""
 ROOM = 1.25
 """Keys for which the filter of a partition is sized, per key of its share.
 
@@ -133,6 +133,19 @@ def header_in(fields: Mapping[bytes, bytes], address: Address) -> dict[str, Any]
     return header
 
 
+def born_of(fields: Mapping[bytes, bytes], address: Address) -> bytes:
+    """Return what tells a frontier from others of its name.
+
+    Refuses a frontier that is being removed.
+    """
+    if b"born" not in fields:
+        raise StoreError(
+            f"{address.shown}: it is being removed. If that was interrupted, call"
+            " `bloomdupe reset` again; or take another name"
+        )
+    return fields[b"born"]
+
+
 def rules_in(text: bytes) -> Rules:
     """Return the rules that keep requests out, as the head has them."""
     rules: Rules = json.loads(text) if text else []
@@ -174,8 +187,8 @@ def header_of(
         assert capacity is not None  # noqa: S101 - or there is a head
         new = Parameters.checked(capacity, fpp, key=key).header(identity or {})
         new["partitions"] = partitions or DEFAULT_PARTITIONS
-        begin = secrets.randbelow(FIRST_IMPORTS)
-        words = "frontier", FORMAT, "header", json.dumps(new), "imports", begin
+        born = secrets.token_hex(8)
+        words = "frontier", FORMAT, "header", json.dumps(new), "born", born
         answer = server.run("create", *words)
         fields = dict(zip(answer[::2], answer[1::2], strict=True))
     header = header_in(fields, server.address)

@@ -245,9 +245,12 @@ class FrontierReader:
     def check_still_there(self) -> None:
         """Raise an error if the frontier was removed, or replaced by a new one."""
         if mark_of(header_in(head_of(self._server), self._server.address)) != self.mark:
-            raise StoreMismatchError(
-                f"{self.shown}: another crawl has been made under this name meanwhile"
-            )
+            raise self._replaced()
+
+    def _replaced(self) -> StoreMismatchError:
+        return StoreMismatchError(
+            f"{self.shown}: another crawl has been made under this name meanwhile"
+        )
 
     # Its state
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from itertools import islice
 
+from bloomdupe.errors import StoreError
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_header import header_in
 from bloomdupe.redis.server import Server
-from bloomdupe.redis.shared_import import REMOVING, Imports
 
 __all__ = ["remove_frontier"]
 
@@ -30,7 +30,12 @@ def remove_frontier(url: str) -> int:
     try:
         head = server.address.head
         header_in(server.fields(), server.address)  # or it is no frontier
-        Imports(server).begin({REMOVING: True})
+        if workers := server.run("remove"):
+            raise StoreError(
+                f"{server.address.shown}: workers are there ({workers}), which would"
+                " lose their requests in progress. Stop them (Ctrl-C once each); a"
+                " killed worker is gone when BLOOMDUPE_REDIS_LEASE has run out"
+            )
         found = server.keys(GLOB.sub(r"\\\1", head) + ":*", AT_ONCE)
         removed = 0
         while some := list(islice(found, AT_ONCE)):

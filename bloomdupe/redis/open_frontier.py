@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_header import (
+    born_of,
     change_rules,
     check_partitions,
     header_of,
@@ -16,10 +17,9 @@ from bloomdupe.redis.frontier_header import (
 )
 from bloomdupe.redis.frontier_reader import FrontierReader, RunningWorkers
 from bloomdupe.redis.kept_offers import KeptOffers
-from bloomdupe.redis.partition import Offer, SeenMark, Taken, stored_slot
+from bloomdupe.redis.partition import Offer, SeenMark, stored_slot
 from bloomdupe.redis.redis_filter import MAX_BATCH, RedisFilter
 from bloomdupe.redis.server import AT_ONCE, Call, Server
-from bloomdupe.redis.shared_import import Imports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -69,9 +69,8 @@ class OpenFrontier(FrontierReader):
         server.watch()
         self.clock_ahead = RunningWorkers.read(server).clock_ahead
         """Seconds by which Redis' clock is ahead of this machine's, as known last."""
-        self.imports = Imports(server)
-        """Requests and seen keys from elsewhere."""
-        # The number of imports and the header may belong to different frontiers.
+        self._born = born_of(server.fields(), server.address)
+        # It may be that of another frontier than the header.
         self.check_still_there()
 
     @classmethod
@@ -125,9 +124,9 @@ class OpenFrontier(FrontierReader):
         check_partitions(partitions)
         server = Server(Address.of(url))
         try:
-            if server.fields():
+            if fields := server.fields():
+                born_of(fields, server.address)
                 header_of(server, capacity, fpp, partitions, identity)
-                Imports(server).check_ended()
         finally:
             server.close()
 
@@ -143,6 +142,12 @@ class OpenFrontier(FrontierReader):
             return identity
         finally:
             server.close()
+
+    def check_open(self) -> None:
+        """Raise an error if the frontier is being removed, or was replaced."""
+        self.check_still_there()
+        if born_of(self._server.fields(), self._server.address) != self._born:
+            raise self._replaced()
 
     # Partitions
 
@@ -193,16 +198,12 @@ class OpenFrontier(FrontierReader):
     def _ask_of(
         self, offers: list[Offer], talk: Callable[[int, list[Offer]], Talk[bytes]]
     ) -> list[int]:
-        """Ask the partitions about offers that are not known from an import."""
-        elsewhere = self.imports.knows([one.known_as for one in offers])
-        pairs = zip(offers, elsewhere, strict=True)
-        here = [offer for offer, is_elsewhere in pairs if not is_elsewhere]
-        new = self._each(here, talk)
+        """Ask the partitions about offers, and set their further marks."""
+        new = self._each(offers, talk)
         # In this order: without the mark, a request is done twice, and not lost.
-        marks = [offer.also for offer in here if offer.also is not None]
+        marks = [offer.also for offer in offers if offer.also is not None]
         self._each(marks, self._mark_in)
-        answers = iter(new)
-        return [Taken.SEEN if known else next(answers) for known in elsewhere]
+        return new
 
     def _each(
         self, ones: Sequence[One], talk: Callable[[int, list[One]], Talk[bytes]]
@@ -258,9 +259,7 @@ class OpenFrontier(FrontierReader):
     def knows(self, marks: Sequence[SeenMark]) -> list[bool]:
         """Say of each request whether it counts as seen."""
         self._make_up()
-        elsewhere = self.imports.knows([one.fingerprint for one in marks])
-        known = self._each(marks, self._known_in)
-        return [bool(each) for each in map(max, elsewhere, known)]
+        return list(map(bool, self._each(marks, self._known_in)))
 
     def mark_seen(self, marks: Sequence[SeenMark]) -> None:
         """Mark requests as seen without adding them to the pending requests."""

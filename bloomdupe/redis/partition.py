@@ -102,8 +102,8 @@ class Offer(NamedTuple):
     set in any case.
     """
     known_as: bytes | None = None
-    """The fingerprint under which it may have been seen before an import. None: no
-    import has seen it.
+    """The fingerprint of its page, if it is a duplicate of all other links there. None:
+    it may pass though its page was seen.
     """
     bounds: SlotBounds | None = None
     """The limits of its slot; None: it is accepted in any case, and not counted."""

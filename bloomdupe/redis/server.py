@@ -40,7 +40,7 @@ SCRIPTS = {
     "block": ("block",),
     "look": ("look",),
     "history": ("history",),
-    "import": ("workers", "import"),
+    "remove": ("workers", "remove"),
     "offer": ("layers", "mark", "queue", "offer"),
     "left_over": ("left_over",),
     "take": ("queue", "take"),

@@ -33,10 +33,6 @@ def crawl_at(url: str) -> None:
     lease = crawl.leased["one"][0]
     one.settle([Settled(lease, left=lease.payload, reason="the reason")])
     crawl.close()
-    with SharedFrontier.open(url) as importing:
-        importing.imports.begin({})
-        importing.imports.mark([b"1"], importing.parameters)
-        importing.imports.keep({}, end=True)
 
 
 def filter_at(url: str) -> None:
@@ -124,7 +120,7 @@ def test_a_removal_that_was_interrupted_goes_on(
 ) -> None:
     crawl_at(url)
     with SharedFrontier.open(url) as late:
-        late.imports.begin({"removing": True})
+        assert late._server.run("remove") == 0
         with server.client() as client:
             client.delete(*client.keys(f"bloomdupe:{{{name}}}:1*"))
         # It began before, and must not believe that it is still there.
@@ -157,7 +153,7 @@ def test_a_worker_that_was_stopped_meanwhile_does_not_join_the_new_crawl(
 def test_a_worker_that_was_stopped_while_it_began_does_not_join_the_new_crawl(
     server: RedisServer, name: str
 ) -> None:
-    # It has read the header, and not yet the number of imports.
+    # It has read the header, and not yet its mark.
     url = server.url(name)
     SharedFrontier.open(url, 100, partitions=PARTITIONS).close()
     with closing(Server(Address.of(url))) as stopped:

@@ -65,7 +65,6 @@ class ChangingOnRedis:
         self._frontier = OpenFrontier.open(url, fifo=adding)
         with ExitStack() as undo:
             undo.callback(self._frontier.close)
-            self._frontier.imports.check_ended()
             if not adding:
                 self._check_no_workers()
             undo.pop_all()

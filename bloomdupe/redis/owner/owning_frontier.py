@@ -210,8 +210,8 @@ class OwningFrontier(OpenFrontier):
         asked = time.time()
         answer = self._run_present(self._milliseconds)
         if not answer[0]:
-            self.check_still_there()
-            raise self.imports.changed()
+            self.check_open()
+            raise self._replaced()
         loads = _Loads(*answer)
         # Redis has answered between these two times, so a late answer tells less than
         # a quick one before it.
@@ -228,7 +228,7 @@ class OwningFrontier(OpenFrontier):
     def _run_present(self, milliseconds: int, reason: str = "") -> list[Any]:
         """Say that this worker is alive for so long; return the script's answer."""
         work = sum(partition.work for partition in self._owned.values())
-        words = self.worker, milliseconds, self.imports.number, +self._stays, reason
+        words = self.worker, milliseconds, self._born, +self._stays, reason
         load = len(self._owned), work, self._round
         answer: list[Any] = self._server.run("present", *words, *load)
         return answer
