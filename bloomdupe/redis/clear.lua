@@ -13,14 +13,7 @@ if found[1] ~= ARGV[1] then return 0 end
 for number = 0, found[2] - 1 do
   local shape = cjson.decode(redis.call('HGET', head, 'layer:' .. number))
   local prefix = head .. ':' .. ARGV[1] .. ':' .. number .. ':'
-  local names = {}
-  for page = 0, shape.pages - 1 do
-    names[#names + 1] = prefix .. page
-    if #names == 1000 or page == shape.pages - 1 then
-      redis.call('UNLINK', unpack(names))
-      names = {}
-    end
-  end
+  for page = 0, shape.pages - 1 do redis.call('UNLINK', prefix .. page) end
   redis.call('HDEL', head, 'layer:' .. number, 'keys:' .. number)
 end
 redis.call('HSET', head, 'made', ARGV[2], 'layers', 1, 'layer:0', ARGV[3], 'keys:0', 0)

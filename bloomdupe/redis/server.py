@@ -30,7 +30,6 @@ SCRIPTS = {
     "contains": ("layers", "contains"),
     "claim": ("layers", "mark", "claim"),
     "grow": ("grow",),
-    "unite": ("unite",),
     "clear": ("clear",),
     "present": ("workers", "present"),
     "running": ("workers", "running"),
@@ -92,8 +91,6 @@ class Call(NamedTuple):
     script: str
     """Its name, or :data:`FIELDS`."""
     arguments: tuple[bytes | str | float, ...] = ()
-    scratch: str = ""
-    """A further key."""
 
 
 Result = TypeVar("Result")
@@ -208,15 +205,12 @@ class Server(Connection):
         head = call.server.address.head
         if call.script == FIELDS:
             return ["HGETALL", head]
-        keys = [head, call.scratch] if call.scratch else [head]
         sha = self._scripts[call.script].sha
-        return ["EVALSHA", sha, len(keys), *keys, *call.arguments]
+        return ["EVALSHA", sha, 1, head, *call.arguments]
 
-    def run(
-        self, script: str, *arguments: bytes | str | float, scratch: str = ""
-    ) -> Any:  # noqa: ANN401 - each script returns something else
+    def run(self, script: str, *arguments: bytes | str | float) -> Any:  # noqa: ANN401
         """Run a script on the filter, and return its answer."""
-        (answer,) = self.ask([Call(self, script, arguments, scratch)])
+        (answer,) = self.ask([Call(self, script, arguments)])
         return answer
 
     def fields(self) -> dict[bytes, bytes]:

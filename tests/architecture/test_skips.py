@@ -25,7 +25,7 @@ def test_the_last_lines_say_how_to_run_those_that_need_redis(processes: str) -> 
             "pytest",
             "-n",
             processes,
-            "tests/redis/test_imports.py",
+            "tests/redis/test_worker_news.py",
         ],
         cwd=REPOSITORY,
         env=environment,

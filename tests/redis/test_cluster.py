@@ -28,13 +28,10 @@ def test_filters_on_a_cluster(nodes: list[RedisServer]) -> None:
         with BloomFilter.open(urls[0], 500) as one, BloomFilter.open(urls[1]) as two:
             assert one.update(KEYS[:2_000]) == 2_000
             assert two.add_many(KEYS) == [False] * 2_000 + [True] * 1_000
-            assert one == two
             assert one.layer_count == 3
-            local = one.copy()
             one.clear()
             assert not any(two.contains_many(KEYS))
-            two |= local
-            assert one == local
+            two.add("a")
         homes |= {
             (name, number)
             for number, node in enumerate(nodes)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
+from typing import Any
 
 import pytest
 from support.repetition import repeated
@@ -35,7 +36,7 @@ with BloomFilter.open(sys.argv[1]) as seen:
 
 
 def opened(url: str, capacity: int | None = None, fpp: float = 1e-9) -> RedisFilter:
-    found = BloomFilter.open(url, capacity, fpp)
+    found: Any = BloomFilter.open(url, capacity, fpp)
     assert isinstance(found, RedisFilter)
     return found
 
@@ -159,7 +160,7 @@ def test_clients_that_create_it_at_once_have_one_filter(url: str) -> None:
         """Create or open the filter; return its secret, which is drawn at random."""
         barrier.wait()
         with opened(url, 100) as seen:
-            return seen.key
+            return seen.parameters.key
 
     with ThreadPoolExecutor(CLIENTS) as pool:
         secrets = [*pool.map(secret, range(CLIENTS))]
