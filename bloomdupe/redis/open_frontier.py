@@ -22,7 +22,7 @@ from bloomdupe.redis.redis_filter import MAX_BATCH, RedisFilter
 from bloomdupe.redis.server import AT_ONCE, Call, Server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from typing_extensions import Self
 
@@ -165,11 +165,6 @@ class OpenFrontier(FrontierReader):
         self._filters.update(zip(new, opened, strict=True))
         return [self._filters[number] for number in numbers]
 
-    def seen_in(self, partition: int) -> RedisFilter:
-        """Return the filter of the requests seen in a partition."""
-        (found,) = self._seen_in([partition])
-        return found
-
     # Requests
 
     def offer(self, offers: Iterable[Offer]) -> list[int]:
@@ -310,26 +305,12 @@ class OpenFrontier(FrontierReader):
         for one, offer in failed:
             more = one.key, one.times, *offer.words(fifo=self._fifo)
             words.setdefault(one.partition, []).append(more)
-        return sum(self._in_portions("requeue", words))
-
-    def import_failures(self, failed: Iterable[tuple[SeenMark, StoredFailure]]) -> None:
-        """Store failed requests, unless they are there, in the partitions of marks."""
-        self._make_up()
-        words: dict[int, list[tuple[bytes | str | int, ...]]] = {}
-        for mark, one in failed:
-            more = one.key, one.times, +one.waiting, one.record
-            words.setdefault(self._partition_of(mark.slot), []).append(more)
-        self._in_portions("import_failed", words)
-
-    def _in_portions(
-        self, script: str, words: Mapping[int, list[tuple[bytes | str | int, ...]]]
-    ) -> list[Any]:
-        """Run a script about failed requests, which blocks Redis for some time."""
-        return self._server.at_once(
-            _said(self._parts[number], script, *(w for each in some for w in each))
+        pending: list[int] = self._server.at_once(
+            _said(self._parts[number], "requeue", *(w for each in some for w in each))
             for number, every in words.items()
             for some in _portions(every)
         )
+        return sum(pending)
 
     # The crawl
 

@@ -58,7 +58,6 @@ SCRIPTS = {
     "trim": ("queue", "failed", "trim"),
     "requeue": ("queue", "failed", "requeue"),
     "drop": ("queue", "failed", "drop"),
-    "import_failed": ("queue", "import_failed"),
 }
 """The files that each script consists of."""
 

@@ -192,7 +192,7 @@ class FeedServer:
         until(self._is_done)
         with self._engine.frontier() as frontier:
             for number in range(PARTITIONS):
-                frontier.seen_in(number).clear()
+                frontier._seen_in([number])[0].clear()
         self.add_again(REPEATED)
 
     # The judge

@@ -229,7 +229,7 @@ def test_a_filter_grows_with_claims(url: str) -> None:
         assert one.claim(claims) == [True] * 300
         others = [claim._replace(claimed_as=b"other") for claim in claims]
         assert one.claim(others) == [False] * 300
-        assert len(one.seen_in(0).info().layers) > 1
+        assert len(one._seen_in([0])[0].info().layers) > 1
 
 
 def test_a_retry_on_another_host_moves_to_its_partition(url: str) -> None:

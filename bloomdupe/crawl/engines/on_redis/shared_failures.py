@@ -41,7 +41,6 @@ __all__ = [
     "as_in_a_store",
     "failure_of",
     "repetition_of",
-    "stored_of",
 ]
 
 MOST_RECENT = 10_000
@@ -52,16 +51,6 @@ def failure_of(stored: StoredFailure) -> Failure:
     """Return a failed request as Redis stores it."""
     failure = Failure.unpacked(stored.record)
     return failure._replace(times=stored.times, waiting=stored.waiting)
-
-
-def stored_of(digest: bytes, failure: Failure) -> StoredFailure:
-    """Return a failed request of a store as Redis stores it, in any partition."""
-    if failure.payload is not None:
-        name = name_of(b"failed", digest)
-        payload = payload_of(REQUEST, name, failure.payload)
-        failure = failure._replace(payload=payload)
-    key = mark_of(failure.url) + digest
-    return StoredFailure(0, key, failure.times, failure.waiting, failure.packed())
 
 
 def as_in_a_store(stored: StoredFailure) -> tuple[bytes, Failure]:
