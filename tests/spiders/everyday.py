@@ -25,7 +25,7 @@ LATER = 0.3
 DAY = 86_400
 """Seconds, after which some pages are visited again."""
 MOST = 90
-"""Pages of a slot, more than any but ``trap`` has: also its third is, for a part."""
+"""Pages of a slot, more than any but ``trap`` has."""
 TOO_MANY = 20
 """Pages of ``trap`` that are more than these."""
 
