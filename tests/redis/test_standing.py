@@ -299,7 +299,7 @@ def test_other_verbs_want_a_directory(
         answer = run(capsys, verb, with_password, *urls)
         assert (answer.code, answer.out) == (2, "")
         assert "expected a JOBDIR, or the directory of a store" in answer.err
-        verbs = "are info, list, top, report, add, drop, block, requeue, stop, import,"
+        verbs = "are info, list, top, report, add,"
         assert verbs in answer.err
         assert "open-sesame" not in answer.err
     assert not [*tmp_path.iterdir()]
