@@ -18,8 +18,9 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.project import get_project_settings
 
 from bloomdupe.crawl.engines.crawl_job import CrawlJob, refuse_queue_of_scrapy
+from bloomdupe.crawl.progress.rounds import versions_of_last_run
 from bloomdupe.crawl.scheduler import FrontierScheduler
-from bloomdupe.errors import BloomDupeError, SettingError
+from bloomdupe.errors import BloomDupeError, SettingError, StoreError
 from bloomdupe.inside_scrapy.commands import (
     cancel_crawl,
     check_reactor,
@@ -33,6 +34,7 @@ from bloomdupe.settings import JobSettings, unknown
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import NoReturn
 
     from scrapy import Spider
@@ -185,10 +187,22 @@ def _check(crawler: Crawler, spider: Spider) -> None:
     directory = job.settings.directory
     if ours:
         durable = directory is not None or job.settings.redis_url is not None
-        check_names(feeds=durable and bool(settings.getdict("FEEDS")))
+        check_names(
+            feeds=durable and bool(settings.getdict("FEEDS")),
+            last_run=lambda: _versions_in(directory),
+        )
     job.check_store(crawler)
     if ours and directory is not None and not Store.exists(directory):
         refuse_queue_of_scrapy(directory.parent, job.spider)
+
+
+def _versions_in(directory: Path | None) -> dict[str, str]:
+    if directory is None or not Store.exists(directory):
+        return {}
+    try:
+        return versions_of_last_run(directory)
+    except StoreError:  # another refusal tells of that
+        return {}
 
 
 def refuse(crawler: Crawler, settings: BaseSettings, error: BloomDupeError) -> None:

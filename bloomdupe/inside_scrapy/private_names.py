@@ -12,7 +12,7 @@ import dis
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from scrapy import __version__
@@ -21,7 +21,7 @@ from bloomdupe.errors import EngineError
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 logger = logger_of(__name__)
 
@@ -204,18 +204,27 @@ def is_on(part: str) -> bool:
     return not lacks
 
 
-def check_names(*, feeds: bool = False) -> None:
+def check_names(
+    *, feeds: bool = False, last_run: Callable[[], dict[str, str]] = dict
+) -> None:
     """Raise :class:`~bloomdupe.errors.EngineError` if a name is missing that is needed.
 
-    ``feeds`` says that the crawl has feeds.
+    ``feeds`` says that the crawl has feeds, and ``last_run`` returns the versions of
+    the last run of the job, by package.
     """
     for name in missing((*NEEDED, *(OF_FEEDS if feeds else ()))):
-        raise refusal(name)
+        raise refusal(name, last_run())
 
 
-def refusal(name: str) -> EngineError:
+def refusal(
+    name: str, last_run: Mapping[str, str] = MappingProxyType({})
+) -> EngineError:
     """Return the error for a name that is missing."""
+    scrapys = last_run.get("scrapy", __version__)
+    of_job = ""
+    if scrapys != __version__:
+        of_job = f" (the last run of this job had {scrapys})"
     return EngineError(
         f"Scrapy {__version__} has no {name}, which bloomdupe needs: install"
-        f" scrapy<{__version__}, or a newer bloomdupe"
+        f" scrapy<{__version__}{of_job}, or a newer bloomdupe"
     )

@@ -24,6 +24,7 @@ from support.site import Pages, Site, links
 
 from bloomdupe.crawl.admission import expand_jobdir
 from bloomdupe.errors import SettingError
+from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.inside_scrapy import plain_request
 from bloomdupe.inside_scrapy.engine import EngineAccess
 
@@ -322,6 +323,20 @@ def test_a_scrapy_without_a_private_name_is_refused_in_one_line(
     assert f"install scrapy<{scrapy.__version__}, or a newer" in run.last_line
     assert not project.files()
     assert not project.site.requested
+
+
+def test_the_refusal_tells_the_scrapy_of_the_last_run(project: Project) -> None:
+    project.scrapy("crawl", "first", *STOP)
+    with BloomFilter.open(project.folder / "job/bloomdupe") as filter_:
+        assert filter_.notes["versions"]["scrapy"] == scrapy.__version__
+        filter_.notes["versions"]["scrapy"] = "2.16.1"
+    files = project.files()
+    run = without(project, "scrapy.core.downloader.Slot.transferring")
+    remedy = (
+        f"install scrapy<{scrapy.__version__} (the last run of this job had 2.16.1)"
+    )
+    assert remedy in run.last_line
+    assert project.files() == files
 
 
 def test_a_scrapy_without_the_name_of_an_optional_part_works(project: Project) -> None:

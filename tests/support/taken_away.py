@@ -24,20 +24,35 @@ if TYPE_CHECKING:
 OLD = "_of_old"
 """What is added to the name."""
 
+HOLDERS = {
+    "FSFilesStore": {"store"},
+    "MiddlewareManager": {"extensions", "itemproc", "middleware", "spidermw"},
+    "OffsiteMiddleware": {"o"},
+    "Scraper": {"scraper"},
+}
+"""Names by which the rest of Scrapy calls the objects of a class."""
+
 ENTRIES = {"scrapy": "scrapy.cmdline", "bloomdupe": "bloomdupe"}
 
 
 class _Renamed(ast.NodeTransformer):
-    """Renames a function, a class, or an attribute of the objects of a class.
+    """Renames a function or class of a module, or an attribute of a class.
 
     An attribute is renamed in the body of its class and of classes that derive from it,
-    and everywhere else if it is private: other names may be those of other objects.
+    and where the rest of Scrapy uses it. Other names that are the same stay.
     """
 
-    def __init__(self, name: str, class_: str | None) -> None:
+    def __init__(self, place: str, name: str, class_: str | None) -> None:
+        self.place = place
         self.name = name
         self.class_ = class_
         self.inside = False
+
+    def concerns(self, module: str, source: str) -> bool:
+        """Whether anything is to be renamed in the source of a module."""
+        if self.class_ is None and self.place not in source and module != self.place:
+            return False
+        return self.name in source
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         if self.class_ is None:
@@ -45,27 +60,30 @@ class _Renamed(ast.NodeTransformer):
         bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
         before, self.inside = self.inside, self.class_ in {node.name, *bases}
         self.generic_visit(node)
-        if self.inside:
-            for inner in node.body:
-                if isinstance(inner, ast.AnnAssign) and isinstance(
-                    inner.target, ast.Name
-                ):
-                    inner.target.id = self.renamed(inner.target.id)
+        for inner in node.body if self.inside else ():
+            if isinstance(inner, ast.AnnAssign) and isinstance(inner.target, ast.Name):
+                inner.target.id = self.renamed(inner.target.id)
         self.inside = before
         return node
 
     def visit_FunctionDef(self, node: Any) -> ast.AST:
         if self.class_ is None or self.inside:
             node.name = self.renamed(node.name)
+            for decorator in node.decorator_list:  # the setter of a property
+                for part in ast.walk(decorator):
+                    if isinstance(part, ast.Name):
+                        part.id = self.renamed(part.id)
         self.generic_visit(node)
         return node  # type: ignore[no-any-return]
 
     visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        own = isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}
-        foreign = not (self.inside and own) and not self.name.startswith("_")
-        if self.class_ is None or not foreign:
+        holder = ast.unparse(node.value).rpartition(".")[2]
+        own = self.inside and holder in {"self", "cls"}
+        private = self.name.startswith("_") and isinstance(node.value, ast.Name)
+        held = holder in HOLDERS.get(self.class_ or "", ())
+        if self.class_ is not None and (own or private or held):
             node.attr = self.renamed(node.attr)
         self.generic_visit(node)
         return node
@@ -75,10 +93,12 @@ class _Renamed(ast.NodeTransformer):
             node.id = self.renamed(node.id)
         return node
 
-    def visit_alias(self, node: ast.alias) -> ast.AST:
-        if self.class_ is None and self.name in {node.name, node.asname}:
-            node.name = self.renamed(node.name)
-            node.asname = node.asname and self.renamed(node.asname)
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
+        for alias in node.names:
+            if self.class_ is None and alias.name == self.name:
+                alias.asname = self.renamed(alias.asname or alias.name)
+                if node.module == self.place:
+                    alias.name = self.renamed(alias.name)
         return node
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
@@ -87,6 +107,7 @@ class _Renamed(ast.NodeTransformer):
         return node
 
     def renamed(self, name: str) -> str:
+        """Return the other name, if it is the name that is taken away."""
         return name + OLD if name == self.name else name
 
 
@@ -94,8 +115,8 @@ class _Loader(SourceFileLoader):
     change: _Renamed
 
     def get_code(self, fullname: str) -> CodeType | None:
-        source = self.get_data(self.path)
-        if self.change.name.encode() not in source:
+        source = self.get_data(self.path).decode()
+        if not self.change.concerns(fullname, source):
             return super().get_code(fullname)
         tree = self.change.visit(ast.parse(source, self.path))
         return compile(tree, self.path, "exec")
@@ -126,7 +147,7 @@ def take_away(path: str) -> None:
     if class_ is None and _is_module(path):
         _hide(path)
         return
-    sys.meta_path.insert(0, _Finder(_Renamed(name, class_)))
+    sys.meta_path.insert(0, _Finder(_Renamed(place, name, class_)))
 
 
 def _is_module(path: str) -> bool:
