@@ -50,6 +50,8 @@ class ListedRequest(NamedTuple):
     """The reason why it cannot be read."""
     worker: str | None = None
     """In a crawl on Redis, the worker that processes it."""
+    payload: bytes | None = None
+    """The stored request, if it has more than that."""
 
 
 class ListedItems(NamedTuple):

@@ -11,7 +11,6 @@ method     and ``headers``, ``body`` (a text), ``cookies``, ``meta``, ``encoding
            ``scrapy.Request`` has them
 slot       slot of the queue; that of its host unless given
 start      whether it comes last within its priority, as start requests do
-age        a number; within a file, requests with smaller ages were added earlier
 not_before Unix time before which it is not fetched
 payload    the stored request in base64, if it has values that JSON cannot carry. It
            replaces the fields above
@@ -48,8 +47,8 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.lines import Line, Problems
     from bloomdupe.jobs.project import Project
 
-LARGEST = 1 << 46
-"""Upper bound of ages and times."""
+LATEST = 1 << 46
+"""Upper bound of times."""
 SCHEMES = frozenset({"data", "file", "ftp", "http", "https", "s3"})
 """Schemes for which Scrapy has a downloader."""
 NEED_HOSTS = frozenset({"ftp", "http", "https"})
@@ -73,7 +72,6 @@ _OURS: dict[str, tuple[type, ...]] = {
     "errback": (str, type(None)),
     "slot": (str,),
     "start": (bool,),
-    "age": (int,),
     "not_before": (int, float),
     "payload": (str,),
 }
@@ -100,7 +98,6 @@ class Wanted(NamedTuple):
     """The stored request, with callbacks."""
     slot: str
     start: bool
-    age: int | None = None
     not_before: float | None = None
     """Unix time before which it is not fetched."""
 
@@ -154,7 +151,6 @@ def read_request(text: str, defaults: Defaults, project: Project | None) -> Want
     )
     return found._replace(
         slot=given.get("slot", found.slot),
-        age=given.get("age"),
         not_before=given.get("not_before"),
     )
 
@@ -253,9 +249,8 @@ def _check_fields(given: object) -> None:
             raise ValueError(f"{name!r} cannot be {_short(repr(value))}")
     if "url" not in given:
         raise ValueError("it has no 'url'")
-    for name in ("age", "not_before"):
-        if not 0 <= given.get(name, 0) < LARGEST:
-            raise ValueError(f"{name!r} cannot be {given[name]!r}")
+    if not 0 <= given.get("not_before", 0) < LATEST:
+        raise ValueError(f"'not_before' cannot be {given['not_before']!r}")
 
 
 def _check_callbacks(payload: bytes, project: Project) -> None:
@@ -279,7 +274,6 @@ def _stored(given: dict[str, Any], project: Project) -> Wanted:
         payload,
         given.get("slot", project.slot_of(request)),
         given.get("start", False),
-        given.get("age"),
         given.get("not_before"),
     )
 

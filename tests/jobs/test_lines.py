@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 from scrapy import Request
 from scrapy.utils.request import fingerprint
-from support.jobs import SPIDER, Verb, make_job, sound, urls
+from support.jobs import (
+    PROJECT,
+    RICH,
+    SPIDER,
+    Verb,
+    as_project,
+    described,
+    make_job,
+    restored,
+    sound,
+    urls,
+)
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.requests.serializer import Serializer
@@ -56,6 +67,20 @@ def test_requests_scheduled_for_later_are_found_and_dropped(
     assert len(urls(verb, job)) == 50
 
 
+def test_a_list_in_json_is_whole(verb: Verb, tmp_path: Path) -> None:
+    """With bodies, headers, meta: so pending requests move into another job."""
+    requests = [RICH[0], Request("https://a.example/", meta={"depth": 3})]
+    make_job(tmp_path / "job", [*requests, "https://a.example/plain"])
+    (tmp_path / "lines").write_text(verb("list", tmp_path / "job", "--json").out)
+    assert (tmp_path / "lines").read_text().count('"payload"') == len(requests)
+    as_project(PROJECT)
+    words = ("--from", tmp_path / "lines", "--spider", "site")
+    assert verb("add", tmp_path / "new", *words).out == "3 pending now\n"
+    assert described(restored(tmp_path / "new")) == described(
+        [*requests, Request("https://a.example/plain")]
+    )
+
+
 def test_a_list_in_json_can_be_added(verb: Verb, job: Path, tmp_path: Path) -> None:
     shown = verb("list", job, "--slot", "b.example", "--json").out
     (tmp_path / "lines").write_text(shown)
@@ -78,7 +103,7 @@ def test_other_programs_can_write_lines(verb: Verb, job: Path) -> None:
         '{"url": "https://n.example/6", "headers": [1]}\n'
         '{"url": "https://n.example/7", "payload": "!"}\n'
         '{"url": "https://n.example/8", "payload": "UGdhcmJhZ2U="}\n'
-        '{"url": "https://n.example/9", "age": -1}\n'
+        '{"url": "https://n.example/9", "not_before": -1}\n'
         "[]\n"
     )
     answer = verb("add", job, "--from", "lines", "--json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from support.repetition import repeated
 from support.standing_crawl import StandingCrawl, lines_of_start, offer_of
 
 from bloomdupe.crawl.engines.on_redis.messages import message_of
+from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.jobs.job_contract import ListedRequest
 from bloomdupe.jobs.on_redis.requests_on_redis import RequestsOnRedis
@@ -126,6 +128,7 @@ def test_the_details_of_a_request(
         "url": "https://b.example/form",
         "priority": 3,
         "callback": "parse_item",
+        "payload": b64encode(Serializer(SPIDER).dump(request)).decode(),
     }
     lines = {"slot": "", "priority": 0, "lines": 2}
     found = listed()

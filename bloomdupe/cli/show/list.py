@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from base64 import b64encode
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -99,7 +100,9 @@ class List(Verb["Iterator[Listed]"]):
             if isinstance(one, Failure):
                 found = {name: found[name] for name in OF_FAILURES}
             elif not isinstance(one, FailureGroup):
-                for name in ("not_before", "problem", "worker"):
+                if found.get("payload") is not None:
+                    found["payload"] = b64encode(found["payload"]).decode()
+                for name in ("not_before", "problem", "worker", "payload"):
                     if found.get(name) is None:
                         found.pop(name, None)
             yield found

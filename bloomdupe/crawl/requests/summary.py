@@ -21,6 +21,9 @@ LONGEST_PRIORITY = 1_000
 """Greatest number of digits that are read; more could not be shown."""
 
 
+_SHOWN = {METHOD, PRIORITY, CALLBACK}
+
+
 class Summary(NamedTuple):
     """A stored request."""
 
@@ -29,6 +32,8 @@ class Summary(NamedTuple):
     priority: int
     callback: str | None
     """Name of a method of the spider; None if the request has no callback."""
+    rest: bytes | None
+    """The stored request, if it has more than that."""
 
 
 def summary_of(payload: bytes) -> Summary:
@@ -37,13 +42,15 @@ def summary_of(payload: bytes) -> Summary:
     others = elements[4] if len(elements) > 4 else None
     url = long_url(elements[0])
     if not others:
-        return Summary(url, "GET", 0, "parse")
+        rest = payload if len(elements) > 1 else None
+        return Summary(url, "GET", 0, "parse", rest)
     callback = others.get(CALLBACK, "parse")
     return Summary(
         url,
         str(others.get(METHOD, "GET")),
         _integer(others.get(PRIORITY, 0)),
         None if callback == 0 else str(callback),
+        payload if elements[1:4] != [None] * 3 or others.keys() - _SHOWN else None,
     )
 
 

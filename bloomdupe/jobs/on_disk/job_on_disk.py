@@ -250,6 +250,7 @@ def _listed(
                     summary.priority,
                     summary.callback,
                     one.not_before,
+                    payload=summary.rest,
                 )
 
 

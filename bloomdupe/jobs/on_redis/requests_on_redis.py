@@ -88,6 +88,7 @@ def _read(found: OnRedis) -> ListedRequest | ListedItems:
                 request.callback,
                 found.not_before,
                 worker=worker,
+                payload=request.rest,
             )
         problem = f"it is of an unknown kind {message.kind!r}"
         if message.kind == FAILED:
