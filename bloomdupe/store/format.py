@@ -9,7 +9,64 @@ made of the first four bytes (little-endian) of murmur3_x64_128 of the key, and 
 same four bytes of the table's name. So a value under a wrong key, or in a wrong table,
 is detected, too.
 
-=========== =============================== ===========================
+=========== =============================== ==================================
+table       key                             value
+=========== =============================== ==================================
+meta        ``store``                       sum + JSON: magic, format,
+                                            identity of the job, and the
+                                            parameters that never change (see
+                                            :mod:`bloomdupe.filter.parameters`)
+meta        ``filter``                      sum + JSON: state of the filter
+                                            (:class:`bloomdupe.BloomFilter`)
+pages       layer u16, page u32 (big-       sum + 8,168 bytes: bit i is bit
+            endian)                         ``i & 7`` of byte ``i >> 3``; an
+                                            absent page is all zeros
+journal     sequence u64 (big-endian)       sum + layer u16, swept u64 (little-
+                                            endian) + digests of 16 bytes
+exact       16-byte identity of a key       empty
+meta        ``frontier``                    sum + JSON: state of the frontier
+                                            (:mod:`bloomdupe.frontier.frontier`)
+slots       slot u32 (big-endian)           sum + requests in ``queue`` u64
+                                            (little-endian) + name in UTF-8
+queue       slot (QUIC's variable-length    sum + payload (see
+            integer: RFC 9000, section 16), :mod:`bloomdupe.crawl.requests.serializer`)
+            rank (see
+            :mod:`bloomdupe.frontier.rank`)
+            inverted: the slot's last key
+            goes first
+later       Unix time before which the      sum + flags u8 (1: a start request),
+            request waits, microseconds     priority i64, length of the slot's
+            u64; sequence u64 (both         name u32 (all little-endian), name
+            big-endian)                     in UTF-8, payload (as in ``queue``)
+meta        ``crawl``                       sum + JSON: items, totals, delays
+                                            (:mod:`bloomdupe.crawl.engines.checkpoint`)
+blobs       name                            sum + bytes (see the record
+                                            ``crawl``)
+page_counts digest of the slot's name       sum + requests ever taken in u64
+                                            (:mod:`bloomdupe.crawl.state.limits`)
+delays      digest of the slot's name       sum + seconds f64 (little-endian;
+                                            :mod:`bloomdupe.crawl.state.delays`)
+cookies     digest of jar, domain, path     sum + the cookie, a secret
+            and name                        (:mod:`bloomdupe.crawl.state.cookies`)
+failures    digest of the request's         sum + the failure
+            fingerprint                     (:mod:`bloomdupe.crawl.leases.failure`)
+history     milliseconds of Unix time u64,  sum + how the crawl stood then, or
+            number of the run u64 (big-     the run if the time is 0
+            endian)                         (:mod:`bloomdupe.crawl.progress.history`)
+meta        ``cookies``                     sum + JSON: ``left_out``, how many
+                                            cookies were not copied into this
+                                            backup
+meta        ``inbox``                       sum + JSON: the file of ``inbox/``
+                                            that was taken in last
+meta        ``ledger``                      sum + JSON: ``transaction``, the
+                                            number of LMDB's transaction that
+                                            wrote it; ``totals`` of each table:
+                                            number of records, and their sums
+                                            added up (modulo 2**64; of an
+                                            identity, its two halves), this
+                                            record left out
+=========== =============================== ==================================
+
 Every transaction writes the ledger, so a record that is missing, outdated or exchanged
 is detected, and so is a ledger that does not belong to the last transaction.
 
