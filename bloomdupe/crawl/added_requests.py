@@ -61,15 +61,11 @@ class Asked(NamedTuple):
         }
         return cls(**given)
 
-    def is_kept_out(self, rules: Rules) -> bool:
-        """Whether a rule keeps it out."""
-        return rules.keep_out(self.slot, self.url, lambda: self.key)
-
     def add(
         self, rules: Rules, seen: BloomFilter, push: Callable[[Asked], object]
     ) -> str:
         """Make it pending by ``push``, unless it was seen; return its count's name."""
-        if self.is_kept_out(rules):
+        if rules.keep_out(self.slot, self.url):
             return BLOCKED
         if not self.dont_filter and seen.contains(self.key, exact=self.exact):
             return SEEN

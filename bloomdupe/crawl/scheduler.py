@@ -226,7 +226,9 @@ class FrontierScheduler(BaseScheduler):
         if session is None:
             return False
         rules = session.engine.rules
-        if rules.now.blocked and rules.drops(request, session.access.slot_of(request)):
+        if rules.now.blocked and rules.drop(
+            session.access.slot_of(request), request.url
+        ):
             return False
         asks = not ASKING.isdisjoint(request.meta)
         try:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.jobs.added import Added
     from bloomdupe.jobs.selection import RequestReader
 
@@ -60,13 +61,12 @@ def failed_to_repeat(
     found: Iterable[tuple[Name, Failure]],
     selection: Selection,
     reasons: tuple[str, ...],
-    blocks: Callable[[str, bytes], bool],
+    rules: Rules,
     added: Added,
 ) -> Iterator[tuple[Name, Failure]]:
     """Yield the chosen failed requests that can be made pending again.
 
-    ``blocks`` says whether a rule keeps a stored request of a slot out. The others are
-    counted in ``added``.
+    The others are counted in ``added``.
     """
     for name, one in found:
         if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
@@ -75,7 +75,7 @@ def failed_to_repeat(
             added.waited += 1
         elif one.payload is None:
             added.problems.add(one.url, _never_stored(one))
-        elif blocks(one.slot, one.payload):
+        elif rules.keep_out(one.slot, one.url):
             added.blocked += 1
         else:
             yield name, one

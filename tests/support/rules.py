@@ -30,7 +30,7 @@ BAD = [
     (_blocking("x"), "a field has a value of another kind"),
     (_blocking({}), "it has an unknown rule {}"),
     (_blocking({"slot": 1}), "it has an unknown rule"),
-    (_blocking({"url": "x", "key": "no number"}), "non-hexadecimal number"),
+    (_blocking({"url": "http://[x"}), "Invalid IPv6 URL"),
     (_blocking({"pattern": "("}), "'(' is not a regular expression"),
     (_blocking({"pattern": "(" * 5_000}), "is not a regular expression"),
     (_blocking({"pattern": "x{99999999999999999999}"}), "is not a regular expression"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bloomdupe.cli.change.rules_verb import RulesVerb
-from bloomdupe.cli.change.selection_arguments import add_named, pages_of
-from bloomdupe.crawl.state.rules import described
+from bloomdupe.cli.change.selection_arguments import add_named
+from bloomdupe.crawl.state.rules import described, rule_of
 from bloomdupe.errors import SettingError
 from bloomdupe.jobs.selection import Selection
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator
 
-    from bloomdupe.crawl.state.rules import Rules
+    from bloomdupe.crawl.state.rules import Rule, Rules
 
 
 class Block(RulesVerb):
@@ -48,10 +48,7 @@ class Block(RulesVerb):
                 "each URL is a rule by itself, without --slot and --pattern"
             )
         if options.urls:
-            pages = pages_of(
-                options, lambda: options.job.project(options.project_settings, None)
-            )
-            rules = [{"url": url, "key": key.hex()} for key, url in pages.items()]
+            rules = [_rule(url) for url in options.urls]
         else:
             given = Selection.of(slot, pattern).values
             rules = [{name: value for name, value in given.items() if value}]
@@ -64,3 +61,12 @@ class Block(RulesVerb):
         if not rules.blocked:
             yield "Nothing is blocked."
         yield from (f"blocked: {described(rule)}" for rule in rules.blocked)
+
+
+def _rule(url: str) -> Rule:
+    from bloomdupe.jobs.request_line import checked
+
+    try:
+        return rule_of(checked(url).url)
+    except ValueError as error:
+        raise SettingError(str(error)) from error

@@ -112,11 +112,11 @@ class EngineOnDisk(Settling):
     # Opening
 
     def _read_rules(self) -> tuple[RulesFile | None, RulesInForce]:
-        session, directory = self._session, self.settings.directory
+        directory = self.settings.directory
         file = None if directory is None else RulesFile(directory)
         count = partial(self._stats.inc_value, "bloomdupe/dropped_blocked")
         rules = Rules() if file is None else file.read()
-        return file, RulesInForce(rules, session.fingerprint, count)
+        return file, RulesInForce(rules, count)
 
     def _open_frontier(self, seen: BloomFilter) -> None:
         session, order = self._session, self._session.order
@@ -276,7 +276,7 @@ class EngineOnDisk(Settling):
         """Begin to write checkpoints."""
         if self.failures is not None:
             reasons = self.settings.retry_failed
-            retried = self.failures.begin(reasons, self.frontier.push, self._blocks)
+            retried = self.failures.begin(reasons, self.frontier.push, self.rules)
             self._stats.set_value("bloomdupe/retried_failures", retried)
             if retried:
                 self._has_work()
@@ -290,15 +290,6 @@ class EngineOnDisk(Settling):
         )
         self.watch.begin()
         self._tick.set(self.settings.checkpoint_interval)
-
-    def _blocks(self, slot: str, payload: bytes) -> bool:
-        session = self._session
-        kept_out = self.rules.now.keep_out_stored(
-            slot, payload, session.request_of, session.fingerprint
-        )
-        if kept_out:
-            self._stats.inc_value("bloomdupe/dropped_blocked")
-        return kept_out
 
     def _has_work(self) -> None:
         """Begin the run, if the job was finished and there is new work."""
@@ -459,9 +450,7 @@ class EngineOnDisk(Settling):
 
     def keeps_out(self, entry: Entry, request: Request) -> bool:
         """See :meth:`Engine.keeps_out`: it was pending before the rule."""
-        if not self.rules.now.blocked or not self.rules.drops(
-            request, entry.queue.name
-        ):
+        if not self.rules.drop(entry.queue.name, request.url):
             return False
         leases = self._session.leases
         if entry.payload is None or entry.volatile:  # it belongs to a page

@@ -18,7 +18,7 @@ from bloomdupe.errors import FeedError
 from bloomdupe.inside_scrapy.engine import EngineAccess
 from bloomdupe.inside_scrapy.processing import Processing
 from bloomdupe.inside_scrapy.work import current_work
-from bloomdupe.links.fingerprint import fingerprint_function, is_plain
+from bloomdupe.links.fingerprint import fingerprint_function
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -71,7 +71,6 @@ class Session:
         fingerprinter = crawler.request_fingerprinter
         assert fingerprinter is not None  # noqa: S101 - the crawl is open
         self.fingerprint = fingerprint_function(fingerprinter)
-        self.is_plain = is_plain(fingerprinter)
         self._memory_watch = MemoryWatch(lambda: self.stopping.fail(MemoryError()))
 
     def attach(self, engine: Engine) -> None:
@@ -155,14 +154,6 @@ class Session:
     def comes_last(self, request: Request) -> bool:
         """Whether other requests of its priority go first: start requests may."""
         return self.order.starts_apart and bool(request.meta.get("is_start_request"))
-
-    def request_of(self, payload: bytes) -> Request:
-        """Return a stored request; raises :class:`UnserializableError`."""
-        return self.serializer.load(payload)
-
-    def key_of(self, request: Request) -> tuple[bytes, bool]:
-        """Return a request's fingerprint, and whether it must be kept exactly."""
-        return self.fingerprint(request), self.settings.exact.match(request.url)
 
     # Signals
 

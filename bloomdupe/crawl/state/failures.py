@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.requests.serializer import Serializer
+    from bloomdupe.crawl.state.rules import RulesInForce
     from bloomdupe.store.store import Store
 
 logger = logger_of(__name__)
@@ -98,7 +99,7 @@ class Failures(Participant):
         self,
         reasons: tuple[str, ...],
         push: Callable[[str, int, bytes], object],
-        blocks: Callable[[str, bytes], bool],
+        rules: RulesInForce,
     ) -> tuple[int, Counter[str]]:
         """Make the requests pending again that have failed for these reasons.
 
@@ -116,7 +117,7 @@ class Failures(Participant):
                 if digest in self._known
             )
             for digest, failure in to_retry(known, reasons, other):
-                if failure.payload and not blocks(failure.slot, failure.payload):
+                if failure.payload and not rules.drop(failure.slot, failure.url):
                     push(failure.slot, failure.priority, failure.payload)
                     self._fresh[digest] = failure._replace(waiting=True).packed()
                     retried += 1
@@ -126,13 +127,13 @@ class Failures(Participant):
         self,
         reasons: tuple[str, ...] | None,
         push: Callable[[str, int, bytes], object],
-        blocks: Callable[[str, bytes], bool],
+        rules: RulesInForce,
     ) -> int:
         """Log the number of failed requests, and retry them for ``reasons``.
 
         Returns the number of retried requests; None as ``reasons`` retries none, ()
         all download failures. ``push`` makes a request of a slot pending with a
-        priority, unless a rule ``blocks`` it.
+        priority, unless one of the ``rules`` keeps it out.
         """
         if not self._known:
             return 0
@@ -151,7 +152,7 @@ class Failures(Participant):
                 },
             )
             return 0
-        retried, other = self._retry(reasons, push, blocks)
+        retried, other = self._retry(reasons, push, rules)
         log_retried(retried, len(self), other)
         return retried
 

@@ -6,25 +6,26 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from w3lib.url import canonicalize_url
+
 from bloomdupe.crawl.progress.pace import plural
-from bloomdupe.errors import StoreMismatchError, UnserializableError
+from bloomdupe.errors import StoreMismatchError
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from scrapy import Request, Spider
+    from scrapy import Spider
     from typing_extensions import Self
 
     Rule = dict[str, str]
     """A ``slot``, a ``pattern`` or both: requests of this slot, with URLs that match
-    this regular expression. Or a ``url`` as Scrapy writes it, and its fingerprint in
-    hexadecimal, ``key``.
+    this regular expression. Or a ``url``, in any spelling with the same canonical form.
     """
 
 logger = logger_of(__name__)
 
-KINDS = ({"slot"}, {"pattern"}, {"slot", "pattern"}, {"url", "key"})
+KINDS = ({"slot"}, {"pattern"}, {"slot", "pattern"}, {"url"})
 """The fields that a rule of ``blocked`` may have."""
 
 
@@ -44,7 +45,7 @@ class Rules:
     paused: frozenset[str] = frozenset()
     stop: int = 0
     _slots: set[str] = field(default_factory=set, compare=False)
-    _keys: set[bytes] = field(default_factory=set, compare=False)
+    _urls: set[str] = field(default_factory=set, compare=False)
     _patterns: list[tuple[str | None, re.Pattern[str]]] = field(
         default_factory=list, compare=False
     )
@@ -66,8 +67,8 @@ class Rules:
     def _read(self, rule: Rule) -> None:
         if rule.keys() not in KINDS or not _are([*rule.values()], str):
             raise ValueError(f"it has an unknown rule {str(rule)[:80]}")
-        if "key" in rule:
-            self._keys.add(bytes.fromhex(rule["key"]))
+        if "url" in rule:
+            self._urls.add(canonicalize_url(rule["url"]))
         elif "pattern" in rule:
             try:
                 pattern = re.compile(rule["pattern"])
@@ -86,35 +87,16 @@ class Rules:
         blocked, paused = [*self.blocked], sorted(self.paused)
         return {"blocked": blocked, "paused": paused, **stop}
 
-    def keep_out(self, slot: str, url: str, key: Callable[[], bytes]) -> bool:
-        """Whether they keep a request out; its fingerprint is asked for if needed."""
+    def keep_out(self, slot: str, url: str) -> bool:
+        """Whether they keep out a request of a slot for this URL."""
         return bool(self.blocked) and (
             slot in self._slots
             or any(
                 only in (None, slot) and pattern.search(url)
                 for only, pattern in self._patterns
             )
-            or (bool(self._keys) and key() in self._keys)
+            or (bool(self._urls) and canonicalize_url(url) in self._urls)
         )
-
-    def keep_out_stored(
-        self,
-        slot: str,
-        payload: bytes,
-        request_of: Callable[[bytes], Request],
-        key_of: Callable[[Request], bytes],
-    ) -> bool:
-        """Whether they keep a stored request out.
-
-        A request that cannot be read is not kept out: the crawl reports it.
-        """
-        if not self.blocked:
-            return False
-        try:
-            request = request_of(payload)
-        except UnserializableError:
-            return False
-        return self.keep_out(slot, request.url, lambda: key_of(request))
 
     # Changed rules
 
@@ -133,13 +115,9 @@ class Rules:
         """
         left = [*self.blocked]
         for rule in given:
-            key = rule.get("key")
-            same = [
-                one for one in left if one == rule or (key and one.get("key") == key)
-            ]
-            if not same:
+            if rule not in left:
                 raise StoreMismatchError(f"there is no such rule: {described(rule)}")
-            left = [one for one in left if one not in same]
+            left.remove(rule)
         return self._with(blocked=left)
 
     def pausing(self, slots: Iterable[str]) -> Rules:
@@ -168,6 +146,11 @@ def _are(given: object, kind: type) -> bool:
     return isinstance(given, list) and all(type(one) is kind for one in given)
 
 
+def rule_of(url: str) -> Rule:
+    """Return the rule of ``blocked`` for a URL, the same for all its spellings."""
+    return {"url": canonicalize_url(url)}
+
+
 def described(rule: Rule) -> str:
     """Return a rule of ``blocked`` in words."""
     if "url" in rule:
@@ -185,19 +168,13 @@ class RulesInForce:
     dropped.
     """
 
-    def __init__(
-        self,
-        rules: Rules,
-        key_of: Callable[[Request], bytes],
-        count: Callable[[], object] = lambda: None,
-    ) -> None:
+    def __init__(self, rules: Rules, count: Callable[[], object]) -> None:
         self.now = rules
-        self._key_of = key_of
         self._count = count
 
-    def drops(self, request: Request, slot: str) -> bool:
-        """Whether a rule keeps the request out, which is of this slot; counts it."""
-        found = self.now.keep_out(slot, request.url, lambda: self._key_of(request))
+    def drop(self, slot: str, url: str) -> bool:
+        """Whether a rule keeps out a request of this slot and URL; counts it."""
+        found = self.now.keep_out(slot, url)
         if found:
             self._count()
         return found

@@ -106,12 +106,6 @@ class Changing:
         assert self._job is not None  # noqa: S101 - it was refused otherwise
         return self._job
 
-    def _blocks(self, slot: str, payload: bytes) -> bool:
-        project = self.project
-        return self._held.rules.keep_out_stored(
-            slot, payload, project.request_of, lambda one: project.key_of(one)[0]
-        )
-
     # Making requests pending
 
     def add(self, requests: list[Asked], added: Added) -> None:
@@ -131,7 +125,7 @@ class Changing:
         for one in requests:
             if not job.seen.contains(one.key, exact=one.exact):
                 added.unseen += 1
-            elif one.is_kept_out(job.rules):
+            elif job.rules.keep_out(one.slot, one.url):
                 added.blocked += 1
             else:
                 wanted[one.key] = one
@@ -161,9 +155,7 @@ class Changing:
         Each stays among the failed requests until it succeeds.
         """
         job, puts = self._held, {}
-        found = failed_to_repeat(
-            self._failures(), selection, reasons, self._blocks, added
-        )
+        found = failed_to_repeat(self._failures(), selection, reasons, job.rules, added)
         for digest, one in found:
             assert one.payload is not None  # noqa: S101 - it is repeated
             job.push(one.slot, one.priority, one.payload)

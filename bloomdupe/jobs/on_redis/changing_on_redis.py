@@ -93,7 +93,7 @@ class ChangingOnRedis:
 
     def add(self, requests: list[Asked], added: Added) -> None:
         """See :meth:`ChangingJob.add`; with ``dont_filter``, each is always new."""
-        free = [one for one in requests if not one.is_kept_out(self._rules)]
+        free = [one for one in requests if not self._rules.keep_out(one.slot, one.url)]
         taken = self._frontier.offer(map(self._new, free))
         added.taken_in += taken.count(Taken.NEW)
         added.seen += taken.count(Taken.SEEN)
@@ -117,26 +117,17 @@ class ChangingOnRedis:
     ) -> None:
         """See :meth:`ChangingJob.requeue_failed`: partition by partition."""
         found = ((one, failure_of(one)) for one in self._frontier.failures())
-        failed = failed_to_repeat(found, selection, reasons, self._blocks, added)
+        failed = failed_to_repeat(found, selection, reasons, self._rules, added)
         wanted = [(stored, repetition_of(one)) for stored, one in failed]
         taken_in = self._frontier.requeue(wanted)
         added.taken_in += taken_in
         added.waited += len(wanted) - taken_in
 
-    def _blocks(self, slot: str, payload: bytes) -> bool:
-        """Whether a rule keeps out the request of a stored message."""
-        if not self._rules.blocked:
-            return False
-        body, project = message_of(payload).body, self.project
-        return self._rules.keep_out_stored(
-            slot, body, project.request_of, lambda one: project.key_of(one)[0]
-        )
-
     def requeue(self, requests: list[Asked], added: Added) -> None:
         """See :meth:`ChangingJob.requeue`."""
         known = self._frontier.knows([SeenMark(one.slot, one.key) for one in requests])
         seen = [one for one, is_known in zip(requests, known, strict=True) if is_known]
-        free = [one for one in seen if not one.is_kept_out(self._rules)]
+        free = [one for one in seen if not self._rules.keep_out(one.slot, one.url)]
         wanted = {one.key: one for one in free}
         pending = self._pending_among(wanted.values()) if wanted else set()
         again = [one for key, one in wanted.items() if key not in pending]

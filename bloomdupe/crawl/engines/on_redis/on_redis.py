@@ -144,7 +144,6 @@ class EngineOnRedis:
         )
         self.rules = RulesInForce(
             Rules.of({"blocked": self._frontier.rules}),
-            session.fingerprint,
             partial(session.stats.inc_value, "bloomdupe/dropped_blocked"),
         )
         again = settings.start_requests == "again"
@@ -405,7 +404,7 @@ class EngineOnRedis:
             return False
         if self._gives_up(entry, request, lease):
             return True
-        if not self.rules.now.blocked or not self.rules.drops(request, lease.slot):
+        if not self.rules.drop(lease.slot, request.url):
             return False
         self._at_hand.remove(entry)
         failed = None
@@ -625,14 +624,7 @@ class EngineOnRedis:
         if self._failures is None or reasons is None:
             return None
         rules = Rules.of({"blocked": self._frontier.rules})
-        session = self._session
-
-        def blocks(slot: str, payload: bytes) -> bool:
-            return rules.keep_out_stored(
-                slot, payload, session.request_of, session.fingerprint
-            )
-
-        return self._failures.retry(reasons, blocks)
+        return self._failures.retry(reasons, rules)
 
     def _count_all(self) -> None:
         """Count the requests of all workers, when this worker has ended."""

@@ -25,13 +25,12 @@ from bloomdupe.redis.settled.failed_requests import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy import Request
 
     from bloomdupe.crawl.engines.on_redis.going.shared_lease import SharedLease as Lease
     from bloomdupe.crawl.engines.on_redis.going.shared_session import SharedRecords
     from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
+    from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.redis.partition import RedisLease
     from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -151,20 +150,18 @@ class SharedFailures:
         key = mark + self._records.key_of(request, MiddlewareValues(request))
         return FailedRequest(key, NOT_PENDING, self._limit)
 
-    def retry(
-        self, reasons: tuple[str, ...], blocks: Callable[[str, bytes], bool]
-    ) -> Retried:
+    def retry(self, reasons: tuple[str, ...], rules: Rules) -> Retried:
         """Make requests pending again that failed for these reasons, on any worker.
 
-        ``blocks`` says whether a rule keeps a stored request of a slot out.
+        Those that the ``rules`` keep out are left.
         """
         stored = [(one, failure_of(one)) for one in self._frontier.failures()]
         other = Counter[str]()
         found = list(to_retry(stored, reasons, other))
         wanted = [
-            (one, offer)
-            for one, offer in ((one, repetition_of(failure)) for one, failure in found)
-            if not blocks(offer.slot, message_of(offer.payload).body)
+            (one, repetition_of(failure))
+            for one, failure in found
+            if not rules.keep_out(failure.slot, failure.url)
         ]
         blocked = len(found) - len(wanted)
         return Retried(self._frontier.requeue(wanted), len(stored), blocked, other)
