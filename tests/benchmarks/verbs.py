@@ -46,10 +46,9 @@ VERBS = (
     "requeue job https://example.com/x",
     f"drop job --slot {HOST}",
     "block job --pattern page-1.*7[.]html",
-    "import copy job",
     "verify job",
     "backup job backup",
-    "add copy --from urls",
+    "add copy --from urls --spider site",
     "drop job --pattern .",
     "reset job --yes",
 )
