@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.filter.allowance import check_memory
+from bloomdupe.filter.parameters import check_memory
 from bloomdupe.filter.sizing import check_capacity, check_fpp
 from bloomdupe.setting_values import (
     FAILURE_REASONS,

@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from bloomdupe.errors import StoreError
-from bloomdupe.filter import algebra, hashing, info
-from bloomdupe.filter.allowance import check_memory, default_memory
+from bloomdupe.filter import hashing, info
 from bloomdupe.filter.by_url import class_for_urls
 from bloomdupe.filter.contents import Contents
 from bloomdupe.filter.layer import MAX_SWEEP
 from bloomdupe.filter.opening import is_url, open_or_create
-from bloomdupe.filter.parameters import DEFAULT_FPP, Parameters
+from bloomdupe.filter.parameters import (
+    DEFAULT_FPP,
+    Parameters,
+    check_memory,
+    default_memory,
+)
 from bloomdupe.store.copying import ignored
 from bloomdupe.store.format import COOKIES
 from bloomdupe.store.participant import Part
@@ -499,7 +503,7 @@ class BloomFilter:
         """Whether both are compatible and have the same bits."""
         if not isinstance(other, BloomFilter):
             return NotImplemented
-        return algebra.same_bits(self._look(), other._look())
+        return self._look().same_bits(other._look())
 
     def copy(self) -> BloomFilter:
         """Return a copy in memory."""
@@ -518,7 +522,7 @@ class BloomFilter:
         In a store this is durable when it returns. After a crash meanwhile some
         of the other's keys may be missing: do it again.
         """
-        algebra.merge(self._contents, other._look())
+        self._contents.merge(other._look())
         self._point_at_newest()
         return self
 

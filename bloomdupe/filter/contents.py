@@ -143,7 +143,7 @@ class Contents:
         counted = zip(self.layers, self.counts, strict=True)
         return [(layer, keys) for layer, (_, keys) in counted]
 
-    def takers(self, others: list[tuple[Layer, int]]) -> list[Layer]:
+    def _takers(self, others: list[tuple[Layer, int]]) -> list[Layer]:
         """Return the layers that receive the keys of another filter's layers.
 
         The first receives the keys of the first, and so on. Missing layers are added.
@@ -159,6 +159,35 @@ class Contents:
                     f" {layer.geometry.capacity:,}"
                 )
         return self.layers[: len(others)]
+
+    def same_bits(self, others: Contents) -> bool:
+        """Whether both have equal parameters, and the same bits in all layers."""
+        return (
+            self.parameters == others.parameters
+            and len(self.layers) == len(others.layers)
+            and all(
+                page == other
+                for layer, match in zip(self.layers, others.layers, strict=True)
+                for page, other in zip(
+                    layer.all_pages(), match.all_pages(), strict=True
+                )
+            )
+        )
+
+    def merge(self, others: Contents) -> None:
+        """Add everything that ``others`` remember, and make it durable.
+
+        Raises :class:`~bloomdupe.errors.IncompatibleFilterError` if their parameters
+        differ.
+        """
+        self.parameters.check_compatible(others.parameters)
+        self.checkpoint()
+        layers = others.counted_layers
+        for taker, (layer, keys) in zip(self._takers(layers), layers, strict=True):
+            taker.merge(layer, keys)
+        for identity in others.exact:
+            self.exact.add_id(identity)
+        self.fold()
 
     def __len__(self) -> int:
         """Count the keys that were new when added."""

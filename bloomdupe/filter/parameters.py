@@ -1,4 +1,4 @@
-"""Parameters: the arguments of a filter, checked once and kept for ever."""
+"""Parameters: the arguments of a filter, checked once; and the memory for its pages."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
-from bloomdupe.errors import SettingError, StoreIOError, StoreMismatchError
+from bloomdupe.errors import (
+    IncompatibleFilterError,
+    SettingError,
+    StoreIOError,
+    StoreMismatchError,
+)
 from bloomdupe.filter import hashing
-from bloomdupe.filter.allowance import machine_memory
 from bloomdupe.filter.sizing import PAGE_BITS, check_capacity, check_fpp, layer_geometry
+from bloomdupe.store.platform import memory_of_group, size_of_memory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +23,9 @@ if TYPE_CHECKING:
     from bloomdupe.filter.sizing import Geometry
 
 DEFAULT_FPP = 1e-6
+SHARE = 4
+"""By default, the pages of a filter take at most one byte in so many."""
+MOST_BYTES = 1e18
 
 
 def check_exact(value: object) -> bool:
@@ -25,6 +33,35 @@ def check_exact(value: object) -> bool:
     if not isinstance(value, bool):
         raise SettingError.of("exact", value, "True or False")
     return value
+
+
+def machine_memory() -> int:
+    """Return the bytes of memory that this machine, or the control group, has."""
+    machine = size_of_memory()
+    group = memory_of_group()
+    return machine if group is None else min(machine, group)
+
+
+def default_memory() -> int:
+    """Return how many bytes the pages of a filter take at most unless told."""
+    return machine_memory() // SHARE
+
+
+def check_memory(value: object, name: str = "memory") -> int | None:
+    """Return a number of bytes (None: the default), or raise :class:`SettingError`."""
+    if value is None:
+        return None
+    try:
+        number = float(value) if not isinstance(value, bool) else -1.0  # type: ignore[arg-type]
+        if 0 <= number <= MOST_BYTES and number.is_integer():
+            return int(number)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise SettingError.of(
+        name,
+        value,
+        "a whole number of bytes, such as 300_000_000, or 0 to keep no page in memory",
+    )
 
 
 def check_key(value: object) -> bytes:
@@ -103,6 +140,23 @@ class Parameters:
                 f"capacity = {self.capacity:,} at fpp = {self.fpp:g} needs {needed:,}"
                 f" bytes, but there are {available:,} bytes of {where}"
             )
+
+    def check_compatible(self, others: Parameters) -> None:
+        """Raise :class:`IncompatibleFilterError` unless both are equal."""
+        if self != others:
+            raise IncompatibleFilterError(
+                f"the filters differ: {self._described} and {others._described}; make"
+                " both with the same parameters and the same `key`"
+            )
+
+    @property
+    def _described(self) -> str:
+        # A hash of the key tells keys apart without giving them away.
+        mark = hashing.digest(self.key)[:4].hex()
+        return (
+            f"capacity {self.capacity:,}, fpp {self.fpp:g}, exact {self.exact},"
+            f" key #{mark}"
+        )
 
     # In the header of a store
 

@@ -8,7 +8,7 @@ import pytest
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import SettingError, StoreDamagedError
-from bloomdupe.filter import allowance, bloom, layer
+from bloomdupe.filter import bloom, layer, parameters
 from bloomdupe.filter.layer import Layer
 from bloomdupe.filter.mapped_layer import MappedLayer, most_memory
 from bloomdupe.store import platform
@@ -162,20 +162,20 @@ def test_the_memory_is_that_of_the_control_group(
 ) -> None:
     group = tmp_path / "memory.max"
     monkeypatch.setattr(platform, "GROUP", group)
-    machine = allowance.machine_memory()  # there is no group
+    machine = parameters.machine_memory()  # there is no group
     group.mkdir()
-    assert allowance.machine_memory() == machine  # it cannot be read
+    assert parameters.machine_memory() == machine  # it cannot be read
     group.rmdir()
     group.write_text("max\n")
-    assert allowance.machine_memory() == machine
+    assert parameters.machine_memory() == machine
     group.write_text("1000000\n")
-    assert allowance.machine_memory() == 1_000_000
-    assert allowance.default_memory() == 250_000
+    assert parameters.machine_memory() == 1_000_000
+    assert parameters.default_memory() == 250_000
 
 
 @pytest.mark.parametrize("value", ["300_000_000", 3e8, "3e8", 300_000_000])
 def test_memory_is_a_number_of_bytes(value: object) -> None:
-    assert allowance.check_memory(value) == 300_000_000
+    assert parameters.check_memory(value) == 300_000_000
 
 
 @pytest.mark.parametrize("value", [-1, 0.5, "much", True, [], float("nan")])

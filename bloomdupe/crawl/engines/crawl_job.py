@@ -23,7 +23,6 @@ from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, check_same
-from bloomdupe.filter.recent_filter import RecentFilter
 from bloomdupe.printable import logger_of, near
 from bloomdupe.settings import JobSettings
 from bloomdupe.store import files
@@ -187,6 +186,24 @@ class CrawlJob:
                 + (' ("crawls/%(spider)s" is one for each)' * (name == "spider")),
                 name,
             ) from error
+
+
+class RecentFilter(BloomFilter):
+    """A filter in memory that empties itself when it is full.
+
+    Use it where a forgotten key costs one more lookup.
+    """
+
+    def __init__(self, capacity: int, fpp: float) -> None:
+        super().__init__(max(2, capacity), fpp)
+
+    def add(self, key: bytes | str, *, exact: bool = False) -> bool:
+        """Add a key; True if it was certainly new, as far as is remembered."""
+        new = super().add(key, exact=exact)
+        if new and len(self) >= self.capacity - 1:  # a full filter adds a layer
+            self.clear()
+            super().add(key, exact=exact)
+        return new
 
 
 def _when_free(directory: Path, opened: Callable[[], Opened]) -> Opened:

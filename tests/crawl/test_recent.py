@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bloomdupe.filter.recent_filter import RecentFilter
+from bloomdupe.crawl.engines.crawl_job import RecentFilter
 
 FPP = 1e-6
 
