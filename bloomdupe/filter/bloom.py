@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bloomdupe.filter.info import FilterInfo
-    from bloomdupe.filter.layer import Layer
     from bloomdupe.store.store import Store
 
 MAX_PENDING = 10_000
@@ -283,7 +282,7 @@ class BloomFilter:
 
     def __len__(self) -> int:
         """Count the keys that were new when added."""
-        return len(self._look())
+        return len(self._contents)
 
     def _in_older(self, where: list[int], hashed: int, first: bytes) -> bool:
         """Whether an older layer has a key; its positions are a part of ``where``."""
@@ -417,10 +416,6 @@ class BloomFilter:
 
     # Figures and parameters
 
-    def _look(self) -> Contents:
-        """Return the contents, for reading and for combining filters."""
-        return self._contents
-
     @property
     def capacity(self) -> int:
         """n: expected keys of the first layer."""
@@ -461,37 +456,37 @@ class BloomFilter:
     @property
     def layer_count(self) -> int:
         """Layers so far."""
-        return len(self._look().layers)
+        return len(self._contents.layers)
 
     @property
     def memory_bytes(self) -> int:
         """Bytes that the pages loaded so far take."""
-        return info.memory_bytes(self._look())
+        return info.memory_bytes(self._contents)
 
     @property
     def keeps_pages(self) -> bool:
         """Whether its newest layer keeps pages in memory; see ``memory``."""
-        return self._look().newest.keeps_pages
+        return self._contents.newest.keeps_pages
 
     def current_fpp(self) -> float:
         """Return the rate calculated from the present number of keys."""
-        return info.current_fpp(self._look())
+        return info.current_fpp(self._contents)
 
     def expected_loss(self) -> float:
         """Return how many new keys were called seen so far, by expectation."""
-        return info.expected_loss(self._look())
+        return info.expected_loss(self._contents)
 
     def estimated_keys(self) -> float:
         """Return the number of keys estimated from the bits that are set."""
-        return info.estimated_keys(self._look())
+        return info.estimated_keys(self._contents)
 
     def figures(self) -> dict[str, Any]:
         """Return those figures of :meth:`info` for which no page is read, by name."""
-        return info.figures_of(self._look())
+        return info.figures_of(self._contents)
 
     def info(self) -> FilterInfo:
         """Return the given, calculated and measured figures of the filter."""
-        return info.info_of(self._look())
+        return info.info_of(self._contents)
 
     # Set algebra
 
@@ -503,7 +498,7 @@ class BloomFilter:
         """Whether both are compatible and have the same bits."""
         if not isinstance(other, BloomFilter):
             return NotImplemented
-        return self._look().same_bits(other._look())
+        return self._contents.same_bits(other._contents)
 
     def copy(self) -> BloomFilter:
         """Return a copy in memory."""
@@ -522,14 +517,9 @@ class BloomFilter:
         In a store this is durable when it returns. After a crash meanwhile some
         of the other's keys may be missing: do it again.
         """
-        self._contents.merge(other._look())
+        self._contents.merge(other._contents)
         self._point_at_newest()
         return self
-
-    @property
-    def counted_layers(self) -> list[tuple[Layer, int]]:
-        """Layers, oldest first, each with its number of keys."""
-        return self._look().counted_layers
 
     def clear(self) -> None:
         """Forget all keys; parameters, key and store stay."""

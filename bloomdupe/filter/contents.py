@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.errors import IncompatibleFilterError, StoreError
+from bloomdupe.errors import StoreError
 from bloomdupe.filter.exact import ExactKeys
 from bloomdupe.filter.hashing import DIGEST_BYTES
 from bloomdupe.filter.layer import Layer, LayerState
@@ -108,8 +108,7 @@ class Contents:
 
     def add_layer(self) -> Layer:
         """Begin another layer, because the newest layer is full, and say so."""
-        least = max(layer.geometry.hashes for layer in self.layers)
-        layer = self._append(self.parameters.geometry(len(self.layers), least))
+        layer = self._append(self.parameters.geometry(len(self.layers)))
         self.announce_layer()
         return layer
 
@@ -137,29 +136,6 @@ class Contents:
             self.layers.append(MappedLayer(number, shape, self.store))
         return self.newest
 
-    @property
-    def counted_layers(self) -> list[tuple[Layer, int]]:
-        """All layers, and how many keys they have."""
-        counted = zip(self.layers, self.counts, strict=True)
-        return [(layer, keys) for layer, (_, keys) in counted]
-
-    def _takers(self, others: list[tuple[Layer, int]]) -> list[Layer]:
-        """Return the layers that receive the keys of another filter's layers.
-
-        The first receives the keys of the first, and so on. Missing layers are added.
-        """
-        for number, (layer, _) in enumerate(others):
-            if number == len(self.layers):
-                self._append(layer.geometry)
-            taker = self.layers[number]
-            if taker.geometry != layer.geometry:
-                raise IncompatibleFilterError(
-                    f"the filters differ: layer {taker.number} is for"
-                    f" {taker.geometry.capacity:,} keys, and the layer to add is for"
-                    f" {layer.geometry.capacity:,}"
-                )
-        return self.layers[: len(others)]
-
     def same_bits(self, others: Contents) -> bool:
         """Whether both have equal parameters, and the same bits in all layers."""
         return (
@@ -182,9 +158,10 @@ class Contents:
         """
         self.parameters.check_compatible(others.parameters)
         self.checkpoint()
-        layers = others.counted_layers
-        for taker, (layer, keys) in zip(self._takers(layers), layers, strict=True):
-            taker.merge(layer, keys)
+        for layer, (shape, keys) in zip(others.layers, others.counts, strict=True):
+            if layer.number == len(self.layers):
+                self._append(shape)
+            self.layers[layer.number].merge(layer, keys)
         for identity in others.exact:
             self.exact.add_id(identity)
         self.fold()

@@ -237,17 +237,9 @@ class Layer:
         for number, theirs in enumerate(pages):
             mine = self.page(number)
             mine |= theirs
-        self.keys = self.united_keys(self.keys, other_keys)
-
-    def united_keys(self, keys: int, other_keys: int) -> int:
-        """Estimate how many keys the layer holds after another layer was added to it.
-
-        The arguments say how many keys each of the two held before.
-        """
         estimate = self.geometry.keys_for_fill(self.fill())
-        most = keys + other_keys
-        least = max(keys, other_keys)
-        return round(max(least, min(most, estimate)))
+        least, most = max(self.keys, other_keys), self.keys + other_keys
+        self.keys = round(max(least, min(most, estimate)))
 
     # Reaching the disk
 

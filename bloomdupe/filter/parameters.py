@@ -103,19 +103,9 @@ class Parameters:
             hashing.new_secret() if key is None else check_key(key),
         )
 
-    def geometry(self, number: int, hashes: int = 1) -> Geometry:
-        """Return the shape of a layer, with so many ``hashes`` at least.
-
-        Imported layers may need more hashes than the layers before have. Then the shape
-        is that of a later layer, except for its capacity.
-        """
-        later = number
-        while True:
-            capacity = max(1, self.capacity >> (later - number))
-            shape = layer_geometry(capacity, self.fpp, later)
-            if shape.hashes >= hashes:
-                return shape
-            later += 1
+    def geometry(self, number: int) -> Geometry:
+        """Return the shape of a layer."""
+        return layer_geometry(self.capacity, self.fpp, number)
 
     def check_memory(self) -> None:
         """Refuse a capacity that this machine's memory cannot hold."""

@@ -237,7 +237,7 @@ class RedisFilter:
     def _add_layer(self) -> None:
         """Add a layer, unless another process has just done so."""
         layers = self._record.layers
-        shape = self.parameters.geometry(len(layers), layers[-1].hashes)
+        shape = self.parameters.geometry(len(layers))
         words = self._record.made, len(layers), shape_text(shape)
         added = self._open().run("grow", *words)
         if added:
