@@ -339,8 +339,12 @@ def test_a_body_that_is_too_large_is_refused() -> None:
 
 
 def test_foreign_callbacks_are_refused() -> None:
-    for callback in (print, lambda _: None, Example().parse_it):
-        with pytest.raises(UnserializableError, match="is not a method of"):
+    for callback, why in (
+        (print, "is not a method of"),
+        (lambda _: None, "use a method of the spider, and give it values in cb_kwargs"),
+        (Example().parse_it, "is not a method of"),
+    ):
+        with pytest.raises(UnserializableError, match=why):
             SAFE.dump(Request("http://a.example/", callback=callback))
 
 
