@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
-    from typing_extensions import Self
 
 logger = logger_of(__name__)
 
@@ -50,8 +49,12 @@ class CookieJars:
     def __init__(self, middleware: CookiesMiddleware) -> None:
         self._middleware = middleware
         self._changed: dict[Place, Cookie | None] = {}
+        self._known: dict[Any, Any] = {}
+        """The jars that are watched, by key."""
         _check_cookie()
-        self._watch(middleware.jars)
+        factory = getattr(self._look(), "default_factory", None)
+        if factory is not None:
+            _inner(factory())
 
     @classmethod
     def of(cls, crawler: Crawler) -> CookieJars | None:
@@ -71,16 +74,17 @@ class CookieJars:
             )
             return None
 
-    def _watch(self, jars: Any) -> None:  # noqa: ANN401 - any object
+    def _look(self) -> dict[Any, Any]:
+        """Watch the present jars, and report those that are new, or gone."""
+        jars: Any = getattr(self._middleware, "jars", None)
         if type(jars) not in (dict, defaultdict):
             raise _unknown("CookiesMiddleware.jars")
-        factory = getattr(jars, "default_factory", None)
-        if factory is not None:
-            _inner(factory())
-        self._jars = _Jars(factory)
-        self._jars.enter, self._jars.leave = self._enter, self._leave
-        self._jars.update(jars)
-        self._middleware.jars = self._jars
+        known = self._known
+        for key in [key for key in known if jars.get(key) is not known[key]]:
+            self._leave(key, known.pop(key))
+        for key in [key for key in jars if key not in known]:
+            self._enter(key, jars[key])
+        return jars  # type: ignore[no-any-return]
 
     def _enter(self, key: Any, jar: Any) -> None:  # noqa: ANN401
         """Watch a jar, and report the cookies that are in it already."""
@@ -95,6 +99,7 @@ class CookieJars:
             inner.__class__ = _watched(kind)
         for cookie in inner:
             changed(cookie.domain, cookie.path, cookie.name, cookie)
+        self._known[key] = jar
 
     def _leave(self, key: Any, jar: Any) -> None:  # noqa: ANN401
         """Stop watching a jar: its cookies are not sent any more."""
@@ -108,18 +113,22 @@ class CookieJars:
 
     def __contains__(self, key: object) -> bool:
         """Whether there is a jar with this key."""
-        return key in self._jars
+        return key in self._middleware.jars
 
     def restore(self, key: Any, cookie: Cookie) -> None:  # noqa: ANN401
         """Put a cookie into its jar, and do not count it as changed."""
-        self._jars[key].jar.set_cookie(cookie)
+        jar = self._middleware.jars[key]
+        if key not in self._known:
+            self._enter(key, jar)
+        jar.jar.set_cookie(cookie)
         self._changed.pop(Place(key, cookie.domain, cookie.path, cookie.name), None)
 
     def remove(self, place: Place) -> None:
         """Remove a cookie, if it is there, and do not count it as changed."""
-        if place.jar in self._jars:
+        if place.jar in self._middleware.jars:
+            jar = self._middleware.jars[place.jar].jar
             with suppress(KeyError):
-                self._jars[place.jar].jar.clear(place.domain, place.path, place.name)
+                jar.clear(place.domain, place.path, place.name)
             self._changed.pop(place, None)
 
     def expire(self, place: Place) -> None:
@@ -129,10 +138,7 @@ class CookieJars:
     @property
     def changed(self) -> dict[Place, Cookie | None]:
         """Cookies that have changed, None for those that are gone."""
-        if self._middleware.jars is not self._jars:
-            given, known = self._middleware.jars, self._jars
-            known.clear()
-            self._watch(given)
+        self._look()
         return self._changed
 
     def written(self, changes: dict[Place, Cookie | None]) -> None:
@@ -140,66 +146,6 @@ class CookieJars:
         for place, cookie in changes.items():
             if place in self._changed and self._changed[place] is cookie:
                 del self._changed[place]
-
-
-def _nothing(key: object, jar: object) -> None:
-    pass
-
-
-class _Jars(defaultdict[Any, Any]):
-    """Jars by key; reports jars that are added or removed."""
-
-    enter: Callable[[Any, Any], None] = staticmethod(_nothing)
-    leave: Callable[[Any, Any], None] = staticmethod(_nothing)
-    """Called with key and jar. In a copy of the jars they do nothing."""
-
-    def __setitem__(self, key: Any, jar: Any) -> None:  # noqa: ANN401
-        # The factory's jar for a new key is set here, too.
-        if key in self:
-            self.leave(key, self[key])
-        super().__setitem__(key, jar)
-        self.enter(key, jar)
-
-    def __delitem__(self, key: Any) -> None:  # noqa: ANN401
-        if key in self:
-            self.leave(key, self[key])
-        super().__delitem__(key)
-
-    def pop(self, key: Any, *default: Any) -> Any:  # noqa: ANN401
-        """Remove and return a jar."""
-        if key in self:
-            self.leave(key, self[key])
-        return super().pop(key, *default)
-
-    def popitem(self) -> tuple[Any, Any]:
-        """Remove and return the last jar."""
-        key, jar = super().popitem()
-        self.leave(key, jar)
-        return key, jar
-
-    def clear(self) -> None:
-        """Remove all jars."""
-        for key in list(self):
-            del self[key]
-
-    def setdefault(self, key: Any, default: Any = None) -> Any:  # noqa: ANN401
-        """Return a jar; if it is missing, add the given jar."""
-        if key not in self:
-            self[key] = default
-        return self[key]
-
-    def update(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
-        """Add several jars."""
-        for key, jar in dict(*args, **kwargs).items():
-            self[key] = jar
-
-    def __ior__(self, other: Any) -> Self:  # type: ignore[misc] # noqa: ANN401
-        self.update(other)
-        return self
-
-    def __reduce__(self) -> Any:  # noqa: ANN401
-        # Middlewares derived from Scrapy's put the jars into a pickle.
-        return defaultdict(self.default_factory, self).__reduce__()
 
 
 class _Watched(CookieJar):

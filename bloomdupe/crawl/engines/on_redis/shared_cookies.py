@@ -51,13 +51,14 @@ class SharedCookies:
 
     def take(self, news: Iterable[bytes]) -> None:
         """Apply the changes of other workers to the cookie jars."""
+        changed = self._jars.changed
         for packed in news:
             try:
                 place, cookie = self._packed.unpack(packed)
             except UnserializableError:
                 self._warn()
                 continue
-            if place in self._jars.changed:
+            if place in changed:
                 continue  # this worker has changed it since
             if cookie is None:
                 self._jars.remove(place)
