@@ -278,8 +278,8 @@ class FrontierScheduler(BaseScheduler):
         if session.stopping.failure is None:
             try:
                 lease = self._next(session)
-            except (StoreError, MemoryError) as error:
-                session.stopping.fail(error)
+            except Exception as error:  # noqa: BLE001 - the engine would ask for ever
+                session.stopping.fail(error, "Choosing the next request")
         # From here on the engine works for this request.
         session.processing.works_on(lease)
         return None if lease is None else lease.request

@@ -16,6 +16,7 @@ from spiders.ending import (
     Says,
     Start,
     StartMended,
+    lose_the_slots,
 )
 from support.crawl import Crawl
 from support.site import PAGES, Pages
@@ -46,6 +47,16 @@ def delivered(crawl: Crawl) -> list[str] | None:
     if not file.exists():
         return None
     return sorted(json.loads(line)["page"] for line in file.read_text().splitlines())
+
+
+def test_a_crawl_that_cannot_choose_a_request_ends_and_does_not_hang(
+    crawl: Crawl,
+) -> None:
+    run = crawl.run(Mended, status=1, before=lose_the_slots)
+    (line,) = [line for line in run.log.splitlines() if " CRITICAL: " in line]
+    assert "Choosing the next request failed, so the crawl stops: the slot" in line
+    assert crawl.run(Mended).stats["finish_reason"] == "finished"
+    assert delivered(crawl) == WHOLE
 
 
 @pytest.mark.parametrize(

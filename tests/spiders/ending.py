@@ -9,6 +9,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.exporters import JsonLinesItemExporter
 from support.counters import PerRun
 
+from bloomdupe.inside_scrapy.engine import EngineAccess
 from spiders.idle import HearsIdle
 
 
@@ -120,3 +121,12 @@ class GivesReason(Fed):
 
     def idle(self) -> None:
         raise CloseSpider("all done")
+
+
+def lose_the_slots() -> None:
+    """Let the downloader have no slots in a while, as in another Scrapy."""
+
+    def wait(*_: object) -> float:
+        raise AttributeError("the slot has no transferring")
+
+    EngineAccess.wait = wait  # type: ignore[assignment, method-assign]
