@@ -124,8 +124,8 @@ OF_OTHERS = {
     # of Python
     "add", "add_done_callback", "argval", "cancelled", "cwd", "default_factory",
     "discard", "exception", "f_back", "f_code", "f_globals", "f_locals", "items",
-    "keys", "opname", "removeprefix", "reset", "rpartition", "startswith", "values",
-    "warning",
+    "keys", "opname", "pop", "removeprefix", "reset", "rpartition", "startswith",
+    "update", "values", "warning",
     # of Twisted, and of Scrapy's documents
     "FeedExporter", "addBoth", "bytes_received", "called", "connect", "crawler",
     "dont_filter", "engine", "headers_received", "send_catch_log",
