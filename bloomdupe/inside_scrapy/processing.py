@@ -47,7 +47,8 @@ class Processing:
 
     ``work_of`` finds the work of a request of the scheduler. ``failed`` is called with
     each exception of a download or a callback, before any errback is called. While
-    ``crowded`` is true, callbacks wait before their next output.
+    ``crowded`` is true, callbacks wait before their next output; while ``held`` is,
+    they wait before they begin.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Processing:
         failed: Callable[[BaseException], None],
         *,
         crowded: Callable[[], bool] = lambda: False,
+        held: Callable[[], bool] = lambda: False,
     ) -> None:
         engine: Any = crawler.engine
         self._engine = engine
@@ -65,6 +67,8 @@ class Processing:
         self._work_of = work_of
         self._failed = failed
         self._crowded = crowded
+        self._held = held
+        self._begun: set[Work] = set()
         self._broken: dict[Work, BaseException] = {}
         self.answering: Work | None = None
         """The work that the downloader has just answered with a request (a retry, a
@@ -106,6 +110,7 @@ class Processing:
             CURRENT.reset(token)
 
         def ended(outcome: Any) -> Any:  # noqa: ANN401 - None, or a failure
+            self._begun.discard(work)
             error = self._broken.pop(work, None)
             if error is None and isinstance(outcome, Failure):
                 error = outcome.value
@@ -123,9 +128,25 @@ class Processing:
         refused the response.
         """
         work = self._work_of(request)
-        if work is not None and isinstance(result, Failure) and result.value:
+        if work is None:
+            return self._call_spider(result, request)  # type: ignore[no-any-return]
+        if isinstance(result, Failure) and result.value:
             work.gave_up(result.value)
+        if self._held():
+            return self._call_later(result, request, work)
+        self._begun.add(work)
         return self._call_spider(result, request)  # type: ignore[no-any-return]
+
+    async def _call_later(self, result: object, request: Request, work: Work) -> Any:  # noqa: ANN401
+        while self._held():
+            await asyncio.sleep(PAUSE)
+        self._begun.add(work)
+        return await self._call_spider(result, request)
+
+    @property
+    def busy(self) -> bool:
+        """Whether callbacks have begun that are not through with their pipelines."""
+        return bool(self._begun)
 
     # Out: the output of callbacks
 

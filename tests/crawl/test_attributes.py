@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
@@ -17,11 +18,14 @@ from spiders.attributes import (
     Login,
     NewSite,
     OpensItself,
+    Remembers,
     WithLargeToken,
     WithSession,
+    patient,
 )
 from support.crawl import FEEDS, Crawl
-from support.site import PAGES
+from support.site import PAGES, Page, Pages, graph, links
+from support.waiting import DEADLINE
 
 from bloomdupe.crawl.requests.values import pack
 from bloomdupe.crawl.state.attributes import (
@@ -32,8 +36,14 @@ from bloomdupe.crawl.state.attributes import (
     _look,
 )
 
-PATHS = sorted(path[1:] for path in PAGES)
+SITE: dict[str, Page] = {**PAGES, "/login": links("/")}
+PATHS = sorted(path[1:] for path in SITE)
 ONE = {"CONCURRENT_REQUESTS": 1}
+
+
+@pytest.fixture
+def pages() -> Pages:
+    return SITE
 
 
 @pytest.fixture
@@ -58,7 +68,7 @@ def test_a_token_of_a_login_that_is_done_is_there_when_the_crawl_resumes(
     run = paged.run(Login)
     assert lines(paged) == EXPECTED
     assert run.stats["begun_with"] == ["a token", "of the login"]
-    assert run.requested.count("/") == 0, "it does not log in again"
+    assert "/login" not in run.requested
 
 
 @pytest.mark.slow
@@ -114,6 +124,43 @@ def test_a_new_round_begins_without_them(paged: Crawl) -> None:
     paged.settings["BLOOMDUPE_START_REQUESTS"] = "again"
     paged.run(Login)
     assert paged.run(Login).stats["begun_with"] == [None, "of the class"]
+
+
+KILLS = (6, 14, 22)
+"""Answers of the site before which the process is killed."""
+
+
+def items_after_kills(crawl: Crawl, patience: float) -> Counter[str]:
+    crawl.settings["BLOOMDUPE_CHECKPOINT_INTERVAL"] = 0.002
+    for answers in KILLS:
+        crawl.killed(Remembers, at_request=answers, before=partial(patient, patience))
+    crawl.run(Remembers)
+    return Counter(item["item"] for item in crawl.items())
+
+
+@pytest.mark.slow
+class TestWhatCallbacksRemember:
+    @pytest.fixture
+    def pages(self) -> Pages:
+        return graph(60)
+
+    @pytest.fixture
+    def remembering(self, crawl: Crawl) -> Crawl:
+        crawl.starts = ["/0"]
+        crawl.settings["FEEDS"] = FEEDS
+        return crawl
+
+    def test_it_is_stored_while_no_callback_is_at_work(
+        self, remembering: Crawl
+    ) -> None:
+        items = items_after_kills(remembering, DEADLINE)
+        assert items == {f"{n}{part}": 1 for n in range(60) for part in "ab"}
+
+    def test_a_checkpoint_in_a_callback_would_lose_items(
+        self, remembering: Crawl
+    ) -> None:
+        """The control."""
+        assert len(items_after_kills(remembering, 0)) < 120
 
 
 # Without a crawl
@@ -220,7 +267,7 @@ def test_every_change_is_kept(
     found = [getattr(again.spider, name) for name in NAMES]
     assert found == values
     assert repr(found[1:]) == repr(values[1:]), "1 and True are not the same"
-    assert again.checkpoint() == stored
+    assert again.checkpoint(), "and is kept on"
 
 
 def test_what_has_not_changed_is_not_stored() -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from scrapy import Request, Spider
+from support.stops import pause
+
+from bloomdupe.crawl.engines import quiet
 
 
 class Login(Spider):
@@ -28,7 +31,7 @@ class Login(Spider):
     async def start(self) -> Any:
         self.begun_with = self.token, self.site
         for url in self.start_urls:
-            yield Request(url, self.logged_in, dont_filter=True)
+            yield Request(f"{url}login", self.logged_in, dont_filter=True)
 
     def logged_in(self, response: Any) -> Any:
         self.log_in()
@@ -85,6 +88,31 @@ class OpensItself(WithSession):
         self.log_in()
         async for request in super().start():
             yield request
+
+
+class Remembers(Spider):
+    """Remembers the items that it has yielded, and takes its time between them."""
+
+    name = "remembers"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.seen: set[str] = set()
+
+    async def parse(self, response: Any) -> Any:
+        for part in "ab":
+            item = f"{response.url.rpartition('/')[2]}{part}"
+            if item not in self.seen:
+                self.seen.add(item)
+                await pause(0.005)
+                yield {"item": item}
+        for request in response.follow_all(css="a"):
+            yield request
+
+
+def patient(seconds: float) -> None:
+    """Let each checkpoint wait for so long until no callback is at work."""
+    quiet.LONGEST, quiet.SKIPPED = seconds, 0
 
 
 class _Session:

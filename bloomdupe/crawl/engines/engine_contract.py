@@ -61,6 +61,10 @@ class Engine(LeaseEngine, Protocol):
     """Rules of the user that keep requests out."""
 
     @property
+    def holds(self) -> bool:
+        """Whether callbacks that have not begun must wait for a checkpoint."""
+
+    @property
     def starting(self) -> Starting:
         """Decides on the output of ``start()``."""
 

@@ -11,6 +11,7 @@ from scrapy import signals
 
 from bloomdupe.crawl.added_requests import AddedRequests, Asked
 from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
+from bloomdupe.crawl.engines.quiet import GLANCE, Quiet
 from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.later.clock import Clock
@@ -108,6 +109,7 @@ class EngineOnDisk(Settling):
         self._restore()
         self._closed = self.hurries = False
         self._tick = Timer(self._on_tick)
+        self._quiet = Quiet(lambda: session.processing.busy, self._spider_remembers)
 
     # Opening
 
@@ -540,7 +542,23 @@ class EngineOnDisk(Settling):
             self._tick.set(0)
             self.hurries = self.durable
 
+    @property
+    def holds(self) -> bool:
+        """See :attr:`Engine.holds`."""
+        return self._quiet.holds
+
+    def _spider_remembers(self) -> bool:
+        """Whether a checkpoint stores ``spider.state`` or attributes of the spider."""
+        if getattr(self._session.spider, "state", None):
+            return True
+        return self.attributes is not None and self.attributes.differ
+
     def _on_tick(self) -> None:
+        if self.hurries or self.checkpoint.unfinished or not self.durable:
+            self._quiet.end()
+        elif self._quiet.waits():
+            self._tick.set(GLANCE)
+            return
         self._session.leases.save_old()
         self.commit()
         self._obey_rules()
@@ -620,6 +638,7 @@ class EngineOnDisk(Settling):
     def close(self, reason: str) -> None:
         """Write the last checkpoint and the reason of the run's end; stop watching."""
         self._closed, self.hurries = True, False
+        self._quiet.end()
         self._tick.cancel()
         self.watch.end()
         finished = reason == FINISHED

@@ -67,6 +67,7 @@ class Session:
             self.leases.of,
             self._raised,
             crowded=lambda: self.engine.hurries,
+            held=lambda: self.engine.holds,
         )
         fingerprinter = crawler.request_fingerprinter
         assert fingerprinter is not None  # noqa: S101 - the crawl is open

@@ -140,6 +140,11 @@ class SpiderAttributes(Participant):
                     error=error,
                 )
 
+    @property
+    def differ(self) -> bool:
+        """Whether any of them differs from its value at the opening."""
+        return self._opened is not None and self._packed() is not None
+
     def prepare(self) -> Part:
         """Return the attributes for the next checkpoint, if they have changed."""
         packed = self._packed()

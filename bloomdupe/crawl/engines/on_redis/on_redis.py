@@ -99,7 +99,7 @@ class EngineOnRedis:
     """
 
     durable = has_feeds = True
-    hurries = False
+    hurries = holds = False
     held_back = ()
 
     def __init__(
