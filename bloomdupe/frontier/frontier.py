@@ -322,20 +322,8 @@ class Frontier:
             found += some
         return found
 
-    def is_out(self, one: PendingRequest) -> bool:
-        """Whether a request of the last checkpoint is not pending there any more.
-
-        It is in progress, or done, or it has joined its slot since it is due.
-        """
-        if one.later is not None:
-            return self._later.is_out(one.key)
-        queue = self._queues.get(one.slot)
-        if queue is None or queue.number != one.number:
-            return True
-        return queue.out is not None and one.key in queue.out
-
     def remove(self, found: Iterable[PendingRequest]) -> None:
-        """Remove requests of the last checkpoint that are pending there."""
+        """Remove requests of the store; none of them may have been handed out."""
         later: dict[bytes, int] = {}
         slots: dict[SlotQueue, dict[bytes, int]] = {}
         for one in found:

@@ -160,10 +160,6 @@ class Later:
             self._find_next()
         return taken
 
-    def is_out(self, key: bytes) -> bool:
-        """Whether a request in the store is not scheduled here any more."""
-        return key in self._moved
-
     def remove(self, stored: dict[bytes, int]) -> None:
         """Remove requests that are in the store, by key, with their checksums."""
         self._moved |= stored

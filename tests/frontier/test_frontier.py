@@ -19,7 +19,6 @@ from bloomdupe.filter.layer import LayerState
 from bloomdupe.frontier import frontier
 from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.store.check import check, verify
 from bloomdupe.store.files import MarkFile
 from bloomdupe.store.format import SLOTS, StoredSlot, slot_record
@@ -450,21 +449,6 @@ def test_many_requests_of_a_slot_are_written_beside_few_of_another(
     assert disagreements(check(tmp_path / "store" / "data.mdb")) == []
     with reopen(stored) as again:
         assert sorted(drain(Frontier(again))) == sorted(["few", *names])
-
-
-def test_a_request_of_a_slot_that_was_forgotten_is_out(stored: BloomFilter) -> None:
-    owed = Frontier(stored)
-    assert owed.store is not None
-    owed.push("host", 0, b"x")
-    owed.checkpoint()
-    (stored_request,) = pending_requests(owed.store)
-    assert not owed.is_out(stored_request)
-    drain(owed)
-    assert owed.is_out(stored_request)
-    owed.checkpoint()
-    assert owed.is_out(stored_request)
-    owed.push("host", 0, b"y")  # the slot has another number now
-    assert owed.is_out(stored_request)
 
 
 def test_requests_settled_before_a_checkpoint_make_none_due(

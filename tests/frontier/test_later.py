@@ -14,7 +14,6 @@ from bloomdupe.errors import StoreDamagedError
 from bloomdupe.frontier import frontier, later
 from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.store.check import check, verify
 from bloomdupe.store.format import LATER, read_later
 from bloomdupe.store.participant import Part
@@ -304,20 +303,6 @@ def test_a_store_without_scheduled_requests_has_no_database_for_them(
     owed.push("host", 0, b"x", not_before=NOON + 1)
     owed.checkpoint()
     assert (stored.record("frontier") or {})["later"]["requests"] == 1
-
-
-def test_a_due_request_that_was_taken_is_not_where_it_was_stored(
-    stored: BloomFilter, wall: Wall
-) -> None:
-    owed = Frontier(stored, wall=wall)
-    owed.push("host", 0, b"x", not_before=NOON + 1)
-    owed.checkpoint()
-    assert owed.store is not None
-    (found,) = pending_requests(owed.store)
-    assert not owed.is_out(found)
-    wall.now += 1
-    lease(owed)
-    assert owed.is_out(found)
 
 
 class Lose:
