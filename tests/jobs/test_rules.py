@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from support.rules import BAD, make_bad
 from bloomdupe.crawl.state.rules import Rules, RulesInForce
 from bloomdupe.crawl.state.rules_file import MOST_BYTES, RulesFile
 from bloomdupe.errors import StoreError, StoreMismatchError
+from bloomdupe.store import files, platform
 
 URL = "https://a.example/x"
 
@@ -149,6 +151,27 @@ def test_a_verb_that_is_killed_leaves_the_old_rules_or_the_new(
     # What is left stands in nobody's way.
     assert file.change(lambda there: there.pausing(["c"])).paused >= {"a", "c"}
     assert not [*(job / "bloomdupe").glob("*.new")]
+
+
+def test_the_file_is_on_the_disk_before_it_has_its_name_and_then_the_name(
+    file: RulesFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a power cut leaves the old rules or the new ones, and never half of them."""
+    calls = []
+    sync, replace = platform.sync, Path.replace
+
+    def syncing(fd: int) -> None:
+        calls.append("sync directory" if stat.S_ISDIR(os.fstat(fd).st_mode) else "sync")
+        sync(fd)
+
+    def replacing(path: Path, target: Path) -> Path:
+        calls.append(f"{path.name} -> {target.name}")
+        return replace(path, target)
+
+    monkeypatch.setattr(files, "sync", syncing)
+    monkeypatch.setattr(Path, "replace", replacing)
+    file.change(lambda there: there.pausing(["a"]))
+    assert calls == ["sync", "rules.json.new -> rules.json", "sync directory"]
 
 
 def test_a_disk_that_is_full_leaves_the_old_rules(
