@@ -11,9 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.page_model import judged
+from scrapy import Request
+from support.page_model import Engine, judged
 from support.repetition import slow_tests_run
 
+from bloomdupe.crawl.engines.engine_contract import Accepted
+from bloomdupe.crawl.leases import leases
+from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.frontier.frontier import Frontier
 
@@ -62,3 +66,94 @@ def test_a_judge_sees_pages_that_do_not_wait_for_their_parts(
     monkeypatch.setattr(Leases, "expect_part", expected)
     found = [judged(seed, place / str(seed)) for seed in range(CONTROLS)]
     assert sum(bool(one.missing) for one in found) > CONTROLS // 8
+
+
+# Pages that do not end
+
+
+@pytest.fixture
+def engine(place: Path) -> Iterator[Engine]:
+    engine = Engine(place / "job", lambda: 0.0)
+    yield engine
+    engine.outcomes.close()
+    engine.frontier.seen.close()
+
+
+def begun(engine: Engine) -> Lease:
+    """Hand out the next request."""
+    entry = engine.next()
+    return engine.leases.add(Request("data:,"), entry)
+
+
+def asked(engine: Engine, page: Lease | None, count: int = 1) -> None:
+    """Let a page ask for requests with ``dont_filter``; None: plain ones."""
+    for number in range(count):
+        request = Request(f"data:,{number}", dont_filter=page is not None)
+        root = None if page is None else page.root
+        engine.take(Accepted(request, b"payload", "a", page, root, []))
+
+
+def written(engine: Engine) -> int:
+    """Return how many requests the next checkpoint leaves in the store."""
+    engine.checkpoint.commit()
+    record = engine.frontier.seen.record("frontier")
+    assert record is not None
+    return int(record["requests"])
+
+
+@pytest.mark.parametrize(("name", "bound"), [("MOST_OF_PAGE", 5), ("MOST_OF_ALL", 5)])
+def test_very_many_requests_of_a_page_are_saved_early(
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    bound: int,
+) -> None:
+    monkeypatch.setattr(leases, name, bound)
+    asked(engine, None)
+    page = begun(engine)
+    asked(engine, page, 4)
+    assert written(engine) == 1
+    asked(engine, page, 3)
+    assert written(engine) == 1 + 5
+    assert engine.leases.volatile == 2
+    asked(engine, page, 3)
+    assert caplog.text.count("They are saved now") == 1
+    page.ended(whole=True)
+    assert written(engine) == 10
+
+
+def test_requests_of_a_callback_that_runs_for_long_are_saved_early(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So are those of a child, whose page waits only for the child that is its part."""
+    now = 0.0
+    monkeypatch.setattr(leases, "monotonic", lambda: now)
+    asked(engine, None)
+    page = begun(engine)
+    asked(engine, page)
+    child = begun(engine)
+    asked(engine, child)
+    page.ended(whole=True)
+    assert not child.is_volatile, "its page is settled"
+    now = leases.LONGEST + 1
+    engine.leases.save_old()
+    assert written(engine) == 2
+
+
+def test_a_page_that_is_left_drops_the_requests_that_wait_for_it(
+    engine: Engine,
+) -> None:
+    asked(engine, None)
+    page = begun(engine)
+    asked(engine, page, 3)
+    done, runs = begun(engine), begun(engine)
+    done.ended(whole=True)
+    page.ended(whole=False)
+    assert engine.next() is None
+    asked(engine, runs)
+    runs.ended(whole=True)
+    assert engine.next() is None
+    assert written(engine) == 1
+    assert engine.leases.volatile == 0
+    assert engine.frontier.leased == 1

@@ -171,6 +171,11 @@ class Engine(EngineOnDisk):
         del parent
         return payload
 
+    @property
+    def leases(self) -> Leases:
+        """The requests in progress."""
+        return self._session.leases  # type: ignore[no-any-return]
+
     def _hurry(self) -> None:
         self.hurried = True
 
@@ -207,7 +212,7 @@ class Crawl:
         """Faults of the program that have not happened yet, in any process."""
         self.now = 0.0
         self.engine = Engine(store, lambda: self.now)
-        self.leases: Leases = self.engine._session.leases
+        self.leases = self.engine.leases
         self.running: list[Callback] = []
         self.pending: set[int] = set()
         """Numbers of requests that are not done."""
