@@ -35,10 +35,12 @@ class Everything(Spider):
 
 
 class ClosedAt(Everything):
-    """Is closed by a callback, between the item of a page and its links."""
+    """Is closed by a callback, among the links of a page or before all output."""
 
     def parse(self, response: Response) -> Any:
-        for output in super().parse(response):
-            yield output
-            if response.url.endswith(self.settings.get("AT", "nowhere")):
-                raise CloseSpider("enough")
+        item, *links = super().parse(response)
+        yield from links[:1]
+        if response.url.endswith(self.settings.get("AT", "nowhere")):
+            raise CloseSpider("enough")
+        yield item
+        yield from links[1:]
