@@ -204,6 +204,8 @@ class Frontier:
 
     def save(self, entry: Entry) -> None:
         """Let a volatile request be written; it is pending, or in progress."""
+        if not entry.volatile:
+            return
         entry.volatile = False
         if not self._later.save(entry):
             self._write(entry)

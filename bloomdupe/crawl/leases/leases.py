@@ -71,9 +71,7 @@ class Leases:
         self.ended: list[Callable[[Lease], None]] = []
         """Called with each request that has ended, whole or not."""
         self.settling: list[Callable[[Lease], None]] = []
-        """Called with each request that is done, and all its parts with it, before its
-        engine settles it.
-        """
+        """Called with each request that settles, and all its parts with it."""
         self.leaves: Callable[[str, object], None] = lambda _url, _why: None
         """Told of each request that this run cannot do, and why."""
         self.volatile = 0
@@ -194,9 +192,9 @@ class Leases:
         done = [root]
         for one in done:
             one.page = None
+            self.engine.settle(one)
             for follow in self.settling:
                 follow(one)
-            self.engine.settle(one)
             if one.children is not None:
                 done += self._save_children(one)
 
