@@ -304,10 +304,6 @@ def test_a_line_with_a_time_is_scheduled_and_the_rest_is_added_at_once(
     assert call("add", "--from", "lines").splitlines() == ["3 pending now"]
     job = json.loads(call("info", "--json"))["job"]
     assert (job["pending"], job["later"]) == (3, 1)
-    with engine.frontier() as frontier:
-        frontier.imports.begin({})
-    refused = call("add", "https://a.example/4", code=1)
-    assert "an import into it has not ended" in refused
 
 
 @pytest.mark.slow
