@@ -7,6 +7,7 @@ from struct import unpack
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.store.format import (
+    BLOBS,
     CHECKSUM_BYTES,
     EXACT,
     LEDGER,
@@ -71,6 +72,10 @@ class Batch:
     def put_record(self, name: str, record: dict[str, Any]) -> None:
         """Store a record of ``meta``, of numbers and texts."""
         self.change(META, [(name.encode(), json_of(record))])
+
+    def put_blob(self, name: str, value: bytes) -> None:
+        """Store some bytes under a name."""
+        self.change(BLOBS, [(name.encode(), value)])
 
     def add_exact(self, identities: Iterable[bytes]) -> None:
         """Store exact identities of keys."""

@@ -18,7 +18,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.filter import hashing
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.batch import Batch
-from bloomdupe.store.format import BLOBS, blob_sum
+from bloomdupe.store.format import blob_sum
 from bloomdupe.store.participant import Part
 
 BUDGET = 30
@@ -277,7 +277,7 @@ class _Plant:
         self.value = value
 
     def write(self, batch: Batch) -> None:
-        batch.change(BLOBS, [(b"state", self.value)])
+        batch.put_blob("state", self.value)
         sums = {**self.record["blobs"], "state": blob_sum("state", self.value)}
         batch.put_record("crawl", {**self.record, "blobs": sums})
 

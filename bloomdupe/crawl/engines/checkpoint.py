@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.outcomes import Outcomes
     from bloomdupe.feeds.exporter import FeedExporter
     from bloomdupe.frontier.frontier import Frontier
-    from bloomdupe.store.batch import Change
+    from bloomdupe.store.batch import Batch
     from bloomdupe.store.participant import Participant
 
 RECORD = "crawl"
@@ -91,14 +91,17 @@ class CrawlRecord:
             for name in part.gone:
                 sums.pop(name, None)
 
+        def write(batch: Batch) -> None:
+            for name, value in puts.items():
+                batch.put_blob(name, value)
+            batch.put_record(RECORD, {**record, "blobs": sums})
+
         def done() -> None:
             self.record, self._sums = record, sums
 
-        changes: list[Change] = [(name.encode(), None) for name in gone]
-        changes += [(name.encode(), value) for name, value in puts.items()]
         return Part(
-            changes={BLOBS: changes},
-            write=lambda batch: batch.put_record(RECORD, {**record, "blobs": sums}),
+            changes={BLOBS: [(name.encode(), None) for name in gone]},
+            write=write,
             done=done,
         )
 
