@@ -185,6 +185,8 @@ class Starting:
         needs_mark = (forced or not marked) and run.marks_starts
         if run.round == 1 and not again and not needs_mark:
             known = run.resumed and self._knows(page, exact=exact)
+            if known:  # in an imported job, which does not tell for which callback
+                self._pages.discard(page)
             return StartVerdict(known, forced, uses)
         mark = b"start %b %b" % (self._number(again), identity)
         placed = b"place %b %b" % (self._number(place), page)

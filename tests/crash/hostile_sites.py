@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ from support.site import Answer, Site, Visit, links
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 
 from bloomdupe import BloomFilter
+from bloomdupe.crawl.state.limits import COUNT
 from bloomdupe.filter import hashing
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.batch import Batch
-from bloomdupe.store.format import blob_sum
+from bloomdupe.store.format import PAGE_COUNTS, blob_sum
 from bloomdupe.store.participant import Part
+from bloomdupe.store.store import Store
 
 BUDGET = 30
 BOUND = 50
@@ -103,7 +106,8 @@ def spider_trap(folder: Path) -> Outcome:
         options += ["-s", "BLOOMDUPE_CHECKPOINT_INTERVAL=0.02"]
         site.hold_after(BUDGET // 2)
         process = project.start(*options)
-        wait_for(lambda: len(site.log) > BUDGET // 2, process)
+        # What no checkpoint has counted when it is killed is counted anew.
+        wait_for(lambda: _pages_counted(project) == BUDGET, process)
         process.kill()
         process.communicate()
         site.until_quiet()
@@ -116,6 +120,19 @@ def spider_trap(folder: Path) -> Outcome:
     if not _stat(log, "bloomdupe/dropped_page_limit"):
         return silently_wrong("it bit, and the stats do not say so")
     return _all_fetched(requested, "/after")
+
+
+def _pages_counted(project: Project) -> int:
+    """Return the pages of all slots, as the last checkpoint has counted them."""
+    counted = 0
+    for data in project.folder.glob("crawls/*/bloomdupe/data.mdb"):
+        with (
+            closing(Store.open(data.parent, readonly=True)) as store,
+            store.snapshot() as snapshot,
+        ):
+            for _, count in snapshot.records(PAGE_COUNTS):
+                counted += COUNT.unpack(count)[0]
+    return counted
 
 
 def one_off_queries(folder: Path) -> Outcome:

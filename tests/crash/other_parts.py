@@ -35,7 +35,7 @@ OWN_ERRORS = {"pipeline process_item": "DropItem", "downloader": "IgnoreRequest"
 """Errors that a component may raise, too, by Scrapy's documentation."""
 ENDS = (
     *("plugin", "gzip", "storage", "receiver checkpoint"),
-    *("table start_exporting", "table finish_exporting"),
+    *("table start_exporting", "table export_item", "table finish_exporting"),
 )
 """Components that make the output, or belong to a checkpoint: where such a component
 raises, the crawl must fail and keep its output. Stock Scrapy logs it and goes on."""
