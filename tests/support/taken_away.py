@@ -25,10 +25,12 @@ OLD = "_of_old"
 """What is added to the name."""
 
 HOLDERS = {
+    "AddonManager": {"addons"},
     "FSFilesStore": {"store"},
     "MiddlewareManager": {"extensions", "itemproc", "middleware", "spidermw"},
     "OffsiteMiddleware": {"o"},
     "Scraper": {"scraper"},
+    "SpiderState": {"obj"},
 }
 """Names by which the rest of Scrapy calls the objects of a class."""
 
