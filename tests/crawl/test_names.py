@@ -123,6 +123,7 @@ def test_a_callback_may_wait_for_its_retry(crawl: Crawl) -> None:
     assert parts(crawl) == Counter(["child", "child", "page", "page"])
 
 
+@pytest.mark.parametrize("engine", ["memory", "disk"], indirect=True)
 @pytest.mark.usefixtures("engine")
 def test_a_callback_of_a_child_in_memory_may_wait_for_its_retry(crawl: Crawl) -> None:
     assert crawl.run(WaitsInMemory, **RETRY).finish_reason == "finished"
