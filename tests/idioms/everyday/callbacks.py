@@ -202,7 +202,7 @@ class Raises(scrapy.Spider):
 # Callbacks that are no methods
 
 
-@idiom(variant_of="lambda_tree")
+@idiom(repeats=1, variant_of="lambda_tree")  # their page, which waits for them
 class LambdaStar(scrapy.Spider):
     """Lambda callbacks, all yielded by one page."""
 
@@ -243,7 +243,7 @@ class LambdaTree(scrapy.Spider):
         yield from response.follow_all(css="a", callback=callback)
 
 
-@idiom()
+@idiom(repeats=1)  # the page that has the menu's requests
 class LambdaMenu(scrapy.Spider):
     """Lambda callbacks of a menu, to which each page of a tree leads."""
 
