@@ -60,11 +60,13 @@ def test_a_running_crawl_obeys_a_rule_and_forgets_it(
     first, second = said.splitlines()
     assert first == "blocked: pattern [cde]1?$"
     assert second.startswith(OBEYS)
-    said = crawl.bloomdupe("block", "job", f"{site.base}/f1")
+    # Three at once: so there were never three rules before one of them is undone.
+    more = [f"{site.base}/{path}" for path in ("f1", "y", "z")]
+    said = crawl.bloomdupe("block", "job", *more)
     assert said.startswith(f"{first}\nblocked: {site.base}/f1\n")
-    running.until_logged("keeps requests out by 2 rules")
+    running.until_logged("keeps requests out by 4 rules")
     crawl.bloomdupe("block", "job", f"{site.base}/f1", "--undo")
-    running.until_logged("keeps requests out by 1 rule;")
+    running.until_logged("keeps requests out by 3 rules")
     log = crawl.bloomdupe("block", "job", "--slot", "x", "--undo", code=1)
     assert "there is no such rule: slot x" in log
     site.release()
