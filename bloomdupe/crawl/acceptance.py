@@ -128,12 +128,7 @@ class Acceptance:
         of the ``keys`` is the request's own, and a second key may be added.
         """
         if self._ours is None:
-            if not (answers or self._engine.has_room(request)):
-                return False
-            if self._dupefilter.request_seen(request):  # which marks it
-                self._dupefilter.log(request, self._spider)
-                return False
-            return True
+            return self._passes_theirs(request, answers=answers)
         key, exact = keys[0]
         if not is_new and self._engine.knows(key, exact=exact):
             after_form = answers and _is_form(parent)
@@ -143,6 +138,15 @@ class Acceptance:
                 return False
             keys.append(mark)
         return answers or self._engine.has_room(request)
+
+    def _passes_theirs(self, request: Request, *, answers: bool) -> bool:
+        """Ask a foreign filter, and the limits of the slot before it marks."""
+        if not (answers or self._engine.has_room(request)):
+            return False
+        if self._dupefilter.request_seen(request):  # which marks it
+            self._dupefilter.log(request, self._spider)
+            return False
+        return True
 
     def would_drop(self, request: Request) -> Duplicate:
         """Whether a request would be dropped as a duplicate; for the link filter."""
@@ -173,6 +177,19 @@ class Acceptance:
         answers: bool,
     ) -> Accepted:
         """Return a request as the engine gets it."""
+        request, payload, slot, repeats, not_before = self._prepared(
+            request, parent, answers=answers
+        )
+        return Accepted(request, payload, slot, parent, page, keys, repeats, not_before)
+
+    def _prepared(
+        self, request: Request, parent: Lease | None, *, answers: bool
+    ) -> tuple[Request, bytes | None, str, bool, float | None]:
+        """Return a request without its options, and what the engine needs of it.
+
+        That is its payload, its slot, whether it replaces its parent, and the Unix time
+        before which it waits.
+        """
         engine = self._engine
         not_before = None
         if not ASKING.isdisjoint(request.meta):
@@ -192,7 +209,7 @@ class Acceptance:
             payload = self._dump(request)
         elif engine.concerns(request, parent if repeats else None):
             payload = self._session.serializer.dump_or_none(request) or b""
-        return Accepted(request, payload, slot, parent, page, keys, repeats, not_before)
+        return request, payload, slot, repeats, not_before
 
     def _dump(self, request: Request) -> bytes | None:
         session = self._session

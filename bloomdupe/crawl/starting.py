@@ -167,12 +167,18 @@ class Starting:
         They are known by their place among the requests for their page. This works only
         once ``start()`` has ended, because until then they may come in any order.
         """
+        verdict = self._judged(request, key, forced=forced, marked=marked)
+        if forced and not verdict.skip and len(self._pages) < MOST_YIELDED:
+            self._pages.add(key[0])
+        return verdict
+
+    def _judged(
+        self, request: Request, key: Key, *, forced: bool, marked: bool
+    ) -> StartVerdict:
         run, (page, exact) = self._run, key
         identity = page
         uses: tuple[Key, ...] = ()
         if forced:
-            if len(self._pages) < MOST_YIELDED:
-                self._pages.add(page)
             payload = self._serializer.dump_or_none(request) or b""
             identity += mmh3_x64_128_digest(payload)
         if forced or run.round > 1:
@@ -185,8 +191,6 @@ class Starting:
         needs_mark = (forced or not marked) and run.marks_starts
         if run.round == 1 and not again and not needs_mark:
             known = run.resumed and self._knows(page, exact=exact)
-            if known:  # in an imported job, which does not tell for which callback
-                self._pages.discard(page)
             return StartVerdict(known, forced, uses)
         mark = b"start %b %b" % (self._number(again), identity)
         placed = b"place %b %b" % (self._number(place), page)
@@ -208,7 +212,8 @@ class Starting:
     def is_page(self, key: Key) -> bool:
         """Whether a start request with ``dont_filter`` has this ``key``.
 
-        An earlier run may have made it, and this run may not have yielded it yet.
+        This run may have scheduled it, or an earlier run. Of a page that another
+        program has fetched, before it was imported, nothing tells for which callback.
         """
         page, exact = key
         if page in self._pages or not self._run.resumed:

@@ -389,7 +389,7 @@ class BloomFilter:
             part.done()
             self._point_at_newest()
 
-        return Part(write=part.write, done=done)
+        return Part(write=part.apply, done=done)
 
     def backup(
         self,

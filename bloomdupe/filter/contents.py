@@ -229,7 +229,7 @@ class Contents:
         def write(batch: Batch) -> None:
             self._expect(part)
             for layer in layers:
-                layer.write(batch)
+                layer.apply(batch)
             batch.add_exact(identities)
             batch.put_record(RECORD, record)
 

@@ -576,7 +576,7 @@ class _Prepared(NamedTuple):
 
     def write(self, batch: Batch) -> None:
         """Write them in a transaction."""
-        self.marks.write(batch)
+        self.marks.apply(batch)
         batch.delete(QUEUE, self.deletes)
         batch.put_requests(self.few, self.many)
         batch.count(QUEUE, self.record["requests"], self.record["digest"])
@@ -588,7 +588,7 @@ class _Prepared(NamedTuple):
                 for queue in self.changed
             ),
         )
-        self.later.write(batch)
+        self.later.apply(batch)
         batch.put_record(RECORD, self.record)
 
 

@@ -112,6 +112,6 @@ class RequeuedFailures:
 def _name_of(payload: bytes) -> tuple[str, str]:
     try:
         summary = summary_of(payload)
-    except UnserializableError:  # a pickle
+    except UnserializableError:  # it is damaged
         return "", url_of(payload)
     return summary.method, summary.url

@@ -41,6 +41,12 @@ class Part:
     done: Callable[[], None] = _do_nothing
     """Called once, when all of this is durable; newer data belongs to the next part."""
 
+    def apply(self, batch: Batch) -> None:
+        """Write the ``changes``, then the rest; entries and blobs are the crawl's."""
+        for table, changes in self.changes.items():
+            batch.change(table, changes)
+        self.write(batch)
+
 
 class Participant(Protocol):
     """Takes part in a checkpoint, in two phases.

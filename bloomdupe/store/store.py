@@ -302,9 +302,7 @@ class Store:
         def write(txn: lmdb.Transaction) -> Ledger:
             batch = Batch(txn, self._tables, self._ledger.totals)
             for part in parts:
-                for table, changes in part.changes.items():
-                    batch.change(table, changes)
-                part.write(batch)
+                part.apply(batch)
             return batch.seal()
 
         self._transact(write)

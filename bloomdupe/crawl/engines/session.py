@@ -119,10 +119,22 @@ class Session:
         """
         if self._closed:
             return
-        parent = self.parent()
-        if parent is None:  # a pipeline may have lost track, the response has not
-            parent = self.leases.of(getattr(response, "request", None))
+        parent = self._page_of_item(response)
         outcome = Outcome() if parent is None else parent.outcome
+        if not self._add_item(outcome, lines):
+            return
+        if parent is None or parent.root.is_left:  # the next run yields it again
+            self.engine.put(outcome, counts=parent is None)
+        elif type(parent) is StartItem:
+            self.leases.end_item(parent)
+
+    def _page_of_item(self, response: Any) -> Lease | None:  # noqa: ANN401
+        """Return the request in progress that an item belongs to."""
+        # A pipeline may have lost track, the response has not.
+        return self.parent() or self.leases.of(getattr(response, "request", None))
+
+    def _add_item(self, outcome: Outcome, lines: list[tuple[int, bytes]]) -> bool:
+        """Add an item to an outcome; False if that has failed, and the crawl stops."""
         outcome.items += 1
         try:
             for line in lines:
@@ -130,11 +142,8 @@ class Session:
         except OSError as error:
             what = f"cannot put items aside in {self.settings.directory}: {error}"
             self.stopping.fail(caused(FeedError(what), error))
-            return
-        if parent is None or parent.root.is_left:  # the next run yields it again
-            self.engine.put(outcome, counts=parent is None)
-        elif type(parent) is StartItem:
-            self.leases.end_item(parent)
+            return False
+        return True
 
     def _scraped(self, response: Any) -> None:  # noqa: ANN401 - a response, a failure
         self.take_item(response, [])

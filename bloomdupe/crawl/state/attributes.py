@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 logger = logger_of(__name__)
 
 ATTRIBUTES = "attributes"
-"""Their name in the database ``blobs``."""
+"""Their name in the table ``blobs``."""
 MOST_BYTES = 1_000_000
 """The attributes of a spider that are stored, together."""
 MOST_PARTS = 100_000

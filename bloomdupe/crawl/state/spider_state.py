@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logger_of(__name__)
 
 STATE = "state"
-"""Its name in the database ``blobs``."""
+"""Its name in the table ``blobs``."""
 
 
 class SpiderState(Participant):

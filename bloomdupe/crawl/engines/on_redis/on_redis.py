@@ -373,10 +373,6 @@ class EngineOnRedis:
         if page.is_start:
             self.starting.add_page(self._session.fingerprint(request))
 
-    def owes(self, lease: Lease) -> bool:  # noqa: ARG002
-        """See :meth:`Engine.owes`: names recognise the output."""
-        return False
-
     def release(self, entry: Entry) -> None:
         """See :meth:`Engine.release`."""
         self._queue.release(entry)

@@ -47,12 +47,6 @@ class Position(NamedTuple):
         return None if self.above is None else self.above.top
 
     @property
-    def recorded_with(self) -> Lease | None:
-        """The page with which its name is recorded when it counts, if it is."""
-        place = self.of_page
-        return place.page if place is not None and place.recorded else None
-
-    @property
     def may_be_apart(self) -> bool:
         """Whether it may count before its page."""
         return self.of_page is not None and self.of_page.carried is not None

@@ -3,20 +3,13 @@
 
 from __future__ import annotations
 
-import time
 from copy import copy
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.acceptance import (
-    ASKING,
-    Acceptance,
-    check_priority,
-    was_visited,
-)
+from bloomdupe.crawl.acceptance import Acceptance, check_priority, was_visited
 from bloomdupe.crawl.engines.on_redis.going.identity import identity_of, is_once_more
 from bloomdupe.crawl.engines.on_redis.going.shared_offer import SharedOffer as Accepted
 from bloomdupe.crawl.later.circuits import is_retry
-from bloomdupe.crawl.later.not_before import time_of, without_time
 from bloomdupe.errors import StoreError
 from bloomdupe.links.link_filter import Duplicate
 from bloomdupe.printable import logger_of
@@ -109,12 +102,7 @@ class SharedAcceptance(Acceptance):
         of the ``keys`` is the request's own, and a second key may be added.
         """
         if self._ours is None:
-            if not (answers or self._engine.has_room(request)):
-                return False
-            if self._dupefilter.request_seen(request):  # which marks it
-                self._dupefilter.log(request, self._spider)
-                return False
-            return True
+            return self._passes_theirs(request, answers=answers)
         mark = self._second_use(request, parent, keys[0], answers=answers)
         if mark is not None:
             keys.append(mark)
@@ -171,25 +159,9 @@ class SharedAcceptance(Acceptance):
         answers: bool,
     ) -> Accepted:
         """Return a request as the engine gets it."""
-        engine = self._engine
-        not_before = None
-        if not ASKING.isdisjoint(request.meta):
-            not_before = time_of(request, time.time())
-            request = without_time(request)
-        # It replaces its parent, which is not visited again itself.
-        repeats = answers or is_retry(request, parent)
-        if (retries := self._session.retries) is not None:
-            request, not_before = retries.let_wait(
-                request, parent, not_before, answer=answers
-            )
-        slot = engine.slot_of(request, parent)
-        # A stored request is always made anew from its payload, with or without a
-        # crash, so that it shares no values with other objects.
-        payload: bytes | None = b""
-        if engine.durable:
-            payload = self._dump(request)
-        elif engine.concerns(request, parent if repeats else None):
-            payload = self._session.serializer.dump_or_none(request) or b""
+        request, payload, slot, repeats, not_before = self._prepared(
+            request, parent, answers=answers
+        )
         return Accepted(
             request,
             payload,

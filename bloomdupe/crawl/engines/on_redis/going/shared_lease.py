@@ -70,7 +70,6 @@ class SharedLease(Lease):
         "own",
         "own_outcome",
         "part_names",
-        "passed_on",
         "whole_before",
     )
 
@@ -113,8 +112,6 @@ class SharedLease(Lease):
         """The request that takes its place when it ends, as the engine holds it."""
         self.in_step = False
         """Whether an asynchronous callback waits, while other code runs."""
-        self.passed_on = False
-        """Whether the request in its place has its name."""
 
     @property
     def name(self) -> bytes:
@@ -149,17 +146,6 @@ class SharedLease(Lease):
         if self.outputs is None:
             self.outputs = OutputNames(self.name)
         return self.outputs
-
-    def pass_on(self) -> bytes:
-        """Return the name of a request that ends, for the request in its place.
-
-        A page was in progress when the process was killed. The next run asks for it
-        again, and gets a redirect, or has to try later. That other request then yields
-        the output that the page had yielded by the time of the kill. Only one request
-        takes the name.
-        """
-        self.passed_on = True
-        return self.name
 
     def hold(self, root: Lease) -> None:
         """Let a request in memory that is done count together with this request."""

@@ -14,11 +14,11 @@ from bloomdupe.crawl.engines.on_redis.going.shared_leases import SharedLeases
 from bloomdupe.crawl.engines.on_redis.going.start_outputs import (
     SharedStartItem as StartItem,
 )
-from bloomdupe.crawl.engines.session import Session, caused
+from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.leases.failure import digest_of
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.state.failure_records import FailureRecords
-from bloomdupe.errors import FeedError, UnserializableError
+from bloomdupe.errors import UnserializableError
 from bloomdupe.inside_scrapy.shared_processing import SharedProcessing
 from bloomdupe.inside_scrapy.work import current_work
 
@@ -55,9 +55,7 @@ class SharedSession(Session):
         """Take an item that is through its pipelines, as lines for the feeds."""
         if self._closed:
             return
-        parent = self.parent()
-        if parent is None:  # a pipeline may have lost track, the response has not
-            parent = self.leases.of(getattr(response, "request", None))
+        parent = self._page_of_item(response)
         work: object = current_work()
         if parent is not None:
             work, outcome = parent, parent.outcome
@@ -65,13 +63,7 @@ class SharedSession(Session):
             outcome = work.outcome
         else:
             outcome = Outcome()
-        outcome.items += 1
-        try:
-            for line in lines:
-                self.engine.add_line(outcome, line)
-        except OSError as error:
-            what = f"cannot put items aside in {self.settings.directory}: {error}"
-            self.stopping.fail(caused(FeedError(what), error))
+        if not self._add_item(outcome, lines):
             return
         if parent is None or parent.root.left:
             self.engine.put(outcome, work)
