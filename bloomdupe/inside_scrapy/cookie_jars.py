@@ -80,6 +80,8 @@ class CookieJars:
         if type(jars) not in (dict, defaultdict):
             raise _unknown("CookiesMiddleware.jars")
         known = self._known
+        if jars == known:  # the same objects; fast, because a crawl may have many
+            return jars  # type: ignore[no-any-return]
         for key in [key for key in known if jars.get(key) is not known[key]]:
             self._leave(key, known.pop(key))
         for key in [key for key in jars if key not in known]:

@@ -142,8 +142,10 @@ class SpiderAttributes(Participant):
 
     @property
     def differ(self) -> bool:
-        """Whether any of them differs from its value at the opening."""
-        return self._opened is not None and self._packed() is not None
+        """Whether any of them differs from its value at the opening, or did so."""
+        if self._opened is None:
+            return False
+        return self._stored is not None or self._packed() is not None
 
     def prepare(self) -> Part:
         """Return the attributes for the next checkpoint, if they have changed."""
