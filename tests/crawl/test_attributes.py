@@ -63,8 +63,8 @@ EXPECTED = [(path, "a token") for path in PATHS]
 def test_a_token_of_a_login_that_is_done_is_there_when_the_crawl_resumes(
     paged: Crawl,
 ) -> None:
-    for count in (4, 4):
-        paged.killed(Login, at_request=count)
+    paged.interrupted(Login, after=3)
+    paged.killed(Login, at_request=4)
     run = paged.run(Login)
     assert lines(paged) == EXPECTED
     assert run.stats["begun_with"] == ["a token", "of the login"]
@@ -82,7 +82,7 @@ def test_lists_and_dictionaries_that_were_changed_in_place_go_on(paged: Crawl) -
 def test_without_the_setting_the_crawl_loses_its_token(paged: Crawl) -> None:
     """The control."""
     paged.settings["BLOOMDUPE_SPIDER_ATTRIBUTES"] = False
-    paged.killed(Login, at_request=4)
+    paged.interrupted(Login, after=3)
     assert paged.run(Login).stats["begun_with"] == [None, "of the class"]
     assert len(lines(paged)) < len(EXPECTED)
 
