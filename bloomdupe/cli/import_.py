@@ -11,7 +11,7 @@ from bloomdupe.cli.verb import Verb
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import SettingError, StoreError
 from bloomdupe.jobs import engine_of
-from bloomdupe.store.store import Store
+from bloomdupe.store.place import is_marked
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -124,7 +124,7 @@ def _source(name: str, project: Project) -> Iterator[Source]:
         raise StoreError(
             f"{name} is no directory: `bloomdupe add --from` reads a list of URLs"
         )
-    elif any(map(Store.marked, (directory, directory / "bloomdupe"))):
+    elif any(map(is_marked, (directory, directory / "bloomdupe"))):
         raise StoreError(
             f"{name} is a job of bloomdupe: `bloomdupe backup` copies it, and"
             " `bloomdupe list --json` lists its requests for `bloomdupe add --from`"

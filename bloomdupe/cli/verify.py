@@ -8,8 +8,8 @@ from bloomdupe.cli.progress_bar import bytes_read
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Verb
 from bloomdupe.frontier.agreement import disagreements
-from bloomdupe.store.check import verify
 from bloomdupe.store.format import last_backup
+from bloomdupe.store.lmdb.check import verify
 
 if TYPE_CHECKING:
     import argparse

@@ -31,7 +31,7 @@ from bloomdupe.inside_scrapy.helpers import DefaultSpider
 from bloomdupe.inside_scrapy.private_names import DEFAULT_SPIDER, check_names, is_on
 from bloomdupe.printable import logger_of
 from bloomdupe.settings import JobSettings, unknown
-from bloomdupe.store.store import Store
+from bloomdupe.store.place import place_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -192,12 +192,12 @@ def _check(crawler: Crawler, spider: Spider) -> None:
             last_run=lambda: _versions_in(directory),
         )
     job.check_store(crawler)
-    if ours and directory is not None and not Store.exists(directory):
+    if ours and directory is not None and not place_of(directory).exists():
         refuse_queue_of_scrapy(directory.parent, job.spider)
 
 
 def _versions_in(directory: Path | None) -> dict[str, str]:
-    if directory is None or not Store.exists(directory):
+    if directory is None or not place_of(directory).exists():
         return {}
     try:
         return versions_of_last_run(directory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -19,12 +20,12 @@ from bloomdupe.filter.parameters import (
     check_memory,
     default_memory,
 )
-from bloomdupe.store.copying import ignored
 from bloomdupe.store.format import COOKIES
 from bloomdupe.store.participant import Part
+from bloomdupe.store.place import place_of
+from bloomdupe.store.progress import ignored
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable
     from types import TracebackType
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bloomdupe.filter.info import FilterInfo
-    from bloomdupe.store.store import Store
+    from bloomdupe.store.store import Store, StorePlace
 
 MAX_PENDING = 10_000
 """New keys after which a checkpoint happens by itself."""
@@ -109,7 +110,7 @@ class BloomFilter:
     @classmethod
     def open(
         cls,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | StorePlace,
         capacity: int | None = None,
         fpp: float | None = None,
         *,
@@ -120,6 +121,8 @@ class BloomFilter:
         readonly: bool = False,
     ) -> Self:
         """Open the filter kept in the directory ``path``, or create it there.
+
+        Or at another place of a store, see :class:`bloomdupe.store.store.StorePlace`.
 
         To create one, ``capacity`` is needed (``fpp`` is 1e-6 and ``exact`` False
         unless given). An existing store is checked against every parameter given,
@@ -153,7 +156,7 @@ class BloomFilter:
             )
             return cast("Self", shared)
         parameters, store = open_or_create(
-            Path(path),
+            place_of(Path(path)) if isinstance(path, (str, os.PathLike)) else path,
             {"capacity": capacity, "fpp": fpp, "exact": exact, "key": key},
             identity or {},
             readonly=readonly,
@@ -304,7 +307,7 @@ class BloomFilter:
         if self._in_older(where, hashed, first):
             return True
         if self._store is not None and self._store.readonly:
-            raise StoreError(f"{self._store.path} was opened read-only")
+            raise StoreError(f"{self._store.shown} was opened read-only")
         return False
 
     def _overflow(self) -> None:

@@ -57,7 +57,8 @@ class Contents:
         """Read a filter from its store, or begin a filter in memory (None).
 
         Of a store's layers, the first layers that fit into ``memory`` bytes together
-        keep their pages in memory; the other layers answer from LMDB's map.
+        keep their pages in memory; the other layers answer from LMDB's map. All layers
+        of a remote store keep them.
         """
         self.parameters = parameters
         self.store = store
@@ -130,7 +131,11 @@ class Contents:
     def _append(self, shape: Geometry) -> Layer:
         number = len(self.layers)
         used = sum(layer.geometry.memory for layer in self.layers)
-        if self.store is None or used + shape.memory <= self._memory:
+        if (
+            self.store is None
+            or self.store.remote
+            or used + shape.memory <= self._memory
+        ):
             self.layers.append(Layer(number, shape, self.store))
         else:
             self.layers.append(MappedLayer(number, shape, self.store))
@@ -262,7 +267,7 @@ class Contents:
         self.checkpoint()
         goals = [(layer, layer.swept + len(layer.pages)) for layer in self.layers]
         left = sum(goal - layer.swept for layer, goal in goals)
-        progress = Progress(f"Folding the journal of {self.store.path}", left, "pages")
+        progress = Progress(f"Folding the journal of {self.store.shown}", left, "pages")
         while left:
             self.store.commit(self.prepare(everything=True))
             before = left

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.errors import StoreError
 from bloomdupe.filter.contents import empty_record
 from bloomdupe.filter.parameters import Parameters, check_same
-from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
-    from os import PathLike
     from pathlib import Path
     from typing import TypeGuard
+
+    from bloomdupe.store.store import Store, StorePlace
 
 URL = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-def is_url(path: str | PathLike[str]) -> TypeGuard[str]:
+def is_url(path: object) -> TypeGuard[str]:
     """Whether a filter's place is the URL of a Redis, and no directory.
 
     Or of anything else: as a path, it might be shown with its password.
@@ -28,13 +28,13 @@ def is_url(path: str | PathLike[str]) -> TypeGuard[str]:
 
 
 def open_or_create(
-    path: Path,
+    place: StorePlace,
     given: dict[str, Any],
     identity: dict[str, Any],
     *,
     readonly: bool,
 ) -> tuple[Parameters, Store]:
-    """Open the store in the directory ``path``, or create it there.
+    """Open the store at a place, or create it there.
 
     ``given`` are the parameters by name; None: not asked for. An existing store must
     have been made with those given and with ``identity``. A new store needs a capacity.
@@ -45,20 +45,20 @@ def open_or_create(
     asked = Parameters.checked(
         **{**given, "capacity": 1 if capacity is None else capacity}
     )
-    if Store.exists(path):
-        store = Store.open(path, readonly=readonly)
+    if place.exists():
+        store = place.open(readonly=readonly)
     elif readonly or capacity is None:
         raise StoreError(
-            f"{path}: there is no bloomdupe store"
+            f"{place.shown}: there is no bloomdupe store"
             + ("" if readonly else "; give a capacity to create one")
         )
     else:
-        asked.check_disk(path)
+        asked.check_room(*place.free_bytes())
         records = {"store": asked.header(identity), "filter": empty_record(asked)}
-        store = Store.create(path, records)
+        store = place.create(records)
     with ExitStack() as undo:
         undo.callback(store.close)
-        found = held_against(path, store.header, asked, given, identity)
+        found = held_against(place.shown, store.header, asked, given, identity)
         undo.pop_all()
     return found, store
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,6 @@ from bloomdupe._version import __version__
 from bloomdupe.errors import (
     IncompatibleFilterError,
     SettingError,
-    StoreIOError,
     StoreMismatchError,
 )
 from bloomdupe.filter import hashing
@@ -110,17 +108,6 @@ class Parameters:
     def check_memory(self) -> None:
         """Refuse a capacity that this machine's memory cannot hold."""
         self.check_room(machine_memory(), "memory")
-
-    def check_disk(self, directory: Path) -> None:
-        """Refuse a capacity that the disk cannot hold."""
-        place = directory
-        try:
-            while not place.exists() and place != place.parent:
-                place = place.parent
-            free = shutil.disk_usage(place).free
-        except OSError as error:
-            raise StoreIOError(f"cannot look at {place}: {error.strerror}") from error
-        self.check_room(free, f"disk free at {place}")
 
     def check_room(self, available: int, where: str) -> None:
         """Refuse a capacity for which there are not enough bytes ``where``."""

@@ -9,7 +9,7 @@ from bloomdupe.frontier.later import NO_LATER
 from bloomdupe.store.format import MODULUS
 
 if TYPE_CHECKING:
-    from bloomdupe.store.check import CheckReport
+    from bloomdupe.store.lmdb.check import CheckReport
 
 NONE = [0, 0]
 

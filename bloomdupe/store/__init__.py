@@ -1,12 +1,10 @@
-"""Storage: the directory with an LMDB environment, and its transactions.
+"""Storage: tables of records, and commits that change them at once.
 
-``store`` begins and ends every transaction, ``batch`` writes and ``snapshot`` reads
-within a transaction; ``format`` defines the bytes on disk. ``trust`` holds the checks
-that a store must pass, ``environment`` opens, builds and copies LMDB's files, ``files``
-manages the files beside them, ``system_errors`` explains errors. ``participant`` is the
-contract of all that takes part in a checkpoint. ``progress`` says in the log how far a
-long task is. ``platform`` holds everything that Linux and macOS do differently.
-``datafile`` and ``check`` read the data file without LMDB. No other room imports
-``lmdb``. It uses ``errors`` only; ``filter``, ``frontier`` and ``crawl``
+``store`` is the contract of a store: ``batch`` writes to one, ``snapshot`` reads from
+one, ``participant`` takes part in a commit. ``format`` defines every key and value, and
+``place`` finds the store of a job. The package ``lmdb`` keeps a store in a directory.
+``files`` manages the files beside it, ``system_errors`` explains errors, ``progress``
+says in the log how far a long task is, ``platform`` holds everything that Linux and
+macOS do differently. It uses ``errors`` only; ``filter``, ``frontier`` and ``crawl``
 come in.
 """

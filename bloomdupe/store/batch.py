@@ -1,73 +1,29 @@
-"""Batch: the writes of one transaction, as changes to tables."""
+"""Batch: the writes of one commit, as changes to tables."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from struct import unpack
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.store.format import (
-    BLOBS,
-    CHECKSUM_BYTES,
-    EXACT,
-    LEDGER,
-    META,
-    MODULUS,
-    QUEUE,
-    Ledger,
-    Totals,
-    checksum,
-    json_of,
-)
+from bloomdupe.store.format import BLOBS, META, json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import TypeAlias
 
-    import lmdb
-
     Change: TypeAlias = tuple[bytes, bytes | None]
     """A key and its new value; None removes the record."""
 
-LMDB_PAGE_BYTES = 4096
 
+class Batch(ABC):
+    """What a part writes to. Nothing can be read from it.
 
-class Batch:
-    """A write transaction.
-
-    ``totals`` are those of the last transaction, and are kept right. Call :meth:`seal`
-    last. :mod:`bloomdupe.store.format` declares the tables, their keys and values.
+    :mod:`bloomdupe.store.format` declares the tables, their keys and values.
     """
 
-    def __init__(
-        self,
-        txn: lmdb.Transaction,
-        tables: dict[bytes, Any],
-        totals: Totals | None = None,
-    ) -> None:
-        self._txn = txn
-        self._tables = tables
-        self._totals: Totals = defaultdict(lambda: [0, 0])
-        for name, (records, sums) in (totals or {}).items():
-            self._totals[name] = [records, sums]
-
+    @abstractmethod
     def change(self, table: bytes, changes: Iterable[Change]) -> None:
         """Store values, each after its sum, and remove records, if they are there."""
-        txn, database = self._txn, self._tables[table]
-        records, sums = self._totals[table]
-        number_of = int.from_bytes
-        for key, value in changes:  # a hot path: a crawl of many hosts has many slots
-            if value is not None:
-                head = checksum(table, key, value)
-                before = txn.replace(key, head + value, db=database)
-                sums += number_of(head, "little")
-                records += before is None
-            else:
-                before = txn.pop(key, db=database)
-                records -= before is not None
-            if before is not None:
-                sums -= number_of(before[:CHECKSUM_BYTES], "little")
-        self._totals[table] = [records, sums]
 
     def put_record(self, name: str, record: dict[str, Any]) -> None:
         """Store a record of ``meta``, of numbers and texts."""
@@ -77,89 +33,31 @@ class Batch:
         """Store some bytes under a name."""
         self.change(BLOBS, [(name.encode(), value)])
 
+    @abstractmethod
     def add_exact(self, identities: Iterable[bytes]) -> None:
         """Store exact identities of keys."""
-        total = self._totals[EXACT]
-        for identity in identities:
-            if self._txn.put(identity, b"", overwrite=False, db=self._tables[EXACT]):
-                total[0] += 1
-                total[1] += sum(unpack("<QQ", identity))
 
+    @abstractmethod
     def clear(self, *tables: bytes) -> None:
         """Remove all records of these tables."""
-        for table in tables:
-            self._txn.drop(self._tables[table], delete=False)
-            self._totals[table] = [0, 0]
 
     # Tables of which the caller knows the number of records, and the total of their
     # sums. The values begin with their sums.
 
+    @abstractmethod
     def put(self, table: bytes, records: list[tuple[bytes, bytes]]) -> None:
         """Store records in the order of their keys; call :meth:`count` afterwards."""
-        with self._txn.cursor(self._tables[table]) as cursor:
-            cursor.putmulti(records)
 
+    @abstractmethod
     def put_requests(
         self, few: dict[bytes, bytes], many: Iterable[list[tuple[bytes, bytes]]]
     ) -> None:
-        """Store records of ``queue``, by key, and of slots with many.
+        """Store new records of ``queue``, by key, and of slots with many."""
 
-        LMDB fills its pages only where records are appended at their ends; a page in
-        which more records follow splits into halves, over and over. So if a slot gets
-        many records, a page of the records that follow them is taken out and put back
-        at the end.
-        """
-        with self._txn.cursor(self._tables[QUEUE]) as cursor:
-            for records in many:
-                lifted = _lift(cursor, records)
-                cursor.putmulti(records)
-                cursor.putmulti(lifted)
-            # One call in C for all of them. In the order of the keys: each page of the
-            # tree is touched once.
-            cursor.putmulti(sorted(few.items()))
-
+    @abstractmethod
     def delete(self, table: bytes, keys: list[bytes]) -> None:
         """Remove records, best in the order of the keys; then call :meth:`count`."""
-        delete, database = self._txn.delete, self._tables[table]
-        for key in keys:
-            delete(key, db=database)
 
+    @abstractmethod
     def count(self, table: bytes, records: int, sums: int) -> None:
         """Set the number of records, and the total of their sums."""
-        self._totals[table] = [records, sums]
-
-    def seal(self) -> Ledger:
-        """Write the ledger: the number of records of each table, and their sums."""
-        totals = {
-            name: [records, sums % MODULUS]
-            for name, (records, sums) in self._totals.items()
-        }
-        ledger = Ledger(self._txn.id(), totals)
-        key = LEDGER.encode()
-        value = json_of(
-            {
-                "transaction": ledger.transaction,
-                "totals": {name.decode(): total for name, total in totals.items()},
-            }
-        )
-        value = checksum(META, key, value) + value
-        self._txn.put(key, value, db=self._tables[META])
-        return ledger
-
-
-def _lift(
-    cursor: lmdb.Cursor, records: list[tuple[bytes, bytes]]
-) -> list[tuple[bytes, bytes]]:
-    """Take out and return about a page of the records that follow the new records."""
-    if not cursor.set_range(records[0][0]) or not cursor.prev():
-        return []  # no record follows, or none precedes
-    lifted = []
-    size = 0
-    there = cursor.next()
-    while there and size < LMDB_PAGE_BYTES:
-        record = (bytes(cursor.key()), bytes(cursor.value()))
-        lifted.append(record)
-        size += len(record[0]) + len(record[1])
-        cursor.delete()
-        there = bool(cursor.key())  # now at the next record, if any
-    return lifted

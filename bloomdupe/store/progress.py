@@ -68,3 +68,7 @@ def told(things: Iterable[Thing], task: str, total: int, unit: str) -> Iterator[
     for thing in things:
         yield thing
         progress.passed(1)
+
+
+def ignored(_: int) -> None:
+    """Ignore the progress."""

@@ -1,71 +1,57 @@
-"""Snapshot: a read transaction: the tables as of the last commit."""
+"""Snapshot: the contract of reading the tables as of the last commit."""
 
 from __future__ import annotations
 
 import json
-from itertools import islice
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.store.format import (
     BLOBS,
     CHECKSUM_BYTES,
     EXACT,
-    INVERTED,
-    LATER,
-    LEDGER,
     META,
-    PAGE_KEY,
-    PAGES,
-    QUEUE,
     SLOTS,
-    Ledger,
     StoredLater,
     StoredRequest,
     StoredSlot,
     checksum,
-    damaged,
     describe,
-    read_later,
     read_slot,
     slot_of,
-    slot_prefix,
     sum_of,
 )
-from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
 
-    import lmdb
-
-    from bloomdupe.errors import StoreDamagedError
+    from bloomdupe.errors import StoreError
 
 READ_BYTES = 1 << 20
 """Bytes of requests that are read at once: reading ends after them."""
 
 
-class Snapshot:
-    """A read transaction.
+class Snapshot(ABC):
+    """The tables as of one moment.
 
-    Raises :class:`~bloomdupe.errors.StoreDamagedError` for a value with a wrong sum;
-    ``file`` names the file in its message. :mod:`bloomdupe.store.format` declares the
-    tables, their keys and values.
+    Raises :class:`~bloomdupe.errors.StoreDamagedError` for a value with a wrong sum.
+    :mod:`bloomdupe.store.format` declares the tables, their keys and values.
     """
 
-    def __init__(
-        self, txn: lmdb.Transaction, tables: dict[bytes, Any], file: str
-    ) -> None:
-        self._txn = txn
-        self._tables = tables
-        self._file = file
-        self._queue_cursor: lmdb.Cursor | None = None
-
     @property
+    @abstractmethod
     def transaction(self) -> int:
-        """Number of the last committed transaction."""
-        return int(self._txn.id())
+        """Number of the last commit."""
+
+    @abstractmethod
+    def damaged(self, what: str) -> StoreError:
+        """Return the error that says what is damaged, and the remedy."""
 
     # Any table
+
+    @abstractmethod
+    def _stored(self, table: bytes, key: bytes) -> bytes | memoryview | None:
+        """Return the value under a key as it is stored."""
 
     def get(self, table: bytes, key: bytes) -> memoryview | None:
         """Return the value under a key, without its sum; None if there is none."""
@@ -74,50 +60,45 @@ class Snapshot:
 
     def value(self, table: bytes, key: bytes) -> memoryview | None:
         """Return the value under a key, which begins with its sum."""
-        value = self._txn.get(key, db=self._tables[table])
+        value = self._stored(table, key)
         return None if value is None else self._checked(table, key, value)
 
     def blob(self, name: str, expected: str) -> bytes:
         """Return the bytes under a name; :func:`blob_sum` must be ``expected``."""
         value = self.value(BLOBS, name.encode())
         if value is None:
-            raise damaged(self._file, f"{name!r} is missing")
+            raise self.damaged(f"{name!r} is missing")
         if value[:CHECKSUM_BYTES].hex() != expected:
-            raise damaged(self._file, f"{name!r} is outdated")
+            raise self.damaged(f"{name!r} is outdated")
         return bytes(value[CHECKSUM_BYTES:])
 
+    @abstractmethod
     def has(self, table: bytes, key: bytes) -> bool:
         """Whether there is a record with this key."""
-        return self._txn.get(key, db=self._tables[table]) is not None
 
     def records(self, table: bytes) -> Iterator[tuple[bytes, memoryview]]:
         """Yield keys and values, without their sums; see :meth:`values`."""
         for key, value in self.values(table):
             yield key, value[CHECKSUM_BYTES:]
 
+    @abstractmethod
     def values(self, table: bytes) -> Iterator[tuple[bytes, memoryview]]:
         """Yield keys and values, which begin with their sums, in order.
 
-        The log says how far it is. A table in which records are missing is refused.
+        A table in which records are missing is refused.
         """
-        number = 0
-        with self._txn.cursor(self._tables[table]) as cursor:
-            task = f"Reading the {table.decode()} of {self._file}"
-            for found, value in told(cursor, task, self.entries(table), "records"):
-                key = bytes(found)
-                yield key, self._checked(table, key, value)
-                number += 1
-        self.compare(table, number, self.entries(table))
 
+    @abstractmethod
     def keys(self, table: bytes) -> Iterator[bytes]:
         """Yield all keys, in order; values are not compared with their sums."""
-        with self._txn.cursor(self._tables[table]) as cursor:
-            for key in cursor.iternext(keys=True, values=False):
-                yield bytes(key)
 
+    @abstractmethod
     def entries(self, table: bytes) -> int:
         """Count the records of a table without reading them."""
-        return int(self._txn.stat(self._tables[table])["entries"])
+
+    @abstractmethod
+    def version(self, table: bytes) -> object:
+        """Return a value that is different when the table has changed."""
 
     def expect_entries(self, table: bytes, expected: int) -> None:
         """Refuse a table in which records are missing, without reading them."""
@@ -126,10 +107,9 @@ class Snapshot:
     def compare(self, table: bytes, found: int, expected: int) -> None:
         """Refuse a table in which another number of records was found."""
         if found != expected:
-            raise damaged(
-                self._file,
+            raise self.damaged(
                 f"{found:,} {table.decode()} records stand where {expected:,} were"
-                " written",
+                " written"
             )
 
     # Records of meta
@@ -141,25 +121,6 @@ class Snapshot:
             return None
         record: dict[str, Any] = json.loads(bytes(value))
         return record
-
-    def ledger(self) -> Ledger:
-        """Return the ledger; every store has one."""
-        record = self.record(LEDGER)
-        if record is None:
-            raise damaged(self._file, "the ledger is missing")
-        totals = {name.encode(): total for name, total in record["totals"].items()}
-        return Ledger(record["transaction"], totals)
-
-    # Pages of the filter
-
-    def page_in_map(self, layer: int, page: int) -> memoryview | None:
-        """Return the value of a page where it lies, without a look at its checksum.
-
-        It is valid until the transaction ends. This is a hot path.
-        """
-        key = PAGE_KEY.pack(layer, page)
-        # A memoryview, because the transaction has buffers=True.
-        return self._txn.get(key, None, self._tables[PAGES])  # type: ignore[return-value]
 
     # Requests
 
@@ -177,67 +138,26 @@ class Snapshot:
             yield from map(StoredRequest._make, found)
             after = found[-1][0]
 
+    @abstractmethod
     def next_requests(
-        self,
-        slot: int,
-        after: bytes,
-        but: Container[bytes],
-        limit: int,
+        self, slot: int, after: bytes, but: Container[bytes], limit: int
     ) -> tuple[list[tuple[bytes, bytes, int]], bool]:
         """Return the first ``limit`` requests above ``after`` that are not in ``but``.
 
         And whether there may be more. It stops after ``READ_BYTES``. It returns plain
         tuples of the fields of a :class:`StoredRequest`, because this is a hot path.
         """
-        cursor = self._queue_cursor
-        if cursor is None:
-            cursor = self._txn.cursor(self._tables[QUEUE])
-            self._queue_cursor = cursor
-        prefix = slot_prefix(slot)
-        size = len(prefix)
-        # The keys are inverted: go backwards from the first key that is too large.
-        end = prefix + (after.translate(INVERTED) if after else b"\xff")
-        there = cursor.prev() if cursor.set_range(end) else cursor.last()
-        found: list[tuple[bytes, bytes, int]] = []
-        most = READ_BYTES
-        while there:
-            key = bytes(cursor.key())
-            if not key.startswith(prefix):
-                break
-            rank = key[size:].translate(INVERTED)
-            if rank not in but:
-                value = cursor.value()
-                head, body = value[:CHECKSUM_BYTES], value[CHECKSUM_BYTES:]
-                if head != checksum(QUEUE, key, body):
-                    raise self._damaged(QUEUE, key)
-                found.append((rank, bytes(body), int.from_bytes(head, "little")))
-                most -= len(body)
-                if len(found) == limit or most <= 0:
-                    return found, True
-            there = cursor.prev()
-        return found, False
 
+    @abstractmethod
     def requests_that(
         self, may_be: Callable[[bytes], object], begin: bytes, limit: int
     ) -> tuple[int, list[tuple[int, StoredRequest]], bytes | None]:
         """Search the next ``limit`` requests from the key ``begin`` on.
 
         Returns their number, slot and request of those that ``may_be`` does not deny,
-        and the key to go on from, if there are more. It is asked about all of their
+        and the key to go on from, if there are more. It may be asked about all of their
         bytes first, so that usually no request is looked at alone.
         """
-        found: list[tuple[int, StoredRequest]] = []
-        with self._txn.cursor(self._tables[QUEUE]) as cursor:
-            if not cursor.set_range(begin):
-                return 0, found, None
-            values = [*islice(cursor.iternext(keys=False), limit)]
-            end = bytes(cursor.key()) if cursor.next() else None
-            if may_be(b"\n".join(values)) and cursor.set_range(begin):
-                for key, value in islice(cursor.iternext(), limit):
-                    if may_be(bytes(value)):
-                        checked = self._checked(QUEUE, bytes(key), value)
-                        found.append(self._request(bytes(key), checked))
-        return len(values), found, end
 
     @staticmethod
     def _request(key: bytes, value: memoryview) -> tuple[int, StoredRequest]:
@@ -245,22 +165,23 @@ class Snapshot:
         payload = bytes(value[CHECKSUM_BYTES:])
         return slot, StoredRequest(rank, payload, sum_of(value))
 
+    @abstractmethod
     def later(self, after: bytes = b"") -> Iterator[StoredLater]:
         """Yield the requests scheduled for later, in order, from above ``after``."""
-        with self._txn.cursor(self._tables[LATER]) as cursor:
-            there = cursor.set_range(after) if after else cursor.first()
-            if there and bytes(cursor.key()) == after:
-                there = cursor.next()
-            while there:
-                key = bytes(cursor.key())
-                yield read_later(key, bytes(self._checked(LATER, key, cursor.value())))
-                there = cursor.next()
 
-    def end(self) -> None:
-        """Close the cursor and end the transaction."""
-        if self._queue_cursor is not None:
-            self._queue_cursor.close()
-        self._txn.abort()
+    def next_later(
+        self, after: bytes, but: Container[bytes], limit: int
+    ) -> tuple[list[StoredLater], bool]:
+        """Return the first of these; see :meth:`bloomdupe.store.store.Store.later`."""
+        found: list[StoredLater] = []
+        most = READ_BYTES
+        for later in self.later(after):
+            if later.key not in but:
+                found.append(later)
+                most -= len(later.payload)
+            if len(found) == limit or most <= 0:
+                return found, True
+        return found, False
 
     def _checked(
         self, table: bytes, key: bytes, value: bytes | memoryview
@@ -273,5 +194,5 @@ class Snapshot:
             raise self._damaged(table, key)
         return value
 
-    def _damaged(self, table: bytes, key: bytes) -> StoreDamagedError:
-        return damaged(self._file, f"{describe(table, key)} is damaged")
+    def _damaged(self, table: bytes, key: bytes) -> StoreError:
+        return self.damaged(f"{describe(table, key)} is damaged")

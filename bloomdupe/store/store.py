@@ -1,203 +1,74 @@
-"""Storage: the directory that holds everything durable, and its transactions.
-
-Only :class:`Store` begins and ends transactions.
-"""
+"""Store: the contract of what keeps a crawl, and a commit in three steps."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Protocol
 
-import lmdb
-
-from bloomdupe.errors import StoreError, StoreIOError
-from bloomdupe.store import files
-from bloomdupe.store.batch import Batch
-from bloomdupe.store.copying import copy_compacted, ignored
-from bloomdupe.store.environment import (
-    build,
-    open_environment,
-    open_tables,
-    unmappable,
-)
-from bloomdupe.store.format import MAGIC, damaged
-from bloomdupe.store.snapshot import READ_BYTES, Snapshot
-from bloomdupe.store.system_errors import failed
-from bloomdupe.store.trust import (
-    OpenData,
-    check_data,
-    trusted_header,
-    trusted_ledger,
-)
+from bloomdupe.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterator
+    from collections.abc import Callable, Collection, Container
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from typing_extensions import Self
-
-    from bloomdupe.errors import StoreDamagedError
-    from bloomdupe.store.descriptor import Descriptor
-    from bloomdupe.store.format import Ledger, StoredLater, Totals
+    from bloomdupe.store.format import StoredLater
     from bloomdupe.store.participant import Part
+    from bloomdupe.store.snapshot import Snapshot
 
 
-class Store:
-    """A directory with an LMDB environment (0.9 format) and its owner's lock.
+class Commit:
+    """A commit that was begun: all of its parts become durable, or none.
 
-    Layout, format 2::
-
-        STORE/              mode 0700
-          data.mdb          mode 0600; LMDB
-          lock.mdb          LMDB's own
-          owner.lock        flock(2) held by the process that writes; its pid, and
-                            the last sign of life of a crawl
-          store.json        the record ``store`` of data.mdb: tells a store that
-                            has lost its data from a place without a store
-          clean.json        state of data.mdb after the last transaction, and
-                            whether the next commit has begun
-          rules.json        rules of the user, which other processes replace, see
-                            :class:`bloomdupe.crawl.state.rules.Rules`
-          inbox/            requests that other processes leave for the owner, see
-                            :mod:`bloomdupe.store.inbox`
-
-    :mod:`bloomdupe.store.format` describes ``data.mdb``. If it differs from
-    ``clean.json``, it is checked before LMDB opens it.
+    :meth:`send` may run on another thread, one commit at a time, and waits for the disk
+    or the network. If it raises, the last commit stands, and the same parts can be
+    begun again. :meth:`done` belongs on the thread that has begun the commit.
     """
 
-    def __init__(self, path: Path, *, readonly: bool = False) -> None:
-        """Open the existing store at ``path``; see :meth:`open`."""
-        self.path = path
-        self.readonly = readonly
-        self._file = str(path / files.DATA)
-        self._pid = os.getpid()
-        self._lock: Descriptor | None = None
-        self._reader: Snapshot | None = None
-        self._failure: StoreError | None = None
-        if not readonly:
-            files.check_file_system(path)
-        if not (path / files.OWNER).exists():
-            # Not opened by bloomdupe so far: check before making files in it.
-            check_data(path, owned=False)
-        if not readonly:
-            self._lock = files.lock_owner(path)
-        with contextlib.ExitStack() as undo:
-            undo.callback(self._unlock)
-            self._data = OpenData(path)
-            check_data(path, owned=not readonly)
-            # LMDB's own lock file is in use from the first owner on.
-            locked = (path / files.OWNER).exists()
-            if locked:
-                files.make_lock_file(path)
-            self._env = open_environment(path, readonly=readonly, lock=locked)
-            undo.callback(self._env.close)
-            self._tables = open_tables(self._env)
-            with self.snapshot() as snapshot:
-                self.header = trusted_header(path, snapshot, readonly=readonly)
-                self._ledger = trusted_ledger(path, snapshot)
-            if not readonly:
-                self._env.reader_check()
-                self._data.begin_marking(self._ledger.transaction)
-            undo.pop_all()
+    def __init__(self, parts: Collection[Part], send: Callable[[], None]) -> None:
+        self._parts = parts
+        self.send = send
 
-    # Life of a store
-
-    @staticmethod
-    def exists(path: Path) -> bool:
-        """Whether there is a store to open; refuses anything else that is there.
-
-        A missing or empty directory counts as no store.
-        """
-        try:
-            return files.store_exists(path)
-        except StoreError:
-            raise
-        except OSError as error:
-            raise failed(f"cannot look for a store at {path}", path, error) from error
-
-    @staticmethod
-    def marked(path: Path) -> bool:
-        """Whether a directory is itself a store of ours, even if its data is lost."""
-        try:
-            marker = files.read_marker(path)
-        except OSError as error:
-            raise failed(f"cannot look for a store at {path}", path, error) from error
-        return marker is not None and marker.get("magic") == MAGIC
-
-    @classmethod
-    def create(cls, path: Path, records: dict[str, dict[str, Any]]) -> Self:
-        """Create a store with these records, among them ``store``, and open it.
-
-        It is built beside its place and renamed, so a crash at any instant leaves
-        either no store or a complete store.
-        """
-        building = path.with_name(path.name + ".creating")
-        try:
-            files.check_file_system(path)
-            files.make_directory(path.parent)
-            files.delete_unfinished(files.aside(path))
-            files.refuse_link(building)
-            building.mkdir(mode=0o700, exist_ok=True)
-            lock = files.lock_owner(building)
+    def done(self) -> None:
+        """Tell every part that it is durable, even if another one raises then."""
+        errors = []
+        for part in self._parts:
             try:
-                for leftover in building.iterdir():
-                    if leftover.name != files.OWNER:
-                        leftover.unlink()
-                build(building, records)
-                building.rename(path)
-                files.sync_directory(path.parent)
-            finally:
-                lock.close()
-        except StoreError:
-            raise
-        except (OSError, lmdb.Error) as error:
-            raise failed(f"cannot create a store at {path}", path, error) from error
-        return cls.open(path)
+                part.done()
+            except BaseException as error:  # noqa: BLE001 - raised below
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
-    @classmethod
-    def open(cls, path: Path, *, readonly: bool = False) -> Self:
-        """Open the store at ``path``, after a check if it was not closed well.
 
-        ``readonly`` takes no lock, and reads the last commit even while another process
-        writes.
-        """
-        if not cls.exists(path):
-            raise StoreError(f"{path}: there is no bloomdupe store")
-        try:
-            return cls(path, readonly=readonly)
-        except StoreError:
-            raise
-        except (OSError, lmdb.Error) as error:
-            raise failed(f"cannot open the store {path}", path, error) from error
+class Store(ABC):
+    """Tables of records that are read as of the last commit.
 
-    def close(self) -> None:
-        """Release the store. Nothing is written to the data."""
-        self._end_reader()
-        self._env.close()
-        self._data.close()
-        self._unlock()
+    :mod:`bloomdupe.store.format` declares the tables. A store has one owner, which
+    alone writes, and any number of readers.
+    """
 
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+    path: Path
+    """The directory of the store, or of what stays beside it."""
+    shown: str
+    """Where it is, for a message; without a password."""
+    readonly: bool
+    header: dict[str, Any]
+    """The record ``store``, which never changes."""
+    remote = False
+    """Whether reading and sending wait for a network: no look-up for each URL, and a
+    commit is better sent on another thread."""
 
     # Reading
 
-    @contextlib.contextmanager
-    def snapshot(self, *, buffers: bool = True) -> Iterator[Snapshot]:
+    @abstractmethod
+    def snapshot(self, *, buffers: bool = True) -> AbstractContextManager[Snapshot]:
         """Read the last commit.
 
         Without ``buffers``, records are copied, which is faster for small records.
         """
-        try:
-            # py-lmdb declares this for constants only.
-            with self._env.begin(buffers=buffers) as txn:  # type: ignore[call-overload]
-                yield Snapshot(txn, self._tables, self._file)
-        except lmdb.Error as error:
-            raise StoreError(f"cannot read {self._file}: {error}") from error
 
+    @abstractmethod
     def requests(
         self, slot: int, after: bytes, but: Container[bytes], limit: int
     ) -> tuple[list[tuple[bytes, bytes, int]], bool]:
@@ -205,23 +76,15 @@ class Store:
 
         See :meth:`bloomdupe.store.snapshot.Snapshot.next_requests`.
         """
-        try:
-            reader = self._reader or self._begin_reader()
-            return reader.next_requests(slot, after, but, limit)
-        except lmdb.Error as error:
-            raise StoreError(f"cannot read {self._file}: {error}") from error
 
+    @abstractmethod
     def page(self, layer: int, page: int) -> memoryview | None:
         """Return the value of a page of the filter as of the last commit.
 
-        It is a view of LMDB's map, not compared with its checksum, and valid until the
-        next commit. See :meth:`bloomdupe.store.snapshot.Snapshot.page_in_map`.
+        It is not compared with its checksum, and valid until the next commit.
         """
-        try:
-            return (self._reader or self._begin_reader()).page_in_map(layer, page)
-        except lmdb.Error as error:
-            raise StoreError(f"cannot read {self._file}: {error}") from error
 
+    @abstractmethod
     def later(
         self, after: bytes, but: Container[bytes], limit: int
     ) -> tuple[list[StoredLater], bool]:
@@ -231,144 +94,50 @@ class Store:
         and not in ``but``, and whether there may be more. It stops after
         ``READ_BYTES``.
         """
-        found: list[StoredLater] = []
-        most = READ_BYTES
-        with self.snapshot() as snapshot:
-            for later in snapshot.later(after):
-                if later.key not in but:
-                    found.append(later)
-                    most -= len(later.payload)
-                if len(found) == limit or most <= 0:
-                    return found, True
-        return found, False
 
-    def _begin_reader(self) -> Snapshot:
-        """Begin a transaction that is kept until the next commit.
-
-        A transaction for each read would cost more than reading a request or a page.
-        """
-        txn = self._env.begin(buffers=True)
-        self._reader = Snapshot(txn, self._tables, self._file)
-        return self._reader
-
-    def _end_reader(self) -> None:
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            reader.end()
-
-    def damaged(self, what: str) -> StoreDamagedError:
+    @abstractmethod
+    def damaged(self, what: str) -> StoreError:
         """Return the error for damaged data; ``what`` describes the damage."""
-        return damaged(str(self.path / files.DATA), what)
 
+    @abstractmethod
     def disk_bytes(self) -> int:
-        """Bytes that the data file takes on disk."""
-        with self._in_our_words():
-            return (self.path / files.DATA).stat().st_blocks * 512
+        """Bytes that the store takes on the disk of this machine."""
 
+    @abstractmethod
     def free_bytes(self) -> int:
-        """Bytes that are free on the disk."""
-        with self._in_our_words():
-            disk = os.statvfs(self.path)
-            return disk.f_bavail * disk.f_frsize
-
-    def beat(self, moment: float) -> None:
-        """Show readers that the owner is alive; the data are not touched."""
-        if self._lock is not None:
-            files.beat(self._lock, moment)
-
-    @contextlib.contextmanager
-    def _in_our_words(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            what = f"cannot look at the store {self.path}"
-            raise failed(what, self.path, error) from error
-
-    @property
-    def totals(self) -> Totals:
-        """Records and sums of each database, as of the last transaction."""
-        return self._ledger.totals
+        """Bytes that are free on that disk."""
 
     # Writing
 
+    @abstractmethod
+    def begin(self, *parts: Part) -> Commit:
+        """Begin a commit of all parts; nothing is durable yet."""
+
     def commit(self, *parts: Part) -> None:
-        """Write all parts in one durable transaction: all of them, or none.
+        """Make all parts durable at once: all of them, or none.
 
         If it fails, the last commit stands, no part is told that it is done, and the
         same parts can be committed later. Once it is durable, every part is told so,
         even if another part raises an exception then.
         """
+        commit = self.begin(*parts)
+        commit.send()
+        commit.done()
 
-        def write(txn: lmdb.Transaction) -> Ledger:
-            batch = Batch(txn, self._tables, self._ledger.totals)
-            for part in parts:
-                part.apply(batch)
-            return batch.seal()
+    @abstractmethod
+    def beat(self, moment: float) -> None:
+        """Show readers that the owner is alive; the data are not touched."""
 
-        self._transact(write)
-        errors = []
-        for part in parts:
-            try:
-                part.done()
-            except BaseException as error:  # noqa: BLE001 - raised below
-                errors.append(error)
-        if errors:
-            raise errors[0]
-
-    def _transact(self, write: Callable[[lmdb.Transaction], Ledger]) -> None:
-        if os.getpid() != self._pid:
-            raise StoreError(
-                f"{self.path} was opened by process {self._pid}; a forked child must"
-                " not write to it"
-            )
-        if self._failure is not None:
-            raise self._failure
-        self._end_reader()  # otherwise the pages that it reads could not be used again
-        with self._failing():
-            self._data.expect_same()
-        while True:
-            try:
-                with self._env.begin(write=True) as txn:
-                    ledger = write(txn)
-                    self._data.begin_commit(self._ledger.transaction)
-                break
-            except lmdb.MapFullError:
-                self._grow_map()
-            except lmdb.Error as error:
-                # Not a kill: the next process checks the file if it has changed.
-                self._data.mark(self._ledger.transaction)
-                what = f"cannot write to {self._file}"
-                failure = failed(what, self.path, error, "the last checkpoint stands")
-                if isinstance(failure, StoreIOError):
-                    # No later sync restores the pages that a failed sync has dropped.
-                    self._failure = failure
-                raise failure from error
-        with self._failing():
-            self._data.written(ledger.transaction)
-        self._ledger = ledger
-
-    @contextlib.contextmanager
-    def _failing(self) -> Iterator[None]:
-        """Refuse all later writes after an error of the data file."""
-        try:
-            yield
-        except StoreError as error:
-            self._failure = error
-            raise
-
-    def _grow_map(self) -> None:
-        size = 2 * int(self._env.info()["map_size"])
-        try:
-            self._env.set_mapsize(size)
-        except (lmdb.Error, MemoryError) as error:
-            raise unmappable(self.path, size) from error
+    @abstractmethod
+    def close(self) -> None:
+        """Release the store. Nothing is written to the data."""
 
     def copy(
         self,
         target: Path,
         *,
         without: Collection[bytes] = (),
-        progress: Callable[[int], None] = ignored,
+        progress: Callable[[int], None] | None = None,
     ) -> int:
         """Write a compacted copy of the last commit to the new store ``target``.
 
@@ -376,23 +145,25 @@ class Store:
         tables ``without``, not even in unused bytes; returns the number of records that
         were left out. ``progress`` is called with numbers of bytes.
         """
-        if target.exists():
-            raise StoreError(f"{target} exists; name a new place for the copy")
-        building = target.with_name(target.name + ".creating")
-        try:
-            files.delete_unfinished(building)
-            building.mkdir(mode=0o700, parents=True)
-            size = int(self._env.info()["map_size"])
-            with self.snapshot() as snapshot:
-                left_out = copy_compacted(
-                    snapshot, building, self.header, size, without, progress
-                )
-            files.copy_file(self.path / files.RULES, building / files.RULES)
-            building.rename(target)
-            files.sync_directory(target.parent)
-        except StoreError:
-            raise
-        except (OSError, lmdb.Error) as error:
-            what = f"cannot copy {self.path} to {target}"
-            raise failed(what, target.parent, error) from error
-        return left_out
+        del target, without, progress
+        raise StoreError(f"{self.shown}: back up this Redis with its own means")
+
+
+class StorePlace(Protocol):
+    """Where a store is, or can be made."""
+
+    @property
+    def shown(self) -> str:
+        """The place for a message; without a password."""
+
+    def exists(self) -> bool:
+        """Whether there is a store to open; refuses anything else that is there."""
+
+    def open(self, *, readonly: bool = False) -> Store:
+        """Open the store; ``readonly`` also while another process writes."""
+
+    def create(self, records: dict[str, dict[str, Any]]) -> Store:
+        """Create a store with these records, among them ``store``, and open it."""
+
+    def free_bytes(self) -> tuple[int, str]:
+        """Return how many bytes a new store could take, and of what they are."""

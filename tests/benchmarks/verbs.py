@@ -29,7 +29,7 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.payload import short_url
 from bloomdupe.links.fingerprint import fingerprint_function
 from bloomdupe.store import files
-from bloomdupe.store.trust import OpenData
+from bloomdupe.store.lmdb.trust import OpenData
 
 SLOTS = 1_000
 HOST = "www7.example.com"

@@ -21,7 +21,7 @@ from world import Report, World, judge
 
 from bloomdupe import BloomFilter
 from bloomdupe.store import files
-from bloomdupe.store.check import verify
+from bloomdupe.store.lmdb.check import verify
 
 SIZE = 30_000
 BATCH = 20

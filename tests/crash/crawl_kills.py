@@ -25,7 +25,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.rank import BEFORE_ALL
-from bloomdupe.store.check import check
+from bloomdupe.store.lmdb.check import check
 from crawler.sample_site import canonical_path
 
 INTERVAL = 0.1

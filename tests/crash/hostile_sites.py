@@ -21,8 +21,8 @@ from bloomdupe.filter import hashing
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.batch import Batch
 from bloomdupe.store.format import PAGE_COUNTS, blob_sum
+from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from bloomdupe.store.participant import Part
-from bloomdupe.store.store import Store
 
 BUDGET = 30
 BOUND = 50
@@ -127,7 +127,7 @@ def _pages_counted(project: Project) -> int:
     counted = 0
     for data in project.folder.glob("crawls/*/bloomdupe/data.mdb"):
         with (
-            closing(Store.open(data.parent, readonly=True)) as store,
+            closing(LmdbStore.open(data.parent, readonly=True)) as store,
             store.snapshot() as snapshot,
         ):
             for _, count in snapshot.records(PAGE_COUNTS):

@@ -15,8 +15,8 @@ from worker import fork_worker, run_to_end
 from world import Report, World, judge
 
 from bloomdupe.errors import StoreError
-from bloomdupe.store import environment
-from bloomdupe.store import store as store_module
+from bloomdupe.store.lmdb import environment
+from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 
 STORES = 5
 """A case."""
@@ -70,9 +70,9 @@ def _tiny_map(
 ) -> None:  # fmt: skip
     """Begin with a small map, and report where it was full; perhaps never grow."""
     environment.MAP_BYTES = size
-    grow = store_module.Store._grow_map
+    grow = LmdbStore._grow_map
 
-    def watched(store: store_module.Store) -> None:
+    def watched(store: LmdbStore) -> None:
         trace = sys.exc_info()[2]
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
@@ -82,4 +82,4 @@ def _tiny_map(
             raise StoreError("the map is full")
         grow(store)
 
-    store_module.Store._grow_map = watched  # type: ignore[method-assign,assignment]
+    LmdbStore._grow_map = watched  # type: ignore[method-assign,assignment]

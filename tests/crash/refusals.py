@@ -22,8 +22,8 @@ from bloomdupe import BloomFilter
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store import files
-from bloomdupe.store.batch import Batch
 from bloomdupe.store.format import TABLES
+from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
 
 KEYS = 500
 IDENTITY = {"spider": "here"}
@@ -151,7 +151,7 @@ def _rewrite(path: Path, name: str, record: dict[str, Any]) -> None:
     with lmdb.open(str(path), map_size=1 << 24, max_dbs=16, lib_version=0) as env:
         databases = {name: env.open_db(name) for name in TABLES}
         with env.begin(write=True) as txn:
-            Batch(txn, databases).put_record(name, record)
+            LmdbBatch(txn, databases).put_record(name, record)
 
 
 def later_format(path: Path) -> None:

@@ -21,8 +21,8 @@ from trial import OK, Outcome, lost, silently_wrong
 from bloomdupe import BloomFilter
 from bloomdupe.errors import BloomDupeError, StoreDamagedError
 from bloomdupe.frontier.agreement import disagreements
-from bloomdupe.store.check import check
 from bloomdupe.store.files import DATA
+from bloomdupe.store.lmdb.check import check
 
 SLOTS = 7
 FEED = Path("out", "items.jsonl")

@@ -30,10 +30,10 @@ from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.state.cookies import Cookies, forget_cookies, without_cookie_header
 from bloomdupe.errors import EngineError
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
-from bloomdupe.store.check import verify
 from bloomdupe.store.format import BLOBS, COOKIES
+from bloomdupe.store.lmdb.check import verify
+from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from bloomdupe.store.participant import Part
-from bloomdupe.store.store import Store
 
 SPIDER = Spider("test")
 URL = "http://www.a.example/x/y"
@@ -49,7 +49,8 @@ class Crawl:
     def open(self, middleware: CookiesMiddleware | None = None) -> None:
         self.filter = BloomFilter.open(self.path, 1000, 1e-3)
         assert self.filter._store is not None
-        self.store: Store = self.filter._store
+        assert isinstance(self.filter._store, LmdbStore)
+        self.store = self.filter._store
         self.middleware = middleware or CookiesMiddleware()
         self.jars = CookieJars(self.middleware)
         serializer = Serializer(SPIDER)

@@ -15,8 +15,8 @@ from support.site import Answer, Page, Site, links
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.settings import JobSettings
-from bloomdupe.store.check import verify
 from bloomdupe.store.format import FAILURES
+from bloomdupe.store.lmdb.check import verify
 
 LINKS = [
     "/404", "/410", "/fail404", "/raise_fail404", "/lost", "/fail_lost", "/ignored",

@@ -42,8 +42,8 @@ from bloomdupe.jobs import open_job
 from bloomdupe.jobs.view import View
 from bloomdupe.settings import JobSettings
 from bloomdupe.store import platform
-from bloomdupe.store.check import verify
 from bloomdupe.store.format import HISTORY
+from bloomdupe.store.lmdb.check import verify
 
 START = 1_700_000_000.0
 

@@ -12,7 +12,7 @@ from support.login_site import ACCOUNTS, PAGES, LoginSite
 
 from bloomdupe import BloomFilter
 from bloomdupe.frontier.pending_requests import pending_in
-from bloomdupe.store.check import verify
+from bloomdupe.store.lmdb.check import verify
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 

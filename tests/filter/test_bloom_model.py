@@ -22,8 +22,8 @@ from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreError
 from bloomdupe.filter import bloom, layer
 from bloomdupe.frontier.agreement import disagreements
-from bloomdupe.store import environment
-from bloomdupe.store.check import check
+from bloomdupe.store.lmdb import environment
+from bloomdupe.store.lmdb.check import check
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from bloomdupe.filter.layer import LayerState
 from bloomdupe.frontier import frontier
 from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.store.check import check, verify
 from bloomdupe.store.files import MarkFile
 from bloomdupe.store.format import SLOTS, StoredSlot, slot_record
+from bloomdupe.store.lmdb.check import check, verify
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import tracemalloc
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,8 +14,8 @@ from bloomdupe.errors import StoreDamagedError
 from bloomdupe.frontier import frontier, later
 from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.store.check import check, verify
 from bloomdupe.store.format import LATER, read_later
+from bloomdupe.store.lmdb.check import check, verify
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -367,7 +367,8 @@ def test_the_bytes_on_disk_are_these(stored: BloomFilter, wall: Wall) -> None:
     assert owed.store is not None
     with owed.store.snapshot() as snapshot:
         (found,) = snapshot.later()
-        value: Any = snapshot._txn.get(found.key, db=snapshot._tables[LATER])
+        value = snapshot.value(LATER, found.key)
+        assert value is not None
         raw = bytes(value)
     assert found.key.hex() == "0006c00a3912c0010000000000000000"
     assert raw[8:] == b"\x01\xfe\xff\xff\xff\xff\xff\xff\xff\3\0\0\0a.b\x91\xa1x"

@@ -9,7 +9,7 @@ import lmdb
 import lmdb.verify
 import pytest
 
-from bloomdupe.store.datafile import DataFile, NotLmdbError
+from bloomdupe.store.lmdb.datafile import DataFile, NotLmdbError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,7 +89,7 @@ def test_it_misses_nothing_that_lmdbs_own_verifier_finds(tmp_path: Path) -> None
             assert contents.keys() == expected.keys()
             changed += contents != expected
     assert found > 20
-    assert changed > 3  # values have checksums of ours, see bloomdupe.store.check
+    assert changed > 3  # values have checksums of ours, see bloomdupe.store.lmdb.check
 
 
 def test_pages_in_use_that_are_listed_as_free_are_found(tmp_path: Path) -> None:

@@ -21,8 +21,9 @@ from bloomdupe.errors import (
     StoreIOError,
     StoreLockedError,
 )
-from bloomdupe.store import files, trust
+from bloomdupe.store import files
 from bloomdupe.store.files import check_file_system, read_mark
+from bloomdupe.store.lmdb import trust
 from bloomdupe.store.platform import mounts_of
 
 if TYPE_CHECKING:

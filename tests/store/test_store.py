@@ -22,8 +22,6 @@ from bloomdupe.errors import (
     StoreMismatchError,
 )
 from bloomdupe.filter import layer
-from bloomdupe.filter.parameters import Parameters
-from bloomdupe.store import environment
 from bloomdupe.store.batch import Batch
 from bloomdupe.store.format import (
     TABLES,
@@ -32,6 +30,9 @@ from bloomdupe.store.format import (
     page_value,
     total_of,
 )
+from bloomdupe.store.lmdb import environment
+from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
+from bloomdupe.store.lmdb.lmdb_store import Directory
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def test_a_disk_that_cannot_be_looked_at_is_named(
         with pytest.raises(
             StoreIOError, match=r"cannot look at .*: Input/output error"
         ):
-            Parameters(1_000, 1e-6, False, bytes(16)).check_disk(place)
+            Directory(place).free_bytes()
 
 
 def test_an_unfinished_creation_is_no_obstacle(tmp_path: Path) -> None:
@@ -447,7 +448,7 @@ def test_a_store_of_format_1_is_refused_in_one_line(path: Path) -> None:
 
 def _write_format(number: int, txn: lmdb.Transaction, databases: Databases) -> None:
     record = {"magic": "bloomdupe", "format": number, "written_by": "bloomdupe 9.9"}
-    Batch(txn, databases).put_record("store", record)
+    LmdbBatch(txn, databases).put_record("store", record)
 
 
 def test_a_record_of_zeros_is_damaged() -> None:

@@ -27,9 +27,9 @@ from bloomdupe.frontier import frontier, later, slot_queue
 from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import pending_in
-from bloomdupe.store import batch, environment
-from bloomdupe.store import store as store_module
-from bloomdupe.store.check import check
+from bloomdupe.store.lmdb import environment, lmdb_batch
+from bloomdupe.store.lmdb.check import check
+from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from bloomdupe.store.participant import Part
 from support.offering import offer
 
@@ -50,7 +50,7 @@ WAITS = st.integers(-5, 60)
 PRIORITIES = st.integers(-2, 2) | st.sampled_from([-(10**9), -57, 56, 10**30])
 
 
-def no_room(store: store_module.Store) -> None:
+def no_room(store: LmdbStore) -> None:
     raise StoreError(f"{store.path}: there is no room")
 
 
@@ -237,8 +237,8 @@ class FrontierMachine(RuleBasedStateMachine):
         if self.durable:
             assert disagreements(check(self.path / "data.mdb")) == []
 
-    def store(self) -> store_module.Store:
-        assert self.owed.store is not None
+    def store(self) -> LmdbStore:
+        assert isinstance(self.owed.store, LmdbStore)
         return self.owed.store
 
     def go_on(self, work: Work) -> None:
@@ -284,7 +284,7 @@ class FrontierMachine(RuleBasedStateMachine):
         """It fails, or needs no room; everything is there for the next one."""
         self.fill_the_map()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(store_module.Store, "_grow_map", no_room)
+            patch.setattr(LmdbStore, "_grow_map", no_room)
             with contextlib.suppress(StoreError):
                 self.checkpoint()
 
@@ -356,7 +356,7 @@ LIMITS = (
     (later, "MAX_NEAR", 4_900),
     (later, "BATCH", 3),
     (frontier, "MANY", 1),
-    (batch, "LMDB_PAGE_BYTES", 50),
+    (lmdb_batch, "LMDB_PAGE_BYTES", 50),
     (environment, "MAP_BYTES", 1 << 17),
 )
 

@@ -27,7 +27,7 @@ from bloomdupe.printable import logger_of, near
 from bloomdupe.settings import JobSettings
 from bloomdupe.store import files
 from bloomdupe.store.descriptor import open_regular
-from bloomdupe.store.store import Store
+from bloomdupe.store.place import is_marked, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
+
+    from bloomdupe.store.store import Store
 
 Opened = TypeVar("Opened")
 
@@ -122,13 +124,13 @@ class CrawlJob:
         directory = self.settings.directory
         if directory is not None:
             _refuse_misplaced(directory)
-        if directory is None or not Store.exists(directory):
+        if directory is None or not place_of(directory).exists():
             self._check_room(directory)
             if crawler is not None and directory is not None:
                 left = StoredFeeds({}, {}, directory, Path.cwd(), resumed=False)
                 FeedExporter.check_job(crawler, left)
             return
-        store = _when_free(directory, lambda: Store.open(directory))
+        store = _when_free(directory, lambda: place_of(directory).open())
         try:
             self._check_header(directory, store.header)
             RulesFile(directory).read()
@@ -160,7 +162,7 @@ class CrawlJob:
             if directory is None:
                 asked.check_memory()
             else:
-                asked.check_disk(directory)
+                asked.check_room(*place_of(directory).free_bytes())
         except SettingError as error:
             raise SettingError(f"BLOOMDUPE_EXPECTED_URLS: {error}") from error
 
@@ -234,7 +236,7 @@ def _when_free(directory: Path, opened: Callable[[], Opened]) -> Opened:
 def _refuse_misplaced(directory: Path) -> None:
     """Refuse a JOBDIR that is itself a store: another job would begin inside it."""
     jobdir = directory.parent
-    if Store.marked(jobdir):
+    if is_marked(jobdir):
         raise StoreError(
             f"JOBDIR: {jobdir} is itself a store, and the store of a job is"
             f" {directory}: move all files of {jobdir} into {directory}, or name"

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
-from bloomdupe.store.store import Store
+from bloomdupe.store.place import place_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,10 +32,10 @@ def versions_of_last_run(directory: Path) -> dict[str, str]:
     """Return the versions that the last run has recorded in a store, by package.
 
     Empty if no run has begun there. Nothing but the store is opened, and that only to
-    be read. Raises the errors of :meth:`Store.open`.
+    be read. Raises the errors of :meth:`bloomdupe.store.store.StorePlace.open`.
     """
     with (
-        closing(Store.open(directory, readonly=True)) as store,
+        closing(place_of(directory).open(readonly=True)) as store,
         store.snapshot() as snapshot,
     ):
         return versions_in((snapshot.record("filter") or {}).get("notes", {}))

@@ -30,7 +30,7 @@ from bloomdupe.jobs.on_disk.state_on_disk import FailureReader, StoreReader
 from bloomdupe.jobs.overview import Description
 from bloomdupe.jobs.view import FailedRequests
 from bloomdupe.store import files
-from bloomdupe.store.store import Store
+from bloomdupe.store.place import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.on_disk.changing import Changing
     from bloomdupe.jobs.selection import Selection
     from bloomdupe.store.descriptor import Descriptor
+    from bloomdupe.store.store import Store
 
 
 PAUSE = 0.05
@@ -135,7 +136,7 @@ class JobOnDisk(Job):
     ) -> list[Failure]:
         """Return them, newest first, without the requests that were retried since."""
         with closing(self._opened()) as store, store.snapshot() as snapshot:
-            found = FailureReader().read(store, snapshot)
+            found = FailureReader().read(snapshot)
         return FailedRequests(found).selected(selection, reasons)
 
     def changing(
@@ -194,7 +195,7 @@ class JobOnDisk(Job):
         return nullcontext(StoreReader(self.directory))
 
     def _opened(self) -> Store:
-        return Store.open(self.directory, readonly=True)
+        return place_of(self.directory).open(readonly=True)
 
     @contextmanager
     def removal(self) -> Iterator[Removal]:
@@ -209,7 +210,7 @@ class JobOnDisk(Job):
             yield Removal([str(rest)], "what an interrupted reset has left", remove, [])
             return
         store = self.directory
-        if not Store.exists(store):
+        if not place_of(store).exists():
             raise StoreError(f"{store}: there is no bloomdupe store")
         if store.is_symlink():
             raise StoreError(f"{store} is a link: name {store.resolve()}")

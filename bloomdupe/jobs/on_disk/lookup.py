@@ -19,7 +19,7 @@ from bloomdupe.frontier.pending_requests import count_pending, pending_that
 from bloomdupe.jobs.project import Project
 from bloomdupe.jobs.request_line import Defaults, read_all
 from bloomdupe.jobs.selection import Search
-from bloomdupe.store.store import Store
+from bloomdupe.store.place import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -92,7 +92,7 @@ def _pending(
 ) -> dict[bytes, list[dict[str, Any]]]:
     waits: dict[bytes, list[dict[str, Any]]] = {}
     search = Search(asked, project)
-    with closing(Store.open(path, readonly=True)) as store:
+    with closing(place_of(path).open(readonly=True)) as store:
         read = pending_that(store, search.may_be)
         read = watched(read, count_pending(store), "requests", itemgetter(0))
         for one in chain.from_iterable(found for _, found in read):
@@ -115,7 +115,7 @@ def _failures_of(path: Path, keys: list[bytes]) -> dict[bytes, Failure]:
     """Return the last failure of each page that has failed, by its fingerprint."""
     last: dict[bytes, Failure] = {}
     with (
-        closing(Store.open(path, readonly=True)) as store,
+        closing(place_of(path).open(readonly=True)) as store,
         store.snapshot() as snapshot,
     ):
         for digest, one in stored_failures(snapshot):

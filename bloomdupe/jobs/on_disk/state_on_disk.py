@@ -21,12 +21,13 @@ from bloomdupe.jobs.state import Signs, state_of
 from bloomdupe.jobs.view import FailedRequests, View
 from bloomdupe.store import files
 from bloomdupe.store.format import DELAYS, FAILURES, LATER, name_digest
-from bloomdupe.store.store import Store
+from bloomdupe.store.place import place_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from bloomdupe.store.snapshot import Snapshot
+    from bloomdupe.store.store import Store
 
 
 def _delays(
@@ -73,13 +74,13 @@ class FailureReader:
     """Reads the failed requests, if they have changed since the last time."""
 
     def __init__(self) -> None:
-        self._total: list[int] = []
+        self._total: object = None
         self.requests: list[Failure] = []
         """Those that were not retried since, latest first."""
 
-    def read(self, store: Store, snapshot: Snapshot) -> list[Failure]:
+    def read(self, snapshot: Snapshot) -> list[Failure]:
         """Return the failed requests."""
-        total = store.totals.get(FAILURES, [0, 0])
+        total = snapshot.version(FAILURES)
         if total != self._total:  # they may be many, and rarely change
             found = stored_failures(snapshot)
             left = [one for _, one in found if not one.waiting]
@@ -115,7 +116,7 @@ class StoreReader:
         Takes a second for a million slots, however many requests are pending in them.
         """
         now, owner = time(), files.owner_of(self._path)
-        with closing(Store.open(self._path, readonly=True)) as store:
+        with closing(place_of(self._path).open(readonly=True)) as store:
             with store.snapshot() as snapshot:
                 frontier = snapshot.record("frontier")
                 crawl = snapshot.record("crawl") or {}
@@ -124,7 +125,7 @@ class StoreReader:
                 transaction = snapshot.transaction
                 later = snapshot.entries(LATER)
                 first = next(snapshot.later(), None)
-                failures = self._failures.read(store, snapshot)
+                failures = self._failures.read(snapshot)
                 points, runs = read_history(snapshot)
             if frontier is None:
                 return None

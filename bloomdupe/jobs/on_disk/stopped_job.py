@@ -10,7 +10,7 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.jobs.on_disk.held_job import HeldJob
 from bloomdupe.jobs.project import Project
 from bloomdupe.settings import JobSettings
-from bloomdupe.store.store import Store
+from bloomdupe.store.place import place_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +47,7 @@ class StoppedJob(HeldJob):
 
         Raises :class:`SettingError` if it is another spider's, or no spider is given.
         """
-        if not Store.exists(path):
+        if not place_of(path).exists():
             return cls.begun(path, project_of_job(path, settings, spider))
         return cls.open(path, settings, spider)
 
@@ -69,7 +69,7 @@ def project_of_job(
 ) -> Project:
     """Return the project of a job; see :meth:`Project.of_job`."""
     identity = None
-    if Store.exists(path):
-        with closing(Store.open(path, readonly=True)) as store:
+    if place_of(path).exists():
+        with closing(place_of(path).open(readonly=True)) as store:
             identity = store.header["identity"]
     return Project.of_job(settings, spider, identity, str(path))

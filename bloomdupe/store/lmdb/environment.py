@@ -9,8 +9,8 @@ import lmdb
 
 from bloomdupe.errors import StoreError
 from bloomdupe.store import files
-from bloomdupe.store.batch import Batch
 from bloomdupe.store.format import FORMAT, MAGIC, TABLES
+from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
 from bloomdupe.store.system_errors import limit_of_memory
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def build(building: Path, records: dict[str, dict[str, Any]]) -> None:
     try:
         with env.begin(write=True) as txn:
             tables = {name: env.open_db(name, txn) for name in TABLES}
-            batch = Batch(txn, tables)
+            batch = LmdbBatch(txn, tables)
             for name, record in records.items():
                 batch.put_record(name, record)
             batch.seal()

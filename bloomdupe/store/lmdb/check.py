@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import StoreDamagedError, StoreLockedError
 from bloomdupe.store import files
-from bloomdupe.store.datafile import DataFile, Leaf, NotLmdbError
 from bloomdupe.store.format import (
     CHECKSUM_BYTES,
     LEDGER,
@@ -24,6 +23,7 @@ from bloomdupe.store.format import (
     sum_of,
     total_of,
 )
+from bloomdupe.store.lmdb.datafile import DataFile, Leaf, NotLmdbError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,9 +66,9 @@ class CheckReport:
 def check(data: Path, progress: Callable[[int], None] | None = None) -> CheckReport:
     """Read the whole file and check structure, sums and ledger.
 
-    Raises :class:`~bloomdupe.store.datafile.NotLmdbError`, and :class:`OSError` if it
-    cannot be read. ``progress`` is called with numbers of bytes. For the time it takes
-    see tests/benchmarks/README.md.
+    Raises :class:`~bloomdupe.store.lmdb.datafile.NotLmdbError`, and :class:`OSError` if
+    it cannot be read. ``progress`` is called with numbers of bytes. For the time it
+    takes see tests/benchmarks/README.md.
     """
     with DataFile(data, progress=progress) as file:
         wrong: list[str] = []

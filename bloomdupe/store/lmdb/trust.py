@@ -12,8 +12,6 @@ from bloomdupe.errors import (
     StoreMismatchError,
 )
 from bloomdupe.store import files
-from bloomdupe.store.check import CheckReport, check
-from bloomdupe.store.datafile import DataFile, NotLmdbError
 from bloomdupe.store.format import (
     FORMAT,
     MAGIC,
@@ -22,6 +20,8 @@ from bloomdupe.store.format import (
     damaged,
     last_backup,
 )
+from bloomdupe.store.lmdb.check import CheckReport, check
+from bloomdupe.store.lmdb.datafile import DataFile, NotLmdbError
 from bloomdupe.store.progress import Progress
 from bloomdupe.store.system_errors import failed
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from bloomdupe.store.snapshot import Snapshot
+    from bloomdupe.store.lmdb.lmdb_snapshot import LmdbSnapshot
 
 
 def check_data(path: Path, *, owned: bool) -> None:
@@ -94,7 +94,9 @@ def _commits_follow(data: Path, transaction: int) -> bool:
         return not file.problems and 0 <= file.transaction - transaction <= 1
 
 
-def trusted_header(path: Path, snapshot: Snapshot, *, readonly: bool) -> dict[str, Any]:
+def trusted_header(
+    path: Path, snapshot: LmdbSnapshot, *, readonly: bool
+) -> dict[str, Any]:
     """Return the header of the store, if the data belongs to it."""
     header = _check_format(path, snapshot.record)
     marker = files.read_marker(path)
@@ -127,7 +129,7 @@ def _check_format(
     return header
 
 
-def trusted_ledger(path: Path, snapshot: Snapshot) -> Ledger:
+def trusted_ledger(path: Path, snapshot: LmdbSnapshot) -> Ledger:
     """Return the ledger, if it matches the last transaction and the record counts."""
     transaction = snapshot.transaction
     ledger = snapshot.ledger()

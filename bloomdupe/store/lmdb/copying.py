@@ -11,17 +11,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.store import files
-from bloomdupe.store.batch import Batch
-from bloomdupe.store.environment import open_environment
 from bloomdupe.store.format import COOKIES, META, TABLES
+from bloomdupe.store.lmdb.environment import open_environment
+from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
 from bloomdupe.store.platform import sync
+from bloomdupe.store.progress import ignored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
     from typing import TypeAlias
 
-    from bloomdupe.store.snapshot import Snapshot
+    from bloomdupe.store.lmdb.lmdb_snapshot import LmdbSnapshot
 
     Progress: TypeAlias = Callable[[int], None]
     Records: TypeAlias = list[tuple[bytes, memoryview]]
@@ -30,12 +31,8 @@ BATCH_BYTES = 16 << 20
 """Bytes of a transaction when records are copied."""
 
 
-def ignored(_: int) -> None:
-    """Ignore the progress."""
-
-
 def copy_compacted(
-    snapshot: Snapshot,
+    snapshot: LmdbSnapshot,
     directory: Path,
     header: dict[str, Any],
     map_size: int,
@@ -66,7 +63,7 @@ def copy_compacted(
                     cursor.putmulti(records, append=True)
                 progress(size)
         with copy.begin(write=True) as txn:
-            batch = Batch(txn, tables, totals)
+            batch = LmdbBatch(txn, tables, totals)
             if left_out and COOKIES in without:
                 batch.put_record(COOKIES.decode(), {"left_out": left_out})
             batch.seal()
