@@ -127,21 +127,17 @@ def pytest_make_collect_report(
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Put the tests into the same order in each process, and leave some out.
+    """Put the tests into the same order in each process, and leave out the slow ones.
 
-    What is slow, if everything is run but not all of it; and a little of each fault
-    trial, if more of each is run by itself.
+    Unless all are to run.
     """
     rooms = config.stash.get(ROOMS, [])
     if len(rooms) > 1:
         items.sort(key=lambda item: rooms.index("/".join(item.nodeid.split("/")[:2])))
-    left_out = set()
     if not slow_tests_run():
-        left_out |= {item for item in items if item.get_closest_marker("slow")}
-    if os.environ.get("BLOOMDUPE_TRIALS_FOLLOW"):
-        left_out |= {item for item in items if item.path.name == "test_faults.py"}
-    config.hook.pytest_deselected(items=list(left_out))
-    items[:] = [item for item in items if item not in left_out]
+        slow = {item for item in items if item.get_closest_marker("slow")}
+        config.hook.pytest_deselected(items=list(slow))
+        items[:] = [item for item in items if item not in slow]
 
 
 @pytest.fixture(autouse=True)

@@ -36,9 +36,6 @@ class Backups(Fault):
     name = "backup under load"
     trials = 5
 
-    def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return _backed_up(folder, seed, 1, 3_000, hot)
-
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _backed_up(folder, seed, 5, SIZE, hot)
 

@@ -252,9 +252,6 @@ class CrawlKills(Fault):
     trials = 12
     cases = 4
 
-    def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return _judged(folder, seed, kill, 2)
-
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         stop = (kill, kill, interrupt_twice, terminate)[seed % 4]
         return _judged(folder, seed, stop, 3)

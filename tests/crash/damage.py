@@ -141,9 +141,6 @@ class Damage(Fault):
     trials = len(KINDS) * TRIALS
     cases = 2
 
-    def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return _damaged(folder, seed, 1, 3, 500)
-
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _damaged(folder, seed, TRIALS // self.cases)
 

@@ -12,13 +12,9 @@ from full_disk import FullDisk
 from generated_spiders import OnDisk, OnRedis
 from hostile_sites import HostileSites
 from io_errors import IOErrors
-from kills import Kills
-from map_full import MapFull
 from models import Models
 from other_parts import OtherParts
-from owners import Owners
 from power_cuts import CreationCuts, PowerCuts
-from real_power_cuts import RealPowerCuts
 from refusals import Refusals
 from shared_crawls import (
     ClusterCrawls,
@@ -33,19 +29,15 @@ from syscalls import SystemCalls
 from trial import Fault
 
 EVERY_FAULT: tuple[Fault, ...] = (
-    Kills(),
     SystemCalls(),
     CrawlKills(),
     PowerCuts(),
-    RealPowerCuts(),
     CreationCuts(),
     FullCreation(),
     IOErrors(),
     FullDisk(),
     Damage(),
     Refusals(),
-    MapFull(),
-    Owners(),
     Models(),
     Backups(),
     HostileSites(),

@@ -276,9 +276,6 @@ class FeedServerKills(Fault):
     def missing(self) -> str | None:
         return None if shutil.which("redis-server") else "needs redis-server"
 
-    def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return crawled(folder, seed, 300, 4, 2)[0]
-
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return crawled(folder, seed, 1_000, 10)[0]
 

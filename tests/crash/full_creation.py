@@ -1,4 +1,4 @@
-"""F6: a store is created, or opened first, on a disk that has hardly any room."""
+"""F8: a store is created, or opened first, on a disk that has hardly any room."""
 
 from __future__ import annotations
 
@@ -24,18 +24,13 @@ MOST = 100
 class FullCreation(Fault):
     """It is refused, and can be created when there is room; or it is there."""
 
-    number = "F6"
+    number = "F8"
     name = "creation on a nearly full disk"
     trials = 50
     excusable = True
 
     def missing(self) -> str | None:
         return None if os.geteuid() == 0 else "needs root, to mount a tmpfs"
-
-    def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        sizes = range(4, MOST, 24)
-        created = [_created(folder / str(size), size, seed) for size in sizes]
-        return [*created, *_opened_without_room(folder)]
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         sizes = range(4, MOST + 1, 4)

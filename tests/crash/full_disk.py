@@ -37,11 +37,12 @@ class FullDisk(Fault):
     def missing(self) -> str | None:
         return None if os.geteuid() == 0 else "needs root, to mount a tmpfs"
 
-    def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return [_onsmall_disk(folder, seed), _with_limit(folder, seed)]
-
     def run(self, folder: Path, seed: int) -> list[Outcome]:
-        return [*self.quick(folder, seed), _real_crawl(folder, seed)]
+        return [
+            _onsmall_disk(folder, seed),
+            _with_limit(folder, seed),
+            _real_crawl(folder, seed),
+        ]
 
     def control(self, folder: Path) -> list[Outcome]:
         return [_with_limit(folder, CONTROL_SEED, deaf=True)]

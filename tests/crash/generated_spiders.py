@@ -106,9 +106,6 @@ class GeneratedSpiders(Fault):
     without: str | None = None
     """A protection that is taken out, for a control."""
 
-    def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return self.run(folder, seed)
-
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         program = made(seed, self.features)
         with self.engine(folder):

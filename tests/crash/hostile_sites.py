@@ -38,10 +38,6 @@ class HostileSites(Fault):
     name = "hostile sites, planted pickles"
     trials = 8
 
-    def quick(self, folder: Path, seed: int) -> list[Outcome]:  # noqa: ARG002
-        chosen = (crafted_keys, planted_request)
-        return [_played(script, folder) for script in chosen]
-
     def run(self, folder: Path, seed: int) -> list[Outcome]:  # noqa: ARG002
         return [_played(script, folder) for script in SCRIPTS]
 

@@ -28,9 +28,6 @@ class IOErrors(Fault):
     def missing(self) -> str | None:
         return strace.missing()
 
-    def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return _crawls(folder, seed, few=3)
-
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _crawls(folder, seed)
 

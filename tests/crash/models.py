@@ -24,9 +24,6 @@ class Models(Fault):
     name = "model against store: crash, reopen, map full"
     trials = 150
 
-    def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return _examples(folder, seed, 5)
-
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _examples(folder, seed, EXAMPLES)
 

@@ -53,9 +53,6 @@ class OtherParts(Fault):
     trials = 36
     cases = 3
 
-    def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return _Meddled(folder).tried(seed, 4)
-
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _Meddled(folder).tried(seed, CALLS)
 

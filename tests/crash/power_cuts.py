@@ -1,4 +1,4 @@
-"""F4, F6: power cuts, replayed: every point of a crawl, random parts of the cache.
+"""F4: power cuts, replayed: every point of a crawl, random parts of the cache.
 
 A crawl is recorded with strace; then, for each of its system calls, images of the
 disk are built as they may be found when the power goes while it is in progress.
@@ -37,9 +37,6 @@ class PowerCuts(Fault):
     def missing(self) -> str | None:
         return strace.missing()
 
-    def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return _cuts(folder, seed, 30)
-
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _cuts(folder, seed)
 
@@ -55,13 +52,10 @@ class PowerCuts(Fault):
 class CreationCuts(PowerCuts):
     """The same while the store is created: it opens or is absent, never stuck."""
 
-    number = "F6"
+    number = "F4"
     name = "power cut during creation, replayed"
     trials = 300
     cases = 2
-
-    def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return _cuts(folder, seed, 15, creation=True)
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _cuts(folder, seed, 150, creation=True)

@@ -51,9 +51,6 @@ class SharedCrawls(Fault):
     def missing(self) -> str | None:
         return None if shutil.which("redis-server") else "needs redis-server"
 
-    def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return self._crawl(folder, seed, faults=5)
-
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return self._crawl(folder, seed, faults=self.faults)
 

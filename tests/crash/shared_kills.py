@@ -60,9 +60,6 @@ class SharedKills(Fault):
     def missing(self) -> str | None:
         return None if shutil.which("redis-server") else "needs redis-server"
 
-    def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return _crawl(folder, seed, faults=5, size=3_000)
-
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _crawl(folder, seed, faults=15)
 

@@ -114,15 +114,15 @@ class Case:
     begun: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def start(
-        cls, tally: Tally, seed: int, *, control: bool, quick: bool = False
-    ) -> Case:
+    def start(cls, tally: Tally, seed: int, *, control: bool) -> Case:
         folder = Path(tempfile.mkdtemp("", f"{tally.fault.number}-", scratch()))
         fork = multiprocessing.get_context("fork")
         answer, sender = fork.Pipe(duplex=False)
         fault = tally.fault
-        run = partial(fault.quick if quick else fault.run, folder, seed)
-        method = partial(fault.control, folder) if control else run
+        if control:
+            method = partial(fault.control, folder)
+        else:
+            method = partial(fault.run, folder, seed)
         process = fork.Process(target=_run, args=(method, sender))
         process.start()
         sender.close()
@@ -288,7 +288,7 @@ def main() -> int:
     much.add_argument("--hours", type=float, metavar="H", help="for so long")
     much.add_argument("--share", choices=["ci"], help="what CI runs")
     much.add_argument("--cases", type=int, metavar="N", help="so many of each class")
-    parser.add_argument("--only", metavar="F1,F2", help="only these classes")
+    parser.add_argument("--only", metavar="F2,F3", help="only these classes")
     parser.add_argument("--seed", type=int, help="of the first case (default: random)")
     parser.add_argument("--jobs", type=int, default=2, help="cases at a time (2)")
     parser.add_argument(

@@ -65,9 +65,6 @@ def tried(
 class EveryPoint(Fault):
     """One crawl a point. Case 0 is the first idiom, case 1 the next one, and so on."""
 
-    def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return self._tried(folder, seed, STRIDE * 2)
-
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return self._tried(folder, seed, STRIDE)
 

@@ -37,9 +37,6 @@ class SystemCalls(Fault):
     def missing(self) -> str | None:
         return strace.missing()
 
-    def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        return _crawls(folder, seed, few=4)
-
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _crawls(folder, seed)
 

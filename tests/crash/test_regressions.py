@@ -39,7 +39,7 @@ def traced(folder: Path) -> tuple[Disk, list[Call]]:
 
 
 def test_a_store_appears_only_with_all_its_files(tmp_path: Path) -> None:
-    """Found by F6: the names in it were not durable when its own name was."""
+    """Found by F4: the names in it were not durable when its own name was."""
     disk, calls = traced(tmp_path)
     durable: list[set[str]] = []
     for _ in disk.replay(calls):
@@ -65,7 +65,7 @@ def test_the_folder_of_an_output_file_is_durable_with_it(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("which", [0.0, 0.5, 0.8])
 def test_a_data_file_that_cannot_be_looked_at(tmp_path: Path, which: float) -> None:
-    """Found by F5: a traceback, and after a commit the crawl would have gone on."""
+    """A traceback once, and after a commit the crawl would have gone on."""
     path = start_from(tmp_path / "none", tmp_path / "dry")
     dry = strace.run(tmp_path / "log", path, WORLD, 9, trace=CALLS)
     looks = [

@@ -115,7 +115,7 @@ def test_a_case_that_hangs_has_crashed(
 
 def test_the_command_prints_json(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.crash.soak", "--cases", "1", "--only", "F11",
+        [sys.executable, "-m", "tests.crash.soak", "--cases", "1", "--only", "F13",
          "--seed", "3", "--json", "--keep", str(tmp_path)],
         cwd=ROOT,
         capture_output=True,
@@ -123,5 +123,5 @@ def test_the_command_prints_json(tmp_path: Path) -> None:
         check=True,
     )  # fmt: skip
     (row,) = json.loads(done.stdout)
-    assert (row["fault"], row["lost"], row["silently wrong"]) == ("F11", 0, 0)
+    assert (row["fault"], row["lost"], row["silently wrong"]) == ("F13", 0, 0)
     assert "seed 3" in done.stderr

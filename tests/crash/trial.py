@@ -1,7 +1,7 @@
 """Trial: one injected fault and its outcome; Fault: a class of trials.
 
-A module a class, named by the fault; ``every_fault.py`` lists them all,
-``test_faults.py`` runs a little of each, ``soak.py`` as much as one likes.
+A module a class, named by the fault; ``every_fault.py`` lists them all, and
+``soak.py`` runs as much of each as one likes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def scratch() -> Path | None:
     """Where trials put their files: in memory, if there is room.
 
     A kill does not ask where the files are, and power cuts are made up from the log
-    of system calls (F4, F6) or happen to a disk of their own (F5).
+    of system calls.
     """
     if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
         return MEMORY
@@ -87,7 +87,7 @@ class Fault(abc.ABC):
     """A class of faults, with the number it has in the fault plan."""
 
     number: ClassVar[str]
-    """``F1`` ..."""
+    """``F2`` ..."""
     name: ClassVar[str]
     """A few words for the table."""
     trials: ClassVar[int]
@@ -100,10 +100,6 @@ class Fault(abc.ABC):
     def missing(self) -> str | None:
         """Name the requirements that this machine lacks; None if it has all."""
         return None
-
-    def quick(self, folder: Path, seed: int) -> list[Outcome]:
-        """Run a case of a second or two, for the default tests."""
-        return self.run(folder, seed)
 
     @abc.abstractmethod
     def run(self, folder: Path, seed: int) -> list[Outcome]:

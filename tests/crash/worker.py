@@ -12,7 +12,6 @@ import fcntl
 import functools
 import os
 import random
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -68,11 +67,9 @@ def without_sync_of_feeds(_: object = None) -> None:
 class Work:
     """A crawl of a world to its end, with a checkpoint after each ``batch`` requests.
 
-    Without a word it stops after ``stop_after`` checkpoints. Three ways to be wrong,
-    for the controls: ``marks_first`` makes every mark durable before its request, as
-    Scrapy does; ``lines_first`` writes every item at once, as Scrapy does; ``deaf``
-    takes a failed checkpoint for a good one, and dies. It kills itself right after the
-    mark or the line of the number ``dies_at``, which then is durable too early.
+    Without a word it stops after ``stop_after`` checkpoints. Two ways to be wrong, for
+    the controls: ``marks_first`` makes every mark durable before its request, as Scrapy
+    does; ``deaf`` takes a failed checkpoint for a good one, and dies.
     """
 
     def __init__(
@@ -84,9 +81,7 @@ class Work:
         *,
         stop_after: int | None = None,
         marks_first: bool = False,
-        lines_first: bool = False,
         deaf: bool = False,
-        dies_at: int = 0,
     ) -> None:
         self.path = path
         self.world = world
@@ -94,9 +89,7 @@ class Work:
         self.report = report
         self.stop_after = stop_after
         self.marks_first = marks_first
-        self.lines_first = lines_first
         self.deaf = deaf
-        self.left = dies_at
         self.settled: list[int] = []
 
     def run(self) -> None:
@@ -139,9 +132,6 @@ class Work:
             self.offer(link)
         for item in self.world.items(number):
             self.job.scraped(item, lease)
-            if self.lines_first:
-                self.world.append(item)
-                self.die_in_time()
         lease.ended(whole=True)
         self.job.count()
         self.settled.append(number)
@@ -156,13 +146,7 @@ class Work:
             store = self.owed.store
             assert store is not None
             store.commit(self.owed.seen.prepare())
-            self.die_in_time()
         self.owed.push(slot, priority, payload)
-
-    def die_in_time(self) -> None:
-        self.left -= 1
-        if not self.left:
-            os.kill(os.getpid(), signal.SIGKILL)
 
     def checkpoint(self) -> None:
         failed = False

@@ -71,12 +71,6 @@ class World:
         """Return an item as a line of the feed."""
         return json.dumps(item)
 
-    def append(self, item: dict[str, Any]) -> None:
-        """Write an item at once, for a control."""
-        FEED.parent.mkdir(exist_ok=True)
-        with FEED.open("a") as file:
-            file.write(f"{self.line(item)}\n")
-
     def fingerprint(self, number: int) -> bytes:
         return b"%d" % number
 
