@@ -1,4 +1,6 @@
-"""The rules of the rooms, applied to source code without running it.
+"""The rules of the modules, applied to source code without running it.
+
+Which module may import which is in ``pyproject.toml``, for ``lint-imports``.
 
 A rule takes the modules of a package and returns the violations, a line each. So the
 same rule judges bloomdupe and the small packages of its controls.
@@ -11,78 +13,21 @@ import importlib
 import inspect
 import textwrap
 from collections import Counter
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from bloomdupe.inside_scrapy import private_names as listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
     from typing import TypeGuard
-
-PACKAGE = "bloomdupe"
-
-ROOMS: dict[str, set[str]] = {
-    "__main__": {"cli"},
-    "bloomdupe": {
-        "addon", "crawl", "links", "feeds", "redis", "filter", "errors", "_version",
-    },
-    "addon": {"crawl", "links", "feeds", "settings", "errors"},
-    "cli": {
-        "monitoring", "moving", "jobs", "crawl", "frontier", "filter",
-        "store", "settings", "errors", "printable", "_version",
-    },
-    "monitoring": {"jobs", "crawl", "filter", "errors", "printable", "_version"},
-    "moving": {
-        "jobs", "crawl", "links", "feeds", "inside_scrapy", "redis",
-        "store", "errors", "printable", "foreign", "_version",
-    },
-    "jobs": {
-        "crawl", "links", "inside_scrapy", "frontier", "redis", "filter", "store",
-        "settings", "errors", "printable", "foreign", "_version",
-    },
-    "crawl": {
-        "links", "feeds", "inside_scrapy", "frontier", "redis", "settings", "filter",
-        "store", "signals", "errors", "printable", "foreign", "_version",
-    },
-    "links": {"inside_scrapy", "settings", "errors", "printable"},
-    "feeds": {"inside_scrapy", "settings", "store", "errors", "printable"},
-    "inside_scrapy": {"errors", "printable"},
-    "frontier": {"filter", "store", "errors", "printable"},
-    "settings": {"setting_values", "filter", "errors"},
-    "setting_values": {"errors"},
-    "redis": {"filter", "errors"},
-    "filter": {"store", "errors", "printable", "_version"},
-    "store": {"errors", "printable", "_version"},
-    "signals": set(),
-    "errors": set(),
-    "printable": set(),
-    "foreign": set(),
-    "_version": set(),
-}  # fmt: skip
-"""Each room, and the rooms that it may import. A room imports only rooms further
-down, so there is no circle. ``bloomdupe`` is the face of the package."""
-
-ARITHMETIC = {
-    "bloomdupe.filter.sizing",
-    "bloomdupe.filter.hashing",
-    "bloomdupe.frontier.rank",
-}
-"""Modules that import nothing of ours but errors."""
 
 SCRAPY = {
     "itemadapter", "itemloaders", "parsel", "protego", "pydispatch", "queuelib",
     "scrapy", "twisted", "w3lib",
 }  # fmt: skip
 """Scrapy, and the packages that come with it."""
-
-SCRAPY_ROOMS = {
-    "addon", "moving", "jobs", "crawl", "links", "feeds", "inside_scrapy",
-}  # fmt: skip
-SCRAPY_MODULES = {"bloomdupe.cli.scrapy_command"}
-SCRAPY_FOR_TYPES = {"bloomdupe.settings"}
 
 DOCUMENTED = {
     "scrapy": {"FormRequest", "Item", "Request", "Selector", "Spider", "__version__"},
@@ -139,19 +84,6 @@ PART_OF_NAMEDTUPLE = {"_asdict", "_field_defaults", "_fields", "_make", "_replac
 BY_NAME = {"getattr", "hasattr", "setattr", "delattr", "attrgetter", "methodcaller"}
 
 
-@dataclass(frozen=True)
-class Import:
-    """An import of one module by another module."""
-
-    importer: str
-    imported: str
-    for_types: bool
-    """Whether it stands under ``if TYPE_CHECKING``."""
-
-    def __str__(self) -> str:
-        return f"{self.importer} imports {self.imported}"
-
-
 def files_of(folder: Path) -> dict[str, Path]:
     """Find the modules of a package, by their dotted names."""
     files = {}
@@ -182,83 +114,17 @@ def room_of(module: str) -> str:
     return parts[1] if len(parts) > 1 else parts[0]
 
 
-def imports_of(modules: Mapping[str, ast.Module]) -> list[Import]:
-    """List the imports of the modules, at any depth, by absolute names."""
-    return _imports_of(tuple(modules.items()))
-
-
-@cache
-def _imports_of(modules: tuple[tuple[str, ast.Module], ...]) -> list[Import]:
-    trees = dict(modules)
-    return [
-        Import(name, imported, for_types)
-        for name, tree in modules
-        for node, for_types in _walk(tree)
-        for imported in _imported(node, name, trees)
-    ]
-
-
-def _walk(node: ast.AST, *, for_types: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+def nodes_of(
+    node: ast.AST, *, for_types: bool = False
+) -> Iterator[tuple[ast.AST, bool]]:
+    """Yield all nodes, and whether each stands under ``if TYPE_CHECKING``."""
     yield node, for_types
     guarded = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
     for child in ast.iter_child_nodes(node):
-        yield from _walk(child, for_types=for_types or guarded)
+        yield from nodes_of(child, for_types=for_types or guarded)
 
 
-def _imported(
-    node: ast.AST, importer: str, modules: Mapping[str, ast.Module]
-) -> Iterator[str]:
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
-        origin = _origin(node, importer, modules)
-        for alias in node.names:
-            # `from bloomdupe.store import files` imports a module.
-            whole = f"{origin}.{alias.name}"
-            yield whole if whole in modules else origin
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
-        called = ast.unparse(node.func).rpartition(".")[2]
-        if called in {"import_module", "__import__", "load_object"} and node.args:
-            name = node.args[0]
-            if isinstance(name, ast.Constant) and isinstance(name.value, str):
-                yield name.value
-
-
-def _origin(
-    node: ast.ImportFrom, importer: str, modules: Mapping[str, ast.Module]
-) -> str:
-    if not node.level:
-        return node.module or ""
-    is_package = any(name.startswith(f"{importer}.") for name in modules)
-    parts = importer.split(".")
-    parts = parts[: len(parts) - node.level + is_package]
-    return ".".join([*parts, *([node.module] if node.module else [])])
-
-
-def _is_ours(module: str) -> bool:
-    return module.partition(".")[0] == PACKAGE
-
-
-# The rules of the imports
-
-
-def unknown_rooms(modules: Mapping[str, ast.Module]) -> list[str]:
-    """Every room is in the table."""
-    rooms = {room_of(module) for module in modules}
-    return [f"{room} is not in ROOMS" for room in sorted(rooms - ROOMS.keys())]
-
-
-def arrows_up(modules: Mapping[str, ast.Module]) -> list[str]:
-    """A room imports only the rooms in its table entry, imports for types included."""
-    return sorted(
-        {
-            str(arrow)
-            for arrow in imports_of(modules)
-            if _is_ours(arrow.imported)
-            and room_of(arrow.importer) != room_of(arrow.imported)
-            and room_of(arrow.imported) not in ROOMS.get(room_of(arrow.importer), ())
-        }
-    )
+# The rules of the modules
 
 
 MOST_IN_A_FOLDER = 16
@@ -301,66 +167,6 @@ def repeated_classes(modules: Mapping[str, ast.Module]) -> list[str]:
     return [" and ".join(names) for names in found.values() if len(names) > 1]
 
 
-def circles(modules: Mapping[str, ast.Module]) -> list[str]:
-    """No module imports itself through other modules, imports for types included."""
-    leads_to: dict[str, set[str]] = {name: set() for name in modules}
-    for arrow in imports_of(modules):
-        if arrow.imported in modules:
-            leads_to[arrow.importer].add(arrow.imported)
-    found = []
-    for name in sorted(modules):
-        reached: set[str] = set()
-        ahead = set(leads_to[name])
-        while ahead:
-            reached |= ahead
-            ahead = {there for here in ahead for there in leads_to[here]} - reached
-        if name in reached:
-            found.append(f"{name} imports itself through other modules")
-    return found
-
-
-def arithmetic_that_imports(modules: Mapping[str, ast.Module]) -> list[str]:
-    """Arithmetic imports nothing of ours but errors."""
-    return [
-        str(arrow)
-        for arrow in imports_of(modules)
-        if arrow.importer in ARITHMETIC
-        and _is_ours(arrow.imported)
-        and arrow.imported != "bloomdupe.errors"
-    ]
-
-
-def lmdb_outside(modules: Mapping[str, ast.Module]) -> list[str]:
-    """Only ``store`` knows LMDB."""
-    return _outside(modules, "lmdb", "store")
-
-
-def redis_outside(modules: Mapping[str, ast.Module]) -> list[str]:
-    """Only ``redis`` knows redis-py."""
-    return _outside(modules, "redis", "redis")
-
-
-def _outside(modules: Mapping[str, ast.Module], package: str, room: str) -> list[str]:
-    return [
-        str(arrow)
-        for arrow in imports_of(modules)
-        if arrow.imported.partition(".")[0] == package
-        and room_of(arrow.importer) != room
-    ]
-
-
-def scrapy_outside(modules: Mapping[str, ast.Module]) -> list[str]:
-    """Only Scrapy's side knows Scrapy and the libraries that come with it."""
-    return [
-        str(arrow)
-        for arrow in imports_of(modules)
-        if arrow.imported.partition(".")[0] in SCRAPY
-        and room_of(arrow.importer) not in SCRAPY_ROOMS
-        and arrow.importer not in SCRAPY_MODULES
-        and not (arrow.for_types and arrow.importer in SCRAPY_FOR_TYPES)
-    ]
-
-
 def undocumented_imports(modules: Mapping[str, ast.Module]) -> list[str]:
     """What Scrapy does not document is imported from ``inside_scrapy.helpers``.
 
@@ -369,7 +175,7 @@ def undocumented_imports(modules: Mapping[str, ast.Module]) -> list[str]:
     return [
         f"{name}: from {node.module} import {alias.name}"
         for name, tree in modules.items()
-        for node, for_types in _walk(tree)
+        for node, for_types in nodes_of(tree)
         if isinstance(node, ast.ImportFrom) and not for_types
         if (node.module or "").partition(".")[0] == "scrapy"
         if node.module not in WHOLLY_DOCUMENTED
@@ -565,14 +371,3 @@ def private_names(class_: str) -> set[str]:
         if base.__module__.partition(".")[0] in SCRAPY:
             names |= _defined(ast.parse(textwrap.dedent(inspect.getsource(base))))
     return {name for name in names if _private(name)}
-
-
-def rooms_in_order(rooms: Mapping[str, Iterable[str]]) -> list[str]:
-    """A room's table entry names only rooms below it."""
-    order = list(rooms)
-    return [
-        f"{room} may import {used}, which does not stand below it"
-        for place, room in enumerate(order)
-        for used in rooms[room]
-        if used not in order[place + 1 :]
-    ]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from importlib.metadata import packages_distributions, requires, version
 from pathlib import Path
 
 import pytest
-from rules import imports_of, modules_of
+from rules import modules_of, nodes_of
 
 import bloomdupe
 
@@ -131,6 +132,16 @@ def test_the_version_is_the_same_everywhere() -> None:
         assert done.stdout == f"bloomdupe {bloomdupe.__version__}\n"
 
 
+def imported_by(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""]
+    if isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func):
+        return [str(a.value) for a in node.args if isinstance(a, ast.Constant)]
+    return []
+
+
 def test_imports_and_declared_requirements_agree() -> None:
     declared = {
         re.split(r"[^\w-]", requirement, maxsplit=1)[0].lower().replace("_", "-")
@@ -138,9 +149,11 @@ def test_imports_and_declared_requirements_agree() -> None:
         if "extra ==" not in requirement or FOR_SOME.search(requirement)
     }
     tops = {
-        arrow.imported.partition(".")[0]
-        for arrow in imports_of(modules_of(Path(bloomdupe.__file__).parent))
-        if not arrow.for_types
+        name.partition(".")[0]
+        for tree in modules_of(Path(bloomdupe.__file__).parent).values()
+        for node, for_types in nodes_of(tree)
+        for name in imported_by(node)
+        if not for_types
     }
     homes = packages_distributions()
     imported = {
