@@ -10,6 +10,7 @@ from mmh3 import mmh3_x64_128_digest
 from scrapy import Request, Spider
 from scrapy.utils.python import global_object_name
 
+from bloomdupe.crawl.later.not_before import TIME_KEYS, without_time
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.requests.callbacks import name_in_class
 from bloomdupe.errors import UnserializableError
@@ -163,7 +164,8 @@ class Starting:
         request that is not ``forced`` needs no such mark, because it is dropped if it
         was seen; unless fingerprints are not ``marked`` as seen.
 
-        Some requests differ in each run, such as with the time of day in an argument.
+        The time of a request that is scheduled for later does not count. Some requests
+        differ in each run, such as with the time of day in an argument.
         They are known by their place among the requests for their page. This works only
         once ``start()`` has ended, because until then they may come in any order.
         """
@@ -179,7 +181,9 @@ class Starting:
         identity = page
         uses: tuple[Key, ...] = ()
         if forced:
-            payload = self._serializer.dump_or_none(request) or b""
+            timed = not request.meta.keys().isdisjoint(TIME_KEYS)
+            untimed = without_time(request) if timed else request
+            payload = self._serializer.dump_or_none(untimed) or b""
             identity += mmh3_x64_128_digest(payload)
         if forced or run.round > 1:
             uses = ((self._use_of(request, page), exact),)

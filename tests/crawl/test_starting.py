@@ -14,6 +14,7 @@ from spiders.starting import (
     PlainOrNot,
     Polls,
     Stamped,
+    Timed,
 )
 from support.crawl import Crawl
 from support.engines import on_both_engines
@@ -68,6 +69,12 @@ def test_before_its_end_start_may_change_the_order(crawl: Crawl) -> None:
     crawl.killed(InTurn, stop="here one")
     crawl.run(InTurn, TURNED=True)
     assert items(crawl) == [("a", 1), ("a", 2)]
+
+
+def test_the_time_of_a_request_does_not_make_it_another_one(crawl: Crawl) -> None:
+    crawl.killed(Timed, stop="here one")
+    assert crawl.run(Timed).requested == []
+    assert items(crawl) == [("a", 1)]
 
 
 def test_a_new_round_asks_for_all_start_requests(crawl: Crawl) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from itertools import count
 from typing import Any
@@ -65,6 +66,18 @@ class InTurn(Base):
         if self.settings["TURNED"]:
             yield self.request("a", n=2)
         yield self.request("a", n=1)
+        stats = self.crawler.stats
+        await moment(self, "one", when=lambda: stats.get_value("item_scraped_count"))
+
+
+class Timed(Base):
+    """Gives its request another time in each run; killed before its end."""
+
+    name = "timed"
+
+    async def start(self) -> Any:
+        request = self.request("a", n=1)
+        yield request.replace(meta={"bloomdupe_not_before": time.time() - 1})
         stats = self.crawler.stats
         await moment(self, "one", when=lambda: stats.get_value("item_scraped_count"))
 
