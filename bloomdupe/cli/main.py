@@ -10,61 +10,23 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
-from bloomdupe.cli.backup import Backup
-from bloomdupe.cli.change.add import Add
-from bloomdupe.cli.change.block import Block
-from bloomdupe.cli.change.drop import Drop
-from bloomdupe.cli.change.pause import Pause, Resume
-from bloomdupe.cli.change.requeue import Requeue
-from bloomdupe.cli.change.reset import Reset
-from bloomdupe.cli.change.stop import Stop
-from bloomdupe.cli.collect import Collect
-from bloomdupe.cli.import_ import Import
 from bloomdupe.cli.output import ToldProgress, flush, say_all, warn
-from bloomdupe.cli.show.check import Check
-from bloomdupe.cli.show.info import Info
-from bloomdupe.cli.show.list import List
-from bloomdupe.cli.show.report import Report
-from bloomdupe.cli.show.size import Size
-from bloomdupe.cli.show.top import Top
-from bloomdupe.cli.verb import INTERRUPTED
-from bloomdupe.cli.verify import Verify
+from bloomdupe.cli.verb import INTERRUPTED, PLACES
+from bloomdupe.cli.verbs import GROUPS, VERBS
 from bloomdupe.errors import BloomDupeError, SettingError
-from bloomdupe.jobs import ENGINES, open_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import NoReturn
 
-    from bloomdupe.cli.verb import Verb
+    from bloomdupe.cli.verb import Answer, Verb
     from bloomdupe.jobs.job_contract import Job
 
-GROUPS: dict[str, tuple[Verb[Any], ...]] = {
-    "Before a crawl:": (Size(),),
-    "Look at a job:": (Info(), List(), Top(), Report(), Check()),
-    "Change a job:": (
-        Add(),
-        Drop(),
-        Block(),
-        Requeue(),
-        Pause(),
-        Resume(),
-        Stop(),
-    ),
-    "Move a job:": (Import(), Collect()),
-    "Look after a store:": (
-        Reset(),
-        Backup(),
-        Verify(),
-    ),
-}
-"""The verbs, as ``--help`` lists them."""
 LONGEST = 300
 """Characters of an error about arguments, which quotes them."""
-VERBS = tuple(verb for group in GROUPS.values() for verb in group)
 
 
-def build_parser(verbs: Iterable[Verb[Any]] = VERBS) -> ArgumentParser:
+def build_parser(verbs: Iterable[Verb] = VERBS) -> ArgumentParser:
     """Return the parser of the ``bloomdupe`` command, with these of its verbs."""
     parser = _WholeParser(
         prog="bloomdupe",
@@ -79,9 +41,7 @@ def build_parser(verbs: Iterable[Verb[Any]] = VERBS) -> ArgumentParser:
 
 
 def add_verbs(
-    parser: ArgumentParser,
-    jobdir: str | None = None,
-    verbs: Iterable[Verb[Any]] = VERBS,
+    parser: ArgumentParser, jobdir: str | None = None, verbs: Iterable[Verb] = VERBS
 ) -> None:
     """Add verbs; ``jobdir`` is the default store."""
     # Those of the project, if Scrapy has them at hand already.
@@ -96,9 +56,7 @@ def add_verbs(
             description=verb.description,
             epilog=f"Example: {parser.prog} {verb.example}",
         )
-        verb.add_store(its_parser, jobdir)
-        verb.add_arguments(its_parser)
-        its_parser.add_argument("--json", action="store_true", help="print JSON")
+        verb.add_arguments(its_parser, jobdir)
         its_parser.set_defaults(its_parser=its_parser)
 
 
@@ -199,13 +157,13 @@ def run(options: Namespace) -> int:
     verb = next(verb for verb in VERBS if verb.name == options.verb)
     try:
         with ToldProgress():
-            if verb.needs is not None:
+            if verb.on:
                 options.job = _job_for(verb, options.store)
-            result = verb.run(options)
+            answer = verb.run(options)
             # A reader such as `head` may stop at any line: the changes are made, and
             # the exit code reports them all the same.
-            say_all(_lines(verb, result, options))
-            return verb.status(result)
+            say_all(_lines(answer, json_=options.json))
+            return answer.status
     except BloomDupeError as error:
         warn(f"bloomdupe {verb.name}: {error}")
         return 2 if isinstance(error, SettingError) else 1
@@ -217,26 +175,28 @@ def run(options: Namespace) -> int:
         return INTERRUPTED
 
 
-def _job_for(verb: Verb[Any], named: str) -> Job:
+def _job_for(verb: Verb, named: str) -> Job:
     """Return the named job; refuse a verb that its engine does not have."""
+    from bloomdupe.jobs import open_job
+
     job = open_job(named)  # a URL may hold a password, so it is not repeated
-    if not verb.runs_on(type(job)):
-        has = ", ".join(one.name for one in VERBS if one.runs_on(type(job)))
+    if job.engine not in verb.on:
+        has = ", ".join(one.name for one in VERBS if job.engine in one.on)
         raise SettingError(
             f"{job.kind} does not have this verb: expected"
-            f" {'; or '.join(one.argument for one in ENGINES if verb.runs_on(one))}."
+            f" {'; or '.join(PLACES[one] for one in verb.on)}."
             f" The verbs of {job.kind} are {has}"
         )
     return job
 
 
-def _lines(verb: Verb[Any], result: object, options: Namespace) -> Iterable[str]:
-    if not options.json:
-        return verb.text(result)
-    found = verb.json(result)
-    if isinstance(found, dict):
-        return json.dumps(found, indent=verb.json_indent).splitlines()
-    return map(json.dumps, found)
+def _lines(answer: Answer, *, json_: bool) -> Iterable[str]:
+    if not json_:
+        return answer.lines
+    record: Any = answer.record
+    if isinstance(record, dict):
+        return json.dumps(record, indent=2).splitlines()
+    return map(json.dumps, record)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,24 @@
-"""Verb: the base class of the verbs of the command line."""
+"""Verb: a verb of the command line, and its answer."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
-
-from bloomdupe.jobs import ENGINES
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterable, Iterator
-
-    from bloomdupe.jobs.job_contract import Job
+    from collections.abc import Callable, Iterable, Iterator
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it: 128 and the number of SIGINT."""
+
+PLACES = {
+    "disk": "a JOBDIR, or the directory of a store",
+    "redis": "the URL of a crawl on Redis",
+}
+"""The engines, and the form in which a user names a job of each."""
+DISK, REDIS = (("disk",), ("redis",))
+BOTH = (*DISK, *REDIS)
 
 DIRECTORY = {
     "bash": "_shtab_compgen_dirs",
@@ -24,74 +28,77 @@ DIRECTORY = {
 }
 """``shtab.DIRECTORY``: lets a shell complete a path; shtab need not be installed."""
 
-Result = TypeVar("Result")
 
+class Answer(NamedTuple):
+    """The result of a verb.
 
-class Verb(ABC, Generic[Result]):
-    """A verb: its arguments, its action, and the output of its result.
-
-    A verb that changes a job makes all its changes before it prints, so a reader that
-    stops early stops no change. A verb that only reads may print while it reads.
+    A verb that changes a job has made all its changes before it answers, so a reader
+    that stops early stops no change. A verb that only reads may read while it prints.
     """
 
-    name: ClassVar[str]
-    help: ClassVar[str]
+    lines: Iterable[str]
+    record: dict[str, Any] | Iterator[dict[str, Any]]
+    """The same as JSON; an iterator gives an object for each line."""
+    status: int = 0
+
+
+class Argument(NamedTuple):
+    """An argument, as ``argparse`` takes it."""
+
+    names: tuple[str, ...]
+    options: dict[str, Any]
+
+
+def argument(*names: str, **options: Any) -> Argument:  # noqa: ANN401 - argparse's
+    """Return an argument with these options of ``argparse``."""
+    return Argument(names, options)
+
+
+class Verb(NamedTuple):
+    """A verb. Its function is imported when it is called, with all that it needs."""
+
+    name: str
+    action: str
+    """Module and function; the function takes the parsed options, in which ``job`` is
+    the job that ``store`` names. It raises
+    :class:`~bloomdupe.errors.BloomDupeError`.
+    """
+    on: tuple[str, ...]
+    """The engines that have it; none: it has no argument ``store``."""
+    help: str
     """Half a sentence for the list of verbs."""
-    description: ClassVar[str]
-    example: ClassVar[str]
+    description: str
+    example: str
     """The arguments of an example call, without the name of the program."""
-    needs: ClassVar[str | None] = None
-    """The operation of :class:`~bloomdupe.jobs.job_contract.Job` that it needs of its
-    argument ``store``; None: it has no such argument.
-    """
-    store_required: ClassVar[bool] = True
+    arguments: tuple[Argument, ...] = ()
+    """All but ``store``, which comes before them, and ``--json``."""
+    store_required: bool = True
     """Whether the store must be named, even if the project has a JOBDIR."""
-    json_indent: ClassVar[int | None] = 2
-    """Spaces; None: JSON on one line."""
 
-    def runs_on(self, engine: type[Job]) -> bool:
-        """Whether an engine has the operation that this verb needs."""
-        return self.needs is not None and engine.has(self.needs)
-
-    def add_store(self, parser: ArgumentParser, jobdir: str | None) -> None:
-        """Add the argument ``store``, which names a job or a store, if it is needed.
-
-        It may be left out if there is a ``jobdir``, unless it is required. The help
-        text names the engines that have the operation that the verb needs.
-        """
-        if self.needs is None:
-            return
-        default = None if self.store_required else jobdir
-        places = [engine.argument for engine in ENGINES if self.runs_on(engine)]
-        argument = parser.add_argument(
-            "store",
-            nargs="?" if default else None,
-            default=default,
-            help="; or ".join(places) + (f" (default: {default})" if default else ""),
+    @property
+    def run(self) -> Callable[[Namespace], Answer]:
+        """The function."""
+        module, _, name = self.action.partition(".")
+        found: Callable[[Namespace], Answer] = getattr(
+            import_module(f"bloomdupe.cli.{module}"), name
         )
-        argument.complete = DIRECTORY  # type: ignore[attr-defined]
+        return found
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        """Add all arguments but ``store``, which comes before them, and ``--json``."""
+    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
+        """Add all arguments.
 
-    @abstractmethod
-    def run(self, options: Namespace) -> Result:
-        """Run the verb; ``options.job`` is the job that ``options.store`` names.
-
-        Raises :class:`~bloomdupe.errors.BloomDupeError`.
+        ``store`` may be left out if there is a ``jobdir``, unless it is required.
         """
-
-    @abstractmethod
-    def text(self, result: Result) -> Iterable[str]:
-        """Return the lines to print."""
-
-    def json(self, result: Result) -> dict[str, Any] | Iterator[dict[str, Any]]:
-        """Return the result as JSON, by default the fields of a named tuple.
-
-        An iterator gives an object for each line.
-        """
-        return cast("Any", result)._asdict()  # type: ignore[no-any-return]
-
-    def status(self, result: Result) -> int:  # noqa: ARG002
-        """Return the exit status."""
-        return 0
+        if self.on:
+            default = None if self.store_required else jobdir
+            places = "; or ".join(PLACES[one] for one in self.on)
+            store = parser.add_argument(
+                "store",
+                nargs="?" if default else None,
+                default=default,
+                help=places + (f" (default: {default})" if default else ""),
+            )
+            store.complete = DIRECTORY  # type: ignore[attr-defined]
+        for names, options in self.arguments:
+            parser.add_argument(*names, **options)
+        parser.add_argument("--json", action="store_true", help="print JSON")

@@ -6,9 +6,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.filter import sizing
+from bloomdupe.filter.layer import LayerState
 
 if TYPE_CHECKING:
     from bloomdupe.filter.contents import Contents
+    from bloomdupe.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,52 @@ class FilterInfo:
     disk_bytes: int
     """Size of the store's data file."""
     layers: list[LayerInfo]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain types, for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class StoredFilter:
+    """The figures of a filter that its record has; no page and no journal is read."""
+
+    path: str
+    capacity: int
+    """Given: expected keys of the first layer (n)."""
+    fpp: float
+    """Given: false-positive probability of the whole filter (p)."""
+    exact: bool
+    keys: int
+    """Keys that were new when added."""
+    current_fpp: float
+    """Calculated: rate at the present number of keys."""
+    expected_loss: float
+    """Calculated: new keys called seen so far."""
+    exact_keys: int
+    disk_bytes: int
+    layers: list[dict[str, Any]]
+    """Capacity, keys, fpp, hashes and pages of each."""
+
+    @classmethod
+    def of(cls, store: Store, record: dict[str, Any]) -> StoredFilter:
+        """Return them; see :class:`bloomdupe.filter.contents.Contents`."""
+        header = store.header
+        states = [LayerState(*state) for state in record["layers"]]
+        counts = [(state.geometry, state.keys) for state in states]
+        shown = ("capacity", "keys", "fpp", "hashes", "pages")
+        return cls(
+            path=str(store.path),
+            capacity=header["capacity"],
+            fpp=header["fpp"],
+            exact=header["exact"],
+            keys=sum(state.keys for state in states),
+            current_fpp=min(1.0, sum(shape.rate(keys) for shape, keys in counts)),
+            expected_loss=0.0 if header["exact"] else sizing.expected_loss(counts),
+            exact_keys=record["exact"],
+            disk_bytes=store.disk_bytes(),
+            layers=[{name: getattr(one, name) for name in shown} for one in states],
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""

@@ -11,7 +11,7 @@ from bloomdupe.jobs.state import FINISHED
 if TYPE_CHECKING:
     from bloomdupe.crawl.later.rests import Rest
     from bloomdupe.crawl.totals import Totals
-    from bloomdupe.filter.info import FilterInfo
+    from bloomdupe.filter.info import FilterInfo, StoredFilter
     from bloomdupe.jobs.state import State
     from bloomdupe.redis.frontier_reader import PartitionState
 
@@ -256,7 +256,7 @@ class PartitionedFilter:
 class Description(NamedTuple):
     """A filter, the identity of its job, and the job's state, if it has one."""
 
-    filter: FilterInfo | PartitionedFilter
+    filter: StoredFilter | FilterInfo | PartitionedFilter
     identity: dict[str, Any]
     job: Overview | None
     rate: float | None = None

@@ -1,7 +1,7 @@
 """Selection: requests chosen by slot and pattern, or by their fingerprints.
 
 The store knows requests by slot and order, not by fingerprint, so a search for
-fingerprints reads all of them. A request without any of the wanted hosts costs 1 µs,
+fingerprints reads all of them. A request without a text of a wanted page costs 1 µs,
 any other request about 10. A search for few pages costs a fraction of that, because
 it looks at many requests at once.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import urlsplit
 
 from w3lib.url import canonicalize_url
 
@@ -54,7 +54,7 @@ class Selection:
 
 
 FEW_PAGES = 5
-"""Pages that are searched for one by one."""
+"""Pages that are searched for by a text each."""
 MOST_HOSTS = 100
 """Hosts in a single search expression, at most."""
 
@@ -82,9 +82,13 @@ class Search:
         self._keys = keys
         self.may_be: Callable[[bytes], object]
         """Whether some bytes of the store may hold a wanted request."""
-        if len(wanted) <= FEW_PAGES:
-            texts = [_Texts(url, plain=keys.is_plain) for url in wanted.values()]
-            self.may_be = lambda data: any(one.are_in(data) for one in texts)
+        texts = []
+        if len(wanted) <= FEW_PAGES and keys.is_plain:
+            texts = [_text_in(url) for url in wanted.values()]
+        if all(texts) and texts:
+            self.may_be = lambda data: (
+                b"%" in data or any(text in data for text in texts)
+            )
         else:
             self.may_be = _hosts_in(wanted.values())
 
@@ -103,56 +107,30 @@ class Search:
         return key if key in self._wanted else None
 
 
+def _text_in(url: str) -> bytes:
+    """Return a text that every stored URL of the page has, unless it has escapes.
+
+    URLs with the same canonical form have the same segments of the path and the same
+    fields, except for escapes and for segments of dots.
+    """
+    parts = urlsplit(canonicalize_url(url))
+    pieces = [*parts.path.split("/"), *parts.query.split("&")]
+    # An empty field need not have the "=" that is canonical.
+    known = [piece.removesuffix("=") for piece in pieces if _unescaped(piece)]
+    return max(known, key=len, default="").encode()
+
+
+_unescaped = re.compile(r"[\w~=-][\w.~=-]*", re.ASCII).fullmatch
+
+
 def _hosts_in(urls: Iterable[str]) -> Callable[[bytes], object]:
     """Return a function that searches bytes for the hosts of URLs."""
     hosts = {urlsplit(url).hostname or "" for url in urls}
     # A usual beginning, with www., is stored as one character.
     texts = {re.escape(host.removeprefix("www.").encode()) for host in hosts}
-    everything = len(texts) > MOST_HOSTS or b"" in texts
+    # An address has several spellings.
+    named = all(re.search(rb"^[^:]*[a-z][^:]*$", text) for text in texts)
+    if not named or len(texts) > MOST_HOSTS:
+        return re.compile(b"").search
     host = rb"(?<![\w.-])(?:www\.)?(?:%b)(?![\w-])" % b"|".join(texts)
-    return re.compile(b"" if everything else host, re.IGNORECASE).search
-
-
-class _Texts:
-    """Texts in all stored requests for a page: its host, and more of a plain URL.
-
-    URLs with the same canonical form have the same path and the same fields, except
-    for escapes and for segments of dots.
-    """
-
-    def __init__(self, url: str, *, plain: bool) -> None:
-        parts = urlsplit(canonicalize_url(url) if plain else url)
-        host = re.escape((parts.hostname or "").removeprefix("www.").encode())
-        # It begins with the host itself, which is fast.
-        pattern = rb"%b(?:(?<![\w.-]%b)|(?<=www\.%b))(?![\w-])" % (host, host, host)
-        # An address has several spellings.
-        named = re.search(rb"^[^:]*[a-z][^:]*$", host) is not None
-        self._host = re.compile(pattern if named else b"").search
-        fields = parts.query.split("&") if plain else []
-        self._whole = _texts([parts.path, *fields] if plain else [])
-        self._pieces = _texts([*parts.path.split("/"), *fields] if plain else [])
-
-    def are_in(self, data: bytes) -> bool:
-        """Whether all of them are in some bytes, perhaps of several requests."""
-        escaped = bool(self._pieces) and b"%" in data
-        return self._all_in(data) or (escaped and self._all_in(unquote_to_bytes(data)))
-
-    def _all_in(self, data: bytes) -> bool:
-        # The pieces come first: a rare one is found missing at 0.3 ns a byte, and a
-        # search for two common characters costs 0.9.
-        return (
-            all(text in data for text in self._pieces)
-            and (all(text in data for text in self._whole) or b"/." in data)
-            and self._host(data.lower()) is not None
-        )
-
-
-def _texts(parts: list[str]) -> list[bytes]:
-    """Return the parts that have one spelling only, the longest first."""
-    # An empty field need not have the "=" that is canonical.
-    known = [part.removesuffix("=") for part in parts if _unescaped(part)]
-    texts = {part.encode() for part in known}
-    return sorted(texts - {b"", b"/"}, key=len, reverse=True)
-
-
-_unescaped = re.compile(r"[\w./~=-]*", re.ASCII).fullmatch
+    return re.compile(host, re.IGNORECASE).search

@@ -14,7 +14,7 @@ from bloomdupe.jobs.state import SILENT, WAITING
 if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.crawl.progress.history import Point, Ran
-    from bloomdupe.jobs.overview import Overview
+    from bloomdupe.jobs.overview import Description, Overview
     from bloomdupe.jobs.selection import Selection
 
 MINUTE = 60.0
@@ -220,3 +220,6 @@ class Reader(Protocol):
 
     def read(self) -> View:
         """Return the present view."""
+
+    def describe(self) -> Description:
+        """Describe the job as it was read last; read it if it was not."""

@@ -6,14 +6,13 @@ import math
 import time
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
+from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from bloomdupe.crawl.progress.pace import rates
 from bloomdupe.crawl.progress.rounds import OPEN
-from bloomdupe.filter.sizing import PAGE_BITS
-from bloomdupe.monitoring.drawing import BAD, FAINT, FIRST, GOOD, SECOND, Chart, drawing
+from bloomdupe.monitoring.drawing import BAD, FIRST, GOOD, SECOND, Chart, drawing
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
@@ -39,13 +38,11 @@ MOST_PARTITIONS = 256
 """Bars, largest partitions first."""
 
 
-def charts(view: View, info: Mapping[str, Any]) -> Iterator[Chart]:
-    """Yield all charts of a job; ``info`` is printed by ``bloomdupe info --json``."""
+def charts(view: View) -> Iterator[Chart]:
+    """Yield all charts of a job."""
     if len(view.present) > 1:
         yield from _Lines(view).charts()
     yield from _counts(view.job.totals)
-    if view.job.runs is not None:
-        yield _filter(info["layers"])
     if view.job.workers is not None:
         yield from _of_workers(view.job.workers)
 
@@ -272,38 +269,6 @@ def _depths(depths: Mapping[str, int]) -> Chart:
         whole = MaxNLocator(5, integer=True, min_n_ticks=1)
         axes.yaxis.set_major_locator(whole)
         return chart("Depth", "Pages by their number of links from a start page.")
-
-
-def _filter(layers: Sequence[Mapping[str, float]]) -> Chart:
-    """Draw the share of bits that are set: measured, and as it is expected.
-
-    Of a layer of m bits with k positions for each of n keys, 1 - exp(-kn/m) are set
-    (Bloom, CACM 13, 1970; in pages, with n/m the same in each by expectation).
-    """
-    with drawing() as (axes, chart):
-        places = range(len(layers))
-        measured = [layer["fill"] for layer in layers]
-        expected = [
-            -math.expm1(-layer["hashes"] * layer["keys"] / (layer["pages"] * PAGE_BITS))
-            for layer in layers
-        ]
-        full = [
-            -math.expm1(
-                -layer["hashes"] * layer["capacity"] / (layer["pages"] * PAGE_BITS)
-            )
-            for layer in layers
-        ]
-        axes.bar([n - 0.27 for n in places], measured, 0.25, color=FIRST, label="found")
-        axes.bar(list(places), expected, 0.25, color=SECOND, label="expected")
-        axes.bar([n + 0.27 for n in places], full, 0.25, color=FAINT, label="when full")
-        axes.set_xticks(
-            list(places),
-            [f"layer {n}: {one['keys']:,} keys" for n, one in enumerate(layers)],
-        )
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
-        axes.set_ylim(0, 0.75)
-        axes.legend(ncols=3, loc="upper right")
-        return chart("Filter", "Share of the bits that are set, in each layer.")
 
 
 def _partitions(workers: WorkerFigures) -> Chart:

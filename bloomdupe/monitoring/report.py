@@ -82,7 +82,7 @@ def report(view: View, info: Mapping[str, Any]) -> str:
             *tables.workers(view),
             *tables.hosts(view),
             '<div class="charts">',
-            *map(figure, charts(view, info)),
+            *map(figure, charts(view)),
             "</div>",
             *tables.runs(view),
             *tables.failed_requests(view),

@@ -15,7 +15,7 @@ from bloomdupe.crawl.progress.rounds import IMPORTED
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import StoreError, UnserializableError
 from bloomdupe.jobs.lines import Problems
-from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
+from bloomdupe.jobs.on_disk.changing import HeldJob
 from bloomdupe.store import files
 
 if TYPE_CHECKING:
@@ -114,14 +114,14 @@ def import_into(
     imported = Imported()
     try:
         files.make_directory(building, 0o700)
-        with closing(StoppedJob.begun(building / path.name, project)) as job:
+        with closing(HeldJob.begun(building / path.name, project)) as job:
             if has_pending:
                 _take_requests(job, source, watched, imported)
             if not only_seen:
                 job.seen.notes["run"] = IMPORTED
             found = source.fingerprints(imported.problems)
             for fingerprint in watched(found, None, "fingerprints"):
-                job.mark(fingerprint)
+                job.seen.add(fingerprint, exact=bool(project.exact))
                 imported.marks += 1
                 if job.frontier.due:
                     job.commit()
@@ -135,7 +135,7 @@ def import_into(
 
 
 def _take_requests(
-    job: StoppedJob, source: Source, watched: Watched, imported: Imported
+    job: HeldJob, source: Source, watched: Watched, imported: Imported
 ) -> None:
     """Add the pending requests; their ages keep the order in which they were taken."""
     project = job.project

@@ -83,7 +83,7 @@ def test_without_scrapy_and_redis() -> None:
 def test_only_the_redis_engine_needs_redis() -> None:
     code = (
         "from bloomdupe import *\n"
-        "import bloomdupe.monitoring.top, bloomdupe.cli.show.top"
+        "import bloomdupe.monitoring.top, bloomdupe.cli.monitor"
     )
     assert "redis" not in modules_after(code)
 

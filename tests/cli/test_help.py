@@ -20,8 +20,9 @@ from support.jobs import call
 from support.shared_data import needs_package
 
 from bloomdupe.cli import main as cli
+from bloomdupe.cli import verbs
 
-VERBS = {verb.name: verb for verb in cli.VERBS}
+VERBS = {verb.name: verb for verb in verbs.VERBS}
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -131,7 +132,7 @@ def test_the_verbs_are_grouped(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["--help"])
     lines = capsys.readouterr().out.splitlines()
-    for title, group in cli.GROUPS.items():
+    for title, group in verbs.GROUPS.items():
         after = lines[lines.index(f"  {title}") + 1 :]
         named = [line.split()[0] for line in after if line[4:5].isalpha()]
         assert named[: len(group)] == [verb.name for verb in group]
@@ -163,7 +164,7 @@ def test_ctrl_c_while_the_verbs_are_imported_leaves_no_traceback() -> None:
         "import os, signal, sys\n"
         "class Interrupting:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'bloomdupe.cli.show.top':\n"
+        "        if name == 'bloomdupe.cli.verbs':\n"
         "            os.kill(os.getpid(), signal.SIGINT)\n"
         "from bloomdupe.cli.start import main\n"
         "sys.meta_path.insert(0, Interrupting())\n"

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.jobs import Verb, call
@@ -16,11 +17,13 @@ from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
-from bloomdupe.cli import progress_bar
-from bloomdupe.cli.show import size
-from bloomdupe.cli.show.size import count, memory
+from bloomdupe.cli import progress_bar, size
+from bloomdupe.cli.size import count, memory
+from bloomdupe.cli.verb import BOTH
+from bloomdupe.cli.verbs import VERBS
 from bloomdupe.filter import hashing, sizing
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.jobs import open_job
 
 KEY = bytes(16)
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -114,13 +117,9 @@ def test_size_refuses_bad_values(
 @pytest.mark.parametrize(
     "text", ["ten", "", "1.2.3", "-5", "nan", "10X", "1e999", "1e308", "9" * 5_000]
 )
-def test_an_invalid_amount_is_refused(
-    capsys: pytest.CaptureFixture[str], text: str
-) -> None:
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["size", f"--urls={text}"])
-    assert caught.value.code == 2
-    last = capsys.readouterr().err.splitlines()[-1]
+def test_an_invalid_amount_is_refused(verb: Verb, text: str) -> None:
+    code, _, last = verb("size", f"--urls={text}")
+    assert code == 2
     assert "is not a number such as" in last
     assert len(last) < 500
 
@@ -199,6 +198,38 @@ def test_a_backup_has_the_same_keys_and_no_free_space(
     ):
         assert copy == seen
         assert f"{len(seen):,} URLs" in out
+
+
+ON_REDIS = "redis://:secret@localhost:1/0#site"
+AFTER = {
+    "add": ["https://a.example/"], "backup": ["copy"], "check": ["https://a.example/"],
+    "collect": ["output"], "pause": ["--slot=a"], "resume": ["--slot=a"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("one", "engine"),
+    [(v, e) for v in VERBS if v.on for e in BOTH if e not in v.on],
+    ids=str,
+)
+def test_a_verb_that_an_engine_lacks_is_refused_and_the_rest_named(
+    verb: Verb, tmp_path: Path, one: Any, engine: str
+) -> None:
+    place = ON_REDIS if engine == "redis" else "job"
+    code, _, err = verb(one.name, place, *AFTER.get(one.name, []))
+    assert code == 2
+    assert " does not have this verb: expected" in err
+    named = err.rpartition(" are ")[2].strip().split(", ")
+    assert named == [other.name for other in VERBS if engine in other.on]
+    assert "secret" not in err
+    assert not [*tmp_path.iterdir()]
+
+
+def test_every_url_is_on_redis_and_anything_else_on_disk() -> None:
+    for url in ("redis://a/0#b", "rediss://a/0#b", "unix:///a?db=0#b", "http://a/"):
+        assert open_job(url).engine == "redis"
+    for path in ("crawls/site", "redis"):
+        assert open_job(path).engine == "disk"
 
 
 def test_a_missing_store_is_an_error(verb: Verb, tmp_path: Path) -> None:

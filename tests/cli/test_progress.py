@@ -64,7 +64,6 @@ def test_lines_above_a_bar_do_not_draw_it_each_time(bar: Any, drawn: int) -> Non
     ("words", "said"),
     [
         (["info", "JOB"], "Checking {}/data.mdb, .*: 0 of 0 MB"),
-        (["info", "JOB"], "Reading the journal of {}/data.mdb: 1 of 2 records"),
         (["check", "JOB", URLS[3]], "Reading the journal of {}/data.mdb: 1 of 2 rec"),
         (["list", "JOB"], "Reading the slots of {}/data.mdb: 1 of 2 records"),
     ],

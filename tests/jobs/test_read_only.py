@@ -135,5 +135,5 @@ def test_the_job_of_another_user_is_refused(
 
 
 def test_the_job_of_another_user_is_listed(refusals: dict[str, Answer]) -> None:
-    assert refusals["the directory"].code == 0
+    assert refusals["the directory"].code == 1
     assert "job  cannot be read" in refusals["the directory"].out

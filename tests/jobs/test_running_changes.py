@@ -115,8 +115,8 @@ def test_a_job_that_runs_drops_and_requeues_nothing(
     said = crawl.bloomdupe(name, job, *words, code=1)
     assert "this needs a job that does not run: stop" in said
     assert said.count("\n") == 1
+    crawl.bloomdupe("stop", job)
     site.release()
-    crawl.bloomdupe("stop", job, "--wait")
     run = process.wait()
     assert run.status == 0
     crawl.bloomdupe(name, job, *words)

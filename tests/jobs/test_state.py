@@ -24,7 +24,7 @@ from support.terminal import Terminal
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.pace import clock
-from bloomdupe.jobs.on_disk import state_on_disk
+from bloomdupe.jobs.on_disk import reader
 from bloomdupe.jobs.state import Signs, state_of
 from bloomdupe.store import files
 
@@ -68,7 +68,7 @@ def shown(
 def hour_later(crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let an hour pass for readers of a job since its last sign of life."""
     then = (beat_of(crawl) or 0.0) + HOUR
-    monkeypatch.setattr(state_on_disk, "time", lambda: then)
+    monkeypatch.setattr(reader, "time", lambda: then)
 
 
 def beat_of(crawl: Crawl) -> float | None:

@@ -18,7 +18,7 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
 from bloomdupe.cli.main import main
-from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
+from bloomdupe.jobs.on_disk.reader import JobReader
 from bloomdupe.monitoring.top import screen
 
 ROOM = Path(__file__).parents[2] / "bloomdupe" / "monitoring"
@@ -29,7 +29,7 @@ def write_top(job: Path) -> None:
     console = Console(
         record=True, width=78, height=24, file=io.StringIO(), force_terminal=True
     )
-    console.print(screen(StoreReader(job / "bloomdupe").read(), console, "pending"))
+    console.print(screen(JobReader(job / "bloomdupe").read(), console, "pending"))
     form = re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     console.save_svg(
         str(ROOM / "top.svg"), title=f"bloomdupe top {job}", code_format=form

@@ -21,7 +21,7 @@ from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.history import History, Point
-from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
+from bloomdupe.jobs.on_disk.reader import JobReader
 from bloomdupe.jobs.view import FailedRequests
 from bloomdupe.monitoring import extra
 from bloomdupe.monitoring import page as html
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 CHARTS = {
     "Pages", "Rate", "Pending", "Hosts over time", "Failed", "Links", "Checkpoints",
-    "Memory and disk", "Filter",
+    "Memory and disk",
 }  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def test_failures_are_grouped_before_they_are_listed(
 
 
 def test_the_price_of_a_second_callback_is_named(tmp_path: Path) -> None:
-    view = StoreReader(monitored_job(tmp_path) / "bloomdupe").read()
+    view = JobReader(monitored_job(tmp_path) / "bloomdupe").read()
     assert "come twice" not in "".join(failures(view))
     late = [one._replace(reason="pipeline") for one in view.failed.requests]
     view = replace(view, failed=FailedRequests(late))
@@ -213,7 +213,6 @@ def test_a_job_without_history_has_a_report_without_lines(
 ) -> None:
     page = report(monitored_job(tmp_path, history=False))
     assert "Pages" not in page.charts
-    assert "Filter" in page.charts
     assert any("no charts over time" in text for text in page.texts)
 
 

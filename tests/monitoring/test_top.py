@@ -20,7 +20,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.crawl.later.rests import Rest
 from bloomdupe.crawl.progress.pace import clock, rates
 from bloomdupe.errors import ExtraMissingError
-from bloomdupe.jobs.on_disk.state_on_disk import StoreReader
+from bloomdupe.jobs.on_disk.reader import JobReader
 from bloomdupe.jobs.state import RUNNING, SILENT, State
 from bloomdupe.jobs.view import View
 from bloomdupe.monitoring import extra
@@ -39,7 +39,7 @@ SORTS = ("pending", "failed", "resting", "name")
 
 
 def lines(job: Path, width: int, sort: str = "pending", height: int = 24) -> list[str]:
-    return shown(StoreReader(job / "bloomdupe").read(), width, sort, height)
+    return shown(JobReader(job / "bloomdupe").read(), width, sort, height)
 
 
 def shown(view: View, width: int, sort: str = "pending", height: int = 24) -> list[str]:
@@ -60,7 +60,7 @@ def test_nothing_is_wider_or_higher_than_the_terminal(job: Path) -> None:
 
 def at_work(job: Path, seconds: float, name: str = RUNNING, **resting: str) -> View:
     """Return a job as if it ran, so many seconds after its last checkpoint."""
-    view = StoreReader(job / "bloomdupe").read()
+    view = JobReader(job / "bloomdupe").read()
     runs = view.job.runs
     assert runs is not None
     now = NOW + seconds
@@ -127,7 +127,7 @@ def test_a_crawl_that_rests_altogether_has_no_time_to_go(job: Path) -> None:
 
 
 def test_a_state_that_needs_it_has_a_remedy(job: Path) -> None:
-    assert shown(StoreReader(job / "bloomdupe").read(), 80)[1] == (
+    assert shown(JobReader(job / "bloomdupe").read(), 80)[1] == (
         "Run the same command again: it goes on."
     )
 

@@ -34,7 +34,7 @@ from support.jobs import Verb, as_project
 from support.redis_server import LOGGED, RedisServer
 from support.waiting import DEADLINE, until
 
-from bloomdupe.cli import collect as cli_collect
+from bloomdupe.cli import collecting as cli_collect
 from bloomdupe.moving import collecting
 from bloomdupe.moving.collection import LOCK, RECORD
 from bloomdupe.redis.open_frontier import OpenFrontier

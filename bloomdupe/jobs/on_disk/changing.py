@@ -1,147 +1,236 @@
-"""Changing: makes changes to a job that no process has."""
+"""Changing: makes changes to a job, which no process has, or leaves requests for it."""
 
 from __future__ import annotations
 
-import contextlib
-from functools import cached_property
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.added_requests import message_of
+from bloomdupe.crawl.added_requests import AddedRequests, message_of
 from bloomdupe.crawl.leases.failure import stored_failures
+from bloomdupe.crawl.state.rules_file import RulesFile
 from bloomdupe.errors import StoreLockedError
+from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import count_pending, pending_that, portions
 from bloomdupe.jobs.changes import Chosen, Dropped, RequeuedFailures, failed_to_repeat
-from bloomdupe.jobs.on_disk.held_job import HeldJob
+from bloomdupe.jobs.job_contract import unwatched
 from bloomdupe.jobs.selection import Search
 from bloomdupe.store import files
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.inbox import Inbox
 from bloomdupe.store.participant import Part
+from bloomdupe.store.place import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from scrapy.settings import Settings
+    from typing_extensions import Self
 
     from bloomdupe.crawl.added_requests import Asked
     from bloomdupe.crawl.leases.failure import Failure
-    from bloomdupe.jobs.added import Added
+    from bloomdupe.jobs.changes import Added, AddingJob
     from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.selection import Selection
     from bloomdupe.store.batch import Change
+    from bloomdupe.store.store import Store
 
 
-class Changing:
-    """Changes the job with the store at ``path``; close it at the end.
+def opened_to_add(
+    path: Path, settings: Settings | None, spider: str | None
+) -> AddingJob:
+    """Open the job with the store at ``path``, or begin it; close it at the end.
 
-    If a process has the job, it refuses with :class:`StoreLockedError`; but when
-    ``adding`` requests, it leaves them in the inbox of that process. ``watched`` shows
+    If a process has the job, requests are left in its inbox. Raises the errors of
+    :meth:`bloomdupe.BloomFilter.open` and :meth:`Project.of_job`.
+    """
+    project = _project_of(path, settings, spider)
+    if files.owner_of(path) is None:
+        try:
+            return HeldJob.open(path, project)
+        except StoreLockedError:  # another process was quicker
+            pass
+    return RunningJob(path, project)
+
+
+def opened_to_change(
+    path: Path, settings: Settings | None, watched: Watched, *, by_url: bool
+) -> HeldJob:
+    """Open the job with the store at ``path``; close it at the end.
+
+    If a process has it, it refuses with :class:`StoreLockedError`. ``watched`` shows
     the progress of a change. Without ``by_url``, the changes name slots and patterns
-    only, and the project is not needed. Raises the errors of :meth:`StoppedJob.open`.
+    only, and neither the project nor Scrapy is needed. Raises the errors of
+    :func:`opened_to_add`, too.
+    """
+    owner = files.owner_of(path)
+    if owner is not None:
+        raise StoreLockedError(
+            f"{path} is in use by process {owner.process or 'unknown'}, and this"
+            " needs a job that does not run: stop the crawl (Ctrl-C, or `bloomdupe"
+            " stop --wait`), run this again, and then the crawl: it goes on"
+        )
+    project = _project_of(path, settings, None) if by_url else None
+    return HeldJob.open(path, project, watched)
+
+
+def _project_of(path: Path, settings: Settings | None, spider: str | None) -> Project:
+    from bloomdupe.jobs.project import Project  # which imports Scrapy
+
+    identity = None
+    if place_of(path).exists():
+        with closing(place_of(path).open(readonly=True)) as store:
+            identity = store.header["identity"]
+    return Project.of_job(settings, spider, identity, str(path))
+
+
+class RunningJob:
+    """A job that another process has, which takes requests from its inbox."""
+
+    def __init__(self, path: Path, project: Project) -> None:
+        self._inbox = Inbox(path)
+        self.project = project
+
+    def add(self, requests: list[Asked], added: Added) -> None:
+        """See :meth:`ChangingJob.add`."""
+        self._inbox.post(message_of(requests))
+        added.handed_over += len(requests)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class HeldJob:
+    """A job that no other process has: its filter, frontier and rules.
+
+    Nothing is durable before :meth:`commit`. As long as it is open, no crawl can run.
     """
 
     def __init__(
         self,
-        path: Path,
-        settings: Settings | None,
-        watched: Watched,
-        spider: str | None,
-        *,
-        by_url: bool,
-        adding: bool,
+        seen: BloomFilter,
+        project: Project | None,
+        watched: Watched = unwatched,
     ) -> None:
+        self.seen = seen
+        self._project = project
         self._watched = watched
-        self._path = path
-        self._settings = settings
-        self._spider = spider
-        self._adding = adding
-        owner = files.owner_of(path)
-        if owner is not None and not adding:
-            raise StoreLockedError(
-                f"{path} is in use by process {owner.process or 'unknown'}, and this"
-                " needs a job that does not run: stop the crawl (Ctrl-C, or `bloomdupe"
-                " stop --wait`), run this again, and then the crawl: it goes on"
-            )
-        self._job = None if owner else self._open(by_url=by_url)
+        order = {} if project is None else project.order._asdict()
+        self._starts_apart = order.pop("starts_apart", True)
+        with ExitStack() as undo:
+            undo.callback(seen.close)
+            self.frontier = Frontier(seen, **order)
+            self.rules = RulesFile(self.store.path).read()
+            undo.pop_all()
 
-    def _open(self, *, by_url: bool) -> HeldJob | None:
-        """Open the job; return None if another process was quicker, and may be."""
-        job: HeldJob
-        try:
-            if by_url:
-                # Imported here, because it imports Scrapy.
-                from bloomdupe.jobs.on_disk.stopped_job import StoppedJob
-
-                job = StoppedJob.open_or_begin(self._path, self._settings, self._spider)
-            else:
-                job = HeldJob.held(self._path)
-        except StoreLockedError:
-            if not self._adding:
-                raise
-            return None
-        with contextlib.ExitStack() as undo:
+    @classmethod
+    def open(
+        cls, path: Path, project: Project | None, watched: Watched = unwatched
+    ) -> Self:
+        """Open the job, or begin it, and take in what was added while it ran."""
+        if project is not None and not place_of(path).exists():
+            return cls.begun(path, project)
+        job = cls(BloomFilter.open(path), project, watched)
+        with ExitStack() as undo:
             undo.callback(job.close)
-            job.take_inbox()
+            AddedRequests(job.store, job._add).take_all(job.commit)
             undo.pop_all()
         return job
 
-    def close(self) -> None:
-        """Close the job, if this process has it."""
-        if self._job is not None:
-            self._job.close()
+    @classmethod
+    def begun(cls, path: Path, project: Project) -> Self:
+        """Begin a job in an empty place."""
+        from bloomdupe.crawl.engines.crawl_job import CrawlJob
+        from bloomdupe.settings import JobSettings
 
-    @cached_property
-    def project(self) -> Project:
-        """The project of the job."""
-        from bloomdupe.jobs.on_disk.stopped_job import StoppedJob, project_of_job
-
-        if isinstance(self._job, StoppedJob):
-            return self._job.project
-        return project_of_job(self._path, self._settings, self._spider)
+        given = project.settings.copy()
+        given.set("JOBDIR", str(path.parent), "cmdline")
+        job = CrawlJob(JobSettings.read(given), project.spider, project.fingerprinter)
+        return cls(job.open_filter(), project)
 
     @property
-    def _held(self) -> HeldJob:
-        assert self._job is not None  # noqa: S101 - it was refused otherwise
-        return self._job
+    def project(self) -> Project:
+        """The project of the job."""
+        assert self._project is not None  # noqa: S101 - it is opened by URL
+        return self._project
+
+    @property
+    def store(self) -> Store:
+        """The store of the job."""
+        store = self.frontier.store
+        assert store is not None  # noqa: S101 - it was opened from there
+        return store
+
+    def close(self) -> None:
+        """Close the store, without uncommitted changes."""
+        self.seen.close()
+
+    def commit(self, *parts: Part) -> None:
+        """Make everything durable in one transaction, together with these ``parts``."""
+        self.frontier.checkpoint(*parts)
 
     # Making requests pending
 
+    def push(
+        self,
+        slot: str,
+        priority: int,
+        payload: bytes,
+        *,
+        start: bool = False,
+        not_before: float | None = None,
+        sequence: int | None = None,
+    ) -> None:
+        """Make a request pending, whether it was seen or not.
+
+        ``sequence`` is its age, see :meth:`Frontier.push`.
+        """
+        self.frontier.push(
+            slot,
+            priority,
+            payload,
+            start=start and self._starts_apart,
+            not_before=not_before,
+            sequence=sequence,
+        )
+
+    def _push(self, one: Asked) -> None:
+        start, due = one.start, one.not_before
+        self.push(one.slot, one.priority, one.payload, start=start, not_before=due)
+
+    def _add(self, one: Asked) -> str:
+        """Add a request that was not seen; return the name of its count."""
+        return one.add(self.rules, self.seen, self._push)
+
     def add(self, requests: list[Asked], added: Added) -> None:
         """See :meth:`ChangingJob.add`."""
-        if self._job is None:
-            Inbox(self._path).post(message_of(requests))
-            added.handed_over += len(requests)
-            return
         for one in requests:
-            added.count(self._job.add(one))
-        self._job.commit()
+            added.count(self._add(one))
+        self.commit()
 
     def requeue(self, requests: list[Asked], added: Added) -> None:
         """See :meth:`ChangingJob.requeue`: in one transaction."""
-        job = self._held
         wanted: dict[bytes, Asked] = {}
         for one in requests:
-            if not job.seen.contains(one.key, exact=one.exact):
+            if not self.seen.contains(one.key, exact=one.exact):
                 added.unseen += 1
-            elif job.rules.keep_out(one.slot, one.url):
+            elif self.rules.keep_out(one.slot, one.url):
                 added.blocked += 1
             else:
                 wanted[one.key] = one
         if wanted:
             self._leave_out_pending(wanted, added)
         for one in wanted.values():
-            job.push_asked(one)
+            self._push(one)
         added.taken_in += len(wanted)
-        job.commit()
+        self.commit()
 
     def _leave_out_pending(self, wanted: dict[bytes, Asked], added: Added) -> None:
-        store = self._held.store
-        urls = {key: one.url for key, one in wanted.items()}
-        search = Search(urls, self.project)
-        found = pending_that(store, search.may_be)
-        total = count_pending(store)
+        search = Search({key: one.url for key, one in wanted.items()}, self.project)
+        found = pending_that(self.store, search.may_be)
+        total = count_pending(self.store)
         for _, some in self._watched(found, total, "requests", lambda read: read[0]):
             for key in (search.key_of(one.payload) for one in some):
                 if key is not None and wanted.pop(key, None) is not None:
@@ -154,40 +243,41 @@ class Changing:
 
         Each stays among the failed requests until it succeeds.
         """
-        job, puts = self._held, {}
-        found = failed_to_repeat(self._failures(), selection, reasons, job.rules, added)
-        for digest, one in found:
+        puts = {}
+        failures = self._failures()
+        for digest, one in failed_to_repeat(
+            failures, selection, reasons, self.rules, added
+        ):
             assert one.payload is not None  # noqa: S101 - it is repeated
-            job.push(one.slot, one.priority, one.payload)
+            self.push(one.slot, one.priority, one.payload)
             puts[digest] = one._replace(waiting=True)
         added.taken_in += len(puts)
-        job.commit(self._part(puts))
+        self.commit(_part(puts))
 
     def _failures(self) -> Iterator[tuple[bytes, Failure]]:
-        with self._held.store.snapshot() as snapshot:
+        with self.store.snapshot() as snapshot:
             yield from stored_failures(snapshot)
-
-    def _part(self, failures: dict[bytes, Failure]) -> Part:
-        """Return the part of a commit that writes failed requests."""
-        puts: list[Change] = [
-            (digest, one.packed()) for digest, one in failures.items()
-        ]
-        return Part(changes={FAILURES: puts} if puts else {})
 
     # Removing requests
 
     def drop(self, selection: Selection, pages: dict[bytes, str]) -> Dropped:
         """See :meth:`ChangingJob.drop`: in a transaction for every thousand."""
-        job, dropped = self._held, 0
+        dropped = 0
         chosen = Chosen(selection, pages, lambda: self.project)
         requeued = RequeuedFailures(self._failures())
-        total = count_pending(job.store, selection.slot)
-        found = portions(job.store, selection.slot)
+        total = count_pending(self.store, selection.slot)
+        found = portions(self.store, selection.slot)
         for some in self._watched(found, total, "requests", len):
             gone = [one for one in some if chosen.has(one.slot, one.payload)]
-            job.frontier.remove(gone)
+            self.frontier.remove(gone)
             repeated = filter(None, (requeued.taken(one.payload) for one in gone))
             failures = {key: one._replace(waiting=False) for key, one in repeated}
-            job.commit(self._part(failures))
+            self.commit(_part(failures))
             dropped += len(gone)
-        return Dropped(dropped, count_pending(job.store), 0)
+        return Dropped(dropped, count_pending(self.store), 0)
+
+
+def _part(failures: dict[bytes, Failure]) -> Part:
+    """Return the part of a commit that writes failed requests."""
+    puts: list[Change] = [(digest, one.packed()) for digest, one in failures.items()]
+    return Part(changes={FAILURES: puts} if puts else {})

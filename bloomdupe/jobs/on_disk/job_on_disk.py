@@ -1,51 +1,36 @@
-"""JobOnDisk: a job in a JOBDIR, and the jobs near a path."""
+"""JobOnDisk: a job in a JOBDIR."""
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-import stat
 import time
-from contextlib import closing, contextmanager, nullcontext
-from difflib import get_close_matches
+from contextlib import contextmanager, nullcontext
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from bloomdupe.crawl.progress.pace import duration, plural
-from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.crawl.state.rules_file import RulesFile
-from bloomdupe.errors import (
-    BloomDupeError,
-    SettingError,
-    StoreError,
-    StoreMismatchError,
-    UnserializableError,
-)
-from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.frontier.payload import url_of
-from bloomdupe.frontier.pending_requests import count_pending, pending_requests
-from bloomdupe.jobs.job_contract import Job, ListedRequest, Removal, Ruled
-from bloomdupe.jobs.on_disk.state_on_disk import FailureReader, StoreReader
-from bloomdupe.jobs.overview import Description
-from bloomdupe.jobs.view import FailedRequests
+from bloomdupe.errors import BloomDupeError, StoreError, StoreMismatchError
+from bloomdupe.jobs.job_contract import Job, Removal, Ruled
+from bloomdupe.jobs.on_disk.places import jobs_at, store_at
+from bloomdupe.jobs.on_disk.reader import JobReader
 from bloomdupe.store import files
 from bloomdupe.store.place import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from scrapy.settings import Settings
 
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.crawl.state.rules import Rules
-    from bloomdupe.jobs.job_contract import Watched
-    from bloomdupe.jobs.on_disk.changing import Changing
+    from bloomdupe.jobs.changes import AddingJob, ChangingJob
+    from bloomdupe.jobs.job_contract import ListedRequest, Watched
+    from bloomdupe.jobs.overview import Description
     from bloomdupe.jobs.selection import Selection
     from bloomdupe.store.descriptor import Descriptor
-    from bloomdupe.store.store import Store
-
 
 PAUSE = 0.05
 """Seconds between two looks for a process that ends."""
@@ -56,103 +41,62 @@ STATE = "spider.state"
 class JobOnDisk(Job):
     """A job in a JOBDIR, named by the JOBDIR or by the directory of its store."""
 
-    argument: ClassVar[str] = "a JOBDIR, or the directory of a store"
+    engine: ClassVar[str] = "disk"
     kind: ClassVar[str] = "a job in a directory"
 
     @property
     def directory(self) -> Path:
-        """The store in the JOBDIR, or the directory itself."""
-        directory = self._checked()
-        inside = directory / "bloomdupe"
-        if inside.is_dir():
-            return inside
-        if not _is_store(directory):
-            raise no_job(directory)
-        return directory
+        """The directory of the store, which must exist already."""
+        return store_at(self.named)
+
+    @property
+    def new_directory(self) -> Path:
+        """The directory of the store, whether it exists or not."""
+        return store_at(self.named, new=True)
 
     @property
     def jobs_within(self) -> list[Path]:
         """See :attr:`Job.jobs_within`."""
-        directory = self._checked()
-        is_one = _is_job(directory) or _is_store(directory)
-        return [] if is_one or not directory.is_dir() else jobs_in(directory)
+        return jobs_at(self.named)
 
-    @property
-    def new_directory(self) -> Path:
-        """The store in the JOBDIR, whether it exists or not.
+    # Reading
 
-        A directory that holds a store's files is that store, and so is a path that ends
-        in ``bloomdupe``. Any other path is a JOBDIR.
-        """
-        directory = self._checked()
-        inside = directory / "bloomdupe"
-        if inside.is_dir():
-            return inside
-        is_store = directory.name == "bloomdupe" or _is_store(directory)
-        return directory if is_store else inside
-
-    def _checked(self) -> Path:
-        named = self._named
-        directory = Path(named)
-        try:
-            if not stat.S_ISDIR(directory.stat().st_mode):
-                raise NotADirectoryError  # noqa: TRY301 - as if a slash came after it
-        except FileNotFoundError:
-            pass  # the operation reports that nothing is there, or makes it
-        except NotADirectoryError as error:
-            raise StoreError(
-                f"{named} is not a directory; name a JOBDIR, or the directory of a"
-                " store"
-            ) from error
-        except OSError as error:
-            raise SettingError(f"{named[:80]}: {error.strerror}") from error
-        except ValueError as error:  # a zero byte, or half of a surrogate pair
-            raise SettingError(f"{named[:80]!r} cannot be a path: {error}") from error
-        return directory
-
-    @property
-    def jobdir(self) -> str:
-        """The path as the user typed it."""
-        return self._named
+    def reader(self) -> AbstractContextManager[JobReader]:
+        """Return a reader of checkpoints."""
+        return nullcontext(JobReader(self.directory))
 
     def describe(self) -> Description:
         """Read the last checkpoint."""
-        path = self.directory
-        with BloomFilter.open(path, readonly=True) as seen:
-            info, identity = seen.info(), seen.identity
-        view = StoreReader(path).view()
-        if view is None:
-            return Description(info, identity, None)
-        return Description(info, identity, view.job, view.rate, view.to_go)
+        return JobReader(self.directory).describe()
 
     def requests(
         self, selection: Selection, watched: Watched
     ) -> Iterator[ListedRequest]:
-        """Open the store, and yield its requests, slot by slot."""
-        return _listed(self._opened(), selection, watched)
+        """Yield its requests, slot by slot."""
+        return JobReader(self.directory).requests(selection, watched)
 
     def failed_requests(
         self, selection: Selection, reasons: tuple[str, ...]
     ) -> list[Failure]:
-        """Return them, newest first, without the requests that were retried since."""
-        with closing(self._opened()) as store, store.snapshot() as snapshot:
-            found = FailureReader().read(snapshot)
-        return FailedRequests(found).selected(selection, reasons)
+        """Return them, latest first, without the requests that were retried since."""
+        found = JobReader(self.directory).failed_requests()
+        return found.selected(selection, reasons)
+
+    # Changing
+
+    def adding(self, settings: Settings | None, spider: str | None) -> AddingJob:
+        """Open the job; if a process has it, requests go into its inbox."""
+        from bloomdupe.jobs.on_disk.changing import opened_to_add
+
+        return opened_to_add(self.new_directory, settings, spider)
 
     def changing(
-        self,
-        settings: Settings | None,
-        watched: Watched,
-        *,
-        by_url: bool,
-        adding: bool = False,
-        spider: str | None = None,
-    ) -> Changing:
-        """Open the job; added requests may go to the process that has it open."""
-        from bloomdupe.jobs.on_disk.changing import Changing
+        self, settings: Settings | None, watched: Watched, *, by_url: bool
+    ) -> ChangingJob:
+        """Open the job, which no process may have."""
+        from bloomdupe.jobs.on_disk.changing import opened_to_change
 
-        path = self.new_directory if adding else self.directory
-        return Changing(path, settings, watched, spider, by_url=by_url, adding=adding)
+        return opened_to_change(self.directory, settings, watched, by_url=by_url)
 
     def change_rules(self, change: Callable[[Rules], Rules]) -> Ruled:
         """Replace the file of rules, which a run reads at its checkpoints."""
@@ -190,13 +134,6 @@ class JobOnDisk(Job):
             now = files.owner_of(store)
         return 1
 
-    def reader(self) -> AbstractContextManager[StoreReader]:
-        """Return a reader of checkpoints."""
-        return nullcontext(StoreReader(self.directory))
-
-    def _opened(self) -> Store:
-        return place_of(self.directory).open(readonly=True)
-
     @contextmanager
     def removal(self) -> Iterator[Removal]:
         """Lock the job and prepare to remove its store.
@@ -229,33 +166,28 @@ class JobOnDisk(Job):
             lock.close()
 
 
-def _listed(
-    store: Store, selection: Selection, watched: Watched
-) -> Iterator[ListedRequest]:
-    with closing(store):
-        total = count_pending(store, selection.slot)
-        for one in watched(pending_requests(store, selection.slot), total, "requests"):
-            slot = one.slot
-            try:
-                summary = summary_of(one.payload)
-            except UnserializableError as error:
-                if selection.pattern is None:
-                    url = url_of(one.payload)
-                    yield ListedRequest(slot, "?", url, 0, None, problem=str(error))
-                continue
-            if selection.has(slot, summary.url):
-                yield ListedRequest(
-                    slot,
-                    summary.method,
-                    summary.url,
-                    summary.priority,
-                    summary.callback,
-                    one.not_before,
-                    payload=summary.rest,
-                )
+def _contents(store: Path) -> tuple[str, list[str]]:
+    """Describe the contents of a store, even if it is damaged; and its output files."""
+    try:
+        found = JobReader(store).describe()
+    except BloomDupeError as error:
+        return f"it cannot be read ({error})", []
+    seen = f"{plural(found.filter.keys, 'URL')} seen"
+    job = found.job
+    if job is None or job.runs is None:
+        return seen, []
+    held = f"{seen}, {plural(job.pending, 'request')} pending"
+    stays = [output.uri for output in job.runs.outputs]
+    return f"{held}, {plural(job.pages, 'page')}", stays
 
 
-# Removing
+def _lock(store: Path) -> Descriptor:
+    try:
+        return files.lock_owner(store)
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(f"cannot remove {store}: {error}") from error
 
 
 def _remove(states: list[Path], places: list[Path]) -> None:
@@ -280,111 +212,3 @@ def _remove(states: list[Path], places: list[Path]) -> None:
             shutil.rmtree(aside)
         except OSError as error:
             raise StoreError(f"cannot remove {path}: {error}") from error
-
-
-def _is_store(directory: Path) -> bool:
-    """Whether a directory holds the files of a store itself."""
-    return any((directory / name).exists() for name in (files.DATA, files.MARKER))
-
-
-def _lock(store: Path) -> Descriptor:
-    try:
-        return files.lock_owner(store)
-    except StoreError:
-        raise
-    except OSError as error:
-        raise StoreError(f"cannot remove {store}: {error}") from error
-
-
-def _contents(store: Path) -> tuple[str, list[str]]:
-    """Describe the contents of a store, even if it is damaged; and its output files."""
-    try:
-        with BloomFilter.open(store, readonly=True) as seen:
-            urls = len(seen)
-        view = StoreReader(store).view()
-    except BloomDupeError as error:
-        return f"it cannot be read ({error})", []
-    if view is None or view.job.runs is None:
-        return f"{plural(urls, 'URL')} seen", []
-    job, runs = view.job, view.job.runs
-    held = (
-        f"{plural(urls, 'URL')} seen, {plural(job.pending, 'request')} pending,"
-        f" {plural(job.pages, 'page')}"
-    )
-    return held, [output.uri for output in runs.outputs]
-
-
-SCRAPYS = ("requests.queue", "requests.seen")
-"""Names in a JOBDIR of Scrapy's own scheduler."""
-MOST_NAMED = 3
-
-
-def jobs_in(directory: Path) -> list[Path]:
-    """Return the JOBDIRs in a directory, and in the directories in it, by name.
-
-    Raises :class:`~bloomdupe.errors.StoreError` if it cannot be read.
-    """
-    try:
-        return list(_jobs_in(directory, depth=2))
-    except OSError as error:
-        raise StoreError(f"{directory}: {error.strerror}") from error
-
-
-def _is_job(path: Path) -> bool:
-    store = path / "bloomdupe"
-    with contextlib.suppress(PermissionError):
-        try:
-            return (store / files.DATA).is_file()
-        except PermissionError:  # of another user; its reader says so
-            return store.is_dir()
-    return False
-
-
-def _jobs_in(directory: Path, depth: int) -> Iterator[Path]:
-    for inside in sorted(directory.iterdir()):
-        if _is_job(inside):
-            yield inside
-        elif depth > 1 and inside.is_dir() and not inside.is_symlink():
-            with contextlib.suppress(PermissionError):
-                yield from _jobs_in(inside, depth - 1)
-
-
-def no_job(path: Path) -> StoreError:
-    """Return the error for a path without a store, with the path that may be meant."""
-    return StoreError(f"{path}: there is no bloomdupe store{_hint(path)}")
-
-
-def _hint(path: Path) -> str:
-    if not path.exists():
-        if not path.parent.is_dir():
-            return ""
-        names = [one.name for one in path.parent.iterdir() if one.is_dir()]
-        close = get_close_matches(path.name, names, 1)
-        return _question([*_named(path), *(path.parent / one for one in close)])
-    if any((path / name).exists() for name in SCRAPYS):
-        return (
-            f". It is a JOBDIR of Scrapy's own scheduler: `bloomdupe import {path}"
-            " --spider NAME` imports it"
-        )
-    jobs = jobs_in(path)
-    if not jobs:
-        return _question(_named(path))
-    some = ", ".join(map(str, jobs[:MOST_NAMED])) + ", ..." * (len(jobs) > MOST_NAMED)
-    return (
-        f", but {plural(len(jobs), 'job')} ({some}): name a job;"
-        f" `bloomdupe info {path}` shows all"
-    )
-
-
-def _named(path: Path) -> list[Path]:
-    """Return the jobs in directories here that have a name, such as a spider's."""
-    here = Path()
-    if path != here / path.name:
-        return []
-    with contextlib.suppress(OSError):  # what cannot be read gives no hints
-        return [one for one in _jobs_in(here, depth=2) if one.name == path.name]
-    return []
-
-
-def _question(meant: list[Path]) -> str:
-    return f"; did you mean {meant[0]}?" if meant else ""

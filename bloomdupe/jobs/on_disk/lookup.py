@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.lines import Line, Problems
+    from bloomdupe.store.store import Store
 
 
 class FoundUrl(NamedTuple):
@@ -59,68 +60,61 @@ def look_up(
     """
     with BloomFilter.open(path, readonly=True) as seen:
         project = Project.of_store(settings, seen.identity)
-        asked = {
-            one.request.url: one.request
-            for one in read_all(lines, Defaults(), project, problems)
-        }
-        keys = {url: project.key_of(request) for url, request in asked.items()}
+        found = read_all(lines, Defaults(), project, problems)
+        keys = {one.request.url: project.key_of(one.request) for one in found}
         known = {
             url: seen.contains(key, exact=exact) for url, (key, exact) in keys.items()
         }
         fpp = seen.current_fpp()
-    # A URL that is not seen may be pending all the same, if another filter marks.
-    wanted = {key: url for url, (key, _) in keys.items()}
-    pending = _pending(path, project, wanted, watched) if asked else {}
-    failures = _failures_of(path, [key for key, _ in keys.values()])
-    failed = {
-        key: {"reason": one.reason, "status": one.status, "times": one.times}
-        for key, one in failures.items()
-    }
-    return [
-        FoundUrl(
-            url, known[url] or key in pending, pending.get(key, []), failed.get(key)
-        )
-        for url, (key, _) in keys.items()
-    ], fpp
+    pages = {key: url for url, (key, _) in keys.items()}
+    with closing(place_of(path).open(readonly=True)) as store:
+        # A URL that is not seen may be pending all the same, if another filter marks.
+        pending = _pending(store, Search(pages, project), watched) if pages else {}
+        failed = _failures_of(store, pages)
+    states = []
+    for url, (key, _) in keys.items():
+        waits = pending.get(key, [])
+        states.append(FoundUrl(url, known[url] or bool(waits), waits, failed.get(key)))
+    return states, fpp
 
 
 def _pending(
-    path: Path,
-    project: Project,
-    asked: dict[bytes, str],
-    watched: Watched,
+    store: Store, search: Search, watched: Watched
 ) -> dict[bytes, list[dict[str, Any]]]:
     waits: dict[bytes, list[dict[str, Any]]] = {}
-    search = Search(asked, project)
-    with closing(place_of(path).open(readonly=True)) as store:
-        read = pending_that(store, search.may_be)
-        read = watched(read, count_pending(store), "requests", itemgetter(0))
-        for one in chain.from_iterable(found for _, found in read):
-            key = search.key_of(one.payload)
-            if key is None:
-                continue
-            summary = summary_of(one.payload)
-            waits.setdefault(key, []).append(
-                {
-                    "slot": one.slot,
-                    "priority": summary.priority,
-                    "callback": summary.callback,
-                    "not_before": one.not_before,
-                }
-            )
+    read = pending_that(store, search.may_be)
+    read = watched(read, count_pending(store), "requests", itemgetter(0))
+    for one in chain.from_iterable(found for _, found in read):
+        key = search.key_of(one.payload)
+        if key is None:
+            continue
+        summary = summary_of(one.payload)
+        waits.setdefault(key, []).append(
+            {
+                "slot": one.slot,
+                "priority": summary.priority,
+                "callback": summary.callback,
+                "not_before": one.not_before,
+            }
+        )
     return waits
 
 
-def _failures_of(path: Path, keys: list[bytes]) -> dict[bytes, Failure]:
+def _failures_of(store: Store, keys: Iterable[bytes]) -> dict[bytes, dict[str, Any]]:
     """Return the last failure of each page that has failed, by its fingerprint."""
     last: dict[bytes, Failure] = {}
-    with (
-        closing(place_of(path).open(readonly=True)) as store,
-        store.snapshot() as snapshot,
-    ):
+    with store.snapshot() as snapshot:
         for digest, one in stored_failures(snapshot):
             page = page_of(digest)
             if page not in last or last[page].time < one.time:
                 last[page] = one
     pages = {key: page_of(digest_of(key)) for key in keys}
-    return {key: last[page] for key, page in pages.items() if page in last}
+    return {
+        key: {
+            "reason": last[page].reason,
+            "status": last[page].status,
+            "times": last[page].times,
+        }
+        for key, page in pages.items()
+        if page in last
+    }

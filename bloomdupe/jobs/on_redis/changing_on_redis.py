@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.added_requests import Asked
     from bloomdupe.crawl.leases.failure import Failure
-    from bloomdupe.jobs.added import Added
+    from bloomdupe.jobs.changes import Added
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.selection import Selection
     from bloomdupe.redis.frontier_reader import OnRedis

@@ -36,13 +36,13 @@ class JobOnRedis(Job):
     Its modules are imported when they are used, so that jobs on disk need no Redis.
     """
 
-    argument: ClassVar[str] = "the URL of a crawl on Redis"
+    engine: ClassVar[str] = "redis"
     kind: ClassVar[str] = "a crawl on Redis"
 
     @property
     def url(self) -> str:
         """The URL, which may hold a password: do not print it."""
-        return self._named
+        return self.named
 
     def describe(self) -> Description:
         """Read the crawl, or the filter, that the URL names."""
@@ -70,19 +70,23 @@ class JobOnRedis(Job):
             found = FailuresOnRedis(reader).read(reader.states())
         return found.selected(selection, reasons)
 
+    def adding(self, settings: Settings | None, spider: str | None) -> ChangingOnRedis:
+        """Open the crawl; workers go on."""
+        from bloomdupe.jobs.on_redis.changing_on_redis import ChangingOnRedis
+
+        return ChangingOnRedis(self.url, settings, spider, adding=True)
+
     def changing(
         self,
         settings: Settings | None,
         watched: Watched,  # noqa: ARG002 - it does not take long
         *,
         by_url: bool,  # noqa: ARG002 - the project is made when it is needed
-        adding: bool = False,
-        spider: str | None = None,
     ) -> ChangingOnRedis:
-        """Open the crawl; workers go on."""
+        """Open the crawl, which no worker may have."""
         from bloomdupe.jobs.on_redis.changing_on_redis import ChangingOnRedis
 
-        return ChangingOnRedis(self.url, settings, spider, adding=adding)
+        return ChangingOnRedis(self.url, settings, None, adding=False)
 
     def change_rules(self, change: Callable[[Rules], Rules]) -> Ruled:
         """Change the rules that keep requests out; each worker reads them often."""

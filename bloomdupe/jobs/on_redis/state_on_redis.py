@@ -208,6 +208,11 @@ class CrawlReader:
         )
         return self._view
 
+    def describe(self) -> Description:
+        """Describe the crawl as it was read last; read it if it was not."""
+        view = self._view or self.read()
+        return Description(_filter(self._reader, view.job), view.identity, view.job)
+
     def _look(self, job: Overview) -> list[Ran]:
         """Read the history, and add a point of this reader; return the runs."""
         last = self._history[-1].time if self._history else 0.0

@@ -1,4 +1,4 @@
-"""The arguments that name URLs, singly or in a file, and the URLs read from them."""
+"""The arguments that name URLs and select requests, and what is read from them."""
 
 from __future__ import annotations
 
@@ -8,52 +8,24 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from bloomdupe.cli.output import warn
 from bloomdupe.cli.progress_bar import bytes_of
 from bloomdupe.errors import SettingError
 from bloomdupe.jobs.lines import Line, Problems, read_lines
+from bloomdupe.jobs.selection import Selection
+from bloomdupe.settings import FAILURE_REASONS, check_reasons
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import Namespace
     from collections.abc import Iterator
 
-
-def add_urls(parser: ArgumentParser, *, file: bool = True) -> None:
-    """Add URLs, and ``--from`` a ``file``."""
-    parser.add_argument(
-        "urls", nargs="*", metavar="URL", help="such as https://a.example/"
-    )
-    if file:
-        parser.add_argument(
-            "--from",
-            dest="file",
-            metavar="FILE",
-            help=(
-                "a file with a URL or a JSON object on each line; - is standard input"
-            ),
-        )
+    from bloomdupe.jobs.job_contract import Job
 
 
 def check_named(options: Namespace) -> None:
     """Refuse a verb that is given neither URLs nor a file."""
     if not options.urls and options.file is None:
         raise SettingError("no URLs are given: name some, or a file with --from")
-
-
-def add_request_options(parser: ArgumentParser) -> None:
-    """Add the options of a request besides its URL."""
-    parser.add_argument(
-        "--callback",
-        metavar="NAME",
-        default="parse",
-        help="the spider's method for the responses (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--priority",
-        type=int,
-        metavar="N",
-        default=0,
-        help="higher ones go first (default: %(default)s)",
-    )
 
 
 def given_lines(options: Namespace, problems: Problems) -> Iterator[Line]:
@@ -63,12 +35,12 @@ def given_lines(options: Namespace, problems: Problems) -> Iterator[Line]:
     """
     yield from (Line(0, url) for url in options.urls)
     if options.file is not None:
-        with opened(options.file) as file, bytes_of(size_of_file(file)) as read:
+        with _opened(options.file) as file, bytes_of(_size_of(file)) as read:
             yield from read_lines(file, problems, read)
 
 
 @contextlib.contextmanager
-def opened(name: str) -> Iterator[BinaryIO]:
+def _opened(name: str) -> Iterator[BinaryIO]:
     """Open a file, or standard input; :class:`SettingError` if it cannot be opened."""
     if name == "-":
         if sys.stdin is None:  # it was closed before the program began
@@ -84,9 +56,37 @@ def opened(name: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def size_of_file(file: BinaryIO) -> int | None:
+def _size_of(file: BinaryIO) -> int | None:
     """Return how many bytes a file has; None if it is a pipe, say."""
     try:
         return os.fstat(file.fileno()).st_size or None
     except (OSError, ValueError):
         return None
+
+
+def selection_of(options: Namespace) -> Selection:
+    """Return the given selection."""
+    return Selection.of(options.slot, options.pattern)
+
+
+def warn_if_unknown(job: Job, slot: str | None) -> None:
+    """Say so if no request of a slot is pending or failed: its name may be mistyped."""
+    if slot is not None and not job.has_slot(slot):
+        warn(f"the job has no slot {slot!r}: no request of it is pending or failed")
+
+
+def reasons_of(options: Namespace) -> tuple[str, ...] | None:
+    """Return the given reasons, () for all; None without ``--failed``."""
+    if options.reason is None:
+        return () if options.failed else None
+    if not options.failed:
+        raise SettingError("--reason selects failed requests: add --failed")
+    try:
+        return check_reasons(options.reason, "--reason") or ()
+    except SettingError as error:
+        failed = options.job.failed_requests(Selection(), ())
+        has = ", ".join(sorted({one.option for one in failed})) or "none"
+        raise SettingError(
+            f"--reason {options.reason!r}: expected HTTP statuses such as 503, or"
+            f" {', '.join(FAILURE_REASONS)}; reasons in this job: {has}"
+        ) from error

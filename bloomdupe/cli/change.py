@@ -1,0 +1,232 @@
+"""The verbs that change which requests a job holds, or remove it."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.cli.arguments import (
+    check_named,
+    given_lines,
+    reasons_of,
+    selection_of,
+    warn_if_unknown,
+)
+from bloomdupe.cli.output import warn
+from bloomdupe.cli.progress_bar import counted
+from bloomdupe.cli.verb import Answer
+from bloomdupe.crawl.progress.pace import plural
+from bloomdupe.crawl.state.rules import described, rule_of
+from bloomdupe.errors import SettingError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable, Iterator
+
+    from bloomdupe.crawl.state.rules import Rule, Rules
+    from bloomdupe.jobs.changes import Added, ChangingJob
+    from bloomdupe.jobs.job_contract import Removal
+    from bloomdupe.jobs.project import Project
+    from bloomdupe.jobs.request_line import Wanted
+
+
+def add(options: Namespace) -> Answer:
+    """Add requests that the job has not seen."""
+    from bloomdupe.jobs import changes
+
+    check_named(options)
+    added = changes.Added()
+    job = options.job.adding(options.project_settings, options.spider)
+    with closing(job):
+        changes.add(_found(options, job.project, added, start=True), job, added)
+    return _counts(added)
+
+
+def requeue(options: Namespace) -> Answer:
+    """Make pages pending again that the job has seen, or failed requests."""
+    from bloomdupe.jobs import changes
+
+    added, selection = changes.Added(), selection_of(options)
+    reasons = reasons_of(options)
+    if reasons is None:
+        check_named(options)
+    elif options.urls or options.file is not None:
+        raise SettingError("--failed goes without URLs and --from")
+    with closing(_opened(options)) as job:
+        if reasons is None:
+            found = _found(options, job.project, added)
+            changes.requeue(found, job, selection, added)
+        else:
+            job.requeue_failed(selection, reasons, added)
+    if reasons is not None and not added.taken_in:
+        warn_if_unknown(options.job, options.slot)
+    return _counts(added)
+
+
+def drop(options: Namespace) -> Answer:
+    """Remove pending requests; their URLs stay seen."""
+    if not (options.urls or options.slot or options.pattern):
+        raise SettingError(
+            "no requests are selected: name URLs, --slot, or --pattern (`--pattern"
+            " .` selects all)"
+        )
+    selection = selection_of(options)
+    with closing(_opened(options, by_url=bool(options.urls))) as job:
+        pages = {}
+        for request in _requests(options.urls):
+            pages[job.project.key_of(request)[0]] = request.url  # as it is stored
+        dropped = job.drop(selection, pages)
+    if not dropped.dropped:
+        warn_if_unknown(options.job, options.slot)
+    lines = [f"{dropped.dropped:,} removed, {dropped.left:,} pending"]
+    if dropped.in_progress:
+        lines.append(f"{dropped.in_progress:,} in progress: these come again")
+    return Answer(lines, dropped._asdict())
+
+
+def _opened(options: Namespace, *, by_url: bool = True) -> ChangingJob:
+    settings = options.project_settings
+    job: ChangingJob = options.job.changing(settings, counted, by_url=by_url)
+    return job
+
+
+def _found(
+    options: Namespace, project: Project, added: Added, *, start: bool = False
+) -> Iterator[Wanted]:
+    """Yield the given requests; lines that cannot be read become problems."""
+    from bloomdupe.jobs.request_line import Defaults, read_all
+
+    project.check_method("--callback", options.callback)
+    defaults = Defaults(options.callback, options.priority, start=start)
+    lines = given_lines(options, added.problems)
+    return read_all(lines, defaults, project, added.problems)
+
+
+def _counts(added: Added) -> Answer:
+    """Answer with the counts; 1 if a request was not read, not known, or blocked."""
+    record = asdict(added)
+    record["broken"] = added.problems.as_dict()
+    del record["problems"]
+    bad = added.problems.count + added.unseen + added.blocked
+    return Answer(_lines_of(added), record, int(bad > 0))
+
+
+def _lines_of(added: Added) -> Iterator[str]:
+    """Yield a line for each count that is not 0."""
+    if added.handed_over:
+        handed = plural(added.handed_over, "request")
+        yield f"{handed} handed to the running crawl, which logs what it adds"
+    if added.taken_in or not added.handed_over:
+        yield f"{added.taken_in:,} pending now"
+    if added.seen:
+        yield f"{plural(added.seen, 'was', 'were')} seen before: skipped"
+    if added.waited:
+        yield f"{plural(added.waited, 'was', 'were')} pending already: not added"
+    if added.unseen:
+        never = plural(added.unseen, "was", "were")
+        yield f"{never} never seen: use `bloomdupe add`"
+    if added.blocked:
+        blocked = plural(added.blocked, "is", "are")
+        yield f"{blocked} blocked: `bloomdupe block --undo` deletes a rule"
+    if added.problems.count:
+        yield f"{added.problems.count:,} could not be read:"
+        yield from added.problems.lines()
+
+
+# Rules, which a job obeys whether it runs or not
+
+
+def block(options: Namespace) -> Answer:
+    """Add rules of URLs, or a rule of slot and pattern; or delete them."""
+    slot, pattern = options.slot, options.pattern
+    if not (options.urls or slot or pattern):
+        raise SettingError("no rule is given: name URLs, --slot, or --pattern")
+    if options.urls and (slot or pattern):
+        raise SettingError("each URL is a rule by itself, without --slot and --pattern")
+    rules: list[Rule]
+    if options.urls:
+        rules = [rule_of(one.url) for one in _requests(options.urls)]
+    else:
+        given = selection_of(options).values
+        rules = [{name: value for name, value in given.items() if value}]
+    return _ruled(
+        options,
+        lambda there: (there.not_blocking if options.undo else there.blocking)(rules),
+    )
+
+
+def pause(options: Namespace) -> Answer:
+    """Pause a slot; it may be paused before the job has it."""
+    return _ruled(options, lambda there: there.pausing([options.slot]))
+
+
+def resume(options: Namespace) -> Answer:
+    """Let a paused slot go on."""
+    return _ruled(options, lambda there: there.resuming(options.slot))
+
+
+def _ruled(options: Namespace, change: Callable[[Rules], Rules]) -> Answer:
+    rules, obeyed = options.job.change_rules(change)
+    if options.verb != "block":  # which is for links that come later, too
+        warn_if_unknown(options.job, options.slot)
+    if options.verb == "block":
+        lines = [f"blocked: {described(rule)}" for rule in rules.blocked]
+    else:
+        lines = [f"paused: slot {slot}" for slot in sorted(rules.paused)]
+    nothing = f"Nothing is {'blocked' if options.verb == 'block' else 'paused'}."
+    record = {name: rules.values[name] for name in ("blocked", "paused")}
+    return Answer([*(lines or [nothing]), obeyed], record)
+
+
+def _requests(urls: list[str]) -> list[Any]:
+    """Return requests for URLs, of Scrapy, which is not needed for none."""
+    if not urls:
+        return []
+    from bloomdupe.jobs.request_line import checked
+
+    try:
+        return [*map(checked, urls)]
+    except ValueError as error:
+        raise SettingError(str(error)) from error
+
+
+# The end of a run, and of a job
+
+
+def stop(options: Namespace) -> Answer:
+    """Ask the crawl to end."""
+    processes = options.job.stop(wait=options.wait)
+    if options.wait:
+        line = f"{plural(processes, 'process has', 'processes have')} ended"
+    else:
+        ends = plural(processes, "process ends", "processes end")
+        line = f"{ends} when the requests in progress are done"
+    return Answer([line], {"processes": processes, "ended": options.wait})
+
+
+def reset(options: Namespace) -> Answer:
+    """Ask, then remove."""
+    with options.job.removal() as removal:
+        if not options.yes:
+            _confirm(removal)
+        removal.remove()
+    places, stays = [*removal.places], [*removal.stays]
+    lines = [f"removed: {', '.join(places)}: {removal.contents}"]
+    lines += [f"stays: {name}" for name in stays]
+    record = {"removed": places, "held": removal.contents, "stays": stays}
+    return Answer(lines, record)
+
+
+def _confirm(removal: Removal) -> None:
+    names, held = ", ".join(removal.places), removal.contents
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise SettingError(
+            f"this removes {names}: {held}. There is no terminal to confirm it; --yes"
+            " does"
+        )
+    warn(f"This removes {names}: {held}.")
+    print("Type yes to go on: ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip() != "yes":
+        raise SettingError("nothing was removed")

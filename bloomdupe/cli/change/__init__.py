@@ -1,1 +1,0 @@
-"""Verbs that change which requests a job holds."""

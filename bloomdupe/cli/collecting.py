@@ -1,0 +1,85 @@
+"""``collect``: write the output of workers that share a crawl into files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bloomdupe.cli.output import warn
+from bloomdupe.cli.progress_bar import bytes_of
+from bloomdupe.cli.table import table
+from bloomdupe.cli.verb import INTERRUPTED, Answer
+from bloomdupe.crawl.progress.pace import plural
+from bloomdupe.moving.collecting import Collecting, Patience
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+    from bloomdupe.moving.collecting import Collected, CollectedFile
+
+PAUSE = 1.0
+"""Seconds between two reads from Redis."""
+
+
+def collect(options: Namespace) -> Answer:
+    """Write the output in Redis into files, each line once."""
+    patience = Patience(PAUSE, warn) if options.follow else None
+    interrupted = False
+    with (
+        bytes_of(None) as progress,
+        Collecting.open(
+            options.job.url,
+            Path(options.directory),
+            options.project_settings,
+            delete=options.delete,
+            rest=options.rest,
+            named=options.feed,
+            patience=patience,
+            progress=progress,
+        ) as collecting,
+    ):
+        try:
+            collecting.run(patience)
+        except KeyboardInterrupt:
+            # The next call writes to the files what is committed.
+            interrupted = True
+    found = collecting.result
+    record = {
+        "directory": options.directory,
+        "files": {name: file._asdict() for name, file in found.files.items()},
+        "deleted": found.deleted,
+        "finished": found.finished,
+        "failed": found.failed,
+        "interrupted": interrupted,
+    }
+    status = INTERRUPTED if interrupted else int(found.failed)
+    return Answer(_lines(found, interrupted=interrupted), record, status)
+
+
+def _lines(collected: Collected, *, interrupted: bool) -> Iterator[str]:
+    """Yield the lines that each file has, and whether more are to come."""
+    if collected.files:
+        yield from table(
+            (
+                file.place,
+                f"{plural(file.added, 'line')} added, {_state(file, collected)}",
+            )
+            for file in collected.files.values()
+        )
+    if collected.deleted:
+        yield f"deleted from Redis: {plural(collected.deleted, 'entry', 'entries')}"
+    if interrupted:
+        yield "Interrupted; the same command goes on."
+    elif not collected.finished:
+        yield "The crawl has not ended: the same command collects the rest."
+
+
+def _state(file: CollectedFile, collected: Collected) -> str:
+    if not file.later:
+        return f"{file.bytes:,} bytes now"
+    if collected.failed:
+        return "not all delivered: the same command tries again"
+    if collected.finished:
+        return "delivered"
+    return "delivered when the batch, or the crawl, is complete"

@@ -1,0 +1,169 @@
+"""``list`` and ``check``: requests of a job, one on each line, and URLs."""
+
+from __future__ import annotations
+
+import sys
+from base64 import b64encode
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bloomdupe.cli.arguments import (
+    check_named,
+    given_lines,
+    reasons_of,
+    selection_of,
+    warn_if_unknown,
+)
+from bloomdupe.cli.progress_bar import counted
+from bloomdupe.cli.verb import Answer
+from bloomdupe.crawl.leases.failure import Failure, in_words
+from bloomdupe.crawl.progress.pace import plural, when
+from bloomdupe.errors import SettingError, shown
+from bloomdupe.jobs.job_contract import ListedItems, ListedRequest
+from bloomdupe.jobs.lines import Problems
+from bloomdupe.jobs.overview import slot_name
+from bloomdupe.jobs.view import FailedRequests, FailureGroup
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+    from bloomdupe.jobs.job_contract import Job
+    from bloomdupe.jobs.on_disk.lookup import FoundUrl
+
+FIRST = 200
+"""Lines that decide on the widths of columns."""
+OF_FAILURES = ("slot", "reason", "status", "times", "time", "url", "parent", "detail")
+"""Fields of a failed request that its JSON object has."""
+
+Listed: TypeAlias = ListedRequest | ListedItems | Failure | FailureGroup
+
+
+def list_requests(options: Namespace) -> Answer:
+    """Begin to read; requests are read while they are printed."""
+    job: Job = options.job
+    selection, reasons = selection_of(options), reasons_of(options)
+    most = None if options.limit is None else _limit(options.limit)
+    warn_if_unknown(job, options.slot)
+    found: Iterator[Listed]
+    if reasons is None:
+        if options.summary:
+            raise SettingError("--summary groups failed requests: add --failed")
+        found = job.requests(selection, counted)
+    else:
+        failures = FailedRequests(job.failed_requests(selection, reasons))
+        found = iter(failures.groups if options.summary else failures.requests)
+    found = islice(found, most)
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    lines = _in_columns(found) if terminal else map(_line, found)
+    return Answer(lines, map(_record, found))
+
+
+def _limit(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:20]) <= sys.maxsize):
+        raise SettingError(
+            f"--limit {shown(text)} is not a number of lines, such as 20"
+        )
+    return int(text)
+
+
+def _record(one: Listed) -> dict[str, Any]:
+    found = one._asdict()
+    if isinstance(one, Failure):
+        return {name: found[name] for name in OF_FAILURES}
+    if not isinstance(one, FailureGroup):
+        if found.get("payload") is not None:
+            found["payload"] = b64encode(found["payload"]).decode()
+        for name in ("not_before", "problem", "worker", "payload"):
+            if found.get(name) is None:
+                found.pop(name, None)
+    return found
+
+
+def _line(one: Listed) -> str:
+    return "  ".join(filter(None, _cells(one)))
+
+
+def _cells(one: Listed) -> list[str]:
+    """Return the cells of a line; an empty cell is left out, unless in columns."""
+    if isinstance(one, FailureGroup):
+        return [f"{one.requests:,}", one.cause, one.exception, slot_name(one.slot)]
+    if isinstance(one, Failure):
+        reason = in_words(one.reason, one.status)
+        detail = "" if one.reason == "status" else f"  {one.detail}"
+        url = f"{one.url}{detail}"
+        return [slot_name(one.slot), reason, f"{one.times}x", when(one.time), url]
+    slot = slot_name(one.slot)
+    by = "" if one.worker is None else f"  in progress with {one.worker}"
+    if isinstance(one, ListedItems):
+        items = f"{plural(one.lines, 'line')} of items that start() has yielded"
+        return [slot, str(one.priority), "", "", f"{items}{by}"]
+    if one.problem is not None:
+        problem = f"cannot be read: {one.url}: {one.problem}{by}"
+        return [slot, "", "", "", problem]
+    callback = "no callback" if one.callback is None else one.callback
+    then = "" if one.not_before is None else f"  after {when(one.not_before)}"
+    url = f"{one.url}{then}{by}"
+    return [slot, str(one.priority), one.method, callback, url]
+
+
+def _heads(one: Listed) -> list[str]:
+    """Return the heads of the columns."""
+    if isinstance(one, FailureGroup):
+        return ["requests", "reason", "exception", "slot"]
+    if isinstance(one, Failure):
+        return ["slot", "reason", "times", "last time", "URL"]
+    return ["slot", "priority", "method", "callback", "URL"]
+
+
+def _in_columns(result: Iterator[Listed]) -> Iterator[str]:
+    """Yield a header and a line for each, in columns as wide as the first lines need.
+
+    Nothing is waited for longer than for these, and memory does not grow.
+    """
+    first = list(islice(result, FIRST))
+    if not first:
+        return
+    rows = [_heads(first[0]), *map(_cells, first)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths[-1] = 0
+    for row in chain(rows, map(_cells, result)):
+        cells = zip(row, widths, strict=True)
+        yield "  ".join(cell.ljust(width) for cell, width in cells).rstrip()
+
+
+def check(options: Namespace) -> Answer:
+    """Look URLs up in a job's filter and queue, with the job's fingerprinter."""
+    from bloomdupe.jobs.on_disk.lookup import look_up
+
+    check_named(options)
+    problems = Problems()
+    urls, fpp = look_up(
+        options.job.directory,
+        options.project_settings,
+        given_lines(options, problems),
+        problems,
+        counted,
+    )
+    record = {
+        "urls": [one._asdict() for one in urls],
+        "fpp": fpp,
+        "broken": problems.as_dict(),
+    }
+    lines = chain(chain.from_iterable(map(_states, urls)), problems.lines())
+    return Answer(lines, record, int(problems.count > 0))
+
+
+def _states(one: FoundUrl) -> Iterator[str]:
+    for found in one.waits:
+        callback, then = found["callback"] or "no callback", found["not_before"]
+        yield (
+            f"pending in {found['slot']}, priority {found['priority']},"
+            f" {callback}{'' if then is None else f', after {when(then)}'}: {one.url}"
+        )
+    if not one.waits:
+        state = "seen, not pending" if one.seen else "new"
+        if one.failed is not None:
+            reason = in_words(one.failed["reason"], one.failed["status"])
+            state = f"failed ({reason}, {one.failed['times']}x)"
+        yield f"{state}: {one.url}"

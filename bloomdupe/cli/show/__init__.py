@@ -1,1 +1,0 @@
-"""Verbs that show a job and change nothing."""

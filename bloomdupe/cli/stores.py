@@ -1,0 +1,123 @@
+"""``backup``, ``verify`` and ``import``: stores are copied, checked and made."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bloomdupe.cli.progress_bar import bytes_read, counted
+from bloomdupe.cli.table import table
+from bloomdupe.cli.verb import Answer
+from bloomdupe.crawl.progress.pace import plural
+from bloomdupe.errors import SettingError, StoreError
+from bloomdupe.store.place import is_marked
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+    from bloomdupe.jobs.project import Project
+    from bloomdupe.moving.imports import Source
+
+
+def backup(options: Namespace) -> Answer:
+    """Copy the last checkpoint, compacted."""
+    from bloomdupe.filter.bloom import BloomFilter
+
+    source, target = options.job.directory, options.target
+    with BloomFilter.open(source, readonly=True) as seen, bytes_read(source) as read:
+        left_out = seen.backup(target, cookies=options.with_cookies, progress=read)
+        keys = len(seen)
+    lines = [f"{target}: {plural(keys, 'URL')}"]
+    if left_out:
+        lines.append(
+            f"{left_out:,} cookies are left out: a crawl that goes on from it may have"
+            " to log in again (--with-cookies copies them)"
+        )
+    record = {"source": str(source), "target": target, "keys": keys}
+    return Answer(lines, {**record, "cookies_left_out": left_out})
+
+
+def verify_store(options: Namespace) -> Answer:
+    """Read all of a store; if the bytes are sound, check that the records agree."""
+    from bloomdupe.frontier.agreement import disagreements
+    from bloomdupe.store.format import last_backup
+    from bloomdupe.store.lmdb.check import verify
+
+    store = options.job.directory
+    with bytes_read(store) as read:
+        report = verify(store, read)
+    problems = report.problems or disagreements(report)
+    rows = [("store", str(store))]
+    for name, count in report.counts.items():
+        rows.append((f"  {name}", f"{count:,} records"))
+    end = f"Damaged: {last_backup(store)}."
+    lines = [*table(rows), *problems]
+    lines.append(end if problems else "Everything is as it was written.")
+    record = {"store": str(store), "records": report.counts, "problems": problems}
+    return Answer(lines, record, int(bool(problems)))
+
+
+def import_job(options: Namespace) -> Answer:
+    """Make a job of what Scrapy, or scrapy-redis, has left."""
+    from bloomdupe.jobs.project import Project
+    from bloomdupe.moving.imports import import_into
+
+    job = options.job
+    path = job.new_directory
+    project = Project.of_job(options.project_settings, options.spider, None, str(path))
+    if not project.known:
+        raise SettingError(
+            f"--spider {options.spider!r}: its callbacks are needed, so call this in"
+            " the folder of its project"
+        )
+    with _source(options.source or options.store, project) as source:
+        found = import_into(
+            path,
+            project,
+            source,
+            counted,
+            trusted=options.trust_pickles,
+            only_seen=options.fingerprints_only,
+        )
+    lines = [
+        f"{plural(found.taken_in, 'request')} pending now",
+        f"{plural(found.marks, 'URL counts', 'URLs count')} as seen",
+        *found.remarks,
+    ]
+    if found.problems.count:
+        lines += [f"{found.problems.count:,} could not be read:"]
+        lines += found.problems.lines()
+        lines += [
+            "SOURCE still has them: mend what is named, call `bloomdupe reset`, and"
+            " import again"
+        ]
+    record = {**vars(found), "problems": found.problems.as_dict()}
+    return Answer(lines, record, int(found.problems.count > 0))
+
+
+@contextmanager
+def _source(name: str, project: Project) -> Iterator[Source]:
+    from bloomdupe.filter.opening import is_url
+    from bloomdupe.moving.scrapy_job import ScrapyJob
+
+    directory = Path(name)
+    if is_url(name):
+        from bloomdupe.moving.scrapy_redis_job import RedisJob
+
+        with closing(RedisJob(name, project)) as crawl:
+            yield crawl
+    elif ScrapyJob.is_there(directory):
+        yield ScrapyJob(directory)
+    elif not directory.is_dir():
+        raise StoreError(
+            f"{name} is no directory: `bloomdupe add --from` reads a list of URLs"
+        )
+    elif any(map(is_marked, (directory, directory / "bloomdupe"))):
+        raise StoreError(
+            f"{name} is a job of bloomdupe: `bloomdupe backup` copies it, and"
+            " `bloomdupe list --json` lists its requests for `bloomdupe add --from`"
+        )
+    else:
+        raise StoreError(f"{name} is a directory without a job")

@@ -1,0 +1,419 @@
+"""The verbs: a table of their arguments, and of the functions behind them."""
+
+from __future__ import annotations
+
+from bloomdupe.cli.verb import BOTH, DISK, REDIS, Verb, argument
+
+# Arguments of several verbs
+
+URLS = argument("urls", nargs="*", metavar="URL", help="such as https://a.example/")
+FILE = argument(
+    "--from",
+    dest="file",
+    metavar="FILE",
+    help="a file with a URL or a JSON object on each line; - is standard input",
+)
+REQUEST = (
+    argument(
+        "--callback",
+        metavar="NAME",
+        default="parse",
+        help="the spider's method for the responses (default: %(default)s)",
+    ),
+    argument(
+        "--priority",
+        type=int,
+        metavar="N",
+        default=0,
+        help="higher ones go first (default: %(default)s)",
+    ),
+)
+SELECTION = (
+    argument(
+        "--slot",
+        metavar="SLOT",
+        help="only requests of this slot (a host, unless the project names others)",
+    ),
+    argument(
+        "--pattern",
+        metavar="REGEX",
+        help="only URLs in which this regular expression is found",
+    ),
+)
+FAILED = (
+    argument(
+        "--failed", action="store_true", help="failed requests, instead of the others"
+    ),
+    argument(
+        "--reason",
+        metavar="REASON",
+        help=(
+            "only requests that failed for this reason: an HTTP status such as 503, or"
+            " one that `list --failed` shows; several are separated by commas"
+        ),
+    ),
+)
+SLOT = argument(
+    "--slot",
+    required=True,
+    metavar="SLOT",
+    help="a host, unless the project names others",
+)
+SPIDER = argument("--spider", metavar="NAME", help="spider of the job, if it is new")
+
+SIZE = Verb(
+    "size",
+    "size.size",
+    (),
+    "calculate the size of a filter",
+    "Calculate the bits, memory and disk that a number of URLs and a false-positive"
+    " probability need; or, with --bits-per-key or --memory, the probability that they"
+    " allow.",
+    "size --urls 10M --fpp 1e-6",
+    (
+        argument(
+            "--urls",
+            default="10M",
+            metavar="N",
+            help="expected URLs, such as 10M (default: %(default)s)",
+        ),
+        argument(
+            "--fpp", metavar="P", help="false-positive probability (default: 1e-06)"
+        ),
+        argument("--bits-per-key", metavar="BITS", help="bits for each URL"),
+        argument(
+            "--memory",
+            metavar="BYTES",
+            help="memory for all, such as 64MB or 1GiB",
+        ),
+        argument(
+            "--measure",
+            action="store_true",
+            help="fill such a filter (of at most a million keys) and count",
+        ),
+    ),
+)
+INFO = Verb(
+    "info",
+    "info.info",
+    BOTH,
+    "the contents of a store, and the state of its job; or all jobs in a directory",
+    "Show the contents of a store: parameters, URLs seen, false-positive probability,"
+    " pending requests, output files, and which process runs the job. Reads the last"
+    " checkpoint; a crawl may be running. A crawl that workers share on Redis, or a"
+    " filter there, is named by its URL, redis://host:6379/0#name. Of a directory with"
+    " jobs, show a line for each job, in directories in it, too; with --json, an object"
+    " on each line. The exit code is 1 if any of them cannot be read.",
+    "info crawls/site",
+    store_required=False,
+)
+LIST = Verb(
+    "list",
+    "listing.list_requests",
+    BOTH,
+    "the pending or the failed requests, by slot and pattern",
+    "List the pending requests of the last checkpoint: slot, priority, method, callback"
+    " and URL, slot by slot, the next request of a slot first. While a crawl runs,"
+    " requests in progress are among them. With --failed, list the failed requests"
+    " instead, the latest first: slot, reason and status, number of failures, time,"
+    " URL, exception; --summary counts them by reason, exception and slot. Of a crawl"
+    " on Redis, requests in progress follow the pending requests of their partition,"
+    " with the name of the worker. With --json, print an object on each line.",
+    "list crawls/site --slot example.com --pattern '/tag/' --limit 20",
+    (
+        *SELECTION,
+        *FAILED,
+        argument(
+            "--summary",
+            action="store_true",
+            help="with --failed: a line for each reason, exception and slot",
+        ),
+        argument("--limit", metavar="N", help="print at most N lines"),
+    ),
+    store_required=False,
+)
+TOP = Verb(
+    "top",
+    "monitor.top",
+    BOTH,
+    "show a job in the terminal, refreshed",
+    "Show a job in the terminal, refreshed: pages, rate, pending requests, the time to"
+    " go, failed requests, filter, disk, and the slots with the most requests. Reads"
+    " the last checkpoints: a crawl may be running, and is not disturbed. Keys: q"
+    " quits, s sorts the slots in another way. Without a terminal, the job is shown"
+    " once. Needs bloomdupe[top].",
+    "top crawls/site",
+    (
+        argument(
+            "--interval",
+            type=float,
+            default=2.0,
+            metavar="SECONDS",
+            help="seconds between two reads (default: 2)",
+        ),
+    ),
+    store_required=False,
+)
+REPORT = Verb(
+    "report",
+    "monitor.report",
+    BOTH,
+    "write a page with charts about a job",
+    "Write one page that loads no other files: pages and rate over all runs, with kills"
+    " and resumes, pending requests, status codes, depth, hosts, duplicates, filter,"
+    " checkpoints, failed requests. Reads the last checkpoint; a crawl may be running."
+    " Needs bloomdupe[report].",
+    "report crawls/site -o report.html",
+    (
+        argument(
+            "-o",
+            "--output",
+            default="report.html",
+            metavar="FILE",
+            help="the page (default: report.html); - is standard output",
+        ),
+    ),
+    store_required=False,
+)
+CHECK = Verb(
+    "check",
+    "listing.check",
+    DISK,
+    "whether a job has seen URLs, and whether they are pending",
+    "Show for each URL whether the job has seen it, whether it is pending, and whether"
+    " it has failed. A URL that is seen and not pending is done, was removed, or is in"
+    " progress. The project's fingerprinter decides which URLs are the same; run this"
+    " in its folder. Reads the last checkpoint; a crawl may be running.",
+    "check crawls/site https://example.com/a https://example.com/b",
+    (URLS, FILE),
+)
+ADD = Verb(
+    "add",
+    "change.add",
+    BOTH,
+    "add URLs that a job has not seen",
+    "Add URLs to a job, unless it has seen them; use `requeue` for URLs that it has"
+    " seen. Added requests come after the other pending requests of their priority,"
+    " like start requests, in the given order. Lines that are no URLs are printed with"
+    " their numbers, and the exit code is 1; all other lines are added. A running crawl"
+    " takes them in at its next checkpoint, and logs their numbers. The job is written"
+    " every thousand requests: if this is interrupted, run it again.",
+    "add crawls/site --from urls.txt --callback parse_item",
+    (URLS, FILE, *REQUEST, SPIDER),
+)
+DROP = Verb(
+    "drop",
+    "change.drop",
+    BOTH,
+    "remove pending requests of a job that does not run",
+    "Remove pending requests from a job that does not run: those for these URLs, of a"
+    " slot, or with a pattern in their URLs; if several are given, those that match"
+    " all. Removed requests stay seen, so no link adds them again; `requeue` does, and"
+    " `block` keeps new requests out. If the job runs, stop it, drop, and start it"
+    " again: it goes on where it was. If this is interrupted, run it again.",
+    "drop crawls/site --slot example.com --pattern '[?]sort='",
+    (URLS, *SELECTION),
+)
+BLOCK = Verb(
+    "block",
+    "change.block",
+    BOTH,
+    "keep requests out of a job by rules",
+    "Keep requests out of a job, now and in all later runs: for these URLs, of a slot,"
+    " or with a pattern in their URLs (with both, if both are given). Requests that a"
+    " crawl finds later are dropped before they are marked as seen, so a link adds them"
+    " again after --undo. Pending requests are dropped when their turn comes, and stay"
+    " seen. `info` shows the rules. A running crawl obeys at its next checkpoint;"
+    " requests in progress go on.",
+    "block crawls/site --slot calendar.example.com",
+    (
+        URLS,
+        *SELECTION,
+        argument("--undo", action="store_true", help="delete this rule"),
+    ),
+)
+REQUEUE = Verb(
+    "requeue",
+    "change.requeue",
+    BOTH,
+    "fetch pages again that are done or have failed",
+    "Make pages pending again that are done, in a job that does not run. A job does not"
+    " keep the URLs of pages that are done, so name them; --slot and --pattern select"
+    " among them. Pending requests are left as they are, and URLs that were never seen"
+    " are not added: use `add` for them. With --failed, failed requests become pending"
+    " again, with all their retries, and no URLs are named. If the job runs, stop it,"
+    " requeue, and start it again: it goes on where it was.",
+    "requeue crawls/site https://example.com/a --callback parse_item",
+    (URLS, FILE, *SELECTION, *FAILED, *REQUEST),
+)
+PAUSE = Verb(
+    "pause",
+    "change.pause",
+    DISK,
+    "let a slot rest until it is resumed",
+    "Give a slot (host) no requests, now and in later runs, until `resume`. Requests"
+    " in progress go on, and links to the slot are accepted. A crawl does not end while"
+    " only requests of paused slots are pending. A running crawl obeys at its next"
+    " checkpoint. `info` shows the paused slots.",
+    "pause crawls/site --slot slow.example.com",
+    (SLOT,),
+)
+RESUME = Verb(
+    "resume",
+    "change.resume",
+    DISK,
+    "let a paused slot go on",
+    "Give a paused slot (host) requests again. A running crawl obeys at its next"
+    " checkpoint.",
+    "resume crawls/site --slot slow.example.com",
+    (SLOT,),
+)
+STOP = Verb(
+    "stop",
+    "change.stop",
+    BOTH,
+    "end a running crawl, such as one that waits for URLs",
+    "End a running crawl, as Ctrl-C does in its terminal: requests in progress are"
+    " finished, and pending requests stay for the next run. Of a crawl on Redis, all"
+    " workers end that are running now. If nothing is pending then, the crawl is"
+    " finished. The same command starts it again, as soon as it has ended: --wait waits"
+    " for that.",
+    "stop crawls/site",
+    (argument("--wait", action="store_true", help="return when the crawl has ended"),),
+)
+IMPORT = Verb(
+    "import",
+    "stores.import_job",
+    DISK,
+    "make a job of what Scrapy's own scheduler, or scrapy-redis, has left",
+    "Make a job of the pending requests and the seen URLs in SOURCE: a JOBDIR that"
+    " Scrapy's own scheduler has closed in good order, or the URL of a Redis"
+    " (redis://, rediss://, redis+sentinel://, unix://) on which scrapy-redis has run"
+    " the crawl. Without SOURCE, the job of Scrapy in STORE itself is imported."
+    " Requests that cannot be read are printed and left out, and the exit code is 1. If"
+    " this is interrupted, there is no job: run it again.",
+    "import crawls/site --spider site --trust-pickles",
+    (
+        argument("source", nargs="?", metavar="SOURCE", help="a JOBDIR, or a URL"),
+        SPIDER,
+        argument(
+            "--trust-pickles",
+            action="store_true",
+            help=(
+                "load pending requests and spider.state, as Scrapy does: this can run"
+                " any code that was put there"
+            ),
+        ),
+        argument(
+            "--fingerprints-only",
+            action="store_true",
+            help=(
+                "import the seen URLs, which runs no code; pages that are pending count"
+                " as seen, too, and are not fetched"
+            ),
+        ),
+    ),
+)
+COLLECT = Verb(
+    "collect",
+    "collecting.collect",
+    REDIS,
+    "write the output of workers that share a crawl into files",
+    "Write the output of the workers of a crawl from Redis into its feeds. Local files"
+    " are in DIRECTORY, named by the last part of the feed's URI; other storages get"
+    " whole files when the crawl, or the batch, is complete. Each item comes once: run"
+    " it as often as you like, while the crawl is running or after it. After any end,"
+    " kill -9 and power cuts included, run it again, and it goes on at its position,"
+    " which DIRECTORY/.collected records. A file that another program has changed is"
+    " refused. Exporters, storages and passwords of the project are found in the folder"
+    " of the project.",
+    "collect redis://localhost:6379/0#site output --follow --delete",
+    (
+        argument("directory", metavar="DIRECTORY", help="of the files"),
+        argument(
+            "--follow",
+            action="store_true",
+            help=(
+                "go on until the crawl has ended, reading every second, and wait for a"
+                " Redis that does not answer; Ctrl-C ends it, too"
+            ),
+        ),
+        argument(
+            "--delete",
+            action="store_true",
+            help=(
+                "delete lines from Redis that are safe in the files, to free memory;"
+                " then only this directory has them"
+            ),
+        ),
+        argument(
+            "--rest",
+            action="store_true",
+            help=(
+                "let a new directory begin with the lines that Redis still has, though"
+                " some lines were deleted after they were collected elsewhere"
+            ),
+        ),
+        argument(
+            "--feed",
+            metavar="URI",
+            action="append",
+            default=[],
+            help=(
+                "write this feed, too, which FEEDS of the project does not have: only"
+                " files are written because Redis names them; may be repeated"
+            ),
+        ),
+    ),
+)
+RESET = Verb(
+    "reset",
+    "change.reset",
+    BOTH,
+    "begin a job anew: remove all its data",
+    "Remove the store of a job, so that the next run begins anew: seen URLs, pending"
+    " requests, cookies, spider.state, and counts. Output files stay. The contents are"
+    " shown first, and confirmed by typing yes, or by --yes. The job must not run."
+    " `backup` makes a copy before. Of a crawl on Redis, all keys are removed,"
+    " output that was not collected included.",
+    "reset crawls/site",
+    (argument("--yes", action="store_true", help="do not ask"),),
+)
+BACKUP = Verb(
+    "backup",
+    "stores.backup",
+    DISK,
+    "copy a store, also while a crawl is running",
+    "Copy the last checkpoint of a store to a new directory, compacted. A crawl may be"
+    " running. Cookies are secrets, and left out unless told; tokens in requests"
+    " or in attributes of the spider are not.",
+    "backup crawls/site backup",
+    (
+        argument("target", help="directory to create"),
+        argument(
+            "--with-cookies",
+            action="store_true",
+            help="copy the cookies, too, by which the crawl is logged in",
+        ),
+    ),
+)
+VERIFY = Verb(
+    "verify",
+    "stores.verify_store",
+    DISK,
+    "check a store and change nothing",
+    "Read all of a store and report its faults. Nothing is changed. No crawl may be"
+    " running. The exit code is 1 if there is a fault.",
+    "verify crawls/site",
+    store_required=False,
+)
+
+GROUPS: dict[str, tuple[Verb, ...]] = {
+    "Before a crawl:": (SIZE,),
+    "Look at a job:": (INFO, LIST, TOP, REPORT, CHECK),
+    "Change a job:": (ADD, DROP, BLOCK, REQUEUE, PAUSE, RESUME, STOP),
+    "Move a job:": (IMPORT, COLLECT),
+    "Look after a store:": (RESET, BACKUP, VERIFY),
+}
+"""The verbs, as ``--help`` lists them."""
+VERBS = tuple(verb for group in GROUPS.values() for verb in group)
