@@ -15,6 +15,7 @@ __all__ = [
     "FeedError",
     "IncompatibleFilterError",
     "KeyTypeError",
+    "NotOwnerError",
     "RequestTimeError",
     "SettingError",
     "StoreAccessError",
@@ -87,6 +88,13 @@ class StoreIOError(StoreError):
 
 class StoreLockedError(StoreError):
     """Another process owns the store."""
+
+
+class NotOwnerError(StoreError):
+    """Another worker has a partition now, or Redis has gone back to older data.
+
+    What this worker has in memory does not follow from the last commit any more.
+    """
 
 
 class StoreUnreachableError(StoreError):

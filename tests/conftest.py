@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 from support.crawl import crawl, feed, pages, site
-from support.engines import engine, redis_server
+from support.engines import engine, logged_redis, redis_server
 from support.forks import forks
 from support.jobs import verb
 from support.made_urls import everyday
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
     from pathlib import Path
 
-__all__ = ["crawl", "engine", "feed", "pages", "redis_server", "site", "verb"]
+__all__ = [
+    "crawl", "engine", "feed", "logged_redis", "pages", "redis_server", "site", "verb",
+]  # fmt: skip
 
 # Last, so that an installed bloomdupe is tested rather than the checkout's;
 # crawler is never installed.

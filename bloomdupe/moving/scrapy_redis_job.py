@@ -30,8 +30,8 @@ from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.links.scrapy_redis import ScrapyRedisFingerprinter
 from bloomdupe.moving.imports import Pending, Source
-from bloomdupe.redis.address import Address
 from bloomdupe.redis.keys import Keys
+from bloomdupe.store.redis.address import Address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -30,7 +30,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bloomdupe.redis.address import Address
+    from bloomdupe.store.redis.address import Address
 
 __all__ = ["Connection", "Interruptions", "NoScriptError"]
 

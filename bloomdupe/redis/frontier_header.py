@@ -39,8 +39,8 @@ from bloomdupe.redis.redis_filter import RedisFilter
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from bloomdupe.redis.address import Address
     from bloomdupe.redis.server import Server
+    from bloomdupe.store.redis.address import Address
 
     Rules = list[dict[str, Any]]
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters
-from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_header import (
     head_of,
     header_in,
@@ -30,6 +29,7 @@ from bloomdupe.redis.record import Record
 from bloomdupe.redis.server import AT_ONCE, Call, Server
 from bloomdupe.redis.settled.failed_requests import read_failures
 from bloomdupe.redis.settled.tally import unpacked_groups
+from bloomdupe.store.redis.address import Address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -6,9 +6,9 @@ import re
 from itertools import islice
 
 from bloomdupe.errors import StoreError
-from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_header import header_in
 from bloomdupe.redis.server import Server
+from bloomdupe.store.redis.address import Address
 
 __all__ = ["remove_frontier"]
 

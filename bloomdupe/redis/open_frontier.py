@@ -6,7 +6,6 @@ from bisect import bisect
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_header import (
     born_of,
     change_rules,
@@ -20,6 +19,7 @@ from bloomdupe.redis.kept_offers import KeptOffers
 from bloomdupe.redis.partition import Offer, SeenMark, stored_slot
 from bloomdupe.redis.redis_filter import MAX_BATCH, RedisFilter
 from bloomdupe.redis.server import AT_ONCE, Call, Server
+from bloomdupe.store.redis.address import Address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -87,10 +87,10 @@ class OpenFrontier(FrontierReader):
     ) -> Self:
         """Open the frontier that a URL names, or create it there.
 
-        See :class:`~bloomdupe.redis.address.Address` for the URL. ``capacity`` is the
-        expected number of requests, and ``fpp`` the probability that a new request is
-        taken for seen. ``partitions`` is the highest number of workers. One worker has
-        all requests of a slot. These three never change afterwards.
+        See :class:`~bloomdupe.store.redis.address.Address` for the URL. ``capacity`` is
+        the expected number of requests, and ``fpp`` the probability that a new request
+        is taken for seen. ``partitions`` is the highest number of workers. One worker
+        has all requests of a slot. These three never change afterwards.
 
         ``identity`` says to which crawl the frontier belongs, in JSON; opening it with
         a different identity is refused. ``key`` is the secret key of a new frontier.

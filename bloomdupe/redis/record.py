@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bloomdupe.filter.parameters import Parameters
-    from bloomdupe.redis.address import Address
+    from bloomdupe.store.redis.address import Address
 
 __all__ = ["Record", "new_fields", "new_mark", "shape_text"]
 

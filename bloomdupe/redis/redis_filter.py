@@ -22,9 +22,9 @@ from bloomdupe.filter.layer import BEYOND, Layer
 from bloomdupe.filter.opening import held_against
 from bloomdupe.filter.parameters import Parameters
 from bloomdupe.filter.sizing import PAGE_BITS
-from bloomdupe.redis.address import Address
 from bloomdupe.redis.record import Record, new_fields, new_mark, shape_text
 from bloomdupe.redis.server import FIELDS, Call, Server
+from bloomdupe.store.redis.address import Address
 
 if TYPE_CHECKING:
     import os
@@ -76,7 +76,7 @@ class RedisFilter:
     ) -> Self:
         """Open the filter that the URL ``path`` names, or create it there.
 
-        See :class:`~bloomdupe.redis.address.Address` for the URL, and
+        See :class:`~bloomdupe.store.redis.address.Address` for the URL, and
         :meth:`bloomdupe.BloomFilter.open` for everything else. ``exact`` is refused.
         """
         given = {"capacity": capacity, "fpp": fpp, "exact": exact, "key": key}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from bloomdupe.redis.address import Address
+    from bloomdupe.store.redis.address import Address
 
 __all__ = ["AT_ONCE", "FIELDS", "Call", "Server", "Talk"]
 

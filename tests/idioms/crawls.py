@@ -31,6 +31,7 @@ from table import Idiom
 from typing_extensions import Self
 
 from bloomdupe import BloomFilter
+from bloomdupe.store.place import SWITCH
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -269,6 +270,7 @@ class Crawl:
             "SCRAPY_SETTINGS_MODULE": "project",
             "SITE": self.site.base,
             "STOP": json.dumps(wanted if stop or trace else {}),
+            SWITCH: os.environ.get(SWITCH, ""),
         }
         task = {
             "folder": str(self.folder),

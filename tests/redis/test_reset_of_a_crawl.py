@@ -13,12 +13,12 @@ from support.standing_crawl import PARTITIONS, StandingCrawl, lines_of_start
 from bloomdupe import BloomFilter
 from bloomdupe.cli.main import main
 from bloomdupe.errors import StoreError, StoreFullError
-from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_header import header_of
 from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.redis.partition import SeenMark, Settled
 from bloomdupe.redis.server import Server
 from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.store.redis.address import Address
 
 
 def crawl_at(url: str) -> None:

@@ -30,8 +30,8 @@ from bloomdupe.errors import (
     StoreMismatchError,
     StoreUnreachableError,
 )
-from bloomdupe.redis.address import Address
 from bloomdupe.redis.redis_filter import RedisFilter
+from bloomdupe.store.redis.address import Address
 
 PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test
 KEYS = [f"https://www.example/{number}" for number in range(3_000)]

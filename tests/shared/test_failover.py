@@ -14,9 +14,9 @@ from support.redis_sentinel import RedisSentinel
 from support.site import Site
 
 from bloomdupe.errors import SettingError, StoreUnreachableError
-from bloomdupe.redis.address import Address
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.store.redis.address import Address
 
 
 @pytest.fixture

@@ -191,6 +191,16 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
         yield started
 
 
+@pytest.fixture(scope="session")
+def logged_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """Yield a real server that may be killed, for all tests of this process."""
+    pytest.importorskip("redis")
+    from support.redis_server import LOGGED, RedisServer
+
+    with RedisServer(tmp_path_factory.mktemp("redis"), *LOGGED) as started:
+        yield started
+
+
 def on_both_engines(test: Any) -> Any:
     """Let a test that uses ``crawl`` run on each engine; on Redis only in CI."""
     params = ["disk", pytest.param("redis", marks=pytest.mark.slow)]

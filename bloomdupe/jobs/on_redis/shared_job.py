@@ -9,8 +9,8 @@ from bloomdupe.crawl.engines.on_redis.joining import check_not_shared, open_fron
 from bloomdupe.crawl.engines.on_redis.shared_feeds import shared_feeds_of
 from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.jobs.project import Project
-from bloomdupe.redis.address import Address
 from bloomdupe.redis.open_frontier import OpenFrontier
+from bloomdupe.store.redis.address import Address
 
 if TYPE_CHECKING:
     from collections.abc import Callable

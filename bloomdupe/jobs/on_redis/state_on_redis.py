@@ -28,8 +28,8 @@ from bloomdupe.jobs.overview import (
 )
 from bloomdupe.jobs.state import Signs, state_of
 from bloomdupe.jobs.view import View
-from bloomdupe.redis.address import Address
 from bloomdupe.redis.frontier_reader import FrontierReader, kind_at
+from bloomdupe.store.redis.address import Address
 
 if TYPE_CHECKING:
     from bloomdupe.crawl.later.rests import Rest

@@ -1,0 +1,56 @@
+"""Keys: the names of all keys of a crawl on Redis.
+
+========================= ======= ====================================================
+key                       type    value
+========================= ======= ====================================================
+``bd:{CRAWL}:head``       hash    ``magic``, ``format``, ``partitions``; ``begun`` and
+                                  ``ended``: commits of all workers. They differ if
+                                  Redis has restored a part of a commit.
+``bd:{CRAWL}:owners``     hash    token of the owner, by number of the partition
+``bd:{CRAWL}:steps``      hash    number of the last commit, by token of the worker
+``bd:{CRAWL}:counts``     hash    requests that are not done, by number of the partition
+``bd:{CRAWL}:output``     stream  lines of the output, each with the fields that the
+                                  commit gave it
+``bd:{CRAWL}:P:TABLE``            a table of partition P: :mod:`bloomdupe.store.format`
+                                  has its keys and values. ``exact`` is a set; ``queue``
+                                  and ``later`` are sorted sets whose members, of score
+                                  0, are key and value: no key is the beginning of
+                                  another one, so they are in the order of the keys. All
+                                  other tables are hashes.
+``bd:{CRAWL}:P:inbox``    list    what other workers have sent to partition P
+========================= ======= ====================================================
+
+One hash tag: a Redis Cluster keeps all of it on one node.
+"""
+
+from __future__ import annotations
+
+from bloomdupe.store.format import LATER, QUEUE
+
+SORTED = (QUEUE, LATER)
+"""Tables that are sorted sets."""
+
+
+class CrawlKeys:
+    """The keys of the crawl with this name."""
+
+    def __init__(self, name: str) -> None:
+        self._tag = b"bd:{%b}:" % name.encode()
+        self.head = self._tag + b"head"
+        self.owners = self._tag + b"owners"
+        self.steps = self._tag + b"steps"
+        self.counts = self._tag + b"counts"
+        self.output = self._tag + b"output"
+
+    @property
+    def common(self) -> tuple[bytes, bytes, bytes, bytes]:
+        """CrawlKeys that scripts are given."""
+        return self.head, self.owners, self.steps, self.counts
+
+    def table(self, partition: int, table: bytes) -> bytes:
+        """Return the key of a partition's table."""
+        return b"%b%d:%b" % (self._tag, partition, table)
+
+    def inbox(self, partition: int) -> bytes:
+        """Return the key of a partition's inbox."""
+        return self.table(partition, b"inbox")

@@ -1,0 +1,118 @@
+"""CrawlOnRedis: a crawl, as any process may look at it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
+from bloomdupe.store.format import FORMAT, MAGIC
+from bloomdupe.store.redis.client import LuaScript
+from bloomdupe.store.redis.crawl_keys import CrawlKeys
+
+if TYPE_CHECKING:
+    from bloomdupe.store.redis.client import Client
+
+LOOK = LuaScript("look")
+
+
+class Look(NamedTuple):
+    """One moment of a crawl."""
+
+    commits: int
+    """Commits of all workers."""
+    owners: dict[int, str]
+    """Token of the owner, by partition; partitions without one are missing."""
+    steps: dict[str, int]
+    """Number of the last commit, by token."""
+    counts: dict[int, int]
+    """Requests that are not done, by partition; missing before its first commit."""
+    inboxes: list[int]
+    """Entries in the inbox of each partition."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do; a request in progress still counts."""
+        all_counted = len(self.counts) == len(self.inboxes)
+        return all_counted and not any(self.counts.values()) and not any(self.inboxes)
+
+
+class CrawlOnRedis:
+    """A crawl on Redis, as any process may look at it."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.keys = CrawlKeys(client.address.name)
+
+    @property
+    def partitions(self) -> int:
+        """Number of partitions; 0 if there is no crawl of this name."""
+        return int(self.read_head().get("partitions", 0))
+
+    def read_head(self) -> dict[str, str]:
+        """Return the fields of the head; empty if there is no crawl."""
+        key_type = self.client.ask("TYPE", self.keys.head)
+        if key_type not in (b"hash", b"none"):
+            raise self.client.foreign()
+        return self.checked(pairs(self.client.ask("HGETALL", self.keys.head)))
+
+    def checked(self, head: dict[str, str]) -> dict[str, str]:
+        """Return the fields of a head, unless they are refused."""
+        if not head:
+            return head
+        shown = self.client.address.shown
+        if head.get("magic") != MAGIC:
+            raise self.client.foreign()
+        if head["format"] != str(FORMAT):
+            raise StoreMismatchError(
+                f"{shown} has format {head['format']}, this version of bloomdupe reads"
+                f" format {FORMAT}; use the version that wrote it"
+            )
+        if head["begun"] != head["ended"]:
+            raise self.torn()
+        return head
+
+    def torn(self) -> StoreError:
+        """Return the error for a commit that Redis has restored in part."""
+        return StoreDamagedError(
+            f"{self.client.address.shown}: Redis has restored a part of a commit, from"
+            " a log that was cut; stop it, run redis-check-aof --fix, and start it"
+            " again, or restore the last backup"
+        )
+
+    def gone(self) -> StoreError:
+        """Return the error for a crawl that is not there any more."""
+        return StoreError(
+            f"{self.client.address.shown}: the crawl is gone: it was removed, or Redis"
+            " was started without its data; restore them"
+        )
+
+    def moment(self) -> int:
+        """Return the number of commits of all workers."""
+        return int(self.client.ask("HGET", self.keys.head, "ended") or 0)
+
+    def look(self, partitions: int) -> Look:
+        """Return how the crawl stands, all of it at one moment."""
+        inboxes = [self.keys.inbox(number) for number in range(partitions)]
+        head, owners, steps, counts, lengths = self.client.run(
+            LOOK, self.keys.common, *inboxes
+        )
+        fields = self.checked(pairs(head))
+        if not fields:
+            raise self.gone()
+        return Look(
+            int(fields["ended"]),
+            {int(one): token for one, token in pairs(owners).items()},
+            {token: int(step) for token, step in pairs(steps).items()},
+            {int(one): int(count) for one, count in pairs(counts).items()},
+            lengths,
+        )
+
+
+def pairs(answer: object) -> dict[str, str]:
+    """Return fields and values of a hash, as a command or a script has answered."""
+    if isinstance(answer, dict):
+        items = list(answer.items())
+    else:
+        assert isinstance(answer, list)  # noqa: S101 - of a script
+        items = list(zip(answer[::2], answer[1::2], strict=True))
+    return {field.decode(): value.decode() for field, value in items}

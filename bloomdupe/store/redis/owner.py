@@ -1,0 +1,209 @@
+"""PartitionOwner: the partitions that a worker owns, and its commits."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from bloomdupe.errors import StoreError, StoreMismatchError
+from bloomdupe.store.format import FORMAT, MAGIC
+from bloomdupe.store.participant import Part
+from bloomdupe.store.redis.client import Client, LuaScript
+from bloomdupe.store.redis.crawl_reader import CrawlOnRedis, pairs
+from bloomdupe.store.redis.redis_batch import RedisBatch, words
+from bloomdupe.store.redis.redis_store import RedisStore, not_owner
+from bloomdupe.store.store import Commit
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import TypeAlias
+
+    from bloomdupe.store.redis.address import Address
+
+    Word: TypeAlias = bytes | str | int
+
+COMMIT, MAKE, TAKE = map(LuaScript, ("commit", "make", "take"))
+NOBODY = ""
+
+
+class PartitionOwner(CrawlOnRedis):
+    """A worker. Its random token is the owner of its partitions, and has steps.
+
+    A commit is one script over all of them. It is refused if one of them has another
+    owner, or if the step is not the next one: the lease was lost, or Redis has gone
+    back. Then call :meth:`renew`, and read everything again.
+    """
+
+    def __init__(self, client: Client, partitions: int = 1) -> None:
+        super().__init__(client)
+        client.check()
+        self.read_head()
+        made = client.run(MAKE, (self.keys.head,), MAGIC, FORMAT, partitions)
+        found = int(self.checked(pairs(made))["partitions"])
+        if found != partitions:
+            raise StoreMismatchError(
+                f"{client.address.shown} has {found} partitions, not {partitions}; give"
+                " the number that it was made with",
+                "partitions",
+            )
+        self.token = secrets.token_hex(8)
+        self.step = 0
+        self.stores: dict[int, RedisStore] = {}
+        """The partitions that it has, by number."""
+        self.take({})
+
+    @classmethod
+    def at(cls, address: Address, partitions: int = 1) -> PartitionOwner:
+        """Join the crawl at an address, or make it."""
+        client = Client(address)
+        try:
+            return cls(client, partitions)
+        except BaseException:
+            client.close()
+            raise
+
+    def take(self, wanted: Mapping[int, str]) -> list[RedisStore]:
+        """Take partitions, if each still has the owner that was seen; return them.
+
+        ``wanted`` is the token of the owner, or :data:`NOBODY`, by partition.
+        """
+        return self._take(NOBODY, wanted)
+
+    def renew(self) -> list[RedisStore]:
+        """Begin anew under another token, with the partitions of the old one.
+
+        What was in memory, and the stores, are worth nothing any more.
+        """
+        before, self.token, self.step = self.token, secrets.token_hex(8), 0
+        self.stores = {}
+        # An owner that was seen before Redis went back may be this worker, too.
+        owners = pairs(self.client.ask("HGETALL", self.keys.owners))
+        wanted = {int(one): token for one, token in owners.items() if token == before}
+        return self._take(before, wanted)
+
+    def _take(self, before: str, wanted: Mapping[int, str]) -> list[RedisStore]:
+        seen = [word for number, token in wanted.items() for word in (number, token)]
+        answer = self.client.run(
+            TAKE, self.keys.common[:3], self.token, before, *seen
+        )  # fmt: skip
+        if isinstance(answer, bytes):
+            raise self.torn() if answer == b"torn" else self.gone()
+        taken = [RedisStore(self, int(one), self) for one in answer]
+        self.stores |= {store.number: store for store in taken}
+        return taken
+
+    def still_owns(self, store: RedisStore) -> bool:
+        """Whether Redis has this worker as the owner, at its step."""
+        owner, step = (
+            self.client.ask("HGET", self.keys.owners, store.number),
+            self.client.ask("HGET", self.keys.steps, self.token),
+        )
+        # A commit may be on its way.
+        return (
+            self.stores.get(store.number) is store
+            and owner == self.token.encode()
+            and step is not None
+            and int(step) - self.step in (0, 1)
+        )
+
+    def begin(
+        self,
+        parts: Mapping[RedisStore, Sequence[Part]],
+        *,
+        sent: Mapping[int, Sequence[bytes]] | None = None,
+        lines: Iterable[Sequence[bytes]] = (),
+        counts: Mapping[int, int] | None = None,
+        give: Collection[int] = (),
+    ) -> Commit:
+        """Begin a commit to partitions of this worker.
+
+        ``sent`` are entries for the inboxes of partitions; ``lines`` are fields and
+        values of lines of the output; ``counts`` are the requests of each partition
+        that are not done. The partitions to ``give`` have no owner afterwards. The
+        entries that were taken from the inboxes of all own partitions are removed.
+        """
+        inboxes = [store.inbox for store in self.stores.values()]
+        taken = [(inbox, *inbox.taken) for inbox in inboxes if inbox.taken[1]]
+        step = self.step + 1
+        arguments: list[Word] = [
+            self.token, step, len(self.stores), *self.stores, len(taken),
+        ]  # fmt: skip
+        for _, key, number, digest in taken:
+            arguments += (key, number, digest)
+        for _, key, number, _ in taken:
+            arguments += words(b"LTRIM", key, b"%d" % number, b"-1")
+        cleared = []
+        for store, some in parts.items():
+            batch = self._batch(store, some)
+            arguments += batch.arguments()
+            if batch.cleared:
+                cleared.append(store)
+        arguments += self._others(sent or {}, lines, counts or {}, give)
+
+        def send() -> None:
+            self._send(step, arguments)
+
+        def done() -> None:
+            for inbox, _, number, _ in taken:
+                inbox.removed(number)
+            for store in cleared:
+                store.ahead.clear()
+            for number in give:
+                del self.stores[number]
+
+        everything = [part for some in parts.values() for part in some]
+        return Commit([Part(done=done), *everything], send)
+
+    def _batch(self, store: RedisStore, parts: Sequence[Part]) -> RedisBatch:
+        if self.stores.get(store.number) is not store:
+            raise not_owner(store.shown)
+        batch = RedisBatch(self.keys, store.number)
+        for part in parts:
+            part.apply(batch)
+        return batch
+
+    def _others(
+        self,
+        sent: Mapping[int, Sequence[bytes]],
+        lines: Iterable[Sequence[bytes]],
+        counts: Mapping[int, int],
+        give: Collection[int],
+    ) -> Iterator[bytes]:
+        """Yield the calls that concern no table."""
+        for number, entries in sent.items():
+            yield from words(b"RPUSH", self.keys.inbox(number), *entries)
+        for line in lines:
+            yield from words(b"XADD", self.keys.output, b"*", *line)
+        for number, count in counts.items():
+            yield from words(b"HSET", self.keys.counts, *_numbers(number, count))
+        for number in give:
+            yield from words(b"HDEL", self.keys.owners, *_numbers(number))
+
+    def _send(self, step: int, arguments: list[Word]) -> None:
+        if step != self.step + 1:
+            raise StoreError(
+                "a commit that was given up must not be sent: another one was sent"
+                " since it was begun"
+            )
+        answer = self.client.run(COMMIT, self.keys.common[:3], *arguments)
+        if answer == b"torn":
+            raise self.torn()
+        if answer == b"gone":
+            raise self.gone()
+        if answer not in (b"done", b"again"):
+            shown = self.client.address.shown
+            raise not_owner(f"{shown} ({answer.decode()})")
+        self.step = step
+
+    def forget(self, tokens: Collection[str]) -> None:
+        """Forget workers that are dead and own nothing."""
+        if tokens:
+            self.client.ask("HDEL", self.keys.steps, *tokens)
+
+    def close(self) -> None:
+        """Close the connection. Others take the partitions when the lease has ended."""
+        self.client.close()
+
+
+def _numbers(*numbers: int) -> list[bytes]:
+    return [b"%d" % number for number in numbers]

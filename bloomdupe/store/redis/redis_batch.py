@@ -1,0 +1,121 @@
+"""RedisBatch: the writes of a commit, collected as calls of its script."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bloomdupe.store.batch import Batch
+from bloomdupe.store.format import EXACT, QUEUE, checksum
+from bloomdupe.store.redis.crawl_keys import SORTED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from bloomdupe.store.batch import Change
+    from bloomdupe.store.redis.crawl_keys import CrawlKeys
+
+MOST = 2_000
+"""Arguments of one call in the script: Lua's stack holds 8,000."""
+
+
+class RedisBatch(Batch):
+    """What a commit writes to one partition."""
+
+    def __init__(self, keys: CrawlKeys, partition: int) -> None:
+        self._keys = keys
+        self._partition = partition
+        self._calls: list[tuple[bytes, bytes, list[bytes]]] = []
+        # The last change of each record of a hash.
+        self._puts: dict[bytes, dict[bytes, bytes]] = {}
+        self._gone: dict[bytes, dict[bytes, None]] = {}
+        self.cleared: set[bytes] = set()
+        """Tables of which nothing older is left."""
+
+    def change(self, table: bytes, changes: Iterable[Change]) -> None:
+        """Store values, each after its sum, and remove records, if they are there."""
+        if table in SORTED:
+            some = list(changes)
+            self.delete(table, [key for key, _ in some])
+            self.put(table, [
+                (key, checksum(table, key, value) + value)
+                for key, value in some
+                if value is not None
+            ])  # fmt: skip
+            return
+        puts = self._puts.setdefault(table, {})
+        gone = self._gone.setdefault(table, {})
+        for key, value in changes:
+            if value is None:
+                puts.pop(key, None)
+                gone[key] = None
+            else:
+                gone.pop(key, None)
+                puts[key] = checksum(table, key, value) + value
+
+    def add_exact(self, identities: Iterable[bytes]) -> None:
+        """Store exact identities of keys."""
+        self._calls.append((b"SADD", EXACT, list(identities)))
+
+    def clear(self, *tables: bytes) -> None:
+        """Remove all records of these tables."""
+        for table in tables:
+            self._puts.pop(table, None)
+            self._gone.pop(table, None)
+            self._calls.append((b"DEL", table, []))
+            self.cleared.add(table)
+
+    def put(self, table: bytes, records: list[tuple[bytes, bytes]]) -> None:
+        """Store records in the order of their keys."""
+        members: list[bytes] = []
+        for key, value in records:
+            members += (b"0", key + value)
+        self._calls.append((b"ZADD", table, members))
+
+    def put_requests(
+        self, few: dict[bytes, bytes], many: Iterable[list[tuple[bytes, bytes]]]
+    ) -> None:
+        """Store new records of ``queue``, by key, and of slots with many."""
+        self.put(QUEUE, [*few.items()])
+        for records in many:
+            self.put(QUEUE, records)
+
+    def delete(self, table: bytes, keys: list[bytes]) -> None:
+        """Remove records."""
+        bounds: list[bytes] = []
+        for key in keys:
+            bounds += (b"[" + key, b"(" + successor(key))
+        self._calls.append((b"CUT", table, bounds))
+
+    def count(self, table: bytes, records: int, sums: int) -> None:
+        """Do nothing: a table on Redis counts its records."""
+
+    def arguments(self) -> Iterator[bytes]:
+        """Yield the calls, as arguments of the script."""
+        for call, table, values in self._calls:
+            yield from self._portions(call, table, values)
+        for table, gone in self._gone.items():
+            yield from self._portions(b"HDEL", table, list(gone))
+        for table, puts in self._puts.items():
+            records = [one for record in puts.items() for one in record]
+            yield from self._portions(b"HSET", table, records)
+
+    def _portions(
+        self, call: bytes, table: bytes, values: list[bytes]
+    ) -> Iterator[bytes]:
+        key = self._keys.table(self._partition, table)
+        if call == b"DEL":
+            yield from words(call, key)
+        for at in range(0, len(values), MOST):
+            yield from words(call, key, *values[at : at + MOST])
+
+
+def words(call: bytes, key: bytes, *arguments: bytes) -> Iterator[bytes]:
+    """Yield a call as arguments of the script."""
+    yield from (call, key, b"%d" % len(arguments))
+    yield from arguments
+
+
+def successor(prefix: bytes) -> bytes:
+    """Return the smallest bytes above all that begin with ``prefix``."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1])

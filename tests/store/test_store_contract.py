@@ -1,0 +1,481 @@
+"""The contract of a store, for each of them: the same tests."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import lmdb
+import pytest
+
+from bloomdupe import BloomFilter
+from bloomdupe.errors import StoreDamagedError, StoreError
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.rank import BEFORE_ALL, rank_of
+from bloomdupe.store.format import (
+    EXACT,
+    FAILURES,
+    HISTORY,
+    LATER,
+    PAGE_COUNTS,
+    PAGES,
+    QUEUE,
+    TABLES,
+    later_key,
+    later_record,
+    request_record,
+    sum_of,
+)
+from bloomdupe.store.lmdb.lmdb_store import Directory
+from bloomdupe.store.participant import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from support.redis_server import RedisServer
+
+    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.store import Store, StorePlace
+
+RECORDS: dict[str, dict[str, Any]] = {"store": {"identity": {}}, "first": {"a": 1}}
+
+
+class OnLmdb:
+    def __init__(self, path: Path) -> None:
+        self.path = path / "store"
+
+    def place(self) -> StorePlace:
+        return Directory(self.path)
+
+    def spoil(self, table: bytes, key: bytes, value: bytes) -> None:
+        with lmdb.open(str(self.path), max_dbs=len(TABLES), lib_version=0) as env:
+            database = env.open_db(table)
+            with env.begin(write=True) as txn:
+                txn.put(key, value, db=database)
+
+
+class OnRedis:
+    def __init__(self, path: Path, server: RedisServer) -> None:
+        self.path = path
+        self.server = server
+        self.name = path.name
+
+    def place(self) -> StorePlace:
+        from bloomdupe.store.redis.address import Address
+        from bloomdupe.store.redis.redis_place import RedisPlace
+
+        return RedisPlace(Address.of(self.server.url(self.name)), self.path / "beside")
+
+    def spoil(self, table: bytes, key: bytes, value: bytes) -> None:
+        with self.server.client() as client:
+            place = f"bd:{{{self.name}}}:0:{table.decode()}"
+            if table in (QUEUE, LATER):
+                client.zremrangebylex(place, b"[" + key, b"(" + key + b"\xff" * 9)
+                client.zadd(place, {key + value: 0})
+            else:
+                client.hset(place, key.decode("latin-1"), value)
+
+
+Backend = OnLmdb | OnRedis
+
+
+@pytest.fixture(params=["lmdb", "redis"])
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    if request.param == "lmdb":
+        return OnLmdb(tmp_path)
+    return OnRedis(tmp_path, request.getfixturevalue("logged_redis"))
+
+
+@pytest.fixture
+def store(backend: Backend) -> Iterator[Store]:
+    made = backend.place().create(RECORDS)
+    yield made
+    made.close()
+
+
+def writing(write: Callable[[Batch], None]) -> Part:
+    return Part(write=write)
+
+
+def changing(table: bytes, *changes: tuple[bytes, bytes | None]) -> Part:
+    return Part(changes={table: list(changes)})
+
+
+def of(store: Store, table: bytes) -> dict[bytes, bytes]:
+    with store.snapshot() as snapshot:
+        return {key: bytes(value) for key, value in snapshot.records(table)}
+
+
+# A place
+
+
+def test_a_place_is_empty_until_a_store_is_made_there(backend: Backend) -> None:
+    place = backend.place()
+    assert not place.exists()
+    with pytest.raises(StoreError, match="there is no bloomdupe store"):
+        place.open()
+    place.create(RECORDS).close()
+    assert place.exists()
+    store = place.open()
+    assert store.header["identity"] == {}
+    with store.snapshot() as snapshot:
+        assert snapshot.record("first") == {"a": 1}
+        assert snapshot.record("second") is None
+    store.close()
+
+
+@pytest.mark.usefixtures("store")
+def test_a_second_owner_is_refused(backend: Backend) -> None:
+    with pytest.raises(StoreError, match="in use"):
+        backend.place().open()
+
+
+def test_a_reader_writes_nothing(backend: Backend, store: Store) -> None:
+    store.commit(changing(HISTORY, (b"a", b"1")))
+    store.close()  # LMDB opens a file once in a process
+    reader = backend.place().open(readonly=True)
+    assert reader.readonly
+    assert of(reader, HISTORY) == {b"a": b"1"}
+    with pytest.raises(StoreError):
+        reader.commit(changing(HISTORY, (b"a", b"3")))
+    reader.close()
+
+
+def test_a_table_that_was_changed_has_another_version(store: Store) -> None:
+    versions = []
+    for value in (b"1", b"2"):
+        store.commit(changing(HISTORY, (b"a", value)))
+        with store.snapshot() as snapshot:
+            versions.append(snapshot.version(HISTORY))
+    assert versions[0] != versions[1]
+
+
+# A commit
+
+
+def test_a_commit_is_begun_sent_and_done(store: Store) -> None:
+    told = []
+    one = changing(HISTORY, (b"a", b"1"))
+    one.done = lambda: told.append(1)
+    two = changing(HISTORY, (b"b", b"2"))
+    two.done = lambda: told.append(2)
+    commit = store.begin(one, two)
+    assert (of(store, HISTORY), told) == ({}, [])
+    commit.send()
+    assert (of(store, HISTORY), told) == ({b"a": b"1", b"b": b"2"}, [])
+    commit.done()
+    assert told == [1, 2]
+
+
+def test_a_commit_that_is_not_sent_leaves_nothing(store: Store) -> None:
+    store.begin(changing(HISTORY, (b"a", b"1")))
+    store.commit(changing(HISTORY, (b"b", b"2")))
+    assert of(store, HISTORY) == {b"b": b"2"}
+
+
+def test_a_part_that_raises_writes_nothing_and_may_come_again(store: Store) -> None:
+    told = []
+
+    def fail(batch: Batch) -> None:
+        batch.put_record("second", {})
+        raise ValueError("broken")
+
+    part = changing(HISTORY, (b"a", b"1"))
+    part.done = lambda: told.append(1)
+    with pytest.raises(ValueError, match="broken"):
+        store.commit(part, writing(fail))
+    assert (of(store, HISTORY), told) == ({}, [])
+    store.commit(part)
+    assert (of(store, HISTORY), told) == ({b"a": b"1"}, [1])
+
+
+def test_every_part_is_told_even_if_one_raises_then(store: Store) -> None:
+    told = []
+
+    def fail() -> None:
+        raise ValueError("broken")
+
+    other = Part(done=lambda: told.append(1))
+    with pytest.raises(ValueError, match="broken"):
+        store.commit(Part(done=fail), other)
+    assert told == [1]
+
+
+# Tables of records
+
+
+def test_records_are_put_replaced_and_removed(backend: Backend, store: Store) -> None:
+    store.commit(changing(FAILURES, (b"b", b"1"), (b"a", b"2"), (b"c", b"")))
+    store.commit(changing(FAILURES, (b"b", None), (b"c", b"3"), (b"d", None)))
+    store.commit(changing(FAILURES, (b"e", b"4"), (b"e", None), (b"a", None)))
+    store.commit(changing(FAILURES, (b"a", None), (b"a", b"5")))
+    store.close()
+    store = backend.place().open()
+    assert of(store, FAILURES) == {b"a": b"5", b"c": b"3"}
+    with store.snapshot() as snapshot:
+        assert list(snapshot.keys(FAILURES)) == [b"a", b"c"]
+        assert snapshot.entries(FAILURES) == 2
+        assert bytes(snapshot.get(FAILURES, b"c") or b"") == b"3"
+        assert snapshot.get(FAILURES, b"b") is None
+        assert (snapshot.has(FAILURES, b"a"), snapshot.has(FAILURES, b"b")) == (1, 0)
+        snapshot.expect_entries(FAILURES, 2)
+        with pytest.raises(StoreDamagedError, match="2 failures records stand where 3"):
+            snapshot.expect_entries(FAILURES, 3)
+    store.close()
+
+
+def test_many_records_are_in_order(store: Store) -> None:
+    records = [(b"%05d" % n, bytes([n % 256]) * 9) for n in range(5_000)]
+    shuffled = random.Random(1).sample(records, len(records))
+    store.commit(changing(PAGE_COUNTS, *shuffled))
+    with store.snapshot() as snapshot:
+        found = [(key, bytes(value)) for key, value in snapshot.records(PAGE_COUNTS)]
+    assert found == records
+    store.commit(changing(PAGE_COUNTS, *((key, None) for key, _ in records[1:])))
+    assert of(store, PAGE_COUNTS) == dict(records[:1])
+
+
+def test_a_table_is_cleared_before_what_follows(store: Store) -> None:
+    store.commit(changing(PAGES, (b"a", b"1"), (b"b", b"2")))
+
+    def write(batch: Batch) -> None:
+        batch.change(PAGES, [(b"c", b"3")])
+        batch.clear(PAGES)
+        batch.change(PAGES, [(b"d", b"4")])
+
+    store.commit(writing(write))
+    assert of(store, PAGES) == {b"d": b"4"}
+
+
+def test_a_blob_is_what_was_expected(store: Store) -> None:
+    from bloomdupe.store.format import blob_sum
+
+    store.commit(writing(lambda batch: batch.put_blob("state", b"old")))
+    with store.snapshot() as snapshot:
+        assert snapshot.blob("state", blob_sum("state", b"old")) == b"old"
+        with pytest.raises(StoreDamagedError, match="'state' is outdated"):
+            snapshot.blob("state", blob_sum("state", b"new"))
+        with pytest.raises(StoreDamagedError, match="'other' is missing"):
+            snapshot.blob("other", "")
+
+
+def test_exact_keys(store: Store) -> None:
+    one, two = b"1" * 16, b"2" * 16
+    store.commit(writing(lambda batch: batch.add_exact([two, one])))
+    store.commit(writing(lambda batch: batch.add_exact([one])))
+    with store.snapshot() as snapshot:
+        assert list(snapshot.keys(EXACT)) == [one, two]
+        assert (snapshot.has(EXACT, one), snapshot.has(EXACT, b"3" * 16)) == (1, 0)
+        snapshot.expect_entries(EXACT, 2)
+
+
+@pytest.mark.parametrize("table", [FAILURES, QUEUE, LATER])
+def test_a_value_that_was_changed_is_damaged(
+    backend: Backend, store: Store, table: bytes
+) -> None:
+    put(store, {0: [rank_of(0, 1, start=False, fifo=True)]}, {3: "a"})
+    store.commit(changing(FAILURES, (b"a", b"1")))
+    with store.snapshot() as snapshot:
+        (key,) = snapshot.keys(table)
+        value = snapshot.value(table, key)
+        assert value is not None
+        spoiled = bytes(value)[:-1] + b"?"
+    store.close()
+    backend.spoil(table, key, spoiled)
+    with pytest.raises(StoreDamagedError, match="is damaged"):
+        read_everything(backend)
+
+
+def read_everything(backend: Backend) -> None:
+    store = backend.place().open()
+    try:
+        with store.snapshot() as snapshot:
+            for table in TABLES:
+                list(snapshot.values(table))
+            list(snapshot.requests(0, BEFORE_ALL))
+            list(snapshot.later())
+    finally:
+        store.close()
+
+
+# Requests
+
+
+def put(
+    store: Store, queue: dict[int, list[bytes]], later: dict[float, str] | None = None
+) -> None:
+    """Store requests, by slot, and those that are scheduled for later, by time."""
+    few = dict(
+        request_record(slot, rank, b"request %d %b" % (slot, rank))
+        for slot, ranks in queue.items()
+        for rank in ranks
+    )
+    keys = {later_key(due, 7): slot for due, slot in (later or {}).items()}
+    items = [
+        (key, later_record(key, slot, 1, b"later", start=False))
+        for key, slot in sorted(keys.items())
+    ]
+
+    def write(batch: Batch) -> None:
+        batch.put_requests(few, [])
+        batch.count(QUEUE, len(few), sum(map(sum_of, few.values())))
+        batch.put(LATER, items)
+        batch.count(LATER, len(items), sum(sum_of(value) for _, value in items))
+
+    store.commit(writing(write))
+
+
+RANKS = sorted(
+    rank_of(priority, sequence, start=start, fifo=fifo)
+    for priority in (0, 1, -3, 55, 56, -57, 10**6, -(10**9), 10**30)
+    for sequence, start, fifo in ((7, False, True), (8, True, True), (9, False, False))
+)
+
+
+@pytest.mark.parametrize("slot", [0, 5, 63, 64, 16_383, 16_384, 1 << 30])
+def test_requests_of_a_slot_are_in_the_order_of_their_ranks(
+    store: Store, slot: int
+) -> None:
+    around = {max(0, slot - 1): RANKS[:2], slot + 1: RANKS[3:5]}
+    put(store, {**around, slot: random.Random(2).sample(RANKS, len(RANKS))})
+    found, more = store.requests(slot, BEFORE_ALL, (), 256)
+    assert [rank for rank, _, _ in found] == RANKS
+    assert not more
+    for rank, payload, checksum in found:
+        assert payload == b"request %d %b" % (slot, rank)
+        _, value = request_record(slot, rank, payload)
+        assert checksum == sum_of(value)
+
+
+def test_requests_come_in_portions(store: Store) -> None:
+    put(store, {1: RANKS})
+    but = set(RANKS[1:6])
+    left = [rank for rank in RANKS if rank not in but]
+    taken: list[bytes] = []
+    more = True
+    while more:
+        after = taken[-1] if taken else BEFORE_ALL
+        found, more = store.requests(1, after, but, 4)
+        assert len(found) <= 4
+        taken += [rank for rank, _, _ in found]
+    assert taken == left
+    with store.snapshot() as snapshot:
+        assert [one.rank for one in snapshot.requests(1, RANKS[3])] == RANKS[4:]
+        assert list(snapshot.requests(2, BEFORE_ALL)) == []
+
+
+def test_large_requests_end_a_portion(store: Store) -> None:
+    few = dict(request_record(0, rank, bytes(400_000)) for rank in RANKS[:4])
+
+    def write(batch: Batch) -> None:
+        batch.put_requests({}, [sorted(few.items())])
+        batch.count(QUEUE, 4, sum(map(sum_of, few.values())))
+
+    store.commit(writing(write))
+    found, more = store.requests(0, BEFORE_ALL, (), 256)
+    assert (len(found), more) == (3, True)
+
+
+def test_requests_are_removed(store: Store) -> None:
+    put(store, {3: RANKS, 4: RANKS}, {1.0: "a", 2.0: "b"})
+    gone = [request_record(3, rank, b"")[0] for rank in RANKS[::2]]
+
+    def write(batch: Batch) -> None:
+        batch.delete(QUEUE, sorted(gone))
+        batch.count(QUEUE, 2 * len(RANKS) - len(gone), 0)
+        batch.delete(LATER, [later_key(1.0, 7)])
+        batch.count(LATER, 1, 0)
+
+    store.commit(writing(write))
+    found, _ = store.requests(3, BEFORE_ALL, (), 256)
+    assert [rank for rank, _, _ in found] == RANKS[1::2]
+    assert len(store.requests(4, BEFORE_ALL, (), 256)[0]) == len(RANKS)
+    assert [one.slot for one in store.later(b"", (), 9)[0]] == ["b"]
+
+
+def test_requests_for_later_are_in_the_order_of_their_times(store: Store) -> None:
+    times = {float(n): f"slot {n}" for n in range(250)}
+    put(store, {}, times)
+    taken: list[float] = []
+    after, more = b"", True
+    while more:
+        found, more = store.later(after, {later_key(4.0, 7)}, 99)
+        taken += [one.due for one in found]
+        after = found[-1].key
+        assert found[0].payload == b"later"
+    assert taken == [due for due in times if due != 4.0]
+
+
+def test_requests_are_searched(store: Store) -> None:
+    put(store, {0: RANKS, 1: RANKS[:3]})
+    begin: bytes | None = b""
+    number = 0
+    found = []
+    while begin is not None:
+        some, requests, begin = _searched(store, begin)
+        number += some
+        found += requests
+    assert number == len(RANKS) + 3
+    assert sorted(slot for slot, _ in found) == [1, 1, 1]
+
+
+def _searched(store: Store, begin: bytes) -> tuple[int, list[Any], bytes | None]:
+    with store.snapshot() as snapshot:
+        some, found, end = snapshot.requests_that(
+            lambda payload: b"request 1" in payload, begin, 7
+        )
+    return some, [one for one in found if b"request 1" in one[1].payload], end
+
+
+# With a filter and a frontier over it
+
+
+def test_a_filter_that_grows_is_the_same_when_it_is_opened_again(
+    backend: Backend,
+) -> None:
+    keys = [f"key {n}" for n in range(9_000)]
+    with BloomFilter.open(backend.place(), 2_000, 1e-9) as seen:
+        assert seen.update(keys) == len(keys)
+    with BloomFilter.open(backend.place()) as seen:
+        assert seen.layer_count > 1
+        assert seen.update(keys) == 0
+        assert len(seen) == len(keys)
+        seen.clear()
+        assert seen.update(keys) == len(keys)
+
+
+def test_exact_keys_of_a_filter_are_never_wrong(backend: Backend) -> None:
+    with BloomFilter.open(backend.place(), 100, exact=True) as seen:
+        assert seen.add("a")
+        seen.checkpoint()
+        assert (seen.add("a"), seen.add("b")) == (False, True)
+    with BloomFilter.open(backend.place()) as seen:
+        assert (seen.add("b"), seen.add("c")) == (False, True)
+
+
+def test_a_frontier_hands_out_everything_once(backend: Backend) -> None:
+    """Requests of many slots, more than memory holds, over several openings."""
+    numbers = iter(range(3_000))
+    left = set(range(3_000))
+    while left:
+        with BloomFilter.open(backend.place(), 10_000) as seen:
+            frontier = Frontier(seen)
+            for number in _first(numbers, 1_200):
+                frontier.push(f"host {number % 7}", number % 3, b"%d" % number)
+            frontier.checkpoint()
+            for _ in range(700):
+                entry = frontier.lease()
+                if entry is None:
+                    break
+                assert entry.payload is not None
+                left.remove(int(entry.payload))
+                frontier.settle(entry)
+            frontier.checkpoint()
+    with BloomFilter.open(backend.place()) as seen:
+        assert Frontier(seen).lease() is None
+
+
+def _first(numbers: Iterator[int], count: int) -> Iterable[int]:
+    for _, number in zip(range(count), numbers, strict=False):
+        yield number
