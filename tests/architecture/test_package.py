@@ -53,6 +53,7 @@ NOT_FOR_A_PLAIN_CRAWL = {
     "bloomdupe.monitoring",
     "bloomdupe.moving",
     "bloomdupe.redis",
+    "bloomdupe.store.redis",
 }
 """Modules and packages that a crawl on disk, without extras, has no need of."""
 
