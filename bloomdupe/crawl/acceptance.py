@@ -7,8 +7,8 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.engines.engine_contract import Accepted
-from bloomdupe.crawl.later.circuits import is_retry
 from bloomdupe.crawl.later.not_before import TIME_KEYS, time_of, without_time
+from bloomdupe.crawl.later.retries import is_retry
 from bloomdupe.crawl.later.revisits import REVISIT
 from bloomdupe.crawl.starting import StartItem
 from bloomdupe.crawl.state.cookies import without_cookie_header

@@ -23,7 +23,7 @@ def disagreements(report: CheckReport) -> list[str]:
     records, requests, expected = report.records, report.slots, report.counted
     totals = {name.decode(): total for name, total in report.totals.items()}
     layers = [LayerState(*state) for state in records["filter"]["layers"]]
-    frontier = records.get("frontier", {"requests": 0, "slots": 0, "digest": 0})
+    frontier = records.get("frontier", {"requests": 0, "digest": 0})
     later = frontier.get("later", NO_LATER)
     problems = [
         f"{totals.get(name, NONE)[0]:,} {name} records stand where {said:,} are counted"
@@ -31,7 +31,6 @@ def disagreements(report: CheckReport) -> list[str]:
             ("pages", sum(layer.stored for layer in layers)),
             ("journal", records["filter"]["journal_entries"]),
             ("exact", records["filter"]["exact"]),
-            ("slots", frontier["slots"]),
             ("queue", frontier["requests"]),
             ("later", later["requests"]),
         )

@@ -6,20 +6,19 @@ import math
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bloomdupe.frontier.clock import Clock
 from bloomdupe.frontier.later import NO_LATER, Later, LaterPart, waiting_entry
 from bloomdupe.frontier.rank import rank_of
 from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.slot_queue import Entry, SlotQueue
+from bloomdupe.frontier.slots import Slots
 from bloomdupe.store.format import (
     CHECKSUM_BYTES,
     LATER,
     MODULUS,
     QUEUE,
-    SLOTS,
-    StoredSlot,
     request_key,
     request_record,
-    slot_record,
 )
 from bloomdupe.store.participant import Part
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.pending_requests import PendingRequest
+    from bloomdupe.frontier.slots import Downloader
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
 
@@ -57,7 +57,7 @@ MANY = 40
 see :meth:`bloomdupe.store.batch.Batch.put_requests`."""
 
 
-def _at_once(_slot: str, _in_progress: int) -> float:
+def _at_once(_slot: SlotQueue, _in_progress: int) -> float:
     return 0.0
 
 
@@ -75,8 +75,9 @@ class Frontier:
     The frontier uses the store of the filter ``seen`` and controls the filter from now
     on; without a store both live in memory. ``fifo`` takes the oldest request first,
     ``start_fifo`` the oldest start request. ``wait`` returns how long a slot must wait,
-    see :class:`bloomdupe.frontier.rotation.Rotation`. ``clock`` gives seconds, ``wall``
-    Unix time.
+    see :class:`bloomdupe.frontier.rotation.Rotation`; ``downloader`` knows delays, and
+    a stored rest is no longer than ``longest_rest`` seconds. ``clock`` gives seconds,
+    ``wall`` Unix time.
 
     A request may be scheduled for later (``not_before``): it is kept apart (see
     :class:`bloomdupe.frontier.later.Later`) and joins its slot when it is due. Then its
@@ -87,9 +88,9 @@ class Frontier:
     ``requests``  number of requests in the store
     ``digest``    sum of their checksums modulo 2**64: with ``requests``, it detects
                   missing and outdated requests
-    ``slots``     number of slots in the store
     ``sequence``  requests numbered so far
     ``numbered``  slots numbered so far
+    ``clock``     Unix time of the checkpoint
     ``later``     if any requests are scheduled for later: ``requests`` and ``digest``
                   of these
     """
@@ -100,7 +101,9 @@ class Frontier:
         *,
         fifo: bool = False,
         start_fifo: bool = True,
-        wait: Callable[[str, int], float] = _at_once,
+        wait: Callable[[SlotQueue, int], float] = _at_once,
+        downloader: Downloader | None = None,
+        longest_rest: float = math.inf,
         clock: Callable[[], float] = monotonic,
         wall: Callable[[], float] = time,
     ) -> None:
@@ -111,8 +114,8 @@ class Frontier:
         self._clock = clock
         self._wall = wall
         self._rotation = Rotation(wait)
-        self._queues: dict[str, SlotQueue] = {}
-        self._numbered = 0
+        self.slots = Slots(self._store, downloader)
+        """The slots with requests that are pending or in progress, and their states."""
         self._sequence = 0
         self.pending = 0
         """Requests that are pending in their slots."""
@@ -120,7 +123,6 @@ class Frontier:
         """Requests handed out and not settled."""
         self._stored = 0
         self._digest = 0
-        self._slots = 0
         self._loaded = 0
         # Queues with requests in memory, the least recently asked first.
         self._crowded: dict[SlotQueue, None] = {}
@@ -131,33 +133,37 @@ class Frontier:
         self._settled: dict[Entry, None] = {}
         self._prepared: _Prepared | None = None
         later = NO_LATER
-        if self._store is not None:
-            later = self._recover(self._store)
+        self.stored_at: float | None = None
+        """Unix time of the last checkpoint, when the frontier was opened."""
+        if self._store is None:
+            self.slots.begin(Clock(None))
+        else:
+            later = self._recover(self._store, longest_rest)
         self._later = Later(self._store, later)
 
-    def _recover(self, store: Store) -> dict[str, int]:
+    def _recover(self, store: Store, longest_rest: float) -> dict[str, int]:
         """Restore the last checkpoint; requests in progress are pending again.
 
         Returns the entry of the requests that are scheduled for later.
         """
         later: dict[str, int] = NO_LATER
+        numbered = 0
         with store.snapshot() as snapshot:
             record = snapshot.record(RECORD)
             if record is not None:
                 self._stored = record["requests"]
                 self._digest = record["digest"]
-                self._slots = record["slots"]
                 self._sequence = record["sequence"]
-                self._numbered = record["numbered"]
+                numbered = record["numbered"]
+                self.stored_at = record["clock"]
                 later = record.get("later", later)
             snapshot.expect_entries(QUEUE, self._stored)
-            snapshot.expect_entries(SLOTS, self._slots)
             snapshot.expect_entries(LATER, later["requests"])
-            for slot in snapshot.slots():
-                queue = SlotQueue(slot.number, slot.name, slot.requests)
-                self._queues[slot.name] = queue
-                self._rotation.join(queue)
-                self.pending += slot.requests
+            clock = Clock(self.stored_at, most=longest_rest)
+            self.slots.restore(snapshot, numbered, clock)
+        for queue in self.slots:
+            self._rotation.join(queue)
+            self.pending += queue.stored
         if self.pending != self._stored:
             raise store.damaged(
                 f"the slots account for {self.pending:,} requests, but"
@@ -196,7 +202,7 @@ class Frontier:
             )
             self._sequence += 1
             return entry
-        queue = self._queues.get(slot) or self._new_queue(slot)
+        queue = self.slots.make(slot)
         rank = self._next_rank(priority, sequence, start=start)
         entry = Entry(queue, rank, payload, attachment, volatile=volatile)
         self._join(entry)
@@ -209,11 +215,6 @@ class Frontier:
         entry.volatile = False
         if not self._later.save(entry):
             self._write(entry)
-
-    def _new_queue(self, slot: str) -> SlotQueue:
-        queue = self._queues[slot] = SlotQueue(self._numbered, slot)
-        self._numbered += 1
-        return queue
 
     def _next_rank(
         self, priority: int, sequence: int | None = None, *, start: bool
@@ -264,14 +265,9 @@ class Frontier:
         for item in self._later.take(self._wall(), MOST_MOVED):
             entry = item.entry
             slot = item.slot
-            entry.queue = self._queues.get(slot) or self._new_queue(slot)
+            entry.queue = self.slots.make(slot)
             entry.rank = self._next_rank(item.priority, start=item.start)
             self._join(entry)
-
-    @property
-    def slots(self) -> int:
-        """Number of slots with requests that are pending or in progress."""
-        return len(self._queues)
 
     @property
     def sequence(self) -> int:
@@ -280,12 +276,12 @@ class Frontier:
 
     def pending_in(self, slot: str) -> int:
         """Count the pending requests of a slot."""
-        queue = self._queues.get(slot)
+        queue = self.slots.get(slot)
         return 0 if queue is None else queue.pending
 
     def pending_by_slot(self) -> Iterator[tuple[str, int]]:
         """Yield the slots, each with its number of pending requests."""
-        return ((name, queue.pending) for name, queue in self._queues.items())
+        return ((queue.name, queue.pending) for queue in self.slots)
 
     def lease(self) -> Entry | None:
         """Hand out the next request, or return None if no request is ready."""
@@ -315,7 +311,7 @@ class Frontier:
         """
         assert self._store is None  # noqa: S101 - what is stored must be settled
         found = self._later.withdraw(unwanted)
-        for queue in list(self._queues.values()):
+        for queue in list(self.slots):
             some = queue.withdraw(unwanted)
             self.pending -= len(some)
             if some and not queue.pending:
@@ -332,7 +328,7 @@ class Frontier:
             if one.later is not None:
                 later[one.key] = one.checksum
             else:
-                queue = self._queues[one.slot]
+                queue = self.slots.make(one.slot)
                 slots.setdefault(queue, {})[one.key] = one.checksum
         for queue, stored in slots.items():
             entries, freed = queue.remove(stored)
@@ -388,16 +384,14 @@ class Frontier:
 
     def ask_again(self, slot: str) -> None:
         """Ask a slot again, because it may be ready sooner than it has said."""
-        queue = self._queues.get(slot)
+        queue = self.slots.get(slot)
         if queue is not None:
             self._rotation.ask_again(queue)
 
     def _tidy(self, queue: SlotQueue) -> None:
-        """Forget a queue that is empty; its slot gets another number next time."""
-        if not (queue.pending or queue.stored or queue.active or queue.out):
+        """Forget a queue if it is empty."""
+        if self.slots.tidy(queue):
             self._crowded.pop(queue, None)
-            if self._queues.get(queue.name) is queue:
-                del self._queues[queue.name]
 
     # Reaching the store
 
@@ -467,17 +461,15 @@ class Frontier:
             digest -= entry.checksum
             growth[queue] = growth.get(queue, 0) - 1
         deletes.sort()
-        slots = self._slots
         for queue, difference in growth.items():
-            stored = queue.stored
-            growth[queue] = stored + difference
-            slots += (stored + difference > 0) - (stored > 0)
+            growth[queue] = queue.stored + difference
+        slots = self.slots.prepare(growth)
         state: dict[str, Any] = {
             "requests": self._stored + len(written) - len(deletes),
             "digest": digest % MODULUS,
-            "slots": slots,
             "sequence": self._sequence,
-            "numbered": self._numbered,
+            "numbered": self.slots.numbered,
+            "clock": round(self._wall(), 3),
         }
         if later.record["requests"]:
             state["later"] = later.record
@@ -487,10 +479,7 @@ class Frontier:
             few=few,
             many=[sorted(records) for records in many.values()],
             deletes=deletes,
-            changed=sorted(
-                [queue for queue, stored in growth.items() if stored != queue.stored],
-                key=_number,
-            ),
+            slots=slots,
             stored=growth,
             record=state,
             written=written,
@@ -533,7 +522,7 @@ class Frontier:
             queue.stored = stored
         self._stored = prepared.record["requests"]
         self._digest = prepared.record["digest"]
-        self._slots = prepared.record["slots"]
+        prepared.slots.done()
         prepared.later.done()
         self._relieve(prepared.stored)
         for queue in prepared.stored:
@@ -564,8 +553,8 @@ class _Prepared(NamedTuple):
     many: list[list[tuple[bytes, bytes]]]
     """Records of each of these slots, in order."""
     deletes: list[bytes]
-    changed: list[SlotQueue]
-    """Queues that will have more or fewer stored requests, in order."""
+    slots: Part
+    """The records of slots."""
     stored: dict[SlotQueue, int]
     """All queues with changes, and the number of requests that will be stored."""
     record: dict[str, Any]
@@ -580,17 +569,6 @@ class _Prepared(NamedTuple):
         batch.delete(QUEUE, self.deletes)
         batch.put_requests(self.few, self.many)
         batch.count(QUEUE, self.record["requests"], self.record["digest"])
-        slots = self.stored
-        batch.change(
-            SLOTS,
-            (
-                slot_record(StoredSlot(queue.number, slots[queue], queue.name))
-                for queue in self.changed
-            ),
-        )
+        self.slots.apply(batch)
         self.later.apply(batch)
         batch.put_record(RECORD, self.record)
-
-
-def _number(queue: SlotQueue) -> int:
-    return queue.number

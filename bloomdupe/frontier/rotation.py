@@ -22,7 +22,7 @@ class Rotation:
     have another request; 0 means now.
     """
 
-    def __init__(self, wait: Callable[[str, int], float]) -> None:
+    def __init__(self, wait: Callable[[SlotQueue, int], float]) -> None:
         self._wait = wait
         self._rings: list[OrderedDict[SlotQueue, None]] = [OrderedDict()]
         self._aside: OrderedDict[SlotQueue, None] = OrderedDict()
@@ -63,7 +63,7 @@ class Rotation:
         for active, ring in enumerate(self._rings):
             while ring:
                 queue = next(iter(ring))
-                seconds = self._wait(queue.name, active)
+                seconds = self._wait(queue, active)
                 if seconds <= 0:
                     return queue
                 self._set_aside(queue, now + seconds)

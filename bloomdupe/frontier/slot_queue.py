@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections import OrderedDict
     from collections.abc import Callable, Iterable, Mapping
 
+    from bloomdupe.frontier.slot_state import SlotState
     from bloomdupe.store.store import Store
 
 MIN_BATCH = 1
@@ -91,6 +92,7 @@ class SlotQueue:
         "out",
         "pending",
         "ring",
+        "state",
         "stored",
     )
 
@@ -110,6 +112,8 @@ class SlotQueue:
         """Ranks of leased and settled requests that are still in the store, or may be
         there after the current or the next checkpoint."""
         self.batch = MIN_BATCH
+        self.state: SlotState | None = None
+        """What is remembered of the slot besides its requests."""
         # Of bloomdupe.frontier.rotation:
         self.active = 0
         self.ring: OrderedDict[SlotQueue, None] | None = None

@@ -118,14 +118,10 @@ class EngineAccess:
         return slot is not None and len(slot.active) >= slot.concurrency > 0
 
     @property
-    def given_delays(self) -> dict[str, float]:
-        """Seconds between two requests as configured: by slot; "" is any other slot."""
-        given = {
-            name: float(values["delay"])
-            for name, values in self._slot_settings.items()
-            if "delay" in values
-        }
-        return {"": self._delay, **given}
+    def has_delays(self) -> bool:
+        """Whether any slot may have a delay between two requests."""
+        given = (one.get("delay") for one in self._slot_settings.values())
+        return self.throttled or self._delay > 0 or any(given)
 
     # Delays that AutoThrottle has set
 

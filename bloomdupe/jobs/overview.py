@@ -6,12 +6,13 @@ import heapq
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bloomdupe.crawl.progress.pace import clock
 from bloomdupe.jobs.state import FINISHED
 
 if TYPE_CHECKING:
-    from bloomdupe.crawl.later.rests import Rest
     from bloomdupe.crawl.totals import Totals
     from bloomdupe.filter.info import FilterInfo, StoredFilter
+    from bloomdupe.frontier.slot_state import Rest
     from bloomdupe.jobs.state import State
     from bloomdupe.redis.frontier_reader import PartitionState
 
@@ -185,7 +186,8 @@ class Overview:
             return "paused"
         rest, delay = self.resting.get(slot), self.delays.get(slot)
         if rest is not None:
-            return rest.text(self.state.read_at)
+            end = clock(rest.until, self.state.read_at)
+            return f"rests until {end} ({rest.reason})"
         return "" if delay is None else f"a request every {delay:.3g} s"
 
     def largest(self, count: int = LARGEST) -> list[tuple[str, int]]:

@@ -26,8 +26,10 @@ journal     sequence u64 (big-endian)       sum + layer u16, swept u64 (little-
 exact       16-byte identity of a key       empty
 meta        ``frontier``                    sum + JSON: state of the frontier
                                             (:mod:`bloomdupe.frontier.frontier`)
-slots       slot u32 (big-endian)           sum + requests in ``queue`` u64
-                                            (little-endian) + name in UTF-8
+slots       slot u32 (big-endian); of a     sum + requests in ``queue`` u64, length
+            slot without requests 0xff,     of the name u32 (both little-endian),
+            then a digest of its name       name in UTF-8, state
+                                            (:mod:`bloomdupe.frontier.slot_state`)
 queue       slot (QUIC's variable-length    sum + payload (see
             integer: RFC 9000, section 16), :mod:`bloomdupe.crawl.requests.serializer`)
             rank (see
@@ -38,14 +40,10 @@ later       Unix time before which the      sum + flags u8 (1: a start request),
             request waits, microseconds     priority i64, length of the slot's
             u64; sequence u64 (both         name u32 (all little-endian), name
             big-endian)                     in UTF-8, payload (as in ``queue``)
-meta        ``crawl``                       sum + JSON: items, totals, delays
+meta        ``crawl``                       sum + JSON: items, totals
                                             (:mod:`bloomdupe.crawl.engines.checkpoint`)
 blobs       name                            sum + bytes (see the record
                                             ``crawl``)
-page_counts digest of the slot's name       sum + requests ever taken in u64
-                                            (:mod:`bloomdupe.crawl.state.limits`)
-delays      digest of the slot's name       sum + seconds f64 (little-endian;
-                                            :mod:`bloomdupe.crawl.state.delays`)
 cookies     digest of jar, domain, path     sum + the cookie, a secret
             and name                        (:mod:`bloomdupe.crawl.state.cookies`)
 failures    digest of the request's         sum + the failure
@@ -106,21 +104,21 @@ SLOTS = b"slots"
 QUEUE = b"queue"
 LATER = b"later"
 BLOBS = b"blobs"
-PAGE_COUNTS = b"page_counts"
-DELAYS = b"delays"
 COOKIES = b"cookies"
 FAILURES = b"failures"
 HISTORY = b"history"
 TABLES = (
-    META, PAGES, JOURNAL, EXACT, SLOTS, QUEUE, LATER, BLOBS, PAGE_COUNTS, DELAYS,
-    COOKIES, FAILURES, HISTORY,
+    META, PAGES, JOURNAL, EXACT, SLOTS, QUEUE, LATER, BLOBS, COOKIES, FAILURES,
+    HISTORY,
 )  # fmt: skip
 
 PAGE_KEY = Struct(">HI")
 JOURNAL_KEY = Struct(">Q")
 JOURNAL_HEAD = Struct("<HQ")
 SLOT_KEY = Struct(">I")
-SLOT_HEAD = Struct("<Q")
+SLOT_HEAD = Struct("<QI")
+APART = b"\xff"
+"""Begins the key of a slot without requests; no number of a slot is so large."""
 LATER_KEY = Struct(">QQ")
 INVERTED = bytes(range(255, -1, -1))
 
@@ -187,11 +185,21 @@ class StoredLater(NamedTuple):
 
 
 class StoredSlot(NamedTuple):
-    """A slot of the frontier that has requests in the store."""
+    """A slot of the frontier."""
 
     number: int
     requests: int
+    """Requests in the store."""
     name: str
+    state: bytes = b""
+
+    @classmethod
+    def read(cls, number: int, value: memoryview) -> StoredSlot:
+        """Read a value of ``slots``, without its sum."""
+        requests, size = SLOT_HEAD.unpack_from(value)
+        end = SLOT_HEAD.size + size
+        name = str(value[SLOT_HEAD.size : end], "utf-8", "surrogatepass")
+        return cls(number, requests, name, bytes(value[end:]))
 
 
 def request_record(slot: int, rank: bytes, payload: bytes) -> tuple[bytes, bytes]:
@@ -268,16 +276,18 @@ def blob_sum(name: str, value: bytes) -> str:
 def slot_record(slot: StoredSlot) -> tuple[bytes, bytes | None]:
     """Return key and value of a slot; no value if it has no requests."""
     key = SLOT_KEY.pack(slot.number)
-    if not slot.requests:
-        return key, None
-    return key, SLOT_HEAD.pack(slot.requests) + slot.name.encode(errors="surrogatepass")
+    return key, _slot_value(slot) if slot.requests else None
 
 
-def read_slot(key: bytes, value: memoryview) -> StoredSlot:
-    """Read a record of ``slots``."""
-    (number,), (requests,) = SLOT_KEY.unpack(key), SLOT_HEAD.unpack_from(value)
-    name = str(value[SLOT_HEAD.size :], "utf-8", "surrogatepass")
-    return StoredSlot(number, requests, name)
+def slot_apart(name: str, state: bytes = b"") -> tuple[bytes, bytes | None]:
+    """Return key and value of a slot without requests; no value without a state."""
+    key = APART + name_digest(name)
+    return key, _slot_value(StoredSlot(0, 0, name, state)) if state else None
+
+
+def _slot_value(slot: StoredSlot) -> bytes:
+    name = slot.name.encode(errors="surrogatepass")
+    return SLOT_HEAD.pack(slot.requests, len(name)) + name + slot.state
 
 
 def journal_record(entry: JournalEntry) -> tuple[bytes, bytes]:

@@ -7,17 +7,18 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.store.format import (
+    APART,
     BLOBS,
     CHECKSUM_BYTES,
     EXACT,
     META,
+    SLOT_KEY,
     SLOTS,
     StoredLater,
     StoredRequest,
     StoredSlot,
     checksum,
     describe,
-    read_slot,
     slot_of,
     sum_of,
 )
@@ -125,9 +126,11 @@ class Snapshot(ABC):
     # Requests
 
     def slots(self) -> Iterator[StoredSlot]:
-        """Yield all slots of the frontier."""
+        """Yield all slots that have requests."""
         for key, value in self.records(SLOTS):
-            yield read_slot(key, value)
+            if key.startswith(APART):
+                break  # they are the last ones
+            yield StoredSlot.read(SLOT_KEY.unpack(key)[0], value)
 
     def requests(self, slot: int, after: bytes) -> Iterator[StoredRequest]:
         """Yield the requests of a slot with a rank above ``after``, in order.

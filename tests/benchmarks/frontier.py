@@ -132,7 +132,7 @@ def measure(hosts: int, pending: int, order: str) -> Measured:
         pushes = push(OPERATIONS)
         push_each = pushes.each
         # Heads that the pushes left in memory must not flatter the pops.
-        for queue in list(owed._queues.values()):
+        for queue in list(owed.slots):
             owed._loaded -= queue.relieve(0)
         pops = Cost(owed)
         for _ in range(OPERATIONS):

@@ -16,11 +16,11 @@ from support.site import Answer, Site, Visit, links
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.state.limits import COUNT
 from bloomdupe.filter import hashing
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.slot_state import SlotState
 from bloomdupe.store.batch import Batch
-from bloomdupe.store.format import PAGE_COUNTS, blob_sum
+from bloomdupe.store.format import SLOTS, StoredSlot, blob_sum
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from bloomdupe.store.participant import Part
 
@@ -126,8 +126,9 @@ def _pages_counted(project: Project) -> int:
             closing(LmdbStore.open(data.parent, readonly=True)) as store,
             store.snapshot() as snapshot,
         ):
-            for _, count in snapshot.records(PAGE_COUNTS):
-                counted += COUNT.unpack(count)[0]
+            for _, value in snapshot.records(SLOTS):
+                if state := StoredSlot.read(0, value).state:
+                    counted += SlotState.read(state, float).pages
     return counted
 
 

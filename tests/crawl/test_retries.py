@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 import time
-from functools import partial
+from contextlib import closing
 from typing import Any
 
 import pytest
-from spiders.retries import Asks, Many, few_circuits
+from spiders.retries import Asks, Many
 from support.crawl import Crawl
 from support.site import Answer, Site, Visit
 
-from bloomdupe import BloomFilter
-from bloomdupe.crawl.later.circuits import GrowingWait
+from bloomdupe.crawl.later.retries import GrowingWait
+from bloomdupe.frontier.pending_requests import slots_of
+from bloomdupe.frontier.slot_state import SlotState
+from bloomdupe.store.store import Store
 
 pytestmark = pytest.mark.slow
 
@@ -141,24 +143,11 @@ def test_a_slot_rests_over_a_restart(crawl: Crawl, site: Site) -> None:
     assert run.stats["bloomdupe/total_items"] == 20
 
 
-def rests(crawl: Crawl) -> dict[str, Any]:
-    """Return the slots that rest, as they are stored."""
-    with BloomFilter.open(crawl.store, readonly=True) as seen:
-        found: dict[str, Any] = (seen.record("crawl") or {}).get("circuits", {})
-    return found
-
-
-@pytest.mark.parametrize(("known", "kept", "most"), [(10, 1_000, 10), (1_000, 7, 7)])
-def test_the_states_of_slots_are_bounded(
-    crawl: Crawl, site: Site, known: int, kept: int, most: int
-) -> None:
-    site.pages = lambda _: Answer("", 503)
-    crawl.settings |= {"PAGES": 40, "SLOTS": True, "RETRY_TIMES": 1}
-    crawl.settings |= backoff(60, 1, 60)
-    process = crawl.start(Many, before=partial(few_circuits, known, kept))
-    process.until(lambda: process.log.count(" and rests until ") > most)
-    process.interrupt()
-    assert 0 < len(rests(crawl)) <= most
+def rests(crawl: Crawl) -> bool:
+    """Whether a slot rests, as it is stored."""
+    with closing(Store.open(crawl.store, readonly=True)) as store:
+        states = [slot.state for slot in slots_of(store) if slot.state]
+    return any(SlotState.read(state, float).rests for state in states)
 
 
 def test_waits_grow_by_the_factor_up_to_the_limit() -> None:

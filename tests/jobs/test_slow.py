@@ -6,7 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from spiders.follow import Follow
@@ -17,7 +17,6 @@ from support.monitored_jobs import point
 from support.site import Answer, Site
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.later.rests import Rest, rests_in
 from bloomdupe.crawl.progress.pace import time_to_fill, time_to_go
 from bloomdupe.crawl.progress.slot_times import SlotPaces, SlotTimes
 from bloomdupe.frontier.frontier import Frontier
@@ -100,23 +99,6 @@ def test_delays_are_shown_and_the_slowest_slot_decides_when_it_ends(
     assert found["last_point"]["slowest"] == 50 * found["last_point"]["pending"] > 0
 
 
-def test_a_rest_has_an_end_and_a_reason() -> None:
-    record = {
-        "holds": {"a": 5.0, "b": 20.0},
-        "circuits": {
-            "a": [5, 1, 30.0, False, "HTTP 503"],
-            "c": [5, 4, 30.0, True, "no answer"],  # dead
-            "d": [5, 0, 30.0, False, "no answer"],  # closed
-            "e": [5, 1, 11.0, False, "HTTP 500"],
-        },
-    }
-    assert rests_in(record, 10.0) == {
-        "e": Rest(11.0, "HTTP 500"),
-        "b": Rest(20.0, "Retry-After"),
-        "a": Rest(30.0, "HTTP 503"),
-    }
-
-
 def test_forecasts_need_data_and_look_at_the_slowest_slot() -> None:
     first = point(0, pending=1_000, free=10**6)
     last = point(10, pending=500, free=10**6 - 1_000)
@@ -151,8 +133,7 @@ def test_the_pace_of_a_slot_is_that_of_the_last_minute_or_two() -> None:
 class Downloader:
     """The part of Scrapy's downloader that a look at the slots needs."""
 
-    throttled = False
-    given_delays: ClassVar[dict[str, float]] = {"": 0.0}
+    has_delays = False
 
     def __init__(self, *full: str) -> None:
         self._full = full
@@ -172,7 +153,7 @@ def test_a_slot_with_all_the_requests_that_it_may_have_decides(
         for number in range(requests):
             frontier.push(slot, 0, b"%d" % number)
     engine: Any = Downloader(*full)
-    times = SlotTimes(frontier, engine, [], lambda: counts)
+    times = SlotTimes(frontier, engine, dict, lambda: counts)
     times.look()
     now += 20
     counts.update(slow=[20, 0], fast=[2_000, 0])

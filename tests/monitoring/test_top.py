@@ -17,9 +17,9 @@ from support.monitored_jobs import LONG, NOW, monitored_job, point
 from support.terminal import Terminal
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.later.rests import Rest
 from bloomdupe.crawl.progress.pace import clock, rates
 from bloomdupe.errors import ExtraMissingError
+from bloomdupe.frontier.slot_state import Rest
 from bloomdupe.jobs.on_disk.reader import JobReader
 from bloomdupe.jobs.state import RUNNING, SILENT, State
 from bloomdupe.jobs.view import View

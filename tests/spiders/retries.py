@@ -7,24 +7,13 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.downloadermiddlewares.retry import get_retry_request
 
-from bloomdupe.crawl.later import circuits
-
-
-def few_circuits(known: int, kept: int) -> None:
-    circuits.MOST_KNOWN, circuits.MOST_KEPT = known, kept  # type: ignore[misc]
-
 
 class Many(Spider):
     name = "many"
 
     async def start(self) -> Any:
         for number in range(self.settings.getint("PAGES")):
-            slots = self.settings.getbool("SLOTS")
-            yield Request(
-                f"{self.start_urls[0]}{number}",
-                errback=self.lost,
-                meta={"download_slot": f"slot{number}"} if slots else {},
-            )
+            yield Request(f"{self.start_urls[0]}{number}", errback=self.lost)
 
     def parse(self, response: Any) -> Any:
         yield {"page": response.url, "tries": response.meta.get("retry_times", 0)}

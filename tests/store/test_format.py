@@ -10,7 +10,6 @@ from bloomdupe.store import format as store_format
 from bloomdupe.store.format import (
     BLOBS,
     COOKIES,
-    DELAYS,
     FAILURES,
     HISTORY,
     JOURNAL_KEY,
@@ -49,7 +48,6 @@ def summed(table: bytes, key: bytes, value: bytes) -> bytes:
         (COOKIES, b"\1", "cookie 01"),
         (FAILURES, b"\1", "failure 01"),
         (HISTORY, b"\1", "point of the history 01"),
-        (DELAYS, b"\1", "delays 01"),
         (BLOBS, b"c0", "record 'c0'"),
     ],
 )

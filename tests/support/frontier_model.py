@@ -311,8 +311,8 @@ class FrontierMachine(RuleBasedStateMachine):
             waiting = self.owed.pending + self.owed.waiting
             assert waiting == len(self.pending) + len(self.later)
             assert self.owed.leased == len(self.leased)
-            queues = self.owed._queues.values()
-            for queue in self.owed._queues.values():
+            queues = self.owed.slots
+            for queue in self.owed.slots:
                 assert queue.loaded == sum(e.size for _, e in queue.heap or ())
             assert self.owed._loaded == sum(queue.loaded for queue in queues)
             fresh = self.owed._fresh

@@ -37,9 +37,6 @@ class CrawlRecord:
     The record is a JSON object:
 
     ``totals``       :class:`bloomdupe.crawl.totals.Totals`
-    ``holds``        Unix time by slot before which a server does not want to be asked
-    ``clock``        Unix time of the checkpoint
-    ``circuits``     see :class:`bloomdupe.crawl.later.circuits.Circuits`
     ``feeds``        by URI, see :mod:`bloomdupe.feeds.feed`; and in which of ``files``
     ``files``        see :class:`bloomdupe.feeds.file.FeedFile`
     ``blobs``        checksum of each value in the table ``blobs``: ``state`` is

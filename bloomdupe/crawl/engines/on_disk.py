@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
-
-from scrapy import signals
 
 from bloomdupe.crawl.added_requests import AddedRequests, Asked
 from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.quiet import GLANCE, Quiet
 from bloomdupe.crawl.engines.settling import Settling
-from bloomdupe.crawl.later.backoff import Backoff
-from bloomdupe.crawl.later.clock import Clock
 from bloomdupe.crawl.later.revisits import NextVisit, Revisits
 from bloomdupe.crawl.later.sleeping import Sleeping, SystemClock
 from bloomdupe.crawl.leases.alone import stands_alone
@@ -25,7 +20,6 @@ from bloomdupe.crawl.progress.watch import Watch
 from bloomdupe.crawl.starting import Starting
 from bloomdupe.crawl.state.attributes import ATTRIBUTES, SpiderAttributes
 from bloomdupe.crawl.state.cookies import Cookies, forget_cookies
-from bloomdupe.crawl.state.delays import Delays
 from bloomdupe.crawl.state.failures import Failures
 from bloomdupe.crawl.state.limits import SlotLimits
 from bloomdupe.crawl.state.rules import Rules, RulesInForce
@@ -41,7 +35,7 @@ from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from scrapy import Request
 
@@ -122,16 +116,16 @@ class EngineOnDisk(Settling):
 
     def _open_frontier(self, seen: BloomFilter) -> None:
         session, order = self._session, self._session.order
-        self._backoff = Backoff(self._access.slot_of, session.wait)
         self.frontier = Frontier(
-            seen, fifo=order.fifo, start_fifo=order.start_fifo, wait=self._wait
+            seen,
+            fifo=order.fifo,
+            start_fifo=order.start_fifo,
+            wait=session.slots.wait,
+            downloader=self._access,
+            longest_rest=session.slots.longest_rest,
         )
-
-    def _wait(self, slot: str, in_progress: int) -> float:
-        """Return the seconds until a slot may have another request."""
-        if slot in self.rules.now.paused:
-            return math.inf
-        return self._backoff.wait(slot, in_progress)
+        session.slots.pause(self.rules.now.paused)
+        session.slots.attach(self.frontier)
 
     def _open_inbox(self) -> AddedRequests | None:
         """Take in the requests that were added when the last run had ended."""
@@ -180,9 +174,9 @@ class EngineOnDisk(Settling):
         self.waiting = Sleeping(
             crawler, self.frontier, settings.wait, durable=self.durable
         )
-        clock = Clock(crawl.record.get("clock"))
-        self._system_clock = SystemClock(crawler, self.frontier, clock.stored)
-        self._backoff.restore(crawl.record.get("holds", {}), clock)
+        self._system_clock = SystemClock(
+            crawler, self.frontier, self.frontier.stored_at
+        )
         self.checkpoint = Checkpoint(
             crawler, self.frontier, self.outcomes, crawl, feeds
         )
@@ -191,21 +185,12 @@ class EngineOnDisk(Settling):
         self.checkpoint.participants += [
             self.state,
             *([] if self.attributes is None else [self.attributes]),
-            self._backoff,
-            clock,
+            self._session.slots,
         ]
-        if (retries := self._session.retries) is not None:
-            retries.circuits.restore(crawl.record.get("circuits", {}), clock)
-            retries.attach(self.frontier, self._session.leases)
-            self.checkpoint.participants.append(retries.circuits)
         self.revisits = Revisits(self._session, self._schedule_visit)
-        self.checkpoint.participants.append(self.limits)
         store = self.frontier.store
-        if store is not None:
-            delays = Delays(self._access, store)
-            if run.resumed and self._access.throttled:
-                self._access.restore_delays(delays.of)
-            self.checkpoint.participants.append(delays)
+        if store is not None and run.resumed and self._access.throttled:
+            self._session.slots.restore_delays()
         self.cookies = self._restore_cookies()
         if self.cookies is not None:
             self.checkpoint.participants.append(self.cookies)
@@ -221,7 +206,7 @@ class EngineOnDisk(Settling):
             SlotTimes(
                 self.frontier,
                 self._access,
-                self._rests(),
+                self._session.slots.resting,
                 lambda: self.checkpoint.totals.by_slot,
             ),
             "" if store is None else str(store.path.parent.absolute()),
@@ -230,12 +215,6 @@ class EngineOnDisk(Settling):
             self.checkpoint.participants.append(self.watch.history)
         if not run.idle:
             self.checkpoint.begin_run()
-
-    def _rests(self) -> Iterator[Callable[[], dict[str, float]]]:
-        yield self._backoff.resting
-        yield lambda: dict.fromkeys(self.rules.now.paused, math.inf)
-        if (retries := self._session.retries) is not None:
-            yield retries.circuits.resting
 
     def _restore_feeds(self, crawl: CrawlRecord) -> FeedExporter | None:
         if self.frontier.store is None:
@@ -287,9 +266,7 @@ class EngineOnDisk(Settling):
         else:
             self._write(partial(self.checkpoint.commit, first=True))
             self.watch.begin_run()
-        self._crawler.signals.connect(
-            self._backoff.response_downloaded, signals.response_downloaded
-        )
+        self._session.slots.begin()
         self.watch.begin()
         self._tick.set(self.settings.checkpoint_interval)
 
@@ -584,8 +561,7 @@ class EngineOnDisk(Settling):
             return
         before, self.rules.now = self.rules.now, rules
         self.rules.say(self._session.spider, before)
-        for slot in before.paused - rules.paused:
-            self.frontier.ask_again(slot)
+        self._session.slots.pause(rules.paused)
         if rules.stop != before.stop:
             self._session.stopping.stop()
         self._access.wake()

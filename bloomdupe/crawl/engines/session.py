@@ -8,12 +8,13 @@ from scrapy import signals
 
 from bloomdupe.crawl.ending import INCOMPLETE, Ending, MemoryWatch, Stopping
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
-from bloomdupe.crawl.later.circuits import GrowingWait, Retries
+from bloomdupe.crawl.later.retries import GrowingWait, Retries
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.starting import StartItem
+from bloomdupe.crawl.state.slot_rules import SlotRules
 from bloomdupe.errors import FeedError
 from bloomdupe.inside_scrapy.engine import EngineAccess
 from bloomdupe.inside_scrapy.processing import Processing
@@ -52,15 +53,15 @@ class Session:
         self.serializer = Serializer(crawler.spider)
         durable = bool(settings.directory or settings.redis_url)
         self.order = QueueOrder.of(crawler.settings, durable=durable)
+        growing = None
         self.retries: Retries | None = None
         """Lets retries wait, if they do."""
-        self.wait = self.access.wait
-        """Returns the seconds until a slot may have another request."""
         if settings.retry_backoff is not None:
             growing = GrowingWait(*settings.retry_backoff)
-            self.retries = Retries(crawler, self.access, growing)
-            self.wait = self.retries.circuits.wait
+            self.retries = Retries(crawler.stats, growing)
         self.leases = self.leases_class()
+        self.slots = SlotRules(crawler, self.access, self.leases, growing)
+        """Decides which slots may have a request."""
         self._closed = False
         self.processing = self.processing_class(
             crawler,

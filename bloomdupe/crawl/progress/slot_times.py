@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bloomdupe.crawl.progress.pace import LONGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.inside_scrapy.engine import EngineAccess
@@ -42,16 +42,16 @@ class SlotTimes:
         self,
         frontier: Frontier,
         engine: EngineAccess,
-        rests: Iterable[Callable[[], dict[str, float]]],
+        resting: Callable[[], dict[str, float]],
         counts: Callable[[], Mapping[str, list[int]]],
     ) -> None:
-        """``rests`` return slots that rest, until times of ``time.monotonic()``.
+        """``resting`` returns slots that rest, until times of ``time.monotonic()``.
 
         ``counts`` returns by slot the number of its pages, and another number.
         """
         self._frontier = frontier
         self._engine = engine
-        self._rests = list(rests)
+        self._resting = resting
         self._counts = counts
         self._paces = SlotPaces()
         self._largest: list[tuple[str, int]] = []
@@ -66,11 +66,8 @@ class SlotTimes:
         the pace of the last minute. With very many slots, all but the rests is as it
         was at the last look that was due, unless this is to be a ``whole`` look.
         """
-        ends: dict[str, float] = {}
-        for resting in self._rests:
-            for slot, until in resting().items():
-                if self._frontier.pending_in(slot):
-                    ends[slot] = max(until, ends.get(slot, until))
+        pending_in = self._frontier.pending_in
+        ends = {one: until for one, until in self._resting().items() if pending_in(one)}
         now = time.monotonic()
         if whole or now >= self._due:
             self._look_at_all(ends, now)
@@ -84,7 +81,7 @@ class SlotTimes:
         slots, engine = self._frontier.pending_by_slot, self._engine
         self._largest = heapq.nlargest(MOST, slots(), key=lambda one: one[1])
         longest = 0.0
-        if engine.throttled or any(engine.given_delays.values()):
+        if engine.has_delays:
             for slot, pending in slots():
                 rest = ends.get(slot, now) - now
                 longest = max(longest, rest + pending * engine.delay_of(slot))

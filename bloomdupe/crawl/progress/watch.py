@@ -202,7 +202,7 @@ class Watch:
             seen=0 if self._is_worker else len(seen),
             pending=frontier.pending,
             leased=frontier.leased,
-            slots=frontier.slots,
+            slots=len(frontier.slots),
             failed=0 if self._failures is None else len(self._failures),
             statuses=totals.statuses_by_hundred,
             fpp=fpp,

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TYPE_CHECKING
 
 from bloomdupe.printable import logger_of
-from bloomdupe.store.format import PAGE_COUNTS, name_digest
-from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.settings import JobSettings
-
-COUNT = Struct("<Q")
-"""A number in the table ``page_counts``."""
 
 PAGE, PENDING = "page", "pending"
 """The kinds of limits."""
@@ -30,11 +24,8 @@ logger = logger_of(__name__)
 MOST_LOGGED = 100
 """Slots that are named in the log: a site may have a million subdomains."""
 
-MOST_COUNTED = 10_000
-"""Slots with counts in memory; the counts of all other slots are read again."""
 
-
-class SlotLimits(Participant):
+class SlotLimits:
     """Drops new requests of a slot (host) that has reached a limit.
 
     ``BLOOMDUPE_MAX_PENDING_PER_SLOT`` bounds the pending requests of a slot,
@@ -45,7 +36,7 @@ class SlotLimits(Participant):
     The limits do not apply to requests with ``dont_filter``, such as start requests,
     nor to retries and redirects of accepted requests.
 
-    The number of pages of each slot is kept in the store, if it is bounded.
+    The number of pages of each slot is kept with its state, if it is bounded.
     """
 
     def __init__(
@@ -60,15 +51,11 @@ class SlotLimits(Participant):
         self._frontier = frontier
         self._stats = stats
         self._logged: set[tuple[str, str]] = set()
-        self._pages: dict[str, int] = {}
-        self._fresh: set[str] = set()
-        """Slots with new pages since the last checkpoint."""
-        self._store = frontier.store if self._max_pages is not None else None
 
     def room_for(self, slot: str) -> bool:
         """Whether the slot may have another request; counts and logs a refusal."""
         limit = self._max_pages
-        if limit is not None and self._pages_of(slot) >= limit:
+        if limit is not None and self._frontier.slots.state(slot).pages >= limit:
             self.refuse(PAGE, slot)
             return False
         limit = self._max_pending
@@ -80,20 +67,8 @@ class SlotLimits(Participant):
     def took(self, slot: str) -> None:
         """Count an accepted request."""
         if self._max_pages is not None:
-            self._pages[slot] = self._pages_of(slot) + 1
-            self._fresh.add(slot)
-
-    def _pages_of(self, slot: str) -> int:
-        pages = self._pages.get(slot)
-        if pages is None:
-            pages = 0
-            if self._store is not None:
-                with self._store.snapshot() as snapshot:
-                    found = snapshot.get(PAGE_COUNTS, name_digest(slot))
-                if found is not None:
-                    (pages,) = COUNT.unpack(found)
-            self._pages[slot] = pages
-        return pages
+            self._frontier.slots.state(slot).pages += 1
+            self._frontier.slots.touch(slot)
 
     def refuse(self, kind: str, slot: str) -> None:
         """Count and log a request that is dropped because of a limit."""
@@ -117,21 +92,4 @@ class SlotLimits(Participant):
                 "limit": self.of[kind],
                 "stat": stat,
             },
-        )
-
-    def _written(self, counts: dict[str, int]) -> None:
-        pages = self._pages
-        for slot, count in counts.items():
-            if pages[slot] == count:
-                self._fresh.discard(slot)
-        if self._store is not None and len(pages) > MOST_COUNTED:
-            self._pages = {slot: pages[slot] for slot in self._fresh}
-
-    def prepare(self) -> Part:
-        """Return the part of the next checkpoint."""
-        counts = {slot: self._pages[slot] for slot in self._fresh}
-        changes = [(name_digest(slot), COUNT.pack(n)) for slot, n in counts.items()]
-        return Part(
-            changes={PAGE_COUNTS: [*changes]},
-            done=lambda: self._written(counts),
         )

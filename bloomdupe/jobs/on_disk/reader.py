@@ -7,18 +7,17 @@ from contextlib import closing
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.crawl.later.rests import rests_in
 from bloomdupe.crawl.leases.failure import Failure, stored_failures
 from bloomdupe.crawl.progress.history import read_history
 from bloomdupe.crawl.progress.rounds import IMPORTED, versions_in
 from bloomdupe.crawl.requests.summary import summary_of
-from bloomdupe.crawl.state.delays import SECONDS
 from bloomdupe.crawl.state.rules_file import RulesFile
 from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import StoreError, UnserializableError
 from bloomdupe.filter.info import StoredFilter
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.pending_requests import count_pending, pending_requests
+from bloomdupe.frontier.slot_state import Rest, SlotState, rest_of
 from bloomdupe.jobs.job_contract import ListedRequest
 from bloomdupe.jobs.overview import (
     MOST_SLOTS,
@@ -30,7 +29,7 @@ from bloomdupe.jobs.overview import (
 from bloomdupe.jobs.state import Signs, state_of
 from bloomdupe.jobs.view import FailedRequests, View
 from bloomdupe.store import files
-from bloomdupe.store.format import DELAYS, FAILURES, LATER, name_digest
+from bloomdupe.store.format import FAILURES, LATER, StoredSlot
 from bloomdupe.store.place import place_of
 
 if TYPE_CHECKING:
@@ -116,7 +115,8 @@ class JobReader:
         later = snapshot.entries(LATER)
         first = next(snapshot.later(), None)
         points, runs = read_history(snapshot)
-        slots = {slot.name: slot.requests for slot in snapshot.slots()}
+        slots = list(snapshot.slots())
+        rests, delays = _paces(slots, now)
         totals = Totals.of(crawl.get("totals", {}))
         failed = FailedRequests(failures, crawl.get("failures_left", 0))
         signs = Signs(
@@ -128,7 +128,7 @@ class JobReader:
             finished_at=notes.get("finished"),
             stays=bool(notes.get("stays")),
         )
-        rests, rules = rests_in(crawl, now), RulesFile(self._path).read()
+        rules = RulesFile(self._path).read()
         written = _written_at(self._path)
         job = Overview(
             state=state_of(signs, now),
@@ -136,9 +136,9 @@ class JobReader:
             later=later,
             taken_in=frontier["sequence"],
             totals=totals,
-            slots=slots,
-            resting={slot: rest for slot, rest in rests.items() if slot in slots},
-            delays=_delays(snapshot, slots, crawl.get("delays", {})),
+            slots={slot.name: slot.requests for slot in slots},
+            resting=rests,
+            delays=delays,
             failed=dict(failed.reasons.most_common()),
             blocked=[*rules.blocked],
             runs=RunFigures(
@@ -212,19 +212,20 @@ class JobReader:
         return self._failed
 
 
-def _delays(
-    snapshot: Snapshot, slots: dict[str, int], given: dict[str, float]
-) -> dict[str, float]:
-    """Return the delays of the largest slots; ``given`` are those configured."""
-    delays = {}
-    for slot in heapq.nlargest(MOST_SLOTS, slots, key=slots.__getitem__):
-        stored = snapshot.get(DELAYS, name_digest(slot))
-        delay = given.get(slot, given.get(""))
-        if stored is not None:
-            (delay,) = SECONDS.unpack(stored)
-        if delay:
-            delays[slot] = delay
-    return delays
+def _paces(
+    slots: list[StoredSlot], now: float
+) -> tuple[dict[str, Rest], dict[str, float]]:
+    """Return the slots that rest at a Unix time, and the delays of the largest."""
+    rests, delays = {}, {}
+    for slot in slots:
+        if slot.state:
+            rest = rest_of(SlotState.read(slot.state, float), now)
+            if rest is not None:
+                rests[slot.name] = rest
+    for slot in heapq.nlargest(MOST_SLOTS, slots, key=lambda slot: slot.requests):
+        if slot.state and (delay := SlotState.read(slot.state, float).delay):
+            delays[slot.name] = delay
+    return dict(sorted(rests.items(), key=lambda one: one[1].until)), delays
 
 
 def _outputs(snapshot: Snapshot, crawl: dict[str, Any]) -> list[Output]:

@@ -8,13 +8,12 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.crawl.engines.on_redis.going.slot_values import DELAY, rests_of
 from bloomdupe.crawl.engines.on_redis.shared_look import unpacked
 from bloomdupe.crawl.engines.on_redis.shared_totals import totals_of
-from bloomdupe.crawl.later.rests import rests_in
 from bloomdupe.crawl.progress.history import Point, Ran
 from bloomdupe.crawl.progress.pace import RECENT, plural
 from bloomdupe.crawl.progress.rounds import FINISHED
-from bloomdupe.crawl.state.slot_state import CIRCUIT, DELAY, HOLD
 from bloomdupe.errors import StoreError, StoreUnreachableError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.sizing import expected_loss
@@ -32,7 +31,7 @@ from bloomdupe.redis.frontier_reader import FrontierReader, kind_at
 from bloomdupe.store.redis.address import Address
 
 if TYPE_CHECKING:
-    from bloomdupe.crawl.later.rests import Rest
+    from bloomdupe.frontier.slot_state import Rest
     from bloomdupe.jobs.view import FailedRequests
     from bloomdupe.redis.frontier_reader import PartitionState
 
@@ -123,11 +122,7 @@ def _slots(
                 slots[name] = slots.get(name, 0) + count
         if one.slots or one.leased or one.later:
             about |= reader.slot_states(one.number)
-    record = {
-        kind: {slot: state[name] for slot, state in about.items() if name in state}
-        for kind, name in (("holds", HOLD), ("circuits", CIRCUIT))
-    }
-    resting = rests_in(record, now)
+    resting = rests_of(about, now)
     for slot in resting:
         slots.setdefault(slot, 0)
     largest = heapq.nlargest(MOST_SLOTS, slots, key=slots.__getitem__)

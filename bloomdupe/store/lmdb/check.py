@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.errors import StoreDamagedError, StoreLockedError
 from bloomdupe.store import files
 from bloomdupe.store.format import (
+    APART,
     CHECKSUM_BYTES,
     LEDGER,
     META,
     QUEUE,
+    SLOT_KEY,
     SLOTS,
     TABLES,
+    StoredSlot,
     Totals,
     describe,
     read_record,
-    read_slot,
     slot_of,
     sum_of,
     total_of,
@@ -122,8 +124,10 @@ def _count_requests(report: CheckReport, table: bytes, leaf: Leaf) -> None:
     keys = leaf.keys
     if table == SLOTS:
         for key, value in zip(keys, leaf.values, strict=True):
-            slot = read_slot(key, memoryview(value)[CHECKSUM_BYTES:])
-            report.counted[slot.number] = slot.requests
+            if not key.startswith(APART):
+                (number,) = SLOT_KEY.unpack(key)
+                slot = StoredSlot.read(number, memoryview(value)[CHECKSUM_BYTES:])
+                report.counted[slot.number] = slot.requests
     elif table == QUEUE and keys:
         first, last = slot_of(keys[0])[0], slot_of(keys[-1])[0]
         if first == last:

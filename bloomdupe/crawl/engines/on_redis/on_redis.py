@@ -7,8 +7,6 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from scrapy import signals
-
 from bloomdupe.crawl.engines.on_redis.going.names import name_of
 from bloomdupe.crawl.engines.on_redis.going.shared_lease import SharedLease as Lease
 from bloomdupe.crawl.engines.on_redis.going.shared_session import SharedRecords
@@ -34,7 +32,6 @@ from bloomdupe.crawl.engines.on_redis.slots.slot_states import SlotStates
 from bloomdupe.crawl.engines.on_redis.standing import Standing
 from bloomdupe.crawl.engines.on_redis.worker import Worker
 from bloomdupe.crawl.engines.on_redis.worker_counts import WorkerCounts
-from bloomdupe.crawl.later.backoff import Backoff
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.progress.rounds import FINISHED
@@ -42,11 +39,9 @@ from bloomdupe.crawl.progress.slot_times import SlotTimes
 from bloomdupe.crawl.progress.watch import Watch, glance_of
 from bloomdupe.crawl.starting import is_fresh_start
 from bloomdupe.crawl.state.cookies import PackedCookies
-from bloomdupe.crawl.state.delays import Delays, LastRequests
 from bloomdupe.crawl.state.failure_records import log_failures
 from bloomdupe.crawl.state.limits import SlotLimits
 from bloomdupe.crawl.state.rules import Rules, RulesInForce
-from bloomdupe.crawl.state.slot_state import CIRCUIT, DELAY, HOLD, LAST_REQUEST
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.printable import logger_of, printable
@@ -72,7 +67,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
     from bloomdupe.crawl.engines.on_redis.shared_failures import Retried
     from bloomdupe.crawl.leases.outcomes import Line
-    from bloomdupe.crawl.state.slot_state import SlotState
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.redis.partition import AboutSlot, RedisLease
     from bloomdupe.redis.settled.failed_requests import FailedRequest
@@ -115,22 +109,19 @@ class EngineOnRedis:
         self._feeds = SharedFeeds(
             crawler, session.serializer, session.take_item, session.stopping.fail
         )
-        order, retries = session.order, session.retries
-        self._last_requests = LastRequests(self._access, session.wait)
-        self._backoff = Backoff(self._access.slot_of, self._last_requests.wait)
+        order = session.order
         # Requests that this worker has offered, and that Redis has handed out to it.
         self._seen = dupefilter.open_shared(job.recent())
         self._queue = Frontier(
             self._seen,
             fifo=order.fifo,
             start_fifo=order.start_fifo,
-            wait=self._backoff.wait,
+            wait=session.slots.wait,
         )
-        rests = [self._backoff.resting]
-        if retries is not None:
-            retries.attach(self._queue, session.leases)
-            rests.append(retries.circuits.resting)
-        self._states = self._slot_states()
+        session.slots.attach(self._queue)
+        if self._access.throttled:
+            session.slots.restore_delays()
+        self._states = SlotStates(session.slots, self._access, self._queue)
         limits = SlotLimits(settings, self._queue, session.stats)
         assert settings.redis_url is not None  # noqa: S101 - it was checked
         self._frontier = open_frontier(
@@ -177,7 +168,6 @@ class EngineOnRedis:
             self._frontier,
             self._queue,
             self._states,
-            self._last_requests,
         )
         self._standing = Standing(self._worker, self._later)
         self._failures = self._open_failures()
@@ -204,7 +194,7 @@ class EngineOnRedis:
             SlotTimes(
                 self._queue,
                 self._access,
-                rests,
+                session.slots.resting,
                 lambda: self._worker_counts.totals.by_slot,
             ),
             self._frontier.shown,
@@ -218,17 +208,6 @@ class EngineOnRedis:
         owned, all_of_them = len(self._frontier.owned), self._frontier.partitions
         of = plural(all_of_them, "partition")
         return f"This worker: {line}; {owned} of {of}{self._standing.said('page')}"
-
-    def _slot_states(self) -> SlotStates:
-        """Return the state of slots, in the order in which it is restored."""
-        delays = Delays(self._access, None)
-        if self._access.throttled:
-            self._access.restore_delays(delays.of)
-        rests: dict[str, SlotState] = {HOLD: self._backoff}
-        if (retries := self._session.retries) is not None:
-            rests[CIRCUIT] = retries.circuits
-        states = {DELAY: delays, **rests, LAST_REQUEST: self._last_requests}
-        return SlotStates(states, self._queue.pending_in)
 
     def _open_failures(self) -> SharedFailures | None:
         session, limit = self._session, self._session.settings.max_failures
@@ -246,9 +225,7 @@ class EngineOnRedis:
 
     def open(self) -> None:
         """Begin to talk to Redis."""
-        self._session.crawler.signals.connect(
-            self._backoff.response_downloaded, signals.response_downloaded
-        )
+        self._session.slots.begin()
         self._worker.start()
         self._at_hand.begin()
         self._watch.begin_run()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bloomdupe.crawl.acceptance import Acceptance, check_priority, was_visited
 from bloomdupe.crawl.engines.on_redis.going.identity import identity_of, is_once_more
 from bloomdupe.crawl.engines.on_redis.going.shared_offer import SharedOffer as Accepted
-from bloomdupe.crawl.later.circuits import is_retry
+from bloomdupe.crawl.later.retries import is_retry
 from bloomdupe.errors import StoreError
 from bloomdupe.links.link_filter import Duplicate
 from bloomdupe.printable import logger_of

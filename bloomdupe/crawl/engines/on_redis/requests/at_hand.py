@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     )
     from bloomdupe.crawl.engines.on_redis.slots.slot_states import SlotStates
     from bloomdupe.crawl.engines.on_redis.worker import Worker
-    from bloomdupe.crawl.state.delays import LastRequests
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.redis.partition import RedisLease
@@ -47,14 +46,12 @@ class AtHand:
         frontier: SharedFrontier,
         queue: Frontier,
         states: SlotStates,
-        last_requests: LastRequests,
     ) -> None:
         self._session = session
         self._worker = worker
         self._frontier = frontier
         self._queue = queue
         self._states = states
-        self._last_requests = last_requests
         concurrent = session.crawler.settings.getint("CONCURRENT_REQUESTS")
         self._enough = AT_HAND * max(1, concurrent)
         # Number of requests at hand from Redis, by slot.
@@ -89,7 +86,7 @@ class AtHand:
         self._states.restore(lease, self._frontier.clock_ahead)
         last = self._frontier.last_owner_until(lease)
         if last is not None:
-            self._last_requests.sent(lease.slot, last)
+            self._session.slots.sent(lease.slot, last)
 
     def next(self) -> Entry | None:
         """Hand out a request with a free slot, and ask for more if there are few."""

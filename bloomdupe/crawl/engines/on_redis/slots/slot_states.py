@@ -7,13 +7,15 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.later.clock import Clock
+from bloomdupe.crawl.engines.on_redis.going.slot_values import state_of, values_of
+from bloomdupe.frontier.clock import Clock
+from bloomdupe.frontier.slot_state import SlotState
 from bloomdupe.redis.partition import AboutSlot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from bloomdupe.crawl.state.slot_state import SlotState
+    from bloomdupe.crawl.state.slot_rules import SlotRules
+    from bloomdupe.frontier.frontier import Frontier
+    from bloomdupe.inside_scrapy.engine import EngineAccess
     from bloomdupe.redis.partition import RedisLease
 
 __all__ = ["SlotStates"]
@@ -23,17 +25,13 @@ MOST = 10_000
 
 
 class SlotStates:
-    """Gives Redis each state that has changed; restores those of earlier owners.
+    """Gives Redis each state that has changed; restores those of earlier owners."""
 
-    Redis keeps a JSON object for each slot, with a value for each of the ``parts``.
-    """
-
-    def __init__(
-        self, parts: Mapping[str, SlotState], pending_in: Callable[[str], int]
-    ) -> None:
-        """``pending_in`` counts the requests of a slot that this worker has at hand."""
-        self._parts = parts
-        self._pending_in = pending_in
+    def __init__(self, rules: SlotRules, engine: EngineAccess, queue: Frontier) -> None:
+        """The ``queue`` has the requests that this worker has at hand."""
+        self._rules = rules
+        self._engine = engine
+        self._queue = queue
         self._known: dict[tuple[int, str], tuple[str, bytes]] = {}
         """By partition and slot: the owner's fencing token, and the stored state."""
 
@@ -46,19 +44,19 @@ class SlotStates:
         of the slot may be ``due`` at a Unix time by Redis' clock.
         """
         slot, clock = lease.slot, Clock(None, ahead)
-        values = {name: one.stored_of(slot, clock) for name, one in self._parts.items()}
-        state = b""
-        if any(value is not None for value in values.values()):
-            given = {name: v for name, v in values.items() if v is not None}
-            state = json.dumps(given, separators=(",", ":")).encode()
+        now, stands = time.monotonic(), self._present(slot)
+        values = values_of(stands, clock.at, now)
+        state = json.dumps(values, separators=(",", ":")).encode() if values else b""
         _, stored = self._known.get((lease.partition, slot), ("", b""))
         if state == stored:
             return None
         self._know(lease, state)
-        if self._pending_in(slot):
+        if self._queue.pending_in(slot):
             return AboutSlot(slot, state, math.inf)
-        until = max(one.until(slot) for one in self._parts.values())
-        seconds = max(0.0, until - time.monotonic(), due - ahead - time.time())
+        until = max(stands.held, stands.last + stands.delay)
+        if stands.rests:
+            until = max(until, stands.until)
+        seconds = max(0.0, until - now, due - ahead - time.time())
         return AboutSlot(slot, state, seconds)
 
     def restore(self, lease: RedisLease, ahead: float) -> None:
@@ -66,11 +64,29 @@ class SlotStates:
         fence, _ = self._known.get((lease.partition, lease.slot), ("", b""))
         if not lease.about or fence == lease.fence:
             return
-        clock = Clock(None, ahead)
-        for name, value in json.loads(lease.about).items():
-            if name in self._parts:
-                self._parts[name].restore_slot(lease.slot, value, clock)
+        clock = Clock(None, ahead, self._rules.longest_rest)
+        given = state_of(json.loads(lease.about), clock.until)
+        state, name = self._queue.slots.state(lease.slot), lease.slot
+        state.delay = given.delay or state.delay
+        state.held = max(state.held, given.held)
+        if given.rests:
+            state.failures, state.rests, state.until = (
+                given.failures, given.rests, given.until,
+            )  # fmt: skip
+            state.dead, state.reason = given.dead, given.reason
+        self._rules.go_on(name, state)
+        self._rules.sent(name, min(given.last, time.monotonic()))
         self._know(lease, lease.about)
+
+    def _present(self, slot: str) -> SlotState:
+        """Return the state of a slot, with delay and last request of this worker."""
+        known = self._queue.slots.state_of(slot) or SlotState()
+        state = SlotState()
+        for name in ("failures", "rests", "until", "dead", "reason", "held"):
+            setattr(state, name, getattr(known, name))
+        state.delay = self._engine.delay_of(slot)
+        state.last = max(self._engine.last_request_of(slot), known.last)
+        return state
 
     def _know(self, lease: RedisLease, state: bytes) -> None:
         if len(self._known) > MOST:

@@ -7,41 +7,44 @@ different zero.
 
 from __future__ import annotations
 
+import math
 import time
 
-from bloomdupe.store.participant import Part, Participant
+NEVER = -math.inf
+"""A time of ``time.monotonic()`` that has never been; 0 in the store."""
 
 
-class Clock(Participant):
+class Clock:
     """Converts times of this process into stored times, and back.
 
     ``stored`` is the Unix time of the last checkpoint; None if it is not known. A clock
     that was set back since then does not prolong a rest: no more can be left now than
     was left at that checkpoint. Stored times are those of a clock that is ``ahead`` of
-    this machine's by some seconds.
+    this machine's by some seconds. No stored time is taken to be more than ``most``
+    seconds away.
     """
 
-    def __init__(self, stored: float | None, ahead: float = 0.0) -> None:
+    def __init__(
+        self, stored: float | None, ahead: float = 0.0, most: float = math.inf
+    ) -> None:
         self.stored = stored
-        self.ahead = ahead
+        self._ahead = ahead
+        self._most = most
 
     @property
     def now(self) -> float:
         """The Unix time of the clock."""
-        return time.time() + self.ahead
+        return time.time() + self._ahead
 
-    def until(self, stored: float, most: float) -> float:
-        """Return a stored Unix time in seconds of ``time.monotonic()``.
-
-        It is ``most`` seconds from now, at most.
-        """
+    def until(self, stored: float) -> float:
+        """Return a stored Unix time in seconds of ``time.monotonic()``."""
+        if not stored:
+            return NEVER
         now = max(self.now, self.stored or 0.0)
-        return time.monotonic() + min(stored - now, most)
+        return time.monotonic() + min(stored - now, self._most)
 
     def at(self, until: float) -> float:
         """Return the time to store of a result of :meth:`until`."""
+        if until == NEVER:
+            return 0.0
         return round(until + self.now - time.monotonic(), 3)
-
-    def prepare(self) -> Part:
-        """Return the time for the next checkpoint."""
-        return Part(entries={"clock": round(time.time(), 3)})

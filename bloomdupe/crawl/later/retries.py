@@ -1,0 +1,97 @@
+"""Retries: a failed request that comes again waits, longer each time."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+    from scrapy.statscollectors import StatsCollector
+
+    from bloomdupe.crawl.leases.lease import Lease
+
+
+@dataclass(frozen=True)
+class GrowingWait:
+    """Waits that grow by a factor up to a limit; half of each wait is random.
+
+    This is *equal jitter* as in Marc Brooker, "Exponential Backoff And Jitter", AWS
+    Architecture Blog, 2015: randomness keeps requests that have failed together from
+    coming back together. His *full jitter* may wait for no time at all, and a server
+    that has just failed would get all tries at once.
+    """
+
+    base: float
+    """Seconds after the first failure, at most."""
+    factor: float
+    limit: float
+    """Seconds, at most."""
+    draw: Callable[[], float] = random.random
+    """Returns a number from 0 to 1."""
+
+    def longest(self, failures: int) -> float:
+        """Return the longest wait after so many failures in a row, in seconds."""
+        exponent = (failures - 1) * math.log(self.factor)
+        if exponent >= math.log(self.limit / self.base):
+            return self.limit  # the power might be too large for a float
+        return self.base * math.exp(exponent)
+
+    def seconds(self, failures: int) -> float:
+        """Draw the wait after so many failures in a row."""
+        return self.longest(failures) * (1 + self.draw()) / 2
+
+
+def tries_of(request: Request) -> int:
+    """Return how often a request was retried, as Scrapy counts it."""
+    tries = request.meta.get("retry_times", 0)
+    return tries if isinstance(tries, int) else 0
+
+
+def is_retry(request: Request, lease: Lease | None) -> bool:
+    """Whether a request is a retry of the request of ``lease``.
+
+    A retry has a higher retry count. A request with the same count was made with a copy
+    of ``meta``, or is a redirect.
+    """
+    if not request.dont_filter:
+        return False
+    before = 0 if lease is None else tries_of(lease.request)
+    return tries_of(request) > before
+
+
+class Retries:
+    """Recognises retries by ``meta["retry_times"]``, and delays them."""
+
+    def __init__(self, stats: StatsCollector, growing: GrowingWait) -> None:
+        self._stats = stats
+        self._growing = growing
+
+    def let_wait(
+        self,
+        request: Request,
+        lease: Lease | None,
+        not_before: float | None,
+        *,
+        answer: bool,
+    ) -> tuple[Request, float | None]:
+        """Return a request and the Unix time before which it waits, if it is a retry.
+
+        ``lease`` belongs to the request that led to it. ``answer`` says whether the
+        request is the downloader's answer to that.
+        """
+        if not is_retry(request, lease):
+            return request, not_before
+        if answer and lease is not None and not lease.try_counts:
+            # It waits in its slot until that answers again.
+            self._stats.inc_value("bloomdupe/retries_not_counted")
+            request = request.copy()
+            request.meta["retry_times"] = tries_of(lease.request)
+            return request, not_before
+        due = time.time() + self._growing.seconds(tries_of(request))
+        return request, due if not_before is None else max(due, not_before)

@@ -1,0 +1,330 @@
+"""SlotRules: whether a slot may have a request now, and if not, when and why.
+
+A slot (host) rests if its server asks for it with Retry-After, or if the user has
+paused it. A slot with several failures in a row, without a success between, rests, too;
+then one request *probes* it. If that fails, the slot rests longer; if it succeeds, the
+slot has requests again at once. That is the circuit breaker of Michael Nygard,
+"Release It!", 2007, chapter 5.
+
+What is remembered of a slot is its :class:`bloomdupe.frontier.slot_state.SlotState`.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import timezone
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
+
+from scrapy import Request, signals
+from scrapy.http import Response
+from scrapy.utils.misc import load_object
+from twisted.python.failure import Failure
+
+from bloomdupe.crawl.later.retries import tries_of
+from bloomdupe.crawl.progress.pace import clock, plural
+from bloomdupe.frontier.clock import NEVER
+from bloomdupe.frontier.slot_state import PROBED, rest_of
+from bloomdupe.printable import logger_of
+from bloomdupe.store.participant import Part, Participant
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from scrapy.crawler import Crawler
+
+    from bloomdupe.crawl.later.retries import GrowingWait
+    from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.leases.leases import Leases
+    from bloomdupe.frontier.frontier import Frontier
+    from bloomdupe.frontier.slot_queue import SlotQueue
+    from bloomdupe.frontier.slot_state import SlotState
+    from bloomdupe.inside_scrapy.engine import EngineAccess
+
+logger = logger_of(__name__)
+
+ASKING = (429, 503)
+"""Statuses with which Retry-After says when the server will answer again: RFC 9110,
+section 10.2.3, and RFC 6585, section 4.
+"""
+LONGEST_HOLD = 300.0
+"""Seconds for which a slot is held back at most, whatever its server asks for."""
+
+MOST_FAILURES = 5
+"""Failures in a row after which a slot rests. It is fewer if ``RETRY_TIMES`` is less,
+so that the slot rests before a request can be given up.
+"""
+PATIENCE = 3
+"""Probes that may fail after rests of the greatest length. Then the slot counts as
+dead: it does not rest any more, and each of its requests gets the tries that Scrapy
+allows. Otherwise a crawl with a dead host would never end.
+"""
+SERVER_AWAY = frozenset({429, 502, 503, 504, 522, 524})
+"""Statuses that say that the server cannot answer any request now: RFC 9110, sections
+15.6.3 to 15.6.5, RFC 6585, section 4, and Cloudflare's 522 and 524. Other statuses,
+such as 500, may be a fault of the page alone.
+"""
+
+MOST_LOGGED = 100
+"""Lines in the log of a run."""
+MOST_RESTING = 10_000
+"""Names in memory of slots that rest without requests."""
+
+
+class SlotRules(Participant):
+    """Decides about the slots of a frontier.
+
+    A failure is the same as for Scrapy's retry middleware: an error of
+    ``RETRY_EXCEPTIONS``, or an answer with a status of ``RETRY_HTTP_CODES``. Without
+    ``growing`` waits, no slot rests because of failures.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        engine: EngineAccess,
+        leases: Leases,
+        growing: GrowingWait | None,
+    ) -> None:
+        settings = crawler.settings
+        assert crawler.stats is not None  # noqa: S101 - the crawl is open
+        self._crawler = crawler
+        self._stats = crawler.stats
+        self._engine = engine
+        self._leases = leases
+        self._growing = growing
+        self.longest_rest = max(LONGEST_HOLD, growing.limit if growing else 0.0)
+        """Seconds that a slot rests, at most."""
+        self._threshold = max(1, min(MOST_FAILURES, settings.getint("RETRY_TIMES")))
+        self._codes = {int(code) for code in settings.getlist("RETRY_HTTP_CODES")}
+        self._errors = tuple(map(load_object, settings.getlist("RETRY_EXCEPTIONS")))
+        self._statuses: dict[int, int] = {}
+        self._paused: AbstractSet[str] = frozenset()
+        self._resting: dict[str, None] = {}
+        self._logged = 0
+        self._frontier: Frontier
+
+    def attach(self, frontier: Frontier) -> None:
+        """Go on with the slots of a frontier, and begin to watch results."""
+        self._frontier = frontier
+        for slot in frontier.slots:
+            if slot.state is not None:
+                self.go_on(slot.name, slot.state)
+        if self._growing is not None:
+            self._leases.handed_out.append(self._handed_out)
+            self._leases.answered.append(self._answered)
+            self._leases.ended.append(self._ended)
+
+    def begin(self) -> None:
+        """Begin to look at responses."""
+        self._crawler.signals.connect(
+            self.response_downloaded, signals.response_downloaded
+        )
+
+    def go_on(self, name: str, state: SlotState) -> None:
+        """Go on with a rest that has begun before."""
+        now = time.monotonic()
+        if state.held > now:
+            self._holds(name, state)
+        if state.is_open and state.until > now:
+            self._rests(name, state)
+
+    def restore_delays(self) -> None:
+        """Let the downloader go on with the delays that it had in the last run."""
+        self._engine.restore_delays(self._delay_of)
+
+    def _delay_of(self, name: str) -> float | None:
+        state = self._frontier.slots.state_of(name)
+        return None if state is None else state.delay or None
+
+    def pause(self, slots: AbstractSet[str]) -> None:
+        """Pause these slots, and no others."""
+        before, self._paused = self._paused, slots
+        for name in before - slots:
+            self._frontier.ask_again(name)
+
+    # The decision
+
+    def wait(self, slot: SlotQueue, in_progress: int) -> float:
+        """Return the seconds until a slot may have another request."""
+        state, name = slot.state, slot.name
+        if state is not None or name in self._paused:
+            now, delay = time.monotonic(), 0.0
+            if state is not None and state.last != NEVER:
+                delay = self._engine.delay_of(name)
+            rest = rest_of(state, now, paused=name in self._paused, delay=delay)
+            if rest is not None:
+                return rest.until - now
+        return self._engine.wait(name, in_progress)
+
+    def resting(self) -> dict[str, float]:
+        """Return the slots that rest, until times of ``time.monotonic()``."""
+        now, found = time.monotonic(), {}
+        get = self._frontier.slots.get
+        for name in {*self._resting, *self._paused}:
+            slot = get(name)
+            if slot is None:
+                continue
+            rest = rest_of(slot.state, now, paused=name in self._paused)
+            if rest is None:
+                self._resting.pop(name, None)
+            elif rest.reason != PROBED:
+                found[name] = rest.until
+        return found
+
+    # What it depends on
+
+    def response_downloaded(self, response: Response, request: Request) -> None:
+        """Look at a response before middlewares can replace it (a signal)."""
+        if self._growing is not None and self._leases.of(request) is not None:
+            self._statuses[id(request)] = response.status
+        if response.status not in ASKING:
+            return
+        value = response.headers.get("Retry-After")
+        seconds = None if value is None else seconds_of(value)
+        if seconds:
+            until = time.monotonic() + min(seconds, LONGEST_HOLD)
+            self.hold(self._engine.slot_of(request), until)
+
+    def hold(self, name: str, until: float) -> None:
+        """Hold a slot back until a time of ``time.monotonic()``, or longer."""
+        slots = self._frontier.slots
+        state = slots.state(name)
+        held, state.held = state.held, max(until, state.held)
+        slots.touch(name)
+        if held <= time.monotonic() < until:
+            self._holds(name, state)
+
+    def sent(self, name: str, last: float) -> None:
+        """Consider a request that another process has sent to a slot."""
+        if self._engine.delay_of(name) > 0:
+            state = self._frontier.slots.state(name)
+            state.last = max(last, state.last)
+
+    def _handed_out(self, lease: Lease) -> None:
+        """Remember a request for a slot that has rested as the probe."""
+        state = lease.entry.queue.state
+        if state is not None and state.is_open:
+            state.probe = lease
+
+    def _answered(self, lease: Lease, result: object) -> None:
+        """Update the state of the slot by the downloader's answer."""
+        status = self._statuses.pop(id(lease.request), None)
+        if self._is_failure(lease.request, result):
+            self._failed(lease, status)
+        elif status is not None:
+            self._succeeded(lease.entry.queue)
+        else:  # it came from a middleware, or was dropped by one
+            self._ended(lease)
+
+    def _ended(self, lease: Lease) -> None:
+        """End a probe, with or without an answer."""
+        slot = lease.entry.queue
+        if slot.state is not None and slot.state.probe is lease:
+            slot.state.probe = None
+            self._ask_again(slot.name)
+
+    def _is_failure(self, request: Request, result: object) -> bool:
+        if isinstance(result, Request):
+            return tries_of(result) > tries_of(request)  # or it is a redirect
+        if isinstance(result, Response):
+            return result.status in self._codes
+        return isinstance(result, Failure) and isinstance(result.value, self._errors)
+
+    def _succeeded(self, slot: SlotQueue) -> None:
+        state = slot.state
+        if state is None or not state.failures:
+            return
+        rests, state.rests, state.failures = state.rests, 0, 0
+        state.dead, state.until, state.probe = False, NEVER, None
+        if rests:
+            self._frontier.slots.touch(slot.name)
+            self._log(slot.name, f"answers again after {plural(rests, 'rest')}")
+            self._ask_again(slot.name)
+
+    def _failed(self, lease: Lease, status: int | None) -> None:
+        name = lease.entry.queue.name
+        state = self._frontier.slots.state(name)
+        state.failures += 1
+        state.reason = "no answer" if status is None else f"HTTP {status}"
+        if state.probe is lease:
+            state.probe = None
+            self._rest(name, state)
+        elif not state.rests and state.failures >= self._threshold:
+            self._rest(name, state)
+        away = status is None or status in SERVER_AWAY
+        lease.try_counts = not (state.is_open and away)
+
+    def _rest(self, name: str, state: SlotState) -> None:
+        growing = self._growing
+        assert growing is not None  # noqa: S101 - or nothing is watched
+        self._frontier.slots.touch(name)
+        if (
+            state.rests >= PATIENCE
+            and growing.longest(state.rests - PATIENCE + 1) >= growing.limit
+        ):
+            state.dead = True
+            self._log(name, f"is taken for dead after {plural(state.rests, 'rest')}")
+            self._ask_again(name)
+            return
+        state.rests += 1
+        state.until = time.monotonic() + growing.seconds(state.rests)
+        self._stats.inc_value("bloomdupe/slot_rests")
+        self._rests(name, state)
+
+    def _ask_again(self, name: str) -> None:
+        self._frontier.ask_again(name)
+        self._engine.wake()
+
+    # Words
+
+    def _holds(self, name: str, state: SlotState) -> None:
+        self._begins(name, state.held, "rests, as its Retry-After asks,")
+
+    def _rests(self, name: str, state: SlotState) -> None:
+        times = plural(state.failures, "time")
+        cause = f"has failed {times} in a row ({state.reason})"
+        self._begins(name, state.until, f"{cause} and rests")
+
+    def _begins(self, name: str, until: float, cause: str) -> None:
+        """Log a rest that lasts until a time of ``time.monotonic()``."""
+        if len(self._resting) >= MOST_RESTING:
+            get = self._frontier.slots.get
+            self._resting = {one: None for one in self._resting if get(one)}
+        self._resting[name] = None
+        now = time.time()
+        end = now + until - time.monotonic()
+        self._log(name, f"{cause} until {clock(end, now)}")
+
+    def _log(self, name: str, news: str) -> None:
+        """Log news of a slot: the rest of a sentence that begins with it."""
+        if self._logged < MOST_LOGGED:
+            self._logged += 1
+            logger.info("Slot %(slot)r %(news)s", {"slot": name, "news": news})
+
+    # Checkpoints
+
+    def prepare(self) -> Part:
+        """Keep the delays that AutoThrottle has set; the frontier writes them."""
+        if self._engine.throttled:
+            slots = self._frontier.slots
+            for name, delay in self._engine.delays().items():
+                state = slots.state(name)
+                if state.delay != delay:
+                    state.delay = delay
+                    slots.touch(name)
+        return Part()
+
+
+def seconds_of(value: bytes) -> float | None:
+    """Read a Retry-After header: seconds from now, or None if it is invalid."""
+    text = value.decode("latin-1").strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        date = parsedate_to_datetime(text)
+        if date.tzinfo is None:
+            date = date.replace(tzinfo=timezone.utc)
+        return max(0.0, date.timestamp() - time.time())
+    except (ValueError, OverflowError):  # of the date, or of its time zone
+        return None

@@ -1,0 +1,145 @@
+"""SlotState: what is remembered of a slot besides its requests, and what follows.
+
+:func:`rest_of` answers the question whether a slot may have a request.
+"""
+
+from __future__ import annotations
+
+import math
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from bloomdupe.frontier.clock import NEVER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RETRY_AFTER = "Retry-After"
+"""Reason of a rest that the server has asked for."""
+PAUSED = "paused"
+"""Reason of a rest that the user has asked for."""
+PROBED = "a request tries whether it answers"
+DELAY = "its delay"
+
+PROBING = 1.0
+"""Seconds after which to ask again while a probe is in progress. Usually the end of the
+probe comes first.
+"""
+
+HEAD = Struct("<QddddIIB")
+
+
+class SlotState:
+    """Pages, delay and rests of a slot.
+
+    In the store: pages u64; delay, last, held and until f64; failures and rests u32;
+    dead u8 (all little-endian); reason in UTF-8. A time is Unix time there, and 0 is
+    never; in memory it is one of ``time.monotonic()``.
+    """
+
+    __slots__ = (
+        "apart",
+        "dead",
+        "delay",
+        "failures",
+        "held",
+        "last",
+        "pages",
+        "probe",
+        "reason",
+        "rests",
+        "until",
+    )
+
+    def __init__(self) -> None:
+        self.pages = 0
+        """Requests ever taken in, if they are limited."""
+        self.delay = 0.0
+        """Seconds between two requests."""
+        self.last = NEVER
+        """When another process has sent its last request."""
+        self.held = NEVER
+        """Until when its server wants to be left alone."""
+        self.failures = 0
+        """Failures in a row."""
+        self.rests = 0
+        """Rests in a row; 0: it has not failed so often."""
+        self.until = NEVER
+        """When the last of these rests ends."""
+        self.dead = False
+        """Whether it counts as dead: it does not rest any more."""
+        self.reason = ""
+        """The last failure."""
+        self.probe: object = None
+        """The request in progress that tests whether the slot answers."""
+        self.apart = False
+        """Whether it has a record although the slot has no requests in the store."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has failed so often that it rests, or is probed."""
+        return self.rests > 0 and not self.dead
+
+    def lasts(self, now: float) -> bool:
+        """Whether it matters for a slot that has no requests."""
+        return bool(self.pages or self.delay or self.rests or self.held > now)
+
+    def packed(
+        self, at: Callable[[float], float], delay: float = 0.0, last: float = NEVER
+    ) -> bytes:
+        """Return it as bytes; ``at`` makes the times, :meth:`Clock.at`.
+
+        The ``delay``, and the time of the ``last`` request, are those of this process.
+        """
+        head = HEAD.pack(
+            self.pages,
+            delay or self.delay,
+            at(max(last, self.last)),
+            at(self.held),
+            at(self.until),
+            self.failures,
+            self.rests,
+            self.dead,
+        )
+        return head + self.reason.encode()
+
+    @classmethod
+    def read(cls, stored: bytes, until: Callable[[float], float]) -> SlotState:
+        """Read it from bytes; ``until`` reads the times, as :meth:`Clock.until`."""
+        state = cls()
+        state.pages, state.delay, last, held, rest, *counts = HEAD.unpack_from(stored)
+        state.failures, state.rests, dead = counts
+        state.last, state.held, state.until = until(last), until(held), until(rest)
+        state.dead = bool(dead)
+        state.reason = str(stored[HEAD.size :], "utf-8")
+        return state
+
+
+class Rest(NamedTuple):
+    """A time in which a slot gets no request."""
+
+    until: float
+    reason: str
+
+
+def rest_of(
+    state: SlotState | None, now: float, *, paused: bool = False, delay: float = 0.0
+) -> Rest | None:
+    """Return until when a slot gets no request, and why; None: it may have one now.
+
+    ``now`` is a time like those of the ``state``. The ``delay`` counts from the last
+    request that another process has sent.
+    """
+    if paused:
+        return Rest(math.inf, PAUSED)
+    if state is None:
+        return None
+    until, reason = state.held, RETRY_AFTER
+    if state.is_open:
+        if state.until > until:
+            until, reason = state.until, state.reason
+        if state.probe is not None and until <= now:
+            until, reason = now + PROBING, PROBED
+    if state.last + delay > until:
+        until, reason = state.last + delay, DELAY
+    return Rest(until, reason) if until > now else None

@@ -1,0 +1,232 @@
+"""Slots: all slots of a frontier, and their records."""
+
+from __future__ import annotations
+
+import time
+from operator import attrgetter
+from typing import TYPE_CHECKING, Protocol
+
+from bloomdupe.frontier.slot_queue import SlotQueue
+from bloomdupe.frontier.slot_state import SlotState
+from bloomdupe.store.format import SLOTS, StoredSlot, slot_apart, slot_record
+from bloomdupe.store.participant import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from bloomdupe.frontier.clock import Clock
+    from bloomdupe.store.batch import Change
+    from bloomdupe.store.snapshot import Snapshot
+    from bloomdupe.store.store import Store
+
+MOST_APART = 10_000
+"""States in memory of slots without requests here; the rest is read when it is needed.
+Without a store, those that matter are never forgotten."""
+
+_number = attrgetter("number")
+
+
+class Downloader(Protocol):
+    """What fetches the requests, as far as it knows slots."""
+
+    @property
+    def has_delays(self) -> bool:
+        """Whether any slot may have a delay between two requests."""
+
+    @property
+    def throttled(self) -> bool:
+        """Whether it changes the delays of slots."""
+
+    def delay_of(self, name: str) -> float:
+        """Return the seconds between two requests to a slot."""
+
+    def last_request_of(self, name: str) -> float:
+        """Return when the last request was sent, in ``time.monotonic()``."""
+
+
+class Slots:
+    """Slots by name: those with requests, and those of which something is remembered.
+
+    A slot that has requests in the store has one record, under its number. If it has
+    none there, and its state lasts, its record stands under a digest of its name, where
+    it is looked up when the slot gets a request. A checkpoint writes the records that
+    have changed.
+    """
+
+    def __init__(self, store: Store | None, downloader: Downloader | None) -> None:
+        self._store = store
+        self._delays_of = downloader
+        if downloader is not None and not downloader.has_delays:
+            self._delays_of = None
+        self._throttled = downloader is not None and downloader.throttled
+        self._clock: Clock
+        self._queues: dict[str, SlotQueue] = {}
+        self.numbered = 0
+        """Slots numbered so far."""
+        self._apart: dict[str, SlotState] = {}
+        """States of slots that are not among the queues."""
+        self._some_apart = False
+        """Whether the store may have records of such slots."""
+        self._touched: dict[str, int] = {}
+        self._touches = 0
+
+    def restore(self, snapshot: Snapshot, numbered: int, clock: Clock) -> None:
+        """Restore the slots as they are stored."""
+        self._clock = clock
+        self.numbered = numbered
+        for slot in snapshot.slots():
+            queue = SlotQueue(slot.number, slot.name, slot.requests)
+            self._queues[slot.name] = queue
+            if slot.state:
+                queue.state = self._read(slot.state)
+        self._some_apart = snapshot.entries(SLOTS) > len(self._queues)
+
+    def begin(self, clock: Clock) -> None:
+        """Begin without any slots."""
+        self._clock = clock
+
+    def _read(self, stored: bytes) -> SlotState | None:
+        """Read a state; None if nothing in it matters any more."""
+        state, now = SlotState.read(stored, self._clock.until), time.monotonic()
+        waits = state.last + state.delay > now
+        if not self._throttled:
+            state.delay = 0.0  # the settings have it
+        return state if waits or state.lasts(now) else None
+
+    # By name
+
+    def __len__(self) -> int:
+        """Count the slots with requests that are pending or in progress."""
+        return len(self._queues)
+
+    def __iter__(self) -> Iterator[SlotQueue]:
+        """Yield these slots."""
+        return iter(self._queues.values())
+
+    def get(self, name: str) -> SlotQueue | None:
+        """Return a slot that has requests."""
+        return self._queues.get(name)
+
+    def make(self, name: str) -> SlotQueue:
+        """Return a slot that is about to have requests."""
+        queue = self._queues.get(name)
+        if queue is None:
+            queue = SlotQueue(self.numbered, name)
+            queue.state = self.state_of(name)
+            self._apart.pop(name, None)
+            self._queues[name] = queue
+            self.numbered += 1
+        return queue
+
+    def state_of(self, name: str) -> SlotState | None:
+        """Return the state of a slot, if anything is remembered of it."""
+        queue = self._queues.get(name)
+        if queue is not None:
+            return queue.state
+        state = self._apart.get(name)
+        if state is None and self._some_apart and self._store is not None:
+            with self._store.snapshot() as snapshot:
+                stored = snapshot.get(SLOTS, slot_apart(name)[0])
+                slot = None if stored is None else StoredSlot.read(0, stored)
+            if slot is not None:
+                state = self._read(slot.state) or SlotState()
+                state.apart = True
+                self._keep_apart(name, state)
+        return state
+
+    def state(self, name: str) -> SlotState:
+        """Return the state of a slot, to change it; then call :meth:`touch`."""
+        state = self.state_of(name)
+        if state is None:
+            state = SlotState()
+            queue = self._queues.get(name)
+            if queue is None:
+                self._keep_apart(name, state)
+            else:
+                queue.state = state
+        return state
+
+    def touch(self, name: str) -> None:
+        """Let the next checkpoint write the state of a slot."""
+        if self._store is not None:
+            self._touches += 1
+            self._touched[name] = self._touches
+
+    def _keep_apart(self, name: str, state: SlotState) -> None:
+        if len(self._apart) >= MOST_APART:
+            now, stored = time.monotonic(), self._store is not None
+            self._apart = {
+                one: known
+                for one, known in self._apart.items()
+                if one in self._touched or (not stored and known.lasts(now))
+            }
+        self._apart[name] = state
+
+    def tidy(self, queue: SlotQueue) -> bool:
+        """Forget a queue if it is empty; its slot gets another number next time."""
+        if queue.pending or queue.stored or queue.active or queue.out:
+            return False
+        if self._queues.get(queue.name) is queue:
+            del self._queues[queue.name]
+            if queue.state is not None:
+                self._keep_apart(queue.name, queue.state)
+        return True
+
+    # Checkpoints
+
+    def prepare(self, stored: Mapping[SlotQueue, int]) -> Part:
+        """Return the part of the next checkpoint.
+
+        These queues will have so many requests in the store.
+        """
+        touched = dict(self._touched)
+        changed = {queue: n for queue, n in stored.items() if n != queue.stored}
+        for queue in filter(None, map(self._queues.get, touched)):
+            changed.setdefault(queue, stored.get(queue, queue.stored))
+        apart = {name: self._apart[name] for name in touched if name in self._apart}
+        changes: list[Change] = []
+        moved: dict[SlotState, bool] = {}
+        for queue in sorted(changed, key=_number):
+            requests, state = changed[queue], queue.state
+            if requests or queue.stored:
+                changes.append(slot_record(self._stored(queue, requests)))
+            if state is not None and not requests:
+                apart[queue.name] = state
+            elif state is not None and state.apart:
+                changes.append(slot_apart(queue.name))
+                moved[state] = False
+        changes += self._changes_apart(apart, moved)
+
+        def done() -> None:
+            for name, touch in touched.items():
+                if self._touched[name] == touch:
+                    del self._touched[name]
+            for state, apart in moved.items():
+                state.apart = apart
+                self._some_apart |= apart
+
+        return Part(changes={SLOTS: changes}, done=done)
+
+    def _changes_apart(
+        self, apart: dict[str, SlotState], moved: dict[SlotState, bool]
+    ) -> Iterator[Change]:
+        """Yield the changes for slots that have no requests in the store."""
+        now = time.monotonic()
+        for name, state in apart.items():
+            if state.lasts(now):
+                moved[state] = True
+                yield slot_apart(name, state.packed(self._clock.at))
+            elif state.apart:
+                moved[state] = False
+                yield slot_apart(name)
+
+    def _stored(self, queue: SlotQueue, requests: int) -> StoredSlot:
+        """Return a slot as it will be stored, with delay and last request."""
+        name, state, delays = queue.name, queue.state, self._delays_of
+        stored = b""
+        if delays is not None:
+            delay, last = delays.delay_of(name), delays.last_request_of(name)
+            stored = (state or SlotState()).packed(self._clock.at, delay, last)
+        elif state is not None:
+            stored = state.packed(self._clock.at)
+        return StoredSlot(queue.number, requests, name, stored)

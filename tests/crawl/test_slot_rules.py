@@ -1,0 +1,322 @@
+"""Slots: whether they may have a request, and what of that is stored."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import timezone
+from email.utils import format_datetime, formatdate
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from bloomdupe import BloomFilter
+from bloomdupe.crawl.state.slot_rules import LONGEST_HOLD, seconds_of
+from bloomdupe.frontier import slots
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.slot_state import (
+    DELAY,
+    PAUSED,
+    PROBED,
+    PROBING,
+    RETRY_AFTER,
+    Rest,
+    SlotState,
+    rest_of,
+)
+from bloomdupe.store.format import SLOTS, StoredSlot
+from bloomdupe.store.participant import Part
+
+DAY = 86_400.0
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (b"0", 0),
+        (b" 120 ", 120),
+        (b"1" * 400, float("inf")),
+        (b"", None),
+        (b"-5", None),
+        (b"1.5", None),
+        ("\u0662".encode(), None),
+        (b"soon", None),
+        (b"Mon, 01 Jan 2020 00:00:00 GMT", 0),
+        (b"Monday, 01-Jan-20 00:00:00 GMT", 0),
+        (b"Mon Jan  1 00:00:00 2020", 0),
+        (b"Mon, 01 Jan 0001 00:00:00 +2359", 0),
+        (b"Mon, 01 Jan 2020 00:00:00 +99999999999999999999", None),
+        (b"Mon, 01 Jan 2020 00:00:00 -9999", None),
+        (b"Mon, 32 Jan 2020 00:00:00 GMT", None),
+        (b"Mon, 01 Jan 99999 00:00:00 GMT", None),
+    ],
+)
+def test_the_delay_of_a_header(value: bytes, seconds: float | None) -> None:
+    assert seconds_of(value) == seconds
+
+
+@pytest.mark.parametrize("usegmt", [True, False])
+def test_a_date_is_so_many_seconds_away(now: float, usegmt: bool) -> None:
+    value = formatdate(now + 100, usegmt=usegmt)
+    assert seconds_of(value.encode()) == 100 - 0.25  # a date has whole seconds
+
+
+pieces = st.sampled_from(
+    [
+        "Mon,", "Mon", "Monday,", "01", "31", "99", "Jan", "jan.", "2020", "20", "0001",
+        "99999", "24:00:00", "23:59:60", "12.30.10", "GMT", "EST", "-0000", "+9999",
+        "-99999999999999999999", "01-Jan-20", "9" * 5_000, "+", "-", ",", ":", ";",
+        "(c)", "\t", "\0", "\xe9", "",
+    ]
+)  # fmt: skip
+texts = st.builds(str.join, st.sampled_from(["", " "]), st.lists(pieces, max_size=9))
+
+
+@given(st.binary() | texts.map(lambda text: text.encode("latin-1")))
+@example(b"Mon, 01 Jan 2020 00:00:00 +99999999999999999999")
+def test_no_header_raises(value: bytes) -> None:
+    seconds = seconds_of(value)
+    assert seconds is None or seconds >= 0
+
+
+@given(st.datetimes(timezones=st.just(timezone.utc)))
+def test_every_date_is_read(date: Any) -> None:
+    assert seconds_of(format_datetime(date, usegmt=True).encode()) is not None
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Stop both clocks; return the Unix time that they stop at."""
+    stopped, ticks = int(time.time()) + 0.25, time.monotonic()
+    monkeypatch.setattr(time, "time", lambda: stopped)
+    monkeypatch.setattr(time, "monotonic", lambda: ticks)
+    return stopped
+
+
+NOW = 100.0
+EXAMPLES: list[tuple[dict[str, Any], Rest | None]] = [
+    ({}, None),
+    ({"paused": True}, Rest(math.inf, PAUSED)),
+    ({"paused": True, "held": 120.0}, Rest(math.inf, PAUSED)),
+    ({"held": 100.0}, None),
+    ({"held": 120.0}, Rest(120.0, RETRY_AFTER)),
+    ({"failures": 4}, None),  # not often enough
+    ({"rests": 1, "until": 99.0}, None),
+    ({"rests": 1, "until": 130.0, "reason": "HTTP 503"}, Rest(130.0, "HTTP 503")),
+    ({"rests": 1, "until": 99.0, "probe": True}, Rest(NOW + PROBING, PROBED)),
+    (
+        {"rests": 1, "until": 99.0, "probe": True, "held": 109.0},
+        Rest(109.0, RETRY_AFTER),
+    ),
+    ({"rests": 1, "until": 130.0, "held": 120.0, "reason": "x"}, Rest(130.0, "x")),
+    ({"rests": 1, "until": 110.0, "held": 120.0}, Rest(120.0, RETRY_AFTER)),
+    ({"rests": 4, "until": 130.0, "dead": True}, None),
+    ({"last": 99.0, "delay": 0.5}, None),
+    ({"last": 99.0, "delay": 5.0}, Rest(104.0, DELAY)),
+    ({"last": 99.0, "delay": 5.0, "held": 120.0}, Rest(120.0, RETRY_AFTER)),
+]
+
+
+@pytest.mark.parametrize(("given", "rest"), EXAMPLES)
+def test_whether_a_slot_may_have_a_request(
+    given: dict[str, Any], rest: Rest | None
+) -> None:
+    options = {name: given[name] for name in ("paused", "delay") if name in given}
+    state = SlotState()
+    for name in given.keys() - options.keys():
+        setattr(state, name, given[name])
+    assert rest_of(state, NOW, **options) == rest
+    assert rest_of(None, NOW, paused=bool(given.get("paused"))) == (
+        rest if "paused" in given else None
+    )
+
+
+# What is stored
+
+
+class Downloader:
+    """As far as a frontier knows it."""
+
+    has_delays = throttled = True
+
+    def delay_of(self, name: str) -> float:
+        return 2.5 if name == "paced" else 0.0
+
+    def last_request_of(self, name: str) -> float:  # noqa: ARG002
+        return -math.inf
+
+
+@contextmanager
+def opened(path: Path, **given: Any) -> Iterator[Frontier]:
+    with BloomFilter.open(path / "store", 1000) as seen:
+        yield Frontier(seen, longest_rest=LONGEST_HOLD, **given)
+
+
+def held(frontier: Frontier, name: str) -> float:
+    state = frontier.slots.state_of(name)
+    return 0.0 if state is None else state.held - time.monotonic()
+
+
+@pytest.mark.parametrize("moved", [-DAY, 0, DAY])
+def test_a_rest_lasts_no_longer_than_was_left(
+    tmp_path: Path, now: float, moved: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However the clock was moved between two runs."""
+    with opened(tmp_path, wall=lambda: now) as frontier:
+        frontier.push("slot", 0, b"x")
+        frontier.slots.state("slot").held = time.monotonic() + 100
+        frontier.checkpoint()
+    monkeypatch.setattr(time, "time", lambda: now + moved)
+    with opened(tmp_path) as frontier:
+        left = held(frontier, "slot")
+    assert left == (pytest.approx(100, abs=0.01) if moved <= 0 else 0.0)
+
+
+@pytest.mark.usefixtures("now")
+def test_a_stored_rest_is_no_longer_than_the_limit(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        frontier.push("slot", 0, b"x")
+        frontier.slots.state("slot").held = time.monotonic() + DAY
+        frontier.checkpoint()
+    with opened(tmp_path) as frontier:
+        assert held(frontier, "slot") == pytest.approx(LONGEST_HOLD)
+
+
+states = st.fixed_dictionaries(
+    {
+        "pages": st.integers(0, 2**64 - 1),
+        "delay": st.floats(0, 1e6),
+        "held": st.floats(1, 1e12),
+        "until": st.floats(1, 1e12),
+        "last": st.floats(1, 1e12),
+        "failures": st.integers(0, 2**32 - 1),
+        "rests": st.integers(0, 2**32 - 1),
+        "dead": st.booleans(),
+        "reason": st.text(),
+    }
+)
+
+
+@given(states)
+def test_a_state_is_read_as_it_was_written(given: dict[str, Any]) -> None:
+    state = SlotState()
+    for name, value in given.items():
+        setattr(state, name, value)
+    found = SlotState.read(state.packed(float), float)
+    assert {name: getattr(found, name) for name in given} == given
+
+
+def records(frontier: Frontier) -> dict[str, int]:
+    """Return the requests of each record by the name of its slot; 0: it has none."""
+    assert frontier.store is not None
+    with frontier.store.snapshot() as snapshot:
+        found = [StoredSlot.read(0, value) for _, value in snapshot.records(SLOTS)]
+    assert len({slot.name for slot in found}) == len(found)
+    return {slot.name: slot.requests for slot in found}
+
+
+def finish(frontier: Frontier) -> None:
+    while (entry := frontier.lease()) is not None:
+        frontier.settle(entry)
+
+
+def test_a_slot_has_one_record_as_long_as_anything_is_remembered(
+    tmp_path: Path,
+) -> None:
+    long = "long." * 200
+    for run in range(3):
+        with opened(tmp_path) as frontier:
+            states = [frontier.slots.state_of(name) for name in (long, "b")]
+            assert [state and state.pages for state in states] == (
+                [None, None] if not run else [run, None]
+            )
+            for name in (long, "b"):
+                frontier.push(name, 0, b"x")
+            frontier.slots.state(long).pages += 1
+            frontier.slots.touch(long)
+            frontier.checkpoint()
+            assert records(frontier) == {long: 1, "b": 1}
+            finish(frontier)
+            frontier.checkpoint()
+            assert records(frontier) == {long: 0}
+            assert len(frontier.slots) == 0
+    with opened(tmp_path) as frontier:
+        frontier.slots.state(long).pages = 0
+        frontier.slots.touch(long)
+        frontier.push("b", 0, b"x")
+        frontier.checkpoint()
+        assert records(frontier) == {"b": 1}
+
+
+def test_a_checkpoint_that_fails_changes_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        frontier.push("a", 0, b"x")
+        frontier.slots.state("a").pages = 7
+        frontier.slots.touch("a")
+        frontier.checkpoint()
+        finish(frontier)
+        frontier.prepare()  # and it is not committed
+        assert records(frontier) == {"a": 1}
+        frontier.checkpoint()
+        assert records(frontier) == {"a": 0}
+        frontier.push("a", 0, b"x")
+        frontier.prepare()
+        frontier.checkpoint()
+        assert records(frontier) == {"a": 1}
+
+
+def test_only_slots_that_have_changed_are_written(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        for name in "abc":
+            frontier.push(name, 0, b"x")
+            frontier.slots.state(name).pages = 1
+        frontier.checkpoint()
+        frontier.slots.touch("b")
+        frontier.push("c", 0, b"x")
+        (changes,) = frontier.slots.prepare({}).changes.values()
+        assert len(changes) == 1
+        growth = {slot: slot.stored + (slot.name == "c") for slot in frontier.slots}
+        (changes,) = frontier.slots.prepare(growth).changes.values()
+        assert len(changes) == 2
+
+
+def test_delays_of_the_downloader_stand_in_the_record(tmp_path: Path) -> None:
+    downloader = Downloader()
+    with opened(tmp_path, downloader=downloader) as frontier:
+        for name in ("paced", "other"):
+            frontier.push(name, 0, b"x")
+        frontier.checkpoint()
+    with opened(tmp_path, downloader=downloader) as frontier:
+        state = frontier.slots.state_of("paced")
+        assert state is not None
+        assert state.delay == 2.5
+        assert frontier.slots.state_of("other") is None
+    downloader.throttled = False  # then the settings have the delay
+    with opened(tmp_path, downloader=downloader) as frontier:
+        assert frontier.slots.state_of("paced") is None
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_states_of_slots_without_requests_are_bounded(
+    tmp_path: Path, stored: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slots, "MOST_APART", 10)
+    with ExitStack() as stack:
+        frontier = Frontier(BloomFilter(1000))
+        if stored:
+            frontier = stack.enter_context(opened(tmp_path))
+        for number in range(100):
+            state = frontier.slots.state(f"slot {number}")
+            state.pages, state.failures = number % 2, 1
+            frontier.slots.touch(f"slot {number}")
+            if number % 5 == 4:
+                frontier.checkpoint(Part())
+        assert len(frontier.slots._apart) <= (15 if stored else 60)
+        for number in range(1, 100, 2):
+            state = frontier.slots.state(f"slot {number}")
+            assert state.pages == 1
