@@ -135,9 +135,7 @@ class Frontier:
         later = NO_LATER
         self.stored_at: float | None = None
         """Unix time of the last checkpoint, when the frontier was opened."""
-        if self._store is None:
-            self.slots.begin(Clock(None))
-        else:
+        if self._store is not None:
             later = self._recover(self._store, longest_rest)
         self._later = Later(self._store, later)
 

@@ -6,6 +6,7 @@ import time
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
+from bloomdupe.frontier.clock import Clock
 from bloomdupe.frontier.slot_queue import SlotQueue
 from bloomdupe.frontier.slot_state import SlotState
 from bloomdupe.store.format import SLOTS, StoredSlot, slot_apart, slot_record
@@ -14,7 +15,6 @@ from bloomdupe.store.participant import Part
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from bloomdupe.frontier.clock import Clock
     from bloomdupe.store.batch import Change
     from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
@@ -59,7 +59,7 @@ class Slots:
         if downloader is not None and not downloader.has_delays:
             self._delays_of = None
         self._throttled = downloader is not None and downloader.throttled
-        self._clock: Clock
+        self._clock = Clock(None)
         self._queues: dict[str, SlotQueue] = {}
         self.numbered = 0
         """Slots numbered so far."""
@@ -80,10 +80,6 @@ class Slots:
             if slot.state:
                 queue.state = self._read(slot.state)
         self._some_apart = snapshot.entries(SLOTS) > len(self._queues)
-
-    def begin(self, clock: Clock) -> None:
-        """Begin without any slots."""
-        self._clock = clock
 
     def _read(self, stored: bytes) -> SlotState | None:
         """Read a state; None if nothing in it matters any more."""

@@ -42,31 +42,29 @@ class SlotLimits:
     def __init__(
         self, settings: JobSettings, frontier: Frontier, stats: StatsCollector
     ) -> None:
-        self._max_pending = settings.max_pending_per_slot
-        self._max_pages = settings.max_pages_per_slot
-        self.on = self._max_pending is not None or self._max_pages is not None
-        """Whether there is any limit."""
-        self.of = {PAGE: self._max_pages, PENDING: self._max_pending}
+        pages, pending = settings.max_pages_per_slot, settings.max_pending_per_slot
+        self.of = {PAGE: pages, PENDING: pending}
         """The limits; None: there is none of this kind."""
+        self.on = pages is not None or pending is not None
+        """Whether there is any limit."""
         self._frontier = frontier
         self._stats = stats
         self._logged: set[tuple[str, str]] = set()
 
     def room_for(self, slot: str) -> bool:
         """Whether the slot may have another request; counts and logs a refusal."""
-        limit = self._max_pages
-        if limit is not None and self._frontier.slots.state(slot).pages >= limit:
+        frontier, pages, pending = self._frontier, self.of[PAGE], self.of[PENDING]
+        if pages is not None and frontier.slots.state(slot).pages >= pages:
             self.refuse(PAGE, slot)
-            return False
-        limit = self._max_pending
-        if limit is not None and self._frontier.pending_in(slot) >= limit:
+        elif pending is not None and frontier.pending_in(slot) >= pending:
             self.refuse(PENDING, slot)
-            return False
-        return True
+        else:
+            return True
+        return False
 
     def took(self, slot: str) -> None:
         """Count an accepted request."""
-        if self._max_pages is not None:
+        if self.of[PAGE] is not None:
             self._frontier.slots.state(slot).pages += 1
             self._frontier.slots.touch(slot)
 
@@ -74,22 +72,15 @@ class SlotLimits:
         """Count and log a request that is dropped because of a limit."""
         stat = f"bloomdupe/dropped_{kind}_limit"
         self._stats.inc_value(stat)
-        if (kind, slot) in self._logged or len(self._logged) > MOST_LOGGED:
-            return
-        self._logged.add((kind, slot))
-        if len(self._logged) > MOST_LOGGED:
+        if (kind, slot) not in self._logged and len(self._logged) < MOST_LOGGED:
+            self._logged.add((kind, slot))
             logger.warning(
-                "%(slots)d slots have reached their limits; no more are named here",
-                {"slots": MOST_LOGGED},
+                "Slot %(slot)r has reached %(setting)s = %(limit)d: new requests of it"
+                " are dropped, and counted in %(stat)s",
+                {
+                    "slot": slot,
+                    "setting": SETTINGS[kind],
+                    "limit": self.of[kind],
+                    "stat": stat,
+                },
             )
-            return
-        logger.warning(
-            "Slot %(slot)r has reached %(setting)s = %(limit)d: new requests of it are"
-            " dropped, and counted in %(stat)s",
-            {
-                "slot": slot,
-                "setting": SETTINGS[kind],
-                "limit": self.of[kind],
-                "stat": stat,
-            },
-        )

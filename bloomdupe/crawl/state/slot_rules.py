@@ -24,7 +24,7 @@ from twisted.python.failure import Failure
 from bloomdupe.crawl.later.retries import tries_of
 from bloomdupe.crawl.progress.pace import clock, plural
 from bloomdupe.frontier.clock import NEVER
-from bloomdupe.frontier.slot_state import PROBED, rest_of
+from bloomdupe.frontier.slot_state import PROBED, RETRY_AFTER, rest_of
 from bloomdupe.printable import logger_of
 from bloomdupe.store.participant import Part, Participant
 
@@ -109,7 +109,7 @@ class SlotRules(Participant):
         self._frontier = frontier
         for slot in frontier.slots:
             if slot.state is not None:
-                self.go_on(slot.name, slot.state)
+                self.say(slot.name, slot.state)
         if self._growing is not None:
             self._leases.handed_out.append(self._handed_out)
             self._leases.answered.append(self._answered)
@@ -120,14 +120,6 @@ class SlotRules(Participant):
         self._crawler.signals.connect(
             self.response_downloaded, signals.response_downloaded
         )
-
-    def go_on(self, name: str, state: SlotState) -> None:
-        """Go on with a rest that has begun before."""
-        now = time.monotonic()
-        if state.held > now:
-            self._holds(name, state)
-        if state.is_open and state.until > now:
-            self._rests(name, state)
 
     def restore_delays(self) -> None:
         """Let the downloader go on with the delays that it had in the last run."""
@@ -193,7 +185,7 @@ class SlotRules(Participant):
         held, state.held = state.held, max(until, state.held)
         slots.touch(name)
         if held <= time.monotonic() < until:
-            self._holds(name, state)
+            self.say(name, state)
 
     def sent(self, name: str, last: float) -> None:
         """Consider a request that another process has sent to a slot."""
@@ -270,7 +262,7 @@ class SlotRules(Participant):
         state.rests += 1
         state.until = time.monotonic() + growing.seconds(state.rests)
         self._stats.inc_value("bloomdupe/slot_rests")
-        self._rests(name, state)
+        self.say(name, state)
 
     def _ask_again(self, name: str) -> None:
         self._frontier.ask_again(name)
@@ -278,23 +270,21 @@ class SlotRules(Participant):
 
     # Words
 
-    def _holds(self, name: str, state: SlotState) -> None:
-        self._begins(name, state.held, "rests, as its Retry-After asks,")
-
-    def _rests(self, name: str, state: SlotState) -> None:
-        times = plural(state.failures, "time")
-        cause = f"has failed {times} in a row ({state.reason})"
-        self._begins(name, state.until, f"{cause} and rests")
-
-    def _begins(self, name: str, until: float, cause: str) -> None:
-        """Log a rest that lasts until a time of ``time.monotonic()``."""
+    def say(self, name: str, state: SlotState) -> None:
+        """Log a rest, if there is any."""
+        now, ticks = time.time(), time.monotonic()
+        rest = rest_of(state, ticks)
+        if rest is None:
+            return
         if len(self._resting) >= MOST_RESTING:
             get = self._frontier.slots.get
             self._resting = {one: None for one in self._resting if get(one)}
         self._resting[name] = None
-        now = time.time()
-        end = now + until - time.monotonic()
-        self._log(name, f"{cause} until {clock(end, now)}")
+        cause = "rests, as its Retry-After asks,"
+        if rest.reason != RETRY_AFTER:
+            times = plural(state.failures, "time")
+            cause = f"has failed {times} in a row ({rest.reason}) and rests"
+        self._log(name, f"{cause} until {clock(now + rest.until - ticks, now)}")
 
     def _log(self, name: str, news: str) -> None:
         """Log news of a slot: the rest of a sentence that begins with it."""

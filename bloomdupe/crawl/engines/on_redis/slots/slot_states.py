@@ -74,7 +74,7 @@ class SlotStates:
                 given.failures, given.rests, given.until,
             )  # fmt: skip
             state.dead, state.reason = given.dead, given.reason
-        self._rules.go_on(name, state)
+        self._rules.say(name, state)
         self._rules.sent(name, min(given.last, time.monotonic()))
         self._know(lease, lease.about)
 
