@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.selection import Selection
     from bloomdupe.store.snapshot import Snapshot
-    from bloomdupe.store.store import Store
 
 
 class JobReader:
