@@ -13,11 +13,11 @@ from bloomdupe.errors import StoreDamagedError, StoreError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.rank import BEFORE_ALL, rank_of
 from bloomdupe.store.format import (
+    COOKIES,
     EXACT,
     FAILURES,
     HISTORY,
     LATER,
-    PAGE_COUNTS,
     PAGES,
     QUEUE,
     TABLES,
@@ -228,12 +228,12 @@ def test_records_are_put_replaced_and_removed(backend: Backend, store: Store) ->
 def test_many_records_are_in_order(store: Store) -> None:
     records = [(b"%05d" % n, bytes([n % 256]) * 9) for n in range(5_000)]
     shuffled = random.Random(1).sample(records, len(records))
-    store.commit(changing(PAGE_COUNTS, *shuffled))
+    store.commit(changing(COOKIES, *shuffled))
     with store.snapshot() as snapshot:
-        found = [(key, bytes(value)) for key, value in snapshot.records(PAGE_COUNTS)]
+        found = [(key, bytes(value)) for key, value in snapshot.records(COOKIES)]
     assert found == records
-    store.commit(changing(PAGE_COUNTS, *((key, None) for key, _ in records[1:])))
-    assert of(store, PAGE_COUNTS) == dict(records[:1])
+    store.commit(changing(COOKIES, *((key, None) for key, _ in records[1:])))
+    assert of(store, COOKIES) == dict(records[:1])
 
 
 def test_a_table_is_cleared_before_what_follows(store: Store) -> None:

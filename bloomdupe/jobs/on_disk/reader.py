@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.selection import Selection
     from bloomdupe.store.snapshot import Snapshot
+    from bloomdupe.store.store import Store
 
 
 class JobReader:
