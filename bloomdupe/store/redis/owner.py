@@ -65,8 +65,12 @@ class PartitionOwner(CrawlOnRedis):
     def take(self, wanted: Mapping[int, str]) -> list[RedisStore]:
         """Take partitions, if each still has the owner that was seen; return them.
 
-        ``wanted`` is the token of the owner, or :data:`NOBODY`, by partition.
+        ``wanted`` is the token of the owner, or :data:`NOBODY`, by partition. One that
+        this worker has, or had when it last knew, is refused: what it has in memory
+        would seem to belong to what it reads now.
         """
+        for number in wanted.keys() & self.stores.keys():
+            raise not_owner(self.stores[number].shown)
         return self._take(NOBODY, wanted)
 
     def renew(self) -> list[RedisStore]:

@@ -21,6 +21,40 @@ if TYPE_CHECKING:
     from bloomdupe.store.redis.address import Address
 
 
+class PartitionPlace:
+    """A partition that this process owns, as the place of a store."""
+
+    def __init__(self, store: RedisStore) -> None:
+        self._store = store
+        self.shown = store.shown
+
+    def exists(self) -> bool:
+        """Whether there is a store to open."""
+        return bool(self._store.header)
+
+    def open(self, *, readonly: bool = False) -> RedisStore:
+        """Return the store, which is open."""
+        del readonly
+        return self._store
+
+    def create(self, records: dict[str, dict[str, Any]]) -> RedisStore:
+        """Write these records, among them ``store``, and return the store."""
+        header = {"magic": MAGIC, "format": FORMAT, **records["store"]}
+        records = {**records, "store": header}
+
+        def write(batch: Batch) -> None:
+            for name, record in records.items():
+                batch.put_record(name, record)
+
+        self._store.commit(Part(write=write))
+        self._store.header = header
+        return self._store
+
+    def free_bytes(self) -> tuple[int, str]:
+        """Return how many bytes a new store could take, and of what they are."""
+        return self._store.free_memory(), f"memory free in {self.shown}"
+
+
 class RedisPlace:
     """A place at an address; ``path`` is the directory beside it, which has its lock.
 
@@ -50,17 +84,7 @@ class RedisPlace:
 
     def create(self, records: dict[str, dict[str, Any]]) -> RedisStore:
         """Create a store with these records, among them ``store``, and open it."""
-        store = self._own()
-        head = {"magic": MAGIC, "format": FORMAT}
-        store.header = head | records["store"]
-        records = {**records, "store": store.header}
-
-        def write(batch: Batch) -> None:
-            for name, record in records.items():
-                batch.put_record(name, record)
-
-        store.commit(Part(write=write))
-        return store
+        return PartitionPlace(self._own()).create(records)
 
     def _read(self) -> RedisStore:
         client = Client(self.address)

@@ -119,6 +119,10 @@ class RedisStore(Store):
 
     free_bytes = disk_bytes
 
+    def free_memory(self) -> int:
+        """Return the bytes that its Redis can take besides what is there."""
+        return self._crawl.client.free_bytes()
+
     def beat(self, moment: float) -> None:
         """Show readers on this machine that the owner is alive."""
         if self.lock is not None:

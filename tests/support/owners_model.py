@@ -1,0 +1,348 @@
+"""Several workers that own partitions of a crawl on Redis, in one process.
+
+Filter, frontier, owner, claims and Lua are real; there is no Scrapy. Faults come at
+random moments, also between the three steps of a commit: workers are killed, stopped
+past their lease and going on, hand partitions over; answers are lost, so steps are
+repeated; scripts are forgotten; Redis goes back to an older state. The judge wants each
+page's line once, each line of a child with ``dont_filter`` once, and the end.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.errors import NotOwnerError
+from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.store.redis.address import Address
+from bloomdupe.store.redis.claims import Claims
+from bloomdupe.store.redis.owner import PartitionOwner
+from bloomdupe.store.redis.redis_place import PartitionPlace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bloomdupe.frontier.slot_queue import Entry
+    from bloomdupe.store.redis.redis_store import RedisStore
+    from bloomdupe.store.store import Commit
+    from support.redis_server import RedisServer
+
+PARTITIONS = 5
+HOSTS = 12
+WORKERS = 3
+LEASE = 60
+"""Turns."""
+FAULTY = 900
+"""Turns with faults; then the crawl comes to its end."""
+MOST_TURNS = 6_000
+_numbers = count()
+
+
+class Outcome(NamedTuple):
+    ended: bool
+    lost: set[str]
+    doubled: set[str]
+    faults: Counter[str]
+
+    @property
+    def right(self) -> bool:
+        return self.ended and not self.lost and not self.doubled
+
+
+class Unit(NamedTuple):
+    """A page; or a child of a page with ``dont_filter``, which has a number."""
+
+    page: int
+    child: int = -1
+
+    @property
+    def host(self) -> int:
+        return self.page % HOSTS
+
+    @property
+    def partition(self) -> int:
+        # A child is on another host than its page.
+        return (self.host + self.child + 1) % PARTITIONS
+
+    @property
+    def line(self) -> str:
+        return f"{self.page}" if self.child < 0 else f"{self.page}.{self.child}"
+
+
+def encoded(unit: Unit) -> bytes:
+    return json.dumps(unit).encode()
+
+
+def decoded(data: bytes | None) -> Unit:
+    assert data is not None
+    return Unit(*json.loads(data))
+
+
+class World:
+    """A crawl of pages with links, on a server, and its earlier states."""
+
+    def __init__(self, server: RedisServer, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.pages = self.rng.randrange(20, 70)
+        self.name = f"owners {next(_numbers)}"
+        self.address = Address.of(server.url(self.name))
+        self.judge = server.client()
+        self.turn = 0.0
+        self.faults: Counter[str] = Counter()
+        self._states: list[dict[bytes, Any]] = []
+        maker = PartitionOwner.at(self.address, PARTITIONS)
+        maker.take(dict.fromkeys(range(PARTITIONS), ""))
+        for store in maker.stores.values():
+            BloomFilter.open(PartitionPlace(store), 2_000)
+        first = Unit(0)
+        commit = maker.begin(
+            {}, sent={first.partition: [encoded(first)]}, give=range(PARTITIONS)
+        )
+        commit.send()
+        commit.done()
+        maker.forget([maker.token])
+        maker.close()
+
+    def links(self, page: int) -> list[Unit]:
+        rng = random.Random(page)
+        some = [2 * page + 1, 2 * page + 2, *(rng.randrange(self.pages),) * 2]
+        return [Unit(one) for one in some if one < self.pages]
+
+    def children(self, page: int) -> list[Unit]:
+        number = random.Random(page).choice([0, 0, 0, 1, 2])
+        return [Unit(page, child) for child in range(number)]
+
+    def save(self) -> None:
+        """Remember the state of this moment."""
+        keys: Any = self.judge.keys(f"bd:{{{self.name}}}:*")
+        self._states.append({key: self.judge.dump(key) for key in keys})
+        del self._states[:-4]
+
+    def go_back(self) -> None:
+        """Let Redis have an older state, which belongs to one moment."""
+        if not self._states:
+            return
+        state = self.rng.choice(self._states)
+        self._states.clear()
+        with self.judge.pipeline() as pipeline:
+            pipeline.delete(*self.judge.keys(f"bd:{{{self.name}}}:*"))
+            for key, value in state.items():
+                pipeline.restore(key, 0, value)
+            pipeline.execute()
+        self.faults["back"] += 1
+
+    def lines(self) -> Counter[str]:
+        found: Any = self.judge.xrange(f"bd:{{{self.name}}}:output")
+        return Counter(fields[b"line"].decode() for _, fields in found)
+
+    def expected(self) -> set[str]:
+        units = [Unit(page) for page in range(self.pages)]
+        units += [child for unit in units for child in self.children(unit.page)]
+        return {unit.line for unit in units}
+
+    def clean(self) -> None:
+        self.judge.delete(*self.judge.keys(f"bd:{{{self.name}}}:*"))
+        self.judge.close()
+
+
+class Partition(NamedTuple):
+    store: RedisStore
+    seen: BloomFilter
+    frontier: Frontier
+
+
+class Worker:
+    """Fetches pages, a few at a time, without a downloader."""
+
+    def __init__(self, world: World, kind: type[PartitionOwner]) -> None:
+        self.world, self.rng = world, world.rng
+        self.owner = kind.at(world.address, PARTITIONS)
+        self.claims = Claims(LEASE, lambda: world.turn)
+        self._begin(list(self.owner.stores.values()))
+
+    def _begin(self, stores: list[RedisStore]) -> None:
+        """Read the partitions as the last commit left them."""
+        self.parts: dict[int, Partition] = {}
+        self.returning: set[int] = set()
+        self.leases: list[tuple[int, Entry]] = []
+        self.lines: list[str] = []
+        self.outbox: dict[int, list[bytes]] = {}
+        self.sent: set[Unit] = set()
+        self.step: Callable[[], None] | None = None
+        for store in stores:
+            self._enter(store)
+
+    def _enter(self, store: RedisStore) -> None:
+        seen = BloomFilter.open(PartitionPlace(store))
+        self.parts[store.number] = Partition(store, seen, Frontier(seen))
+
+    def act(self) -> bool:
+        """Do something; return whether the crawl was seen to be finished."""
+        try:
+            return self._act()
+        except NotOwnerError:
+            self.world.faults["refused"] += 1
+            while True:
+                try:
+                    self._begin(self.owner.renew())
+                except NotOwnerError:  # Redis goes back while it reads
+                    continue
+                return False
+
+    def _act(self) -> bool:
+        kind = self.rng.random()
+        if kind < 0.10:
+            return self._look()
+        if kind < 0.30:
+            self._commit()
+        elif kind < 0.42:
+            self._drain()
+        elif kind < 0.72:
+            self._lease()
+        else:
+            self._finish()
+        return False
+
+    # The pages
+
+    def _lease(self) -> None:
+        ready = [number for number in self.parts if number not in self.returning]
+        if ready and len(self.leases) < 4:
+            number = self.rng.choice(ready)
+            entry = self.parts[number].frontier.lease()
+            if entry is not None:
+                self.leases.append((number, entry))
+
+    def _finish(self) -> None:
+        if not self.leases:
+            return
+        number, entry = self.leases.pop(self.rng.randrange(len(self.leases)))
+        unit = decoded(entry.payload)
+        self.lines.append(unit.line)
+        if unit.child < 0:
+            for link in [*self.world.links(unit.page), *self.world.children(unit.page)]:
+                self._push(link)
+        self.parts[number].frontier.settle(entry)
+
+    def _push(self, unit: Unit) -> None:
+        number = unit.partition
+        if number in self.parts and number not in self.returning:
+            self._push_here(unit)
+        elif unit.child >= 0 or unit not in self.sent:
+            self.sent.add(unit)
+            self.outbox.setdefault(number, []).append(encoded(unit))
+
+    def _push_here(self, unit: Unit) -> None:
+        part = self.parts[unit.partition]
+        if unit.child >= 0 or part.seen.add(encoded(unit)):
+            part.frontier.push(f"host {unit.host}", 0, encoded(unit))
+
+    def _drain(self) -> None:
+        for number, part in self.parts.items():
+            if number not in self.returning:
+                entries = part.store.inbox.read(self.rng.randrange(1, 20))
+                for entry in entries:
+                    self._push_here(decoded(entry))
+                part.store.inbox.took(entries)
+
+    # Commits, in three steps
+
+    def _commit(self) -> None:
+        """Go a step further; pages go on between the steps."""
+        if self.step is not None:
+            step, self.step = self.step, None
+            step()
+            return
+        give = [n for n in self.returning if all(n != of for of, _ in self.leases)]
+        commit = self.owner.begin(
+            {part.store: [part.frontier.prepare()] for part in self.parts.values()},
+            sent=self.outbox,
+            lines=[[b"line", line.encode()] for line in self.lines],
+            counts={
+                number: part.frontier.pending + part.frontier.leased
+                for number, part in self.parts.items()
+            },
+            give=give,
+        )
+        self.outbox, self.lines = {}, []
+        self.step = lambda: self._send(commit, give)
+        if self.rng.random() < 0.5:
+            self._commit()
+
+    def _send(self, commit: Commit, give: list[int]) -> None:
+        before = self.owner.step
+        commit.send()
+        if self.rng.random() < 0.1:  # the answer was lost
+            self.owner.step = before
+            commit.send()
+            self.world.faults["repeated"] += 1
+        self.step = lambda: self._done(commit, give)
+        if self.rng.random() < 0.5:
+            self._commit()
+
+    def _done(self, commit: Commit, give: list[int]) -> None:
+        commit.done()
+        for number in give:
+            del self.parts[number]
+            self.returning.discard(number)
+            self.world.faults["given"] += 1
+        if self.rng.random() < 0.2:
+            self.world.save()
+
+    # Partitions
+
+    def _look(self) -> bool:
+        if self.step is not None:
+            return False
+        look = self.owner.look(PARTITIONS)
+        self.claims.see(look, self.world.turn, self.owner.client.interruptions)
+        me = self.owner.token
+        self.owner.forget(self.claims.idle(look, me))
+        for store in self.owner.take(self.claims.to_take(look, me)):
+            self._enter(store)
+            self.world.faults["taken"] += 1
+        if self.claims.has_too_many(look, me) or self.rng.random() < 0.05:
+            here = [number for number in self.parts if number not in self.returning]
+            if here:
+                self.returning.add(self.rng.choice(here))
+        return look.finished
+
+
+def trial(
+    server: RedisServer, seed: int, kind: type[PartitionOwner] = PartitionOwner
+) -> Outcome:
+    """Crawl, with faults at first."""
+    world = World(server, seed)
+    rng, faults = world.rng, world.faults
+    crew = [Worker(world, kind) for _ in range(WORKERS)]
+    stopped: dict[Worker, float] = {}
+    ended = False
+    while world.turn < MOST_TURNS and not ended:
+        world.turn += 1
+        awake = [one for one in crew if stopped.get(one, 0) <= world.turn]
+        worker = rng.choice(awake)
+        chance = rng.random() if world.turn < FAULTY else 1.0
+        if chance < 0.01:
+            worker.owner.close()
+            crew[crew.index(worker)] = Worker(world, kind)
+            faults["killed"] += 1
+        elif chance < 0.02 and len(awake) > 1:
+            stopped[worker] = world.turn + rng.randrange(20, 4 * LEASE)
+            faults["stopped"] += 1
+        elif chance < 0.03:
+            world.go_back()
+        elif chance < 0.031:
+            world.judge.script_flush()
+        else:
+            ended = worker.act()
+    for one in crew:
+        one.owner.close()
+    found = world.lines()
+    doubled = {line for line, number in found.items() if number > 1}
+    lost = world.expected() - found.keys()
+    world.clean()
+    return Outcome(ended, lost, doubled, faults)
