@@ -295,7 +295,7 @@ def test_a_staying_crawl_logs_when_it_waits() -> None:
 
 
 def test_the_document_shows_such_a_line() -> None:
-    text = (REPOSITORY / "bloomdupe/docs/monitoring.md").read_text("utf-8")
+    text = (REPOSITORY / "bloomdupe/docs/operating.md").read_text("utf-8")
     shown = re.findall(r"^INFO: (4,066 pages.*)", text, re.MULTILINE)
     before = point(0, pages=4_066 - 726, pending=2_792)
     now = point(

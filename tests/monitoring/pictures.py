@@ -16,24 +16,34 @@ from pathlib import Path
 from PIL import Image
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
+from rich.terminal_theme import SVG_EXPORT_THEME, TerminalTheme
 
 from bloomdupe.cli.main import main
 from bloomdupe.jobs.on_disk.reader import JobReader
 from bloomdupe.monitoring.top import screen
 
 ROOM = Path(__file__).parents[2] / "bloomdupe" / "monitoring"
+COLOURS = [
+    (31, 35, 40), (207, 34, 46), (26, 127, 55), (154, 103, 0),
+    (9, 105, 218), (130, 80, 223), (11, 114, 133), (110, 119, 129),
+]  # fmt: skip
+LIGHT = TerminalTheme((255, 255, 255), COLOURS[0], COLOURS, COLOURS)
 
 
 def write_top(job: Path) -> None:
     """Draw the display of ``bloomdupe top``, without fonts from elsewhere."""
-    console = Console(
-        record=True, width=78, height=24, file=io.StringIO(), force_terminal=True
-    )
-    console.print(screen(JobReader(job / "bloomdupe").read(), console, "pending"))
     form = re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
-    console.save_svg(
-        str(ROOM / "top.svg"), title=f"bloomdupe top {job}", code_format=form
-    )
+    for name, theme in (("top", SVG_EXPORT_THEME), ("top-light", LIGHT)):
+        console = Console(
+            record=True, width=78, height=24, file=io.StringIO(), force_terminal=True
+        )
+        console.print(screen(JobReader(job / "bloomdupe").read(), console, "pending"))
+        console.save_svg(
+            str(ROOM / f"{name}.svg"),
+            title=f"bloomdupe top {job}",
+            theme=theme,
+            code_format=form.replace("rgba(255,255,255,0.35)", "rgba(128,128,128,0.4)"),
+        )
 
 
 def write_report(job: Path) -> None:
