@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,31 +10,34 @@ from bloomdupe.crawl.leases.failure import (
     PAGE_CAME,
     Failure,
     counted_by,
+    digest_of,
     named,
     stored_failures,
     to_retry,
 )
 from bloomdupe.crawl.progress.pace import plural
-from bloomdupe.crawl.state.failure_records import (
-    FailureRecords,
-    log_failures,
-    log_retried,
-)
 from bloomdupe.printable import logger_of, near
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from scrapy import Request
 
     from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.leases.reasons import FailureReason
     from bloomdupe.crawl.requests.serializer import Serializer
     from bloomdupe.crawl.state.rules import RulesInForce
     from bloomdupe.store.store import Store
 
 logger = logger_of(__name__)
+
+BY_SCRAPY = (
+    "depth", "download_latency", "is_start_request", "redirect_reasons",
+    "redirect_times", "redirect_ttl", "redirect_urls", "retry_times",
+)  # fmt: skip
+"""Keys of ``meta`` that Scrapy sets on the way; they may differ in the next run."""
 
 
 class _Known(NamedTuple):
@@ -46,7 +50,8 @@ class Failures(Participant):
     """Requests that have failed for good, each until it succeeds; ``limit`` at most.
 
     Above the limit, the oldest failures are forgotten, and counted in :attr:`left`.
-    The URL and two fields of each stay in memory; the store has the rest.
+    The URL and two fields of each stay in memory; the store has the rest. Requests are
+    told apart by fingerprint, and by their payloads before the first try.
 
     The record ``crawl`` holds ``left`` as ``failures_left``, unless it is 0.
     """
@@ -60,7 +65,7 @@ class Failures(Participant):
     ) -> None:
         self._store = store
         self._serializer = serializer
-        self._records = FailureRecords(serializer, fingerprint)
+        self._fingerprint = fingerprint
         self._limit = limit
         self.left = 0
         """Number of failures that were forgotten because of the limit."""
@@ -71,8 +76,8 @@ class Failures(Participant):
         self._options: Counter[str] = Counter()
         self._known: dict[bytes, _Known] = {}
         """In the order of their failures."""
-        self._fresh: dict[bytes, bytes] = {}
-        self._gone: dict[bytes, None] = {}
+        self._changes: dict[bytes, bytes | None] = {}
+        """Records for the next checkpoint; None: there is none any more."""
 
     def __len__(self) -> int:
         """Return the number of failed requests."""
@@ -86,42 +91,15 @@ class Failures(Participant):
         """
         return {why: count for why, count in self._options.most_common() if count}
 
+    # A run
+
     def restore(self, left: int) -> None:
         """Restore the failed requests of the last checkpoint."""
         self.left = left
         with self._store.snapshot() as snapshot:
-            stored = [*stored_failures(snapshot)]
-        stored.sort(key=lambda one: one[1].time)
+            stored = sorted(stored_failures(snapshot), key=lambda one: one[1].time)
         for digest, failure in stored:
             self._remember(digest, failure)
-
-    def _retry(
-        self,
-        reasons: tuple[str, ...],
-        push: Callable[[str, int, bytes], object],
-        rules: RulesInForce,
-    ) -> tuple[int, Counter[str]]:
-        """Make the requests pending again that have failed for these reasons.
-
-        Without reasons, these are all download failures. Returns the number of these
-        requests, and how many failed for other reasons.
-
-        They stay among the failed requests until they succeed. Requests that are
-        pending already, that cannot be stored, or that are blocked are left out.
-        """
-        retried, other = 0, Counter[str]()
-        with self._store.snapshot() as snapshot:
-            known = (
-                (digest, failure)
-                for digest, failure in stored_failures(snapshot)
-                if digest in self._known
-            )
-            for digest, failure in to_retry(known, reasons, other):
-                if failure.payload and not rules.drop(failure.slot, failure.url):
-                    push(failure.slot, failure.priority, failure.payload)
-                    self._fresh[digest] = failure._replace(waiting=True).packed()
-                    retried += 1
-        return retried, other
 
     def begin(
         self,
@@ -133,80 +111,105 @@ class Failures(Participant):
 
         Returns the number of retried requests; None as ``reasons`` retries none, ()
         all download failures. ``push`` makes a request of a slot pending with a
-        priority, unless one of the ``rules`` keeps it out.
+        priority. Requests that are pending already, that cannot be stored, or that one
+        of the ``rules`` keeps out are left out. All stay among the failed requests
+        until they succeed.
         """
         if not self._known:
             return 0
         if reasons is None:
-            code = PAGE_CAME & self.by_reason.keys()
-            remedies = [named(code)] if code else []
-            if code != self.by_reason.keys():
-                those = f"all but {', '.join(sorted(code))}" if code else "them"
-                remedies.insert(0, f"BLOOMDUPE_RETRY_FAILED = True retries {those}")
-            logger.info(
-                "%(failed)s failed so far in this job (%(reasons)s); %(remedies)s",
-                {
-                    "failed": plural(len(self), "request has", "requests have"),
-                    "reasons": counted_by(self.by_reason),
-                    "remedies": "; ".join(remedies),
-                },
-            )
+            self._say_failed()
             return 0
-        retried, other = self._retry(reasons, push, rules)
+        retried, other = 0, Counter[str]()
+        with self._store.snapshot() as snapshot:
+            for digest, failure in to_retry(stored_failures(snapshot), reasons, other):
+                if failure.payload and not rules.drop(failure.slot, failure.url):
+                    push(failure.slot, failure.priority, failure.payload)
+                    self._changes[digest] = failure._replace(waiting=True).packed()
+                    retried += 1
         log_retried(retried, len(self), other)
         return retried
+
+    def _say_failed(self) -> None:
+        code = PAGE_CAME & self.by_reason.keys()
+        remedies = [named(code)] if code else []
+        if code != self.by_reason.keys():
+            those = f"all but {', '.join(sorted(code))}" if code else "them"
+            remedies.insert(0, f"BLOOMDUPE_RETRY_FAILED = True retries {those}")
+        logger.info(
+            "%(failed)s failed so far in this job (%(reasons)s); %(remedies)s",
+            {
+                "failed": plural(len(self), "request has", "requests have"),
+                "reasons": counted_by(self.by_reason),
+                "remedies": "; ".join(remedies),
+            },
+        )
 
     def end(self) -> None:
         """Log the failed requests by reason at the end of a run, if there are any."""
         log_failures(self.by_reason, near(str(self._store.path.parent)))
 
+    # Requests that end
+
     def ended(self, lease: Lease) -> None:
         """Record a failure, or forget it because the request has succeeded."""
         if lease.failed is not None:
-            self._failed(lease)
+            self._failed(lease, lease.failed)
         elif lease.request.url in self.urls and not lease.retried:
-            self._forget(self._records.key_of(lease.request, lease.first))
+            self._forget(self._key_of(lease.request, lease.first))
 
     def kept_out(self, request: Request, payload: bytes | None) -> None:
         """Note that a pending request was dropped, which may repeat a failed one."""
         if request.url not in self.urls:
             return
-        digest = self._records.key_of(request, payload)
+        digest = self._key_of(request, payload)
         if digest not in self._known:
             return
-        data = self._fresh.get(digest)
+        data = self._changes.get(digest)
         if data is None:
             with self._store.snapshot() as snapshot:
                 stored = snapshot.get(FAILURES, digest)
-                assert stored is not None  # noqa: S101 - it is known, and not fresh
+                assert stored is not None  # noqa: S101 - it is known, and not changed
                 data = bytes(stored)
-        self._fresh[digest] = Failure.unpacked(data)._replace(waiting=False).packed()
+        failure = Failure.unpacked(data)
+        self._changes[digest] = failure._replace(waiting=False).packed()
 
-    def _failed(self, lease: Lease) -> None:
-        digest = self._records.key_of(lease.request, lease.first)
+    def _failed(self, lease: Lease, reason: FailureReason) -> None:
+        digest = self._key_of(lease.request, lease.first)
         before = self._known.get(digest)
         times = 1 if before is None else before.times + 1
-        assert lease.failed is not None  # noqa: S101 - the caller has looked
-        failure = self._records.of(
-            lease.request,
-            lease.failed,
-            lease.entry.queue.name,
-            self._payload(lease),
-            times=times,
-        )
+        slot, payload = lease.entry.queue.name, self._payload(lease)
+        failure = failure_of(lease.request, reason, slot, payload, times=times)
         self._forget(digest)
-        self._gone.pop(digest, None)
         self._remember(digest, failure)
-        self._fresh[digest] = failure.packed()
+        self._changes[digest] = failure.packed()
         while len(self._known) > self._limit:
             self._forget(next(iter(self._known)))
             self.left += 1
 
+    def _key_of(self, request: Request, first: bytes | None) -> bytes:
+        """Return the key of a request; ``first``: its payload before the first try."""
+        fingerprint = self._fingerprint(request)
+        if not first:
+            return digest_of(fingerprint)
+        request = self._serializer.load(first)
+        request.headers.pop("Referer", None)
+        for name in BY_SCRAPY:
+            request.meta.pop(name, None)
+        request.dont_filter, request.priority = False, 0
+        return digest_of(fingerprint, self._serializer.dump(request))
+
     def _payload(self, lease: Lease) -> bytes | None:
-        """Return the payload of a retry, which continues this request's work."""
-        payload = self._records.untried(lease)
-        if payload is None:
+        """Return the request as the scheduler had it, but with all its retries.
+
+        None if a second copy would double its visits, or if it could not be stored.
+        """
+        payload = lease.first
+        if lease.comes_again or not payload:
             return None
+        request = self._serializer.load(payload)
+        if request.meta.pop("retry_times", None) is not None:
+            payload = self._serializer.dump(request)
         if lease.visit is None:
             return payload
         return self._serializer.with_visit(payload, lease.visit.values)
@@ -224,28 +227,72 @@ class Failures(Participant):
         self.urls[known.url] -= 1
         if not self.urls[known.url]:
             del self.urls[known.url]
-        self._fresh.pop(digest, None)
-        self._gone[digest] = None
+        self._changes[digest] = None
 
     # The checkpoint
 
     @property
     def changed(self) -> bool:
         """Whether there is anything for the next checkpoint."""
-        return bool(self._fresh or self._gone)
+        return bool(self._changes)
 
     def prepare(self) -> Part:
         """Return the part of the next checkpoint."""
-        puts, gone = dict(self._fresh), list(self._gone)
+        changes = dict(self._changes)
+
+        def done() -> None:
+            for digest, data in changes.items():
+                if self._changes[digest] is data:
+                    del self._changes[digest]
+
         return Part(
             entries={"failures_left": self.left} if self.left else {},
-            changes={FAILURES: [*((digest, None) for digest in gone), *puts.items()]},
-            done=lambda: self._written(puts, gone),
+            changes={FAILURES: [*changes.items()]},
+            done=done,
         )
 
-    def _written(self, puts: dict[bytes, bytes], gone: list[bytes]) -> None:
-        for digest, data in puts.items():
-            if self._fresh.get(digest) is data:
-                del self._fresh[digest]
-        for digest in gone:
-            self._gone.pop(digest, None)
+
+def failure_of(
+    request: Request,
+    reason: FailureReason,
+    slot: str,
+    payload: bytes | None,
+    *,
+    times: int = 1,
+) -> Failure:
+    """Return the record of a request that has failed; ``payload`` repeats it."""
+    referer = request.headers.get("Referer")
+    return Failure(
+        request.url,
+        *reason,
+        times=times,
+        time=round(time.time(), 3),
+        parent=None if referer is None else referer.decode("latin-1"),
+        waiting=False,
+        slot=slot,
+        priority=request.priority,
+        payload=payload,
+    )
+
+
+def log_failures(reasons: Mapping[str, int], job: object) -> None:
+    """Log the number of failed requests at the end of a run, if there are any."""
+    if reasons:
+        logger.info(
+            "%(failed)s failed and not succeeded since (%(reasons)s):"
+            " `bloomdupe list %(job)s --failed` names them",
+            {
+                "failed": plural(sum(reasons.values()), "request has", "requests have"),
+                "reasons": counted_by(reasons),
+                "job": job,
+            },
+        )
+
+
+def log_retried(retried: int, failed: int, other: Mapping[str, int]) -> None:
+    """Log how many failed requests are retried; the ``other`` are not, by reason."""
+    rest = f". Not retried: {counted_by(other)}; {named(other)}" if other else ""
+    logger.info(
+        "Retried: %(retried)d of %(failed)s%(rest)s",
+        {"retried": retried, "failed": plural(failed, "failed request"), "rest": rest},
+    )

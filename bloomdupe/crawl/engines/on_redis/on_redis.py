@@ -39,7 +39,7 @@ from bloomdupe.crawl.progress.slot_times import SlotTimes
 from bloomdupe.crawl.progress.watch import Watch, glance_of
 from bloomdupe.crawl.starting import is_fresh_start
 from bloomdupe.crawl.state.cookies import PackedCookies
-from bloomdupe.crawl.state.failure_records import log_failures
+from bloomdupe.crawl.state.failures import log_failures
 from bloomdupe.crawl.state.limits import SlotLimits
 from bloomdupe.crawl.state.rules import Rules, RulesInForce
 from bloomdupe.frontier.frontier import Frontier

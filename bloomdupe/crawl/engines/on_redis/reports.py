@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.crawl.state.failure_records import log_retried
+from bloomdupe.crawl.state.failures import log_retried
 from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.printable import logger_of
 

@@ -17,7 +17,7 @@ from bloomdupe.crawl.engines.on_redis.going.start_outputs import (
 from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.leases.failure import digest_of
 from bloomdupe.crawl.leases.outcomes import Outcome
-from bloomdupe.crawl.state.failure_records import FailureRecords
+from bloomdupe.crawl.state.failures import failure_of
 from bloomdupe.errors import UnserializableError
 from bloomdupe.inside_scrapy.shared_processing import SharedProcessing
 from bloomdupe.inside_scrapy.work import current_work
@@ -85,8 +85,14 @@ class SharedSession(Session):
         )
 
 
-class SharedRecords(FailureRecords):
+class SharedRecords:
     """Tells failed requests apart by fingerprint and identity."""
+
+    of = staticmethod(failure_of)
+
+    def __init__(self, serializer: Any, fingerprint: Any) -> None:
+        self._serializer = serializer
+        self._fingerprint = fingerprint
 
     def key_of(self, request: Any, by_middlewares: Any) -> bytes:
         """Return the key of a request, whether it has failed or not."""
