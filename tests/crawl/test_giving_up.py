@@ -179,7 +179,7 @@ def test_requests_are_dropped_by_hand(crawl: Crawl) -> None:
     assert crawl.bloomdupe("drop", job, url) == "1 removed, 2 pending\n"
     assert crawl.bloomdupe("drop", job, url) == "0 removed, 2 pending\n"
     assert url in crawl.bloomdupe("list", job, "--failed")  # pending no more
-    assert crawl.bloomdupe("drop", job, "--slot", "elsewhere").startswith("0 removed")
+    assert "0 removed" in crawl.bloomdupe("drop", job, "--slot", "elsewhere")
     assert crawl.bloomdupe("drop", job, "--pattern", "y$") == "1 removed, 1 pending\n"
     assert crawl.run(Wrong, starts=()).requested == ["/z"]
     assert crawl.engine.finished
