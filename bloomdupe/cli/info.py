@@ -10,8 +10,9 @@ from bloomdupe.cli.verb import Answer
 from bloomdupe.crawl.progress.pace import duration, plural, size, when
 from bloomdupe.crawl.state.rules import described
 from bloomdupe.errors import BloomDupeError
-from bloomdupe.jobs.overview import PartitionedFilter, slot_name
+from bloomdupe.jobs.overview import slot_name
 from bloomdupe.jobs.state import RUNNING
+from bloomdupe.jobs.worker_figures import PartitionedFilter
 from bloomdupe.printable import near
 
 if TYPE_CHECKING:
@@ -20,12 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bloomdupe.jobs.job_contract import Job
-    from bloomdupe.jobs.overview import (
-        Description,
-        Overview,
-        RunFigures,
-        WorkerFigures,
-    )
+    from bloomdupe.jobs.overview import Description, Overview, RunFigures
+    from bloomdupe.jobs.worker_figures import WorkerFigures
 
 
 class JobLine(NamedTuple):

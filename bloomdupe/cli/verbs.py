@@ -67,8 +67,7 @@ SIZE = Verb(
     (),
     "calculate the size of a filter",
     "Calculate the bits, memory and disk that a number of URLs and a false-positive"
-    " probability need; or, with --bits-per-key or --memory, the probability that they"
-    " allow.",
+    " probability need; or, with --memory, the probability that it allows.",
     "size --urls 10M --fpp 1e-6",
     (
         argument(
@@ -80,16 +79,10 @@ SIZE = Verb(
         argument(
             "--fpp", metavar="P", help="false-positive probability (default: 1e-06)"
         ),
-        argument("--bits-per-key", metavar="BITS", help="bits for each URL"),
         argument(
             "--memory",
             metavar="BYTES",
             help="memory for all, such as 64MB or 1GiB",
-        ),
-        argument(
-            "--measure",
-            action="store_true",
-            help="fill such a filter (of at most a million keys) and count",
         ),
     ),
 )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bloomdupe.filter.info import FilterInfo, StoredFilter
     from bloomdupe.frontier.slot_state import Rest
     from bloomdupe.jobs.state import State
-    from bloomdupe.redis.frontier_reader import PartitionState
+    from bloomdupe.jobs.worker_figures import PartitionedFilter, WorkerFigures
 
 LARGEST = 10
 """Number of slots to name, those with the most requests."""
@@ -58,72 +58,6 @@ class RunFigures:
     """Slots that the user has paused."""
     versions: dict[str, str]
     """The versions of Scrapy and bloomdupe in the last run, by package."""
-
-
-class WorkerShare(NamedTuple):
-    """A worker that is alive, or that still has a partition."""
-
-    name: str
-    partitions: int
-    """Partitions that it owns."""
-    leased: int
-    """Requests in progress there."""
-
-
-@dataclass(frozen=True)
-class WorkerFigures:
-    """The figures that only a job on Redis has, partition by partition."""
-
-    partitions: list[PartitionState]
-    alive: list[str]
-    """Names of the workers that are alive."""
-    memory: int
-    """Bytes of all data in this Redis."""
-    memory_limit: int
-    """Limit of these bytes; 0: there is no limit."""
-    round: int
-
-    @property
-    def leased(self) -> int:
-        """Requests in progress."""
-        return sum(one.leased for one in self.partitions)
-
-    @property
-    def done(self) -> int:
-        """Requests that are done, with a page or without."""
-        return sum(one.done for one in self.partitions)
-
-    @property
-    def unowned(self) -> int:
-        """Partitions without an owner."""
-        return sum(not one.owner for one in self.partitions)
-
-    @property
-    def aside(self) -> int:
-        """Requests that a worker could not restore."""
-        return sum(one.aside for one in self.partitions)
-
-    def reasons(self, count: int = LARGEST) -> list[str]:
-        """Return some of these requests, each with the reason."""
-        return [reason for one in self.partitions for reason in one.reasons][:count]
-
-    @property
-    def entries(self) -> int:
-        """Output entries that were not collected and deleted."""
-        return sum(one.entries for one in self.partitions)
-
-    @property
-    def workers(self) -> list[WorkerShare]:
-        """Workers that are alive, or that still have a partition."""
-        owners = {one.owner for one in self.partitions if one.owner}
-        return [
-            WorkerShare(
-                name,
-                sum(one.owner == name for one in self.partitions),
-                sum(one.leased for one in self.partitions if one.owner == name),
-            )
-            for name in sorted({*self.alive, *owners})
-        ]
 
 
 @dataclass(frozen=True)
@@ -214,45 +148,8 @@ class Overview:
         }
         if self.runs is not None:
             return common | asdict(self.runs)
-        workers = self.workers
-        assert workers is not None  # noqa: S101 - or it has runs
-        return common | {
-            "done": workers.done,
-            "partitions": len(workers.partitions),
-            "leased": workers.leased,
-            "set_aside": workers.aside,
-            "set_aside_reasons": workers.reasons(),
-            "workers": [worker._asdict() for worker in workers.workers],
-            "unowned_partitions": workers.unowned,
-            "output_entries": workers.entries,
-            "memory_bytes": workers.memory,
-            "memory_limit": workers.memory_limit or None,
-            "round": workers.round,
-        }
-
-
-@dataclass(frozen=True)
-class PartitionedFilter:
-    """The filters of all partitions of a crawl on Redis, taken together."""
-
-    path: str
-    """URL without the password."""
-    capacity: int
-    """Given: expected requests (n)."""
-    fpp: float
-    """Given: false-positive probability (p)."""
-    keys: int
-    """Requests that were new when offered, as the filters have counted them."""
-    current_fpp: float
-    """Rate for the next request, if requests spread over partitions as before."""
-    expected_loss: float
-    """New requests called seen so far."""
-    grown_partitions: int
-    """Partitions with more than one layer."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain types, for JSON."""
-        return asdict(self)
+        assert self.workers is not None  # noqa: S101 - or it has runs
+        return common | self.workers.as_dict()
 
 
 class Description(NamedTuple):

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.progress.history import Point
     from bloomdupe.crawl.totals import Totals
-    from bloomdupe.jobs.overview import WorkerFigures
     from bloomdupe.jobs.view import View
+    from bloomdupe.jobs.worker_figures import WorkerFigures
     from bloomdupe.monitoring.drawing import Maker
 
 

@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from bloomdupe.crawl.progress.history import Point
-    from bloomdupe.jobs.overview import Overview, WorkerFigures, WorkerShare
+    from bloomdupe.jobs.overview import Overview
     from bloomdupe.jobs.view import Reader, View
+    from bloomdupe.jobs.worker_figures import WorkerFigures, WorkerShare
 
     Values: TypeAlias = list[tuple[str, str]]
     """Values with styles, most important first."""

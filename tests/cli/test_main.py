@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import os
 import shutil
 import subprocess
@@ -17,11 +16,11 @@ from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
-from bloomdupe.cli import progress_bar, size
+from bloomdupe.cli import progress_bar
 from bloomdupe.cli.size import count, memory
 from bloomdupe.cli.verb import BOTH
 from bloomdupe.cli.verbs import VERBS
-from bloomdupe.filter import hashing, sizing
+from bloomdupe.filter import sizing
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.jobs import open_job
 
@@ -59,22 +58,6 @@ def test_size_buys_a_probability_for_memory(verb: Verb) -> None:
     assert report["bits_per_key"] <= 8
     assert report["fpp_optimal"] == pytest.approx(0.0214, abs=3e-4)
     assert report["fpp_calculated"] < 1.3 * report["fpp_optimal"]
-    _, again, _ = verb("size", "--bits-per-key", "8", "--json")
-    assert json.loads(again)["hashes"] == report["hashes"]
-
-
-def test_size_measures(verb: Verb, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hashing, "new_secret", lambda: KEY)
-    monkeypatch.setattr(size, "MEASURED_QUESTIONS", 200_000)
-    code, out, _ = verb("size", "--urls", "20K", "--fpp", "0.05", "--measure", "--json")
-    report = json.loads(out)
-    assert code == 0
-    measured = report["fpp_measured"]
-    error = math.sqrt(measured * (1 - measured) / report["questions"])
-    assert measured == pytest.approx(report["fpp_calculated"], abs=4 * error)
-    # With so many questions the interval is that of the normal distribution.
-    assert measured - report["fpp_low"] == pytest.approx(1.96 * error, rel=0.05)
-    assert report["fpp_high"] - measured == pytest.approx(1.96 * error, rel=0.05)
 
 
 @pytest.mark.parametrize("place", ["/dev/zero", "/dev/zero/job"])
@@ -99,8 +82,7 @@ def test_size_prints_a_table(verb: Verb) -> None:
         (["--fpp", "abc"], "--fpp = 'abc'"),
         (["--urls", "0"], "--urls = 0: expected a whole number"),
         (["--memory", "10"], "bits per key are too few"),
-        (["--bits-per-key", "-1"], "bits per key are too few"),
-        (["--bits-per-key", "9" * 5_000], "--bits-per-key = inf: expected"),
+        (["--memory", "1G", "--fpp", "1e-3"], "give one of --fpp and --memory"),
         (["--fpp", "9" * 5_000], "...: expected a probability"),
     ],
 )

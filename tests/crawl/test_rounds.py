@@ -55,6 +55,13 @@ def test_a_new_round_fetches_start_pages_and_new_links(
     assert items == {"start": 3, "a": 3, "b": 3, "c": 1, "d": 1}
 
 
+def test_the_log_says_that_a_round_begins(crawl: Crawl) -> None:
+    crawl.run(Rounds)
+    log = crawl.run(Rounds, **AGAIN).log
+    assert "Round 2 of this job begins; the last was finished on " in log
+    assert "Resuming" not in log
+
+
 @on_both_engines
 def test_a_round_that_was_killed_goes_on(crawl: Crawl) -> None:
     crawl.run(Rounds)

@@ -20,8 +20,8 @@ from support.terminal import Terminal
 
 from bloomdupe.errors import StoreMismatchError, StoreUnreachableError
 from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
-from bloomdupe.jobs.overview import WorkerShare
 from bloomdupe.jobs.view import View
+from bloomdupe.jobs.worker_figures import WorkerShare
 from bloomdupe.monitoring.top import SORTS, screen
 from bloomdupe.redis.shared_frontier import SharedFrontier
 

@@ -57,6 +57,12 @@ def _say_how_it_stands(session: Session, engine: EngineOnDisk) -> None:
             },
             extra=extra,
         )
+    elif run.new_round:
+        logger.info(
+            "Round %(round)d of this job begins; the last was finished %(when)s",
+            {"round": run.round, "when": run.finished_when},
+            extra=extra,
+        )
     else:
         logger.info(
             "Resuming crawl (%(queuesize)s scheduled); the last run %(ended)s",

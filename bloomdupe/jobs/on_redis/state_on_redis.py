@@ -22,11 +22,10 @@ from bloomdupe.jobs.overview import (
     MOST_SLOTS,
     Description,
     Overview,
-    PartitionedFilter,
-    WorkerFigures,
 )
 from bloomdupe.jobs.state import Signs, state_of
 from bloomdupe.jobs.view import View
+from bloomdupe.jobs.worker_figures import PartitionedFilter, WorkerFigures
 from bloomdupe.redis.frontier_reader import FrontierReader, kind_at
 from bloomdupe.store.redis.address import Address
 
