@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 PARTITIONS = 5
 HOSTS = 12
 WORKERS = 3
-LEASE = 60
-"""Turns."""
+TURN = 0.05
+"""Seconds."""
+LEASE = 60 * TURN
 FAULTY = 900
 """Turns with faults; then the crawl comes to its end."""
 MOST_TURNS = 6_000
@@ -91,7 +92,7 @@ class World:
         self.name = f"owners {next(_numbers)}"
         self.address = Address.of(server.url(self.name))
         self.judge = server.client()
-        self.turn = 0.0
+        self.turn = 0
         self.faults: Counter[str] = Counter()
         self._states: list[dict[bytes, Any]] = []
         maker = PartitionOwner.at(self.address, PARTITIONS)
@@ -161,7 +162,7 @@ class Worker:
     def __init__(self, world: World, kind: type[PartitionOwner]) -> None:
         self.world, self.rng = world, world.rng
         self.owner = kind.at(world.address, PARTITIONS)
-        self.claims = Claims(LEASE, lambda: world.turn)
+        self.claims = Claims(LEASE, lambda: world.turn * TURN)
         self._begin(list(self.owner.stores.values()))
 
     def _begin(self, stores: list[RedisStore]) -> None:
@@ -299,7 +300,8 @@ class Worker:
         if self.step is not None:
             return False
         look = self.owner.look(PARTITIONS)
-        self.claims.see(look, self.world.turn, self.owner.client.interruptions)
+        now = self.world.turn * TURN
+        self.claims.see(look, now, self.owner.client.interruptions)
         me = self.owner.token
         self.owner.forget(self.claims.idle(look, me))
         for store in self.owner.take(self.claims.to_take(look, me)):
@@ -319,7 +321,7 @@ def trial(
     world = World(server, seed)
     rng, faults = world.rng, world.faults
     crew = [Worker(world, kind) for _ in range(WORKERS)]
-    stopped: dict[Worker, float] = {}
+    stopped: dict[Worker, int] = {}
     ended = False
     while world.turn < MOST_TURNS and not ended:
         world.turn += 1
@@ -331,7 +333,7 @@ def trial(
             crew[crew.index(worker)] = Worker(world, kind)
             faults["killed"] += 1
         elif chance < 0.02 and len(awake) > 1:
-            stopped[worker] = world.turn + rng.randrange(20, 4 * LEASE)
+            stopped[worker] = world.turn + rng.randrange(20, 240)
             faults["stopped"] += 1
         elif chance < 0.03:
             world.go_back()
