@@ -152,13 +152,15 @@ class Client:
                 answer = self._redis.execute_command(*words)
             except TRANSLATED as error:
                 failure, passes = self._translated(error)
+                if not passes:
+                    raise failure from error
                 now = monotonic()
                 if not end:
                     self.interruptions += 1
                     end = now + self._patience
-                    if passes and self._patience:
+                    if self._patience:
                         logger.warning("Waiting: %(error)s", {"error": failure})
-                if not passes or now >= end or self._ending.wait(PAUSE):
+                if now >= end or self._ending.wait(PAUSE):
                     raise failure from error
             else:
                 if end:

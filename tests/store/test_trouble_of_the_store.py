@@ -1,0 +1,365 @@
+"""A Redis that is away, full, replaced, cut, empty or foreign: wait, or say it once."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.cutting import Cutting
+from support.redis_cluster import RedisCluster
+from support.redis_sentinel import RedisSentinel
+from support.redis_server import LOGGED, RedisServer
+from support.waiting import until
+
+from bloomdupe.errors import (
+    NotOwnerError,
+    StoreAccessError,
+    StoreDamagedError,
+    StoreError,
+    StoreFullError,
+    StoreMismatchError,
+    StoreUnreachableError,
+)
+from bloomdupe.store.format import HISTORY, PAGES
+from bloomdupe.store.participant import Part
+from bloomdupe.store.redis.address import Address
+from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from bloomdupe.store.batch import Change
+    from bloomdupe.store.redis.redis_store import RedisStore
+
+PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a short name, as a socket needs it."""
+    return tmp_path_factory.mktemp("r")
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[RedisServer]:
+    with RedisServer(folder / "server", *LOGGED) as started:
+        yield started
+
+
+@pytest.fixture
+def owner(server: RedisServer) -> Iterator[PartitionOwner]:
+    made = joined(server.url("crawl"))
+    yield made
+    made.close()
+
+
+def joined(url: str) -> PartitionOwner:
+    """Return the owner of the only partition of a crawl."""
+    owner = PartitionOwner.at(Address.of(url))
+    owner.take({0: owner.look(1).owners.get(0, NOBODY)})
+    return owner
+
+
+def store_of(owner: PartitionOwner) -> RedisStore:
+    return owner.stores[0]
+
+
+def put(owner: PartitionOwner, value: bytes) -> None:
+    store_of(owner).commit(Part(changes={HISTORY: [(b"a", value)]}))
+
+
+def stored(owner: PartitionOwner) -> bytes:
+    with store_of(owner).snapshot() as snapshot:
+        return bytes(snapshot.get(HISTORY, b"a") or b"")
+
+
+def meanwhile(act: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=act)
+    thread.start()
+    return thread
+
+
+# It waits
+
+
+def test_a_commit_waits_for_a_server_that_is_away(
+    server: RedisServer, owner: PartitionOwner
+) -> None:
+    put(owner, b"1")
+    server.kill()
+    sending = meanwhile(lambda: put(owner, b"2"))
+    until(lambda: owner.client.interruptions == 1)
+    server.start()
+    sending.join()
+    assert stored(owner) == b"2"
+    assert owner.step == 2
+
+
+def test_a_read_waits_for_a_server_that_is_away(
+    server: RedisServer, owner: PartitionOwner
+) -> None:
+    put(owner, b"1")
+    server.kill()
+    found: list[bytes] = []
+    reading = meanwhile(lambda: found.append(stored(owner)))
+    until(lambda: owner.client.interruptions == 1)
+    server.start()
+    reading.join()
+    assert found == [b"1"]
+
+
+def test_the_waiting_can_be_ended(server: RedisServer, owner: PartitionOwner) -> None:
+    server.kill()
+    errors: list[StoreError] = []
+
+    def send() -> None:
+        try:
+            put(owner, b"1")
+        except StoreError as error:
+            errors.append(error)
+
+    sending = meanwhile(send)
+    until(lambda: owner.client.interruptions == 1)
+    owner.client.hurry()
+    sending.join()
+    (error,) = errors
+    assert isinstance(error, StoreUnreachableError)
+    assert "\n" not in str(error)
+
+
+def test_scripts_that_are_forgotten_are_sent_again(
+    server: RedisServer, owner: PartitionOwner
+) -> None:
+    put(owner, b"1")
+    with server.client() as judge:
+        judge.script_flush()
+    put(owner, b"2")
+    assert stored(owner) == b"2"
+    assert owner.look(1).commits == 2
+
+
+@pytest.mark.parametrize("how", ["cut", "silent"])
+def test_a_step_whose_answer_is_lost_counts_once(server: RedisServer, how: str) -> None:
+    between = Cutting(server)
+    owner = joined(f"redis://127.0.0.1:{between.port}#crawl")
+    part = Part(changes={HISTORY: [(b"a", b"1")]})
+    commit = owner.begin({store_of(owner): [part]}, lines=[[b"line", b"1"]])
+    between.lose(how, owner.client._redis)
+    commit.send()
+    commit.done()
+    put(owner, b"2")
+    assert (stored(owner), owner.look(1).commits) == (b"2", 2)
+    with server.client() as judge:
+        assert judge.xlen("bd:{crawl}:output") == 1
+    owner.close()
+    between.close()
+
+
+def test_a_full_server_takes_the_commit_when_there_is_room(
+    server: RedisServer, owner: PartitionOwner
+) -> None:
+    with server.client() as judge:
+        judge.config_set("maxmemory", 1)
+        sending = meanwhile(lambda: put(owner, b"1"))
+        until(lambda: owner.client.interruptions == 1)
+        judge.config_set("maxmemory", 0)
+    sending.join()
+    assert stored(owner) == b"1"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "kind"),
+    [
+        (lambda judge: judge.config_set("maxmemory", 1), StoreFullError),
+        (lambda judge: judge.replicaof("127.0.0.1", "1"), StoreAccessError),
+    ],
+    ids=["full", "a replica"],
+)
+def test_what_does_not_pass_is_said_in_one_line(
+    server: RedisServer, owner: PartitionOwner, spoil: Any, kind: type[StoreError]
+) -> None:
+    owner.client.hurry()
+    with server.client() as judge:
+        spoil(judge)
+        with pytest.raises(kind) as raised:
+            put(owner, b"1")
+        assert "\n" not in str(raised.value)
+
+
+def test_a_replica_that_is_promoted_goes_on(folder: Path) -> None:
+    with RedisSentinel(folder) as sentinel:
+        for node in sentinel._nodes:
+            with node.client() as judge:
+                judge.config_set("save", "100000 1")
+        owner = joined(sentinel.url("crawl"))
+        put(owner, b"1")
+        sentinel.wait_for_replicas()
+        sentinel.kill_master()
+        put(owner, b"2")
+        assert stored(owner) == b"2"
+        owner.close()
+
+
+@pytest.mark.slow
+def test_a_crawl_is_on_one_node_of_a_cluster(folder: Path) -> None:
+    with RedisCluster(folder, *LOGGED) as cluster:
+        owner = joined(cluster.url("crawl"))
+        put(owner, b"1")
+        assert stored(owner) == b"1"
+        assert owner.renew()
+        put(owner, b"2")
+        assert stored(owner) == b"2"
+        owner.close()
+
+
+# It is refused
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (
+            lambda judge: judge.config_set("maxmemory-policy", "allkeys-lru"),
+            "throws away keys .* set it to noeviction",
+        ),
+        (
+            lambda judge: judge.config_set("appendonly", "no"),
+            "writes nothing to disk, .* CONFIG SET appendonly yes",
+        ),
+        (lambda judge: judge.set("bd:{crawl}:head", "x"), "holds something else"),
+        (lambda judge: judge.hset("bd:{crawl}:head", "a", "b"), "holds something else"),
+    ],
+    ids=["evicting", "without persistence", "a foreign key", "a foreign hash"],
+)
+def test_a_server_is_refused_in_one_line(
+    server: RedisServer, spoil: Any, words: str
+) -> None:
+    with server.client() as judge:
+        spoil(judge)
+    with pytest.raises(StoreMismatchError, match=words) as raised:
+        joined(server.url("crawl"))
+    assert "\n" not in str(raised.value)
+
+
+def test_another_number_of_partitions_is_refused(owner: PartitionOwner) -> None:
+    with pytest.raises(StoreMismatchError, match="has 1 partitions, not 4"):
+        PartitionOwner.at(owner.client.address, 4)
+
+
+def test_nobody_answers(folder: Path) -> None:
+    with pytest.raises(StoreUnreachableError, match="no Redis answers there"):
+        joined(f"unix://{folder}/nowhere#crawl")
+
+
+def test_no_message_has_the_password(server: RedisServer) -> None:
+    with server.client() as judge:
+        judge.config_set("requirepass", PASSWORD)
+    url = server.url("crawl").replace("unix://", f"unix://:{PASSWORD}@")
+    owner = joined(url)
+    owner.client.hurry()
+    wrong = url.replace(PASSWORD, PASSWORD[::-1])
+    with pytest.raises(StoreAccessError) as refused:
+        joined(wrong)
+    server.kill()
+    with pytest.raises(StoreUnreachableError) as away:
+        put(owner, b"1")
+    for error in (refused.value, away.value):
+        assert PASSWORD not in str(error)
+        assert PASSWORD[::-1] not in str(error)
+    owner.close()
+
+
+# Half a commit, or none of it
+
+
+@pytest.mark.parametrize("act", [put, PartitionOwner.look], ids=["commit", "look"])
+def test_a_commit_that_was_restored_in_part_is_refused(
+    server: RedisServer, owner: PartitionOwner, act: Any
+) -> None:
+    put(owner, b"1")
+    with server.client() as judge:
+        judge.hincrby("bd:{crawl}:head", "begun", 1)  # and nothing after it
+    with pytest.raises(StoreDamagedError, match=r"redis-check-aof --fix") as raised:
+        act(owner, b"2" if act is put else 1)
+    assert "\n" not in str(raised.value)
+    with pytest.raises(StoreDamagedError, match=r"redis-check-aof --fix"):
+        joined(server.url("crawl"))
+
+
+def test_a_server_that_was_started_empty(
+    server: RedisServer, owner: PartitionOwner
+) -> None:
+    put(owner, b"1")
+    with server.client() as judge:
+        judge.flushall()
+    with pytest.raises(StoreError, match="the crawl is gone") as raised:
+        put(owner, b"2")
+    assert not isinstance(raised.value, NotOwnerError)
+    with pytest.raises(StoreError, match="the crawl is gone"):
+        owner.renew()
+
+
+def test_a_partition_that_another_worker_has(
+    server: RedisServer, owner: PartitionOwner
+) -> None:
+    put(owner, b"1")
+    store = store_of(owner)
+    other = joined(server.url("crawl"))
+    put(other, b"2")
+    with pytest.raises(NotOwnerError, match="another worker has it now"):
+        put(owner, b"3")
+    with pytest.raises(NotOwnerError, match="another worker has it now"):
+        owner.begin({}).send()
+    # What it reads is not its own: so it says that first, whatever is wrong with it.
+    assert isinstance(store.damaged("a page"), NotOwnerError)
+    assert isinstance(store_of(other).damaged("a page"), StoreDamagedError)
+    assert owner.renew() == []
+    with pytest.raises(NotOwnerError):
+        store.commit()
+    assert stored(other) == b"2"
+    other.close()
+
+
+def test_a_server_that_has_gone_back(
+    server: RedisServer, owner: PartitionOwner
+) -> None:
+    put(owner, b"1")
+    with server.client() as judge:
+        keys: Any = judge.keys("bd:*")
+        before = {key: judge.dump(key) for key in keys}
+        put(owner, b"2")
+        for key, value in before.items():
+            judge.restore(key, 0, value, replace=True)
+    with pytest.raises(NotOwnerError, match="gone back to older data"):
+        put(owner, b"3")
+    (again,) = owner.renew()
+    assert again is store_of(owner)
+    assert stored(owner) == b"1"
+    put(owner, b"4")
+    assert stored(owner) == b"4"
+
+
+def test_a_commit_that_was_begun_before_another_one_is_given_up(
+    owner: PartitionOwner,
+) -> None:
+    late = owner.begin({})
+    put(owner, b"1")
+    with pytest.raises(StoreError, match="given up"):
+        late.send()
+    put(owner, b"2")
+    assert stored(owner) == b"2"
+
+
+def test_pages_that_were_read_ahead_are_not_used_when_all_are_cleared(
+    owner: PartitionOwner,
+) -> None:
+    pages: list[Change] = [(bytes([0, 0, 0, 0, 0, n]), b"%d" % n) for n in range(3)]
+    store = store_of(owner)
+    store.commit(Part(changes={PAGES: pages}))
+    with store.snapshot() as snapshot:
+        assert bytes(snapshot.get(PAGES, pages[0][0]) or b"") == b"0"
+    store.commit(Part(write=lambda batch: batch.clear(PAGES)))
+    with store.snapshot() as snapshot:
+        assert snapshot.get(PAGES, pages[1][0]) is None
