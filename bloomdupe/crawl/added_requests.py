@@ -88,13 +88,18 @@ class AddedRequests(Participant):
     """
 
     def __init__(self, store: Store, add: Callable[[Asked], str]) -> None:
+        self._store = store
         self._inbox = Inbox(store.path)
         self._add = add
-        with store.snapshot() as snapshot:
-            record = snapshot.record(RECORD) or {}
-        self._done: list[str] = record.get("done", [])
         self._aside: set[str] = set()
         self._counts = Counter[str]()
+        self.read_again()
+
+    def read_again(self) -> None:
+        """Take in again what no commit has taken in."""
+        with self._store.snapshot() as snapshot:
+            record = snapshot.record(RECORD) or {}
+        self._done: list[str] = record.get("done", [])
         self._changed = False
 
     @property

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import CloseSpider, DontCloseSpider
 
-from bloomdupe.crawl.later.sleeping import WAITING
-from bloomdupe.crawl.progress.pace import plural
+from bloomdupe.crawl.progress.pace import duration, plural
 from bloomdupe.crawl.progress.rounds import FINISHED
+from bloomdupe.crawl.progress.standing import (
+    ASKED_TO_STOP,
+    INCOMPLETE,
+    WAITING,
+    Move,
+    Standing,
+    next_move,
+)
 from bloomdupe.errors import (
     FeedError,
+    NotOwnerError,
     SettingError,
     StoreError,
     UnserializableError,
@@ -32,31 +43,31 @@ if TYPE_CHECKING:
 
 logger = logger_of(__name__)
 
-SHUTDOWN = "shutdown"
-"""Finish reason of a run that was stopped by a signal, in Scrapy."""
-INCOMPLETE = "incomplete"
-"""Finish reason of a run that left requests undone, though it had the time."""
-ASKED_TO_STOP = "asked_to_stop"
-"""Finish reason of a run that ``bloomdupe stop`` has ended."""
+BETWEEN_WORDS = 60.0
+"""Seconds between two log lines about the requests that are scheduled for later."""
 
 
 class Ending:
-    """Decides whether a crawl has finished, and logs the reason if it has not.
+    """Lets a crawl go on, sleep, wait for URLs or end, and logs the reason.
 
-    A crawl has *finished* when no request is pending or in progress. It is *incomplete*
-    when Scrapy has nothing left to do, but requests are left: they cannot be restored,
-    were refused, or their processing broke off. Then the process ends with exit status
-    1, feeds that are written at the end stay unwritten, and the next run tries these
-    requests again.
-
-    A crawl that ``stays`` open does not end by itself: it waits for URLs.
+    :mod:`bloomdupe.crawl.progress.standing` decides. ``longest_sleep`` is None if there
+    is no bound.
     """
 
-    def __init__(self, crawler: Crawler, engine: Engine, *, stays: bool) -> None:
+    def __init__(
+        self,
+        crawler: Crawler,
+        engine: Engine,
+        *,
+        stays: bool,
+        longest_sleep: float | None,
+    ) -> None:
         self._crawler = crawler
         self._engine = engine
         self._stays = stays
+        self._longest_sleep = math.inf if longest_sleep is None else longest_sleep
         self._said_that_it_waits = False
+        self._next_word = self._next_end = 0.0
         self._apart = 0
         self._example: tuple[str, object] | None = None
 
@@ -67,36 +78,71 @@ class Ending:
             self._example = url, why
 
     @property
-    def left(self) -> int:
-        """Return the number of requests that this run has not done."""
-        return self._engine.left + self._apart
+    def standing(self) -> Standing:
+        """How the crawl stands now."""
+        return self._engine.standing._replace(
+            apart=self._apart,
+            start_ended=self._engine.starting.over,
+            stays=self._stays,
+            longest_sleep=self._longest_sleep,
+        )
 
-    def reason_of(self, reason: str) -> str:
-        """Return the true finish reason of a run that ends with ``reason``.
+    @property
+    def goes_on(self) -> bool:
+        """Whether the crawl goes on because of pending requests."""
+        return next_move(self.standing).move in (Move.GO_ON, Move.SLEEP)
 
-        A spider may give another reason when it is idle. After Ctrl-C it may have more
-        requests to come, even if none is pending.
-        """
-        if not self.left:
-            over = self._engine.starting.over and self._engine.finished_everywhere
-            return FINISHED if over and reason != SHUTDOWN else reason
-        if reason != FINISHED:
-            return reason
-        return WAITING if self.left == self._engine.later else INCOMPLETE
+    def look(self) -> None:
+        """Log now and then that the crawl sleeps; called when no request is ready."""
+        now = time.monotonic()
+        if now < self._next_word:
+            return
+        standing = self.standing
+        if next_move(standing).move is Move.SLEEP:
+            self._next_word = now + BETWEEN_WORDS
+            self._say_later(standing, "the crawl sleeps until then")
 
     def idle(self) -> None:
         """Let Scrapy close the crawl with its reason (signal ``spider_idle``).
 
         Or let it stay open: then the signal comes again every few seconds.
         """
-        if self._stays:
+        if next_move(self.standing).move is Move.END:
+            self._engine.commit()
+        standing = self.standing
+        decision = next_move(standing)
+        if decision.move is Move.WAIT:
             self._say_that_it_waits()
             raise DontCloseSpider
-        reason = self.reason_of(FINISHED)
-        if reason == WAITING:
-            self._engine.say_later()
-        if reason != FINISHED:  # unless there is work by now: the engine looks
-            raise CloseSpider(reason)
+        if decision.reason == WAITING:
+            self._say_end_before(standing)
+        if decision.reason not in ("", FINISHED):
+            raise CloseSpider(decision.reason)
+
+    def _say_end_before(self, standing: Standing) -> None:
+        now = time.monotonic()
+        if now >= self._next_end:  # unless an extension has kept the spider open since
+            self._next_end = now + BETWEEN_WORDS
+            then = "the same command goes on"
+            if not self._engine.durable:
+                then = "they are lost, for there is no JOBDIR"
+            wait = f"BLOOMDUPE_WAIT = {standing.longest_sleep:g}"
+            self._say_later(standing, f"{wait} ends the run, and {then}")
+
+    def _say_later(self, standing: Standing, what: str) -> None:
+        seconds = standing.due_in
+        when = datetime.fromtimestamp(time.time() + seconds).astimezone()
+        logger.info(
+            "%(later)s scheduled for later, the next one for %(when)s"
+            " (in %(seconds)s): %(what)s",
+            {
+                "later": plural(standing.later, "request is", "requests are"),
+                "when": when.isoformat(" ", "seconds"),
+                "seconds": duration(max(0, seconds)),
+                "what": what,
+            },
+            extra={"spider": self._crawler.spider},
+        )
 
     def _say_that_it_waits(self) -> None:
         if self._said_that_it_waits:
@@ -133,16 +179,17 @@ class Ending:
             remedy = "run the same command to go on"
             if not self._engine.durable:
                 remedy = "they are lost, for there is no JOBDIR"
-            left = f", {plural(self.left - self._apart, 'request')} pending"
+            left = f", {plural(self._engine.standing.left, 'request')} pending"
             line = f"Stopped; {done}{where}{left if pending else ''}: {remedy}"
         logger.info("%(line)s", {"line": line}, extra={"spider": self._crawler.spider})
 
     def say(self) -> None:
         """Log the requests that are left; the process ends with status 1."""
         mark_failed(self._crawler)
+        left = self.standing.left
         url, why = self._example or ("", "the crawl was closed before their turn")
         remedy = self._engine.remedy
-        if self._apart == self.left and self._engine.durable:
+        if self._apart == left and self._engine.durable:
             remedy = (
                 "start() yields them again: mend the cause and run the same command"
                 " again. Feeds that wait for the end of the job wait until then"
@@ -151,7 +198,7 @@ class Ending:
             "The crawl is incomplete. Requests that are not done: %(left)d%(url)s"
             " (%(why)s). %(remedy)s",
             {
-                "left": self.left,
+                "left": left,
                 "url": url and f", such as {url}",
                 "why": why,
                 "remedy": remedy,
@@ -170,6 +217,8 @@ class Stopping:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self.failure: BaseException | None = None
+        self.reads_again: Callable[[NotOwnerError], bool] = lambda _: False
+        """Told of a refused commit; whether the crawl goes on from the last one."""
         self._ending = False
         # Not within the call that has failed: closing calls the scheduler.
         self._closing = Timer(self._close)
@@ -182,6 +231,9 @@ class Stopping:
     def fail(self, error: BaseException, what: str = "A checkpoint") -> None:
         """Record a failure, and close the crawl soon; ``what`` has failed."""
         if self.failure is not None:
+            return
+        refused = error if isinstance(error, NotOwnerError) else None
+        if refused is not None and not self._ending and self.reads_again(refused):
             return
         self.failure = error
         what, reason = f"{what} failed", f"{error}" or type(error).__name__

@@ -200,7 +200,7 @@ class FrontierScheduler(BaseScheduler):
 
         It does not if all of them are scheduled for a time that is too far away.
         """
-        return self._session is not None and self._session.engine.goes_on
+        return self._session is not None and self._session.ending.goes_on
 
     def __len__(self) -> int:
         """Return the number of requests that are pending or scheduled for later."""

@@ -59,11 +59,13 @@ class StartItem(Lease):
     """
 
     is_running = True
+    is_start_item = True
     shown = "start()"
 
     def __init__(self, leases: Registry, mark: bytes) -> None:
         super().__init__(leases, waiting_entry(b"", None, volatile=False))
         self.outcome.keys = [(mark, True)]
+        self.outcome.apart = True
 
 
 class Starting:

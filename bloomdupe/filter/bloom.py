@@ -100,9 +100,12 @@ class BloomFilter:
         self._secret = parameters.key
         self._all_exact = parameters.exact
         self._shared = False
-        if memory is None:
-            memory = default_memory()
-        self._contents = Contents(parameters, store, memory)
+        self._memory = default_memory() if memory is None else memory
+        self.read_again()
+
+    def read_again(self) -> None:
+        """Forget what is in memory, and go on from the last checkpoint."""
+        self._contents = Contents(self.parameters, self._store, self._memory)
         self._point_at_newest()
 
     # Opening and closing

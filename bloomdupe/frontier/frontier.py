@@ -111,11 +111,24 @@ class Frontier:
         self._store = seen.share_store()
         self._fifo = fifo
         self._start_fifo = start_fifo
+        self._wait = wait
         self._clock = clock
         self._wall = wall
-        self._rotation = Rotation(wait)
+        self._longest_rest = longest_rest
         self.slots = Slots(self._store, downloader)
         """The slots with requests that are pending or in progress, and their states."""
+        self._begin()
+
+    def read_again(self) -> None:
+        """Forget what is in memory, marks included, and go on from the last checkpoint.
+
+        No entry of before may be used any more. What is known of servers stays.
+        """
+        self.seen.read_again()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._rotation = Rotation(self._wait)
         self._sequence = 0
         self.pending = 0
         """Requests that are pending in their slots."""
@@ -136,10 +149,10 @@ class Frontier:
         self.stored_at: float | None = None
         """Unix time of the last checkpoint, when the frontier was opened."""
         if self._store is not None:
-            later = self._recover(self._store, longest_rest)
+            later = self._recover(self._store)
         self._later = Later(self._store, later)
 
-    def _recover(self, store: Store, longest_rest: float) -> dict[str, int]:
+    def _recover(self, store: Store) -> dict[str, int]:
         """Restore the last checkpoint; requests in progress are pending again.
 
         Returns the entry of the requests that are scheduled for later.
@@ -157,7 +170,7 @@ class Frontier:
                 later = record.get("later", later)
             snapshot.expect_entries(QUEUE, self._stored)
             snapshot.expect_entries(LATER, later["requests"])
-            clock = Clock(self.stored_at, most=longest_rest)
+            clock = Clock(self.stored_at, most=self._longest_rest)
             self.slots.restore(snapshot, numbered, clock)
         for queue in self.slots:
             self._rotation.join(queue)
@@ -401,9 +414,15 @@ class Frontier:
 
     @property
     def due(self) -> bool:
-        """Whether a checkpoint should not wait."""
-        fresh = self._fresh_bytes + SLOT_BYTES * len(self._fresh_slots)
-        return fresh + self._later.fresh_bytes >= MAX_FRESH or self.seen.due
+        """Whether a checkpoint should not wait, also if one is out."""
+        prepared = 0 if self._prepared is None else self._prepared.size
+        return self._fresh_size - prepared >= MAX_FRESH or self.seen.due
+
+    @property
+    def _fresh_size(self) -> int:
+        """Bytes of everything that no checkpoint has written."""
+        slots = SLOT_BYTES * len(self._fresh_slots)
+        return self._fresh_bytes + slots + self._later.fresh_bytes
 
     @property
     def store(self) -> Store | None:
@@ -482,6 +501,7 @@ class Frontier:
             record=state,
             written=written,
             settled=list(self._settled),
+            size=self._fresh_size,
         )
         return Part(write=prepared.write, done=lambda: self._done(prepared))
 
@@ -560,6 +580,8 @@ class _Prepared(NamedTuple):
     """Entries that will be stored, and their checksums."""
     settled: list[Entry]
     """Entries that will not be stored any more."""
+    size: int
+    """Bytes of what is written, as :attr:`Frontier.due` counts them."""
 
     def write(self, batch: Batch) -> None:
         """Write them in a transaction."""

@@ -27,6 +27,10 @@ probe comes first.
 """
 
 HEAD = Struct("<QddddIIB")
+OF_SERVER = (
+    "dead", "delay", "failures", "held", "last", "reason", "rests", "until",
+)  # fmt: skip
+"""Attributes of a state that do not depend on the requests of this crawl."""
 
 
 class SlotState:
@@ -83,6 +87,11 @@ class SlotState:
     def lasts(self, now: float) -> bool:
         """Whether it matters for a slot that has no requests."""
         return bool(self.pages or self.delay or self.rests or self.held > now)
+
+    def learn(self, other: SlotState) -> None:
+        """Take over what another state says of the server."""
+        for name in OF_SERVER:
+            setattr(self, name, getattr(other, name))
 
     def packed(
         self, at: Callable[[float], float], delay: float = 0.0, last: float = NEVER

@@ -71,7 +71,10 @@ class Slots:
         self._touches = 0
 
     def restore(self, snapshot: Snapshot, numbered: int, clock: Clock) -> None:
-        """Restore the slots as they are stored."""
+        """Restore the slots as they are stored, and keep what is known of servers."""
+        known = {q.name: q.state for q in self._queues.values() if q.state is not None}
+        known |= self._apart
+        self._queues, self._apart, self._touched = {}, {}, {}
         self._clock = clock
         self.numbered = numbered
         for slot in snapshot.slots():
@@ -80,6 +83,9 @@ class Slots:
             if slot.state:
                 queue.state = self._read(slot.state)
         self._some_apart = snapshot.entries(SLOTS) > len(self._queues)
+        for name, state in known.items():
+            self.state(name).learn(state)
+            self.touch(name)
 
     def _read(self, stored: bytes) -> SlotState | None:
         """Read a state; None if nothing in it matters any more."""

@@ -132,7 +132,7 @@ class Processing:
             return self._call_spider(result, request)  # type: ignore[no-any-return]
         if isinstance(result, Failure) and result.value:
             work.gave_up(result.value)
-        if self._held():
+        if self._held() or work.is_dropped:
             return self._call_later(result, request, work)
         self._begun.add(work)
         return self._call_spider(result, request)  # type: ignore[no-any-return]
@@ -140,6 +140,8 @@ class Processing:
     async def _call_later(self, result: object, request: Request, work: Work) -> Any:  # noqa: ANN401
         while self._held():
             await asyncio.sleep(PAUSE)
+        if work.is_dropped:
+            return ()
         self._begun.add(work)
         return await self._call_spider(result, request)
 

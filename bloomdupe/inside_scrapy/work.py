@@ -9,6 +9,10 @@ from typing import Any, Protocol
 class Work(Protocol):
     """A request handed to the engine, as the owner of the work on it."""
 
+    @property
+    def is_dropped(self) -> bool:
+        """Whether nothing of it counts any more, so that it need not begin."""
+
     def answered(self, result: object) -> None:
         """Handle the downloader's answer: a response, request or failure."""
 

@@ -42,6 +42,16 @@ def test_nothing_is_lost_and_nothing_comes_twice(place: Path) -> None:
     assert killed > PROGRAMS
 
 
+def test_refused_commits_lose_nothing_and_double_nothing(place: Path) -> None:
+    refused = 0
+    for seed in range(PROGRAMS):
+        found = judged(seed, place / str(seed), kills=1, refusals=10)
+        assert not found.missing, f"seed {seed}: {found}"
+        assert not found.doubled, f"seed {seed}: {found}"
+        refused += found.refused
+    assert refused > PROGRAMS
+
+
 def test_a_judge_sees_requests_that_are_durable_before_their_pages(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ from scrapy.http import Response
 from support.engine_model import HOSTS, Ask, Page, Program, Run, item_of
 from typing_extensions import Self
 
+from bloomdupe.crawl.progress.standing import ended
 from bloomdupe.inside_scrapy.engine import stop_crawl
 from bloomdupe.inside_scrapy.work import CURRENT
 
@@ -39,7 +40,7 @@ class Durable:
     def __init__(self, engine: Any) -> None:
         self.engine = engine
         self.told: dict[object, Any] = {}
-        if not hasattr(engine, "commit"):
+        if not hasattr(engine, "committing"):
             self.loop = asyncio.get_running_loop()
             self.changed = asyncio.Event()
             for name in ("offer", "settle"):
@@ -68,8 +69,8 @@ class Durable:
         self.changed.set()
 
     async def all(self) -> None:
-        if hasattr(self.engine, "commit"):
-            self.engine.commit()
+        if hasattr(self.engine, "committing"):
+            self.engine.committing.commit()
             return
         while self.told:
             self.changed.clear()
@@ -126,7 +127,9 @@ class Drives(Spider):
         except StoppedError:
             stop_crawl(self.crawler, "stopped")
         else:
-            stop_crawl(self.crawler, self.session.ending.reason_of("finished"))
+            stop_crawl(
+                self.crawler, ended(self.session.ending.standing, "finished").reason
+            )
 
     async def drive(self) -> None:
         self.choices = cycle(self.run.order or [0])

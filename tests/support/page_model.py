@@ -1,7 +1,8 @@
 """Random spiders over the real frontier, settling and checkpoint, without Scrapy.
 
 A program says what each page yields. A crawl does it in one process, step by step: it
-hands out a request, or lets a callback go on. It may be killed before any step. What it
+hands out a request, lets a callback go on, or goes on with a checkpoint, which is out
+meanwhile as it is on a network. It may be killed before any step. What it
 has committed is in a store, from which the next crawl goes on. However often it is
 killed, each item must be there as often as without a kill.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 from scrapy import Request
 
 from bloomdupe import BloomFilter
+from bloomdupe.crawl.engines.apart import Apart
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.engine_contract import Accepted
 from bloomdupe.crawl.engines.on_disk import EngineOnDisk
@@ -25,8 +27,10 @@ from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcomes
 from bloomdupe.crawl.starting import StartItem
+from bloomdupe.errors import NotOwnerError
 from bloomdupe.feeds.feed_job import FeedsPart
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.store.store import Commit
 from support.jobs import idle_crawler
 
 START = "p0"
@@ -101,6 +105,43 @@ class Program:
         return items
 
 
+class Refusing:
+    """Refuses commits of a store by chance, as if another owner had written.
+
+    Not for ever: a page with many parts is done between two refusals, or never.
+    """
+
+    def __init__(self, store: Any, chance: random.Random, most: int) -> None:
+        self.begin = store.begin
+        self.chance = chance
+        self.most = most
+        self.refused = 0
+        store.begin = self
+
+    def __call__(self, *parts: Any) -> Commit:
+        commit: Commit = self.begin(*parts)
+        send = commit.send
+
+        def sent() -> None:
+            if self.refused < self.most and self.chance.random() < 0.3:
+                self.refused += 1
+                raise NotOwnerError("refused")
+            send()
+
+        commit.send = sent
+        return commit
+
+
+class _Nothing:
+    """Stands for what the model does without."""
+
+    idle = on = False
+
+    def read_again(self, _: object = None) -> None: ...
+
+    def wake(self) -> None: ...
+
+
 class _Stats:
     """Counts nothing."""
 
@@ -140,6 +181,8 @@ class _Session:
     def comes_last(self, _: Request) -> bool:
         return False
 
+    def forget_links(self) -> None: ...
+
 
 class Engine(EngineOnDisk):
     """The engine on disk, without a crawl around it."""
@@ -154,8 +197,10 @@ class Engine(EngineOnDisk):
         self._unmarked = set()
         self.failures = None
         self.hurried = False
-        nothing: Any = type("Nothing", (), {"idle": False, "on": False})
-        self.run = self.limits = nothing
+        nothing: Any = _Nothing()
+        self.run = self.limits = self.state = self._access = nothing
+        self.attributes = self._added = self._refused = None
+        self._apart = Apart()
         self.frontier = Frontier(
             BloomFilter.open(store, capacity=1000), clock=clock, wall=clock
         )
@@ -165,6 +210,7 @@ class Engine(EngineOnDisk):
         self.checkpoint = Checkpoint(
             _crawler(), self.frontier, self.outcomes, crawl, feeds
         )
+        self.checkpoint.participants.append(self._apart)
         self.feeds = feeds
 
     def _with_visit(self, payload: bytes, parent: Lease) -> bytes:
@@ -204,7 +250,12 @@ class Crawl:
     """One process of a crawl."""
 
     def __init__(
-        self, program: Program, store: Path, chance: random.Random, faults: set[str]
+        self,
+        program: Program,
+        store: Path,
+        chance: random.Random,
+        faults: set[str],
+        refusals: int = 0,
     ) -> None:
         self.program = program
         self.chance = chance
@@ -213,12 +264,15 @@ class Crawl:
         self.now = 0.0
         self.engine = Engine(store, lambda: self.now)
         self.leases = self.engine.leases
+        self.refusing = Refusing(self.engine.frontier.store, chance, refusals)
         self.running: list[Callback] = []
         self.pending: set[int] = set()
         """Numbers of requests that are not done."""
         self.numbers = iter(range(1_000_000))
         self.last = 0
         self.stopping = False
+        self.out: list[Callable[[], object]] = []
+        """What is left to do of a checkpoint that has begun."""
         self._start()
 
     def run(self, kill: float) -> bool:
@@ -229,13 +283,34 @@ class Crawl:
         for _ in range(MOST_STEPS):
             if self.chance.random() < kill:
                 return True
-            if not self.step():
-                self.engine.checkpoint.commit()
-                return False
-            if self.engine.hurried or self.chance.random() < 0.2:
-                self.engine.hurried = False
-                self.engine.checkpoint.commit()
+            if self.out and self.chance.random() < 0.3:
+                self.go_on()
+            elif not self.step():
+                self.begin()
+                while self.out:
+                    self.go_on()
+                if not self.engine.checkpoint.changed:
+                    return False
+            elif self.engine.hurried or self.chance.random() < 0.2:
+                self.begin()
         raise AssertionError("it does not end")
+
+    def begin(self) -> None:
+        """Begin a checkpoint, which is out until it is sent and done."""
+        if self.out:
+            return
+        self.engine.hurried = False
+        steps = self.engine.checkpoint.steps()
+        self.out = [next(steps), lambda: next(steps, None)]
+
+    def go_on(self) -> None:
+        """Send the checkpoint that is out, or do what follows then."""
+        try:
+            self.out.pop(0)()
+        except NotOwnerError:
+            self.out.clear()
+            self.pending.clear()
+            self.engine.read_again()
 
     @property
     def is_finished(self) -> bool:
@@ -253,7 +328,7 @@ class Crawl:
         if not self.engine.knows(mark, exact=True):
             item = StartItem(self.leases, mark)
             self.running.append(Callback(item, ITEM, self.program.pages[ITEM]))
-        self.engine.checkpoint.commit(first=True)
+        self.begin()
 
     def step(self) -> bool:
         """Go on with anything; False if nothing is left."""
@@ -343,21 +418,23 @@ class Lost(NamedTuple):
     missing: Counter[str]
     doubled: Counter[str]
     kills: int
+    refused: int
 
 
-def judged(seed: int, store: Path, kills: int = 4) -> Lost:
+def judged(seed: int, store: Path, kills: int = 4, refusals: int = 0) -> Lost:
     """Do a program with kills at random steps, and compare its items."""
     program = Program(seed)
     chance = random.Random(f"{seed} crawl")
     faults = {*program.faults.values()}
-    killed = 0
+    killed = refused = 0
     while True:
-        crawl = Crawl(program, store, chance, faults)
+        crawl = Crawl(program, store, chance, faults, refusals)
         kill = crawl.run(0.04 if killed < kills else 0.0)
         items = Counter(crawl.engine.feeds.items)
         crawl.close()
         killed += kill
+        refused += crawl.refusing.refused
         if not kill and crawl.is_finished:
             break
     expected = program.expected()
-    return Lost(expected - items, items - expected, killed)
+    return Lost(expected - items, items - expected, killed, refused)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.participant import Part, Participant
+    from bloomdupe.store.store import Commit
     from support.stops import Points
 
 FRONTIER = "bloomdupe.frontier.frontier"
@@ -54,25 +55,41 @@ def install() -> None:
         _install_method(points, module, owner, method)
 
 
+class WatchedCommit:
+    """A commit with points around it; it settles requests of the store ``settling``."""
+
+    def __init__(self, points: Points, commit: Commit, settling: Path | None) -> None:
+        self._points = points
+        self._commit = commit
+        self._settling = settling
+
+    def send(self) -> None:
+        if self._settling is not None:
+            self._points.tell("commit", self._settling, time.monotonic())
+        self._commit.send()
+
+    def done(self) -> None:
+        self._commit.done()
+        if self._settling is not None:
+            self._points.commits += 1
+            self._points.tell("committed", self._settling)
+        self._points.reach("after commit")
+
+
 def _install_commit(points: Points) -> None:
-    from bloomdupe.store.store import Store
+    from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 
-    commit = Store.commit
+    begin = LmdbStore.begin
 
-    @functools.wraps(commit)
-    def watched(self: Store, *parts: Part) -> None:
+    @functools.wraps(begin)
+    def watched(self: LmdbStore, *parts: Part) -> WatchedCommit:
         # One that holds a part of the lines, and nothing else, settles no request.
         whole = any(_module_of(part) == FRONTIER for part in parts)
         points.reach("before commit")
-        if whole:
-            points.tell("commit", self.path, time.monotonic())
-        commit(self, *(_watched(points, part) for part in parts))
-        if whole:
-            points.commits += 1
-            points.tell("committed", self.path)
-        points.reach("after commit")
+        commit = begin(self, *(_watched(points, part) for part in parts))
+        return WatchedCommit(points, commit, self.path if whole else None)
 
-    Store.commit = watched  # type: ignore[method-assign]
+    LmdbStore.begin = watched  # type: ignore[assignment, method-assign]
 
 
 def _module_of(part: Part) -> str:
@@ -241,15 +258,15 @@ class Preparing:
 def _install_participants(points: Points) -> None:
     from bloomdupe.crawl.engines.checkpoint import Checkpoint
 
-    commit = Checkpoint._commit_all
+    prepare = Checkpoint._parts_with
 
-    @functools.wraps(commit)
-    def watched(self: Checkpoint, parts: list[Part]) -> None:
+    @functools.wraps(prepare)
+    def watched(self: Checkpoint, feeds: Part) -> list[Part]:
         given = self.participants
         self.participants = [Preparing(points, one) for one in given]
         try:
-            commit(self, parts)
+            return prepare(self, feeds)
         finally:
             self.participants = given
 
-    Checkpoint._commit_all = watched  # type: ignore[method-assign]
+    Checkpoint._parts_with = watched  # type: ignore[method-assign]

@@ -16,7 +16,8 @@ from bloomdupe.store.format import BLOBS, blob_sum
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TypeAlias
 
     from scrapy.crawler import Crawler
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.participant import Participant
+
+    Steps: TypeAlias = Iterator[Callable[[], None]]
 
 RECORD = "crawl"
 FEED = "feed"
@@ -169,12 +172,39 @@ class Checkpoint:
         dropped: int = self._crawler.stats.get_value("dupefilter/filtered", 0)
         return self._before.duplicates + dropped
 
+    def read_again(self) -> CrawlRecord:
+        """Go on from the last commit, with the counts of this run; return what it has.
+
+        Duplicates and seconds of this run are counted as they come.
+        """
+        self._crawl = CrawlRecord(self._frontier)
+        runs = max(self.totals.runs, 1)
+        totals = Totals.of(self._crawl.record.get("totals", {}))
+        self.totals = Totals.of({**totals.record, "runs": runs})
+        return self._crawl
+
     def begin_run(self) -> None:
         """Count this run, which has work to do."""
         self.totals = Totals.of({**self.totals.record, "runs": self.totals.runs + 1})
 
     def commit(self, *, first: bool = False) -> None:
+        """Make everything durable at once; see :meth:`steps`."""
+        for send in self.steps(first=first):
+            send()
+
+    def commit_everything(self, *, finished: bool) -> Steps:
+        """Commit until nothing is left of this run; ``finished``: nor of the crawl."""
+        if self._feeds is not None:
+            self._feeds.end(finished=finished)
+        yield from self.steps()
+        while self._unfinished:
+            yield from self.steps()
+
+    def steps(self, *, first: bool = False) -> Steps:
         """Make everything durable, or a part of it if it is too much at once.
+
+        Yields what sends it to the store, which may take its time, on another thread.
+        Go on when it is durable. All that happens meanwhile belongs to the next commit.
 
         If the process dies before the last part is written, the earlier parts do not
         count. If this raises, the last checkpoint is still valid, and the crawl must
@@ -188,19 +218,11 @@ class Checkpoint:
             self._frontier.checkpoint()
             part.done()
         else:
-            self._commit_with(self._feeds)
+            yield from self._steps_with(self._feeds)
         assert self._crawler.stats is not None  # noqa: S101 - it runs
         self.totals.show(self._crawler.stats)
 
-    def commit_everything(self, *, finished: bool) -> None:
-        """Commit until nothing is left of this run; ``finished``: nor of the crawl."""
-        if self._feeds is not None:
-            self._feeds.end(finished=finished)
-        self.commit()
-        while self._unfinished:
-            self.commit()
-
-    def _commit_with(self, feeds: FeedExporter) -> None:
+    def _steps_with(self, feeds: FeedExporter) -> Steps:
         feeds.sync()
         part = feeds.prepare(self._outcomes.lines())
         part.gone = tuple(
@@ -209,19 +231,23 @@ class Checkpoint:
             if name.startswith(FEED) and name not in part.blobs
         )
         if part.whole:
-            self._commit_all([part])
+            parts = self._parts_with(part)
         else:
             # The rest of these requests' results is written later.
-            assert self._frontier.store is not None  # noqa: S101 - or no feed is ours
-            self._frontier.store.commit(self._crawl.combined([part], keep=True), part)
+            parts = [self._crawl.combined([part], keep=True), part]
+        assert self._frontier.store is not None  # noqa: S101 - or no feed is ours
+        commit = self._frontier.store.begin(*parts)
+        yield commit.send
+        commit.done()
+        if not part.whole:
             self._outcomes.committed_part(part.taken)
         self._unfinished = not part.whole
         feeds.append()
 
-    def _commit_all(self, parts: list[Part]) -> None:
-        parts = [*parts, self._prepare_totals()]
+    def _parts_with(self, feeds: Part) -> list[Part]:
+        parts = [feeds, self._prepare_totals()]
         parts += [participant.prepare() for participant in self.participants]
-        self._frontier.checkpoint(self._crawl.combined(parts), *parts)
+        return [self._frontier.prepare(), self._crawl.combined(parts), *parts]
 
     def _prepare_totals(self) -> Part:
         settled = self._outcomes.settled

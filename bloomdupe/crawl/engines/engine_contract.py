@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.leases.outcomes import Key, Line, Outcome
+    from bloomdupe.crawl.progress.standing import Standing
     from bloomdupe.crawl.starting import Starting
     from bloomdupe.crawl.state.rules import RulesInForce
     from bloomdupe.frontier.slot_queue import Entry
@@ -55,10 +56,12 @@ class Engine(LeaseEngine, Protocol):
     """Whether anything survives the process."""
     has_feeds: bool
     """Whether it hands over each item with its lines, to :meth:`Session.take_item`."""
-    hurries: bool
-    """Whether callbacks pause, because their output is kept in memory."""
     rules: RulesInForce
     """Rules of the user that keep requests out."""
+
+    @property
+    def hurries(self) -> bool:
+        """Whether callbacks pause, because their output is kept in memory."""
 
     @property
     def holds(self) -> bool:
@@ -117,23 +120,11 @@ class Engine(LeaseEngine, Protocol):
         """Count the requests that are pending here."""
 
     @property
-    def goes_on(self) -> bool:
-        """Whether the crawl stays open because of pending requests."""
+    def standing(self) -> Standing:
+        """How the crawl stands, as far as it depends on requests."""
 
-    @property
-    def finished_everywhere(self) -> bool:
-        """Whether other workers have no requests, as far as this worker knows."""
-
-    @property
-    def left(self) -> int:
-        """Number of requests that are not done."""
-
-    @property
-    def later(self) -> int:
-        """Number of those that are scheduled for later."""
-
-    def say_later(self) -> None:
-        """Log that only requests are left that are scheduled for later."""
+    def commit(self) -> None:
+        """Make everything durable before the crawl ends, which may be refused."""
 
     @property
     def held_back(self) -> Sequence[str]:

@@ -25,6 +25,7 @@ def open_on_disk(session: Session, seen: BloomFilter, *, filtered: bool) -> None
     _check_queue_of_scrapy(session, seen)
     engine = EngineOnDisk(session, seen, filtered=filtered)
     session.attach(engine)
+    session.stopping.reads_again = engine.refused
     engine.open()
     session.begin()
     _say_how_it_stands(session, engine)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
-from time import perf_counter
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.added_requests import AddedRequests, Asked
+from bloomdupe.crawl.engines.apart import Apart
 from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
+from bloomdupe.crawl.engines.committing import Committing
 from bloomdupe.crawl.engines.quiet import GLANCE, Quiet
 from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.later.revisits import NextVisit, Revisits
-from bloomdupe.crawl.later.sleeping import Sleeping, SystemClock
+from bloomdupe.crawl.later.system_clock import SystemClock
 from bloomdupe.crawl.leases.alone import stands_alone
 from bloomdupe.crawl.leases.outcomes import Outcomes
 from bloomdupe.crawl.progress.rounds import FINISHED, Run
 from bloomdupe.crawl.progress.slot_times import SlotTimes
+from bloomdupe.crawl.progress.standing import Standing
 from bloomdupe.crawl.progress.watch import Watch
 from bloomdupe.crawl.starting import Starting
 from bloomdupe.crawl.state.attributes import ATTRIBUTES, SpiderAttributes
@@ -25,7 +29,7 @@ from bloomdupe.crawl.state.limits import SlotLimits
 from bloomdupe.crawl.state.rules import Rules, RulesInForce
 from bloomdupe.crawl.state.rules_file import RulesFile
 from bloomdupe.crawl.state.spider_state import STATE, SpiderState
-from bloomdupe.errors import StoreError
+from bloomdupe.errors import NotOwnerError, StoreError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed_job import FeedJob
 from bloomdupe.feeds.stored_feeds import StoredFeeds
@@ -35,7 +39,7 @@ from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from scrapy import Request
 
@@ -48,8 +52,8 @@ if TYPE_CHECKING:
 
 logger = logger_of(__name__)
 
-REST = 0.01
-"""Seconds for the crawl between the parts of a checkpoint that is too much at once."""
+LONGEST = 5.0
+"""Seconds that a store is not read again because of callbacks that have begun."""
 
 
 class EngineOnDisk(Settling):
@@ -59,8 +63,6 @@ class EngineOnDisk(Settling):
     frontier or a feed. ``filtered`` says that a filter remembers the requests that it
     lets pass, so that each must be durable at once.
     """
-
-    finished_everywhere = True
 
     def __init__(
         self,
@@ -100,10 +102,22 @@ class EngineOnDisk(Settling):
         """Fingerprints of requests in memory only: a request that a crash loses must
         not have been marked.
         """
+        self._apart = Apart()
         self._restore()
-        self._closed = self.hurries = False
-        self._tick = Timer(self._on_tick)
-        self._quiet = Quiet(lambda: session.processing.busy, self._spider_remembers)
+        self._refused: NotOwnerError | None = None
+        self._closed = False
+        self._reading = Timer(self._on_refusal)
+        self.committing = Committing(
+            self.checkpoint,
+            self.frontier,
+            settings.checkpoint_interval,
+            Quiet(lambda: session.processing.busy, self._spider_remembers),
+            before=session.leases.save_old,
+            after=self._after_commit,
+            fails=self._fails,
+            fail=session.stopping.fail,
+            wrote=self._wrote,
+        )
 
     # Opening
 
@@ -171,9 +185,6 @@ class EngineOnDisk(Settling):
                 resumed=run.resumed,
                 places=feeds.parameters,
             )
-        self.waiting = Sleeping(
-            crawler, self.frontier, settings.wait, durable=self.durable
-        )
         self._system_clock = SystemClock(
             crawler, self.frontier, self.frontier.stored_at
         )
@@ -183,6 +194,7 @@ class EngineOnDisk(Settling):
         if self._added is not None:
             self.checkpoint.participants.append(self._added)
         self.checkpoint.participants += [
+            self._apart,
             self.state,
             *([] if self.attributes is None else [self.attributes]),
             self._session.slots,
@@ -264,11 +276,11 @@ class EngineOnDisk(Settling):
         if self.run.idle:
             self.checkpoint.totals.show(self._stats)
         else:
-            self._write(partial(self.checkpoint.commit, first=True))
+            self.committing.write_first()
             self.watch.begin_run()
         self._session.slots.begin()
         self.watch.begin()
-        self._tick.set(self.settings.checkpoint_interval)
+        self.committing.begin()
 
     def _has_work(self) -> None:
         """Begin the run, if the job was finished and there is new work."""
@@ -319,12 +331,15 @@ class EngineOnDisk(Settling):
             self.limits.took(offer.slot)
         if offer.parent is not None and (volatile or payload is None):
             offer.parent.begun = True
+        lease = None
         if payload is None:
-            self._expect_part(entry, offer, checked=checked)
+            lease = self._expect_part(entry, offer, checked=checked)
         else:
             if volatile:
-                self._expect_volatile(entry, offer)
+                lease = self._expect_volatile(entry, offer)
             self._mark_seen(offer.keys)
+        if page is None or page.is_start_item:
+            self._apart.add(offer, entry, lease)
         where = "disk" if self.durable and payload is not None else "memory"
         self._stats.inc_value(f"scheduler/enqueued/{where}")
         self._stats.inc_value("scheduler/enqueued")
@@ -332,10 +347,10 @@ class EngineOnDisk(Settling):
             self._hurry()
         return True
 
-    def _expect_part(self, entry: Entry, offer: Accepted, *, checked: bool) -> None:
+    def _expect_part(self, entry: Entry, offer: Accepted, *, checked: bool) -> Lease:
         """Note a request that lives in memory only."""
         self._unmarked.update(key for key, _ in offer.keys)
-        self._session.leases.expect_part(
+        return self._session.leases.expect_part(
             entry,
             offer.page,
             offer.keys,
@@ -344,13 +359,14 @@ class EngineOnDisk(Settling):
             and stands_alone(offer.request, self._session.spider),
         )
 
-    def _expect_volatile(self, entry: Entry, offer: Accepted) -> None:
+    def _expect_volatile(self, entry: Entry, offer: Accepted) -> Lease:
         """Note a request that is not written before its page is settled."""
         assert offer.page is not None  # noqa: S101 - or it would be durable
         child = self._session.leases.expect_volatile(entry, offer.page)
         before = offer.parent
         if offer.repeats and before and offer.request.url == before.request.url:
             child.first = before.first
+        return child
 
     def _with_visit(self, payload: bytes, parent: Lease) -> bytes:
         """Return the payload of a retry or redirect, which inherits a visit."""
@@ -399,10 +415,10 @@ class EngineOnDisk(Settling):
 
     def next(self) -> Entry | None:
         """See :meth:`Engine.next`."""
-        entry = self._lease()
+        entry = self._lease() if self._refused is None else None
         if entry is None and not (self.frontier.pending or self._session.leases):
             self._system_clock.look()
-            self.waiting.look()
+            self._session.ending.look()
         return entry
 
     def _lease(self) -> Entry | None:
@@ -422,6 +438,10 @@ class EngineOnDisk(Settling):
         stored = self.durable and lease.entry.payload is not None
         where = "disk" if stored else "memory"
         self._stats.inc_value(f"scheduler/dequeued/{where}")
+
+    def commit(self) -> None:
+        """See :meth:`Engine.commit`."""
+        self.committing.commit()
 
     def set_aside(self, entry: Entry, why: str) -> None:  # noqa: ARG002
         """See :meth:`Engine.set_aside`."""
@@ -451,6 +471,7 @@ class EngineOnDisk(Settling):
         """See :meth:`Engine.put`."""
         self._has_work()
         if counts:
+            outcome.apart = True
             self.outcomes.settle(outcome)
         else:
             self.outcomes.forget(outcome)
@@ -462,30 +483,17 @@ class EngineOnDisk(Settling):
         return self.frontier.pending + self.frontier.waiting
 
     @property
-    def goes_on(self) -> bool:
-        """See :meth:`Engine.goes_on`.
-
-        The crawl ends if all requests are scheduled for a time that is too far away.
-        """
-        return (
-            self.frontier.pending > 0
-            or self.waiting.is_worth_it
-            or (self._added is not None and self._added.has_work)
+    def standing(self) -> Standing:
+        """See :meth:`Engine.standing`."""
+        frontier = self.frontier
+        return Standing(
+            ready=frontier.pending,
+            in_progress=frontier.leased,
+            later=frontier.waiting,
+            due_in=frontier.next_due - time.time(),
+            more=self._refused is not None
+            or (self._added is not None and self._added.has_work),
         )
-
-    @property
-    def left(self) -> int:
-        """See :meth:`Engine.left`."""
-        return len(self) + self.frontier.leased
-
-    @property
-    def later(self) -> int:
-        """See :meth:`Engine.later`."""
-        return self.frontier.waiting
-
-    def say_later(self) -> None:
-        """See :meth:`Engine.say_later`."""
-        self.waiting.say_end()
 
     # Checkpoints
 
@@ -511,18 +519,17 @@ class EngineOnDisk(Settling):
         )
 
     def _hurry(self) -> None:
-        """Write a checkpoint as soon as the running code returns control.
+        self.committing.hurry()
 
-        Until then callbacks pause, because their further output is kept in memory.
-        """
-        if self._tick.due is not None:
-            self._tick.set(0)
-            self.hurries = self.durable
+    @property
+    def hurries(self) -> bool:
+        """See :attr:`Engine.hurries`."""
+        return self.committing.hurries
 
     @property
     def holds(self) -> bool:
         """See :attr:`Engine.holds`."""
-        return self._quiet.holds
+        return self.committing.holds or self._refused is not None
 
     def _spider_remembers(self) -> bool:
         """Whether a checkpoint stores ``spider.state`` or attributes of the spider."""
@@ -530,21 +537,19 @@ class EngineOnDisk(Settling):
             return True
         return self.attributes is not None and self.attributes.differ
 
-    def _on_tick(self) -> None:
-        if self.hurries or self.checkpoint.unfinished or not self.durable:
-            self._quiet.end()
-        elif self._quiet.waits():
-            self._tick.set(GLANCE)
-            return
-        self._session.leases.save_old()
-        self.commit()
+    def _fails(self) -> bool:
+        """Whether nothing may be committed: the previous checkpoint is still valid."""
+        failed = self._session.stopping.failure is not None
+        return failed or self._refused is not None or self.run.idle
+
+    def _wrote(self, seconds: float) -> None:
+        self.watch.wrote(seconds)
+        if self.durable:
+            self._stats.inc_value("bloomdupe/checkpoints")
+
+    def _after_commit(self) -> bool:
         self._obey_rules()
-        adding = self._take_added()
-        stopped = self._closed or self._session.stopping.failure is not None
-        self.hurries = self.hurries and self.frontier.due and not stopped
-        if not self._closed:
-            soon = self.checkpoint.unfinished or self.frontier.due or adding
-            self._tick.set(REST if soon else self.settings.checkpoint_interval)
+        return self._take_added()
 
     def _obey_rules(self) -> None:
         """Obey the rules of the user, if they have changed."""
@@ -585,45 +590,92 @@ class EngineOnDisk(Settling):
         self._access.wake()
         return True
 
-    def commit(self, *, last: bool = False, finished: bool = False) -> None:
-        """Make all changes durable.
+    # A refused commit
 
-        The ``last`` checkpoint of a run writes everything that is left; ``finished``
-        says that no request is pending. If it fails, the crawl stops, and the previous
-        checkpoint is still valid.
+    def refused(self, error: NotOwnerError) -> bool:
+        """Go on from the last commit, soon: another owner has written, or the past.
+
+        Not within the call that has found out, and not while callbacks are at work that
+        have begun. Until then nothing is handed out or committed. Returns False if it
+        cannot.
         """
-        if self._session.stopping.failure is not None or self.run.idle:
-            return
-        commit: Callable[[], None] = self.checkpoint.commit
-        if last:
-            commit = partial(self.checkpoint.commit_everything, finished=finished)
-        elif not self.checkpoint.changed:
+        if self.checkpoint.unfinished:  # a part of its lines is in the feeds
+            return False
+        logger.warning(
+            "A commit was refused: %(error)s. The crawl goes on from the last commit",
+            {"error": error},
+            extra={"spider": self._session.spider},
+        )
+        self._refused = error
+        self._patience = monotonic() + LONGEST
+        self._reading.set(0)
+        return True
+
+    def _on_refusal(self) -> None:
+        """Read the store again, when no callback changes the spider any more."""
+        self._session.leases.leave_all()
+        if self._session.processing.busy and monotonic() < self._patience:
+            self._reading.set(GLANCE)
             return
         try:
-            self._write(commit)
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - of any listener
-            self._session.stopping.fail(error)
+            self.read_again()
+        except Exception as error:  # noqa: BLE001 - or nothing would go on
+            self._session.stopping.fail(error, "Reading the store again")
 
-    def _write(self, commit: Callable[[], None]) -> None:
-        begun = perf_counter()
-        commit()
-        self.watch.wrote(perf_counter() - begun)
-        if self.durable:
-            self._stats.inc_value("bloomdupe/checkpoints")
+    def read_again(self) -> None:
+        """Drop all that is in memory, and read the last commit.
+
+        Only what belongs to no page is kept: nothing would yield it again. What is
+        known of servers and cookies stays true.
+        """
+        apart = self._apart.drop()
+        for lease in self._session.leases.leave_all():
+            if not lease.is_start_item:
+                self.outcomes.forget(lease.outcome)
+        self.outcomes.drop()
+        self._unmarked.clear()
+        self.frontier.read_again()
+        for outcome in self.outcomes.settled:
+            self._mark_settled(outcome.keys)
+        self.run.read_again(self.frontier.seen.notes)
+        if self._added is not None:
+            self._added.read_again()
+        crawl = self.checkpoint.read_again()
+        self.state.read_again(crawl.blobs.get(STATE))
+        if self.attributes is not None:
+            self.attributes.read_again(crawl.blobs.get(ATTRIBUTES))
+        if self.failures is not None:
+            self.failures.restore(crawl.record.get("failures_left", 0))
+        crawl.blobs.clear()
+        self._refused = None
+        self._session.forget_links()
+        for offer in apart:
+            if not self._is_known(offer):
+                self.take(offer)
+        self._access.wake()
+
+    def _is_known(self, offer: Accepted) -> bool:
+        """Whether a request was taken before: another owner may have done so."""
+        keys = offer.keys[1:2] if offer.request.dont_filter else offer.keys[:1]
+        return any(self.knows(key, exact=exact) for key, exact in keys)
 
     def close(self, reason: str) -> None:
         """Write the last checkpoint and the reason of the run's end; stop watching."""
-        self._closed, self.hurries = True, False
-        self._quiet.end()
-        self._tick.cancel()
+        self._closed = True
+        self.committing.close()
+        self._reading.cancel()
+        if self._refused is not None:
+            self._session.stopping.fail(self._refused)
         self.watch.end()
-        finished = reason == FINISHED
-        self.commit(last=True, finished=finished)
+        everything = partial(
+            self.checkpoint.commit_everything, finished=reason == FINISHED
+        )
+        self.committing.write(everything())
         if not self.run.idle and self._session.stopping.failure is None:
             # When the last items are in their files: until then, nothing has ended.
             self.run.end(reason)
             self.watch.end_run(reason)
-            self.commit(last=True, finished=finished)
+            self.committing.write(everything())
         if not self.run.idle and self._session.stopping.failure is None:
             done = self.checkpoint
             where = ", ".join(done.outputs) if done.totals.items else ""

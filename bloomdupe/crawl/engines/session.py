@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
-from bloomdupe.crawl.ending import INCOMPLETE, Ending, MemoryWatch, Stopping
+from bloomdupe.crawl.ending import Ending, MemoryWatch, Stopping
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.crawl.later.retries import GrowingWait, Retries
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcome
+from bloomdupe.crawl.progress.standing import ended
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.starting import StartItem
 from bloomdupe.crawl.state.slot_rules import SlotRules
@@ -78,7 +79,12 @@ class Session:
     def attach(self, engine: Engine) -> None:
         """Use this engine."""
         self.engine = self.leases.engine = engine
-        self.ending = Ending(self.crawler, engine, stays=self.settings.stay)
+        self.ending = Ending(
+            self.crawler,
+            engine,
+            stays=self.settings.stay,
+            longest_sleep=self.settings.wait,
+        )
         self.leases.leaves = self.ending.leaves
 
     def begin(self) -> None:
@@ -193,11 +199,11 @@ class Session:
         """Close the engine, which makes everything durable, and stop watching."""
         self._memory_watch.end()
         self.stopping.end()
-        reason = self.ending.reason_of(reason)
-        self.engine.close(reason)
+        decision = ended(self.ending.standing, reason)
+        self.engine.close(decision.reason)
         self._closed = True
         self.engine.starting.close()
-        if reason == INCOMPLETE and self.stopping.failure is None:
+        if decision.status and self.stopping.failure is None:
             self.ending.say()
 
 

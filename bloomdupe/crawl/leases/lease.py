@@ -96,6 +96,8 @@ class Lease:
 
     request: Request
     """Once it is handed out."""
+    is_start_item = False
+    """Whether it is an item of ``start()``."""
 
     def __init__(
         self, leases: Registry, entry: Entry, root: Lease | None = None
@@ -137,6 +139,11 @@ class Lease:
     def is_left(self) -> bool:
         """Of a root: whether it has ended, and is not done."""
         return self.broken and not self.parts
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether it is handed out again, and nothing of it counts any more."""
+        return self.root.is_left
 
     @property
     def is_settled(self) -> bool:

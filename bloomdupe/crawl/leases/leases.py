@@ -20,10 +20,11 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from scrapy import Request
 
@@ -111,7 +112,7 @@ class Leases:
 
     def expect_part(
         self, entry: Entry, page: Lease | None, keys: Sequence[Key], *, alone: bool
-    ) -> None:
+    ) -> Lease:
         """Note a pending request that cannot be stored, as a part of its ``page``.
 
         The ``keys`` are marked when it counts: with its page, or ``alone``.
@@ -128,6 +129,7 @@ class Leases:
         self._expected[entry] = lease
         if keys:
             root.outcome.keys = [*root.outcome.keys, *keys]
+        return root
 
     def expect_volatile(self, entry: Entry, page: Lease) -> Lease:
         """Note a pending request that is volatile."""
@@ -156,7 +158,8 @@ class Leases:
 
     def end(self, lease: Lease, *, whole: bool) -> None:
         """See :meth:`Lease.ended`."""
-        if self._leases.pop(id(lease.request), None) is None:
+        known = self._leases.pop(id(lease.request), None)
+        if known is None or lease.is_dropped:
             return
         for follow in self.ended:
             follow(lease)
@@ -222,6 +225,38 @@ class Leases:
             self._since.pop(one, None)
             self.volatile -= len(children)
             left += [child for child in children if not child.parts]
+
+    def leave_all(self) -> Iterable[Lease]:
+        """Leave all requests: they are pending in the store, and are handed out again.
+
+        Their callbacks run on, but nothing of that counts: they belong to pages that
+        are left. Returns them and all roots that wait for others. The items of
+        ``start()`` only lose their parts, for nothing yields such an item again.
+        """
+        in_progress = [*self._leases.values()]
+        left = dict.fromkeys([*in_progress, *self._expected.values(), *self._since])
+        new = [*left]
+        for lease in new:
+            for one in (lease.root, lease.page, *(lease.children or ())):
+                if one is not None and one not in left:
+                    left[one] = None
+                    new.append(one)
+        for lease in left:
+            lease.children = lease.page = None
+            if lease.is_start_item:
+                lease.parts = int(lease.is_running)
+                continue
+            lease.broken, lease.parts = True, 0
+            lease.entry.active = False
+            if lease.root.is_start_item:
+                lease.root, lease.outcome = lease, Outcome()
+        self._expected.clear()
+        self._since.clear()
+        self.volatile = 0
+        for lease in in_progress:
+            for follow in self.ended:
+                follow(lease)
+        return left
 
     # Bounds
 

@@ -34,6 +34,7 @@ class Outcome:
 
     __slots__ = (
         "answers",
+        "apart",
         "aside",
         "items",
         "judged",
@@ -46,6 +47,8 @@ class Outcome:
     def __init__(self) -> None:
         self.answers: list[tuple[int, int, str, int]] = []
         """Responses received: HTTP status, depth, slot, and bytes of the body."""
+        self.apart = False
+        """Whether it belongs to no page that could yield it again."""
         self.items = 0
         self.lines: list[Line] = []
         self.size = 0
@@ -182,6 +185,18 @@ class Outcomes:
         self._in_file -= sum(size for _, size, _ in outcome.aside)
         outcome.lines, outcome.aside, outcome.size = [], [], 0
         self._shrink()
+
+    def drop(self) -> None:
+        """Drop what is settled, and not committed, unless nothing can yield it again.
+
+        No outcome may be durable in part only.
+        """
+        settled, self._settled = self._settled, deque()
+        for outcome in settled:
+            if outcome.apart:
+                self._settled.append(outcome)
+            else:
+                self.forget(outcome)
 
     def close(self) -> None:
         """Release the file and its content."""

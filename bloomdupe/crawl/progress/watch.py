@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.later.sleeping import Schedule
+    from bloomdupe.crawl.later.system_clock import Schedule
     from bloomdupe.crawl.progress.metrics import Metrics
     from bloomdupe.crawl.progress.slot_times import SlotLook, SlotTimes
     from bloomdupe.crawl.totals import Totals

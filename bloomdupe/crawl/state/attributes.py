@@ -122,6 +122,21 @@ class SpiderAttributes(Participant):
         if self._resumed and self._stored is not None:
             self._restore(self._stored)
 
+    def read_again(self, stored: bytes | None) -> None:
+        """Give the spider what is stored, and else the values of its opening."""
+        if self._opened is None:
+            return
+        self._stored = stored
+        own = vars(self._spider)
+        for name, value in [*self._values()]:
+            opened = self._opened.get(name)
+            if opened is None:
+                own.pop(name, None)
+            elif opened.packed is not None and not _look(value).same_as(opened):
+                (own[name],) = unpack(opened.packed)
+        if stored is not None:
+            self._restore(stored)
+
     def _restore(self, stored: bytes) -> None:
         """Give the spider what was stored, unless it was opened with another value."""
         for name, (digest, packed) in unpack(stored).items():

@@ -96,6 +96,8 @@ class Failures(Participant):
     def restore(self, left: int) -> None:
         """Restore the failed requests of the last checkpoint."""
         self.left = left
+        for forgotten in (self.urls, self._options, self._known, self._changes):
+            forgotten.clear()
         with self._store.snapshot() as snapshot:
             stored = sorted(stored_failures(snapshot), key=lambda one: one[1].time)
         for digest, failure in stored:

@@ -52,9 +52,7 @@ class SpiderState(Participant):
         """
         if packed is None:
             return
-        self._restored = self._serializer.load_value(packed)
-        self._stored = packed
-        self._put()
+        self.read_again(packed)
         scrapys = self._crawler.get_extension(ScrapysSpiderState)
         if type(scrapys) is ScrapysSpiderState and is_on(SPIDER_STATE):
             # A run that died while it wrote JOBDIR/spider.state has left half of it,
@@ -63,6 +61,12 @@ class SpiderState(Participant):
             self._crawler.signals.disconnect(opened, signals.spider_opened)
         else:  # it was connected first, so ours runs last
             self._crawler.signals.connect(self._put, signals.spider_opened)
+
+    def read_again(self, packed: bytes | None) -> None:
+        """Give the spider the stored state in the place of its present one."""
+        self._restored = {} if packed is None else self._serializer.load_value(packed)
+        self._stored = packed
+        self._put()
 
     def _put(self) -> None:
         self._crawler.spider.state = self._restored  # type: ignore[union-attr]

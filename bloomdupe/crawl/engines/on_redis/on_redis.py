@@ -27,15 +27,16 @@ from bloomdupe.crawl.engines.on_redis.shared_cookies import SharedCookies
 from bloomdupe.crawl.engines.on_redis.shared_failures import SharedFailures
 from bloomdupe.crawl.engines.on_redis.shared_feeds import SharedFeeds
 from bloomdupe.crawl.engines.on_redis.shared_look import SharedLook
+from bloomdupe.crawl.engines.on_redis.shared_standing import SharedStanding
 from bloomdupe.crawl.engines.on_redis.slots.inherited_slot import forget_inherited_slot
 from bloomdupe.crawl.engines.on_redis.slots.slot_states import SlotStates
-from bloomdupe.crawl.engines.on_redis.standing import Standing
 from bloomdupe.crawl.engines.on_redis.worker import Worker
 from bloomdupe.crawl.engines.on_redis.worker_counts import WorkerCounts
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.crawl.progress.slot_times import SlotTimes
+from bloomdupe.crawl.progress.standing import Standing
 from bloomdupe.crawl.progress.watch import Watch, glance_of
 from bloomdupe.crawl.starting import is_fresh_start
 from bloomdupe.crawl.state.cookies import PackedCookies
@@ -169,7 +170,7 @@ class EngineOnRedis:
             self._queue,
             self._states,
         )
-        self._standing = Standing(self._worker, self._later)
+        self._standing = SharedStanding(self._worker, self._later)
         self._failures = self._open_failures()
         self._failed: dict[str, int] = {}
         """Failed requests of all workers by reason, when this worker ends."""
@@ -332,7 +333,7 @@ class EngineOnRedis:
         """See :meth:`Engine.next`."""
         entry = self._at_hand.next()
         if entry is None and self._sleeps:
-            self._later.sleeping.look()
+            self._session.ending.look()
         return entry
 
     def seconds_until_ready(self) -> float | None:
@@ -521,11 +522,20 @@ class EngineOnRedis:
         return self._queue.pending
 
     @property
-    def goes_on(self) -> bool:
-        """See :meth:`Engine.goes_on`: any worker may have pending requests."""
+    def standing(self) -> Standing:
+        """See :meth:`Engine.standing`: any worker may have pending requests."""
         # Redis does not know the requests here that cannot be stored.
         here = self._queue.pending + self._queue.waiting + self._in_memory.asked
-        return here > 0 or not self._standing.ended or self._later.sleeping.is_worth_it
+        whole = self._standing
+        return Standing(
+            in_progress=whole.left - whole.later,
+            later=whole.later,
+            due_in=self._later.next_due - time.time(),
+            more=here > 0 or not whole.ended,
+        )
+
+    def commit(self) -> None:
+        """See :meth:`Engine.commit`: Redis has everything, or gets it when closed."""
 
     @property
     def _sleeps(self) -> bool:
@@ -533,25 +543,6 @@ class EngineOnRedis:
         return self._standing.ended and not (
             self._queue.pending or self._session.leases
         )
-
-    @property
-    def finished_everywhere(self) -> bool:
-        """See :meth:`Engine.finished_everywhere`."""
-        return self._standing.ended
-
-    @property
-    def left(self) -> int:
-        """See :meth:`Engine.left`."""
-        return self._standing.left
-
-    @property
-    def later(self) -> int:
-        """See :meth:`Engine.later`."""
-        return self._standing.later
-
-    def say_later(self) -> None:
-        """See :meth:`Engine.say_later`."""
-        self._later.sleeping.say_end()
 
     @property
     def remedy(self) -> str:
@@ -567,7 +558,7 @@ class EngineOnRedis:
         if error is not None:
             self._session.stopping.fail(error)
         if self._standing.ended:
-            self._stats.set_value("bloomdupe/later", self.later)
+            self._stats.set_value("bloomdupe/later", self._standing.later)
         if self._failures is not None:
             self._stats.set_value("bloomdupe/failed", sum(self._failed.values()))
             log_failures(self._failed, self._frontier.shown)

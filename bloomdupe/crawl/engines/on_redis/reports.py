@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from bloomdupe.crawl.engines.on_redis.shared_cookies import SharedCookies
     from bloomdupe.crawl.engines.on_redis.shared_failures import Retried
-    from bloomdupe.crawl.engines.on_redis.standing import Standing
+    from bloomdupe.crawl.engines.on_redis.shared_standing import SharedStanding
     from bloomdupe.crawl.engines.on_redis.worker_counts import WorkerCounts
     from bloomdupe.crawl.progress.history import Point
     from bloomdupe.crawl.state.rules import RulesInForce
@@ -47,7 +47,7 @@ class Reports:
         at_hand: AtHand,
         offers: MakingOffers,
         in_memory: RequestsInMemory,
-        standing: Standing,
+        standing: SharedStanding,
         counts: WorkerCounts,
         rules: RulesInForce,
         cookies: SharedCookies | None,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.crawl.engines.on_redis.going.names import name_of
 from bloomdupe.crawl.engines.on_redis.messages import REQUEST, payload_of
 from bloomdupe.crawl.later.revisits import Revisits
-from bloomdupe.crawl.later.sleeping import Sleeping
 from bloomdupe.redis.partition import Offer, SeenMark
 
 if TYPE_CHECKING:
@@ -42,9 +41,6 @@ class LaterOnRedis:
         """Requests scheduled for later, on any worker, at the last look."""
         self.next_due = math.inf
         """Unix time at which the first of them is due."""
-        self.sleeping = Sleeping(
-            session.crawler, self, session.settings.wait, durable=True
-        )
         schedule: Any = self._schedule_visit
         self.revisits = Revisits(session, schedule)
 

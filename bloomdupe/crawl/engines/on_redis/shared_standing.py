@@ -1,4 +1,4 @@
-"""Standing: how a crawl on Redis stands, as far as a worker knows."""
+"""SharedStanding: how a crawl on Redis stands, as far as a worker knows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.on_redis.worker import Worker
     from bloomdupe.crawl.progress.history import Point
 
-__all__ = ["Standing"]
+__all__ = ["SharedStanding"]
 
 OF_ALL = (
     "pages", "bytes", "items", "duplicates", "statuses", "seen", "pending", "leased",
@@ -21,7 +21,7 @@ OF_ALL = (
 """Figures of a point that are about all workers; the rest are those of a process."""
 
 
-class Standing:
+class SharedStanding:
     """The last look at the whole crawl, and the requests that no worker can do now.
 
     Redis has nothing to do if its thread has said so, and this worker has offered

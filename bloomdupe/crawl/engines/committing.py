@@ -1,0 +1,184 @@
+"""Committing: when the checkpoints of a crawl are written, and on which thread."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from bloomdupe.crawl.engines.quiet import GLANCE, Quiet
+from bloomdupe.inside_scrapy.timer import Timer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+
+    from bloomdupe.crawl.engines.checkpoint import Checkpoint, Steps
+    from bloomdupe.frontier.frontier import Frontier
+
+REST = 0.01
+"""Seconds for the crawl between the parts of a checkpoint that is too much at once."""
+
+
+class Committing:
+    """Writes a checkpoint at each interval, or at once if it should not wait.
+
+    A store on the network is written to on a thread: the crawl goes on while a commit
+    is *out*, and what it does meanwhile belongs to the next one. No two are out at the
+    same time. A store on this machine is written to at once, on the reactor's thread.
+
+    ``quiet`` lets a checkpoint wait for its moment; ``before`` is called before each,
+    and ``after`` when it is written: it tells whether the next should come soon.
+    ``fails`` tells whether nothing may be committed, and ``fail`` is told of an error.
+    ``wrote`` gets the seconds that a checkpoint took.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        frontier: Frontier,
+        interval: float,
+        quiet: Quiet,
+        *,
+        before: Callable[[], None],
+        after: Callable[[], bool],
+        fails: Callable[[], bool],
+        fail: Callable[[BaseException], None],
+        wrote: Callable[[float], None],
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._frontier = frontier
+        self._interval = interval
+        self._quiet = quiet
+        self._before = before
+        self._after = after
+        self._fails = fails
+        self._fail = fail
+        self._wrote = wrote
+        store = frontier.store
+        self._durable = store is not None
+        self._thread: ThreadPoolExecutor | None = None
+        if store is not None and store.remote:
+            self._thread = ThreadPoolExecutor(1, "bloomdupe")
+        self._steps: Steps | None = None
+        self._out: Future[None] | None = None
+        self._begun = 0.0
+        self._tick = Timer(self._on_tick)
+        self._closed = False
+        self.hurries = False
+        """Whether callbacks pause: their output is kept in memory until a commit."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether callbacks that have not begun must wait for a checkpoint."""
+        return self._quiet.holds
+
+    def write_first(self) -> None:
+        """Write the first checkpoint of a run; raises what prevents the run."""
+        begun = perf_counter()
+        self._checkpoint.commit(first=True)
+        self._wrote(perf_counter() - begun)
+
+    def begin(self) -> None:
+        """Write checkpoints from now on."""
+        self._tick.set(self._interval)
+
+    def hurry(self) -> None:
+        """Write a checkpoint as soon as the running code returns control.
+
+        Or as soon as the one that is out is written. Until then callbacks pause.
+        """
+        if self._tick.due is not None:
+            self._tick.set(0)
+        elif self._out is None:
+            return
+        self.hurries = self._durable
+
+    def _on_tick(self) -> None:
+        if self.hurries or self._checkpoint.unfinished or not self._durable:
+            self._quiet.end()
+        elif self._quiet.waits():
+            self._tick.set(GLANCE)
+            return
+        self._before()
+        if self._checkpoint.changed and not self._fails():
+            self._start(self._checkpoint.steps(), self._thread)
+        self._follow()
+
+    def _follow(self) -> None:
+        """Prepare for the next checkpoint, unless one is out."""
+        if self._out is not None:
+            return
+        soon = self._after()
+        due = self._frontier.due
+        self.hurries = self.hurries and due and not (self._closed or self._fails())
+        if not self._closed:
+            soon = soon or due or self._checkpoint.unfinished
+            self._tick.set(REST if soon else self._interval)
+
+    def commit(self) -> None:
+        """Write what has changed so far now."""
+        if self._checkpoint.changed:
+            self.write(self._checkpoint.steps())
+
+    def write(self, steps: Steps) -> None:
+        """Write a checkpoint now, on this thread, after the one that is out."""
+        self.wait()
+        if not self._fails():
+            self._start(steps, None)
+
+    def wait(self) -> None:
+        """Wait for the checkpoint that is out."""
+        if self._out is not None:
+            self._arrived(self._out, None)
+
+    def close(self) -> None:
+        """Write no more checkpoints but those that are asked for."""
+        self._closed, self.hurries = True, False
+        self._quiet.end()
+        self._tick.cancel()
+        self.wait()
+
+    # The steps of a checkpoint
+
+    def _start(self, steps: Steps, thread: ThreadPoolExecutor | None) -> None:
+        self._steps = steps
+        self._begun = perf_counter()
+        self._go_on(thread)
+
+    def _go_on(self, thread: ThreadPoolExecutor | None) -> None:
+        """Go on with the checkpoint until it is out on the thread, or written."""
+        assert self._steps is not None  # noqa: S101 - a checkpoint is being written
+        try:
+            for send in self._steps:
+                if thread is not None:
+                    self._send(send, thread)
+                    return
+                send()
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - of any listener
+            self._fail(error)
+        else:
+            self._wrote(perf_counter() - self._begun)
+        self._steps = None
+
+    def _send(self, send: Callable[[], None], thread: ThreadPoolExecutor) -> None:
+        loop = asyncio.get_running_loop()
+        self._out = thread.submit(send)
+        self._out.add_done_callback(
+            lambda out: loop.call_soon_threadsafe(self._on_arrival, out)
+        )
+
+    def _on_arrival(self, out: Future[None]) -> None:
+        if self._out is out:
+            self._arrived(out, self._thread)
+            self._follow()
+
+    def _arrived(self, out: Future[None], thread: ThreadPoolExecutor | None) -> None:
+        """Take in the end of a step, and go on with the checkpoint."""
+        error, self._out = out.exception(), None
+        if error is None:
+            self._go_on(thread)
+        else:
+            self._steps = None
+            self._fail(error)
