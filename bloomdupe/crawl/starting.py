@@ -14,7 +14,7 @@ from bloomdupe.crawl.later.not_before import TIME_KEYS, without_time
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.requests.callbacks import name_in_class
 from bloomdupe.errors import UnserializableError
-from bloomdupe.frontier.later import waiting_entry
+from bloomdupe.frontier.slot_queue import NOWHERE, Entry
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -63,7 +63,7 @@ class StartItem(Lease):
     shown = "start()"
 
     def __init__(self, leases: Registry, mark: bytes) -> None:
-        super().__init__(leases, waiting_entry(b"", None, volatile=False))
+        super().__init__(leases, Entry(NOWHERE, b"", b""))
         self.outcome.keys = [(mark, True)]
         self.outcome.apart = True
 

@@ -7,7 +7,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.frontier.clock import Clock
-from bloomdupe.frontier.later import NO_LATER, Later, LaterPart, waiting_entry
+from bloomdupe.frontier.later import NO_LATER, Later, LaterPart, Waiting
 from bloomdupe.frontier.rank import rank_of
 from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.slot_queue import Entry, SlotQueue
@@ -207,12 +207,12 @@ class Frontier:
         request is not written before it is saved (see :meth:`save`).
         """
         if not_before is not None and not_before > self._wall():
-            entry = waiting_entry(payload, attachment, volatile=volatile)
-            self._later.push(
-                not_before, self._sequence, slot, priority, entry, start=start
+            waiting = Waiting(
+                slot, priority, payload, attachment, start=start, volatile=volatile
             )
+            self._later.schedule(waiting, not_before, self._sequence)
             self._sequence += 1
-            return entry
+            return waiting
         queue = self.slots.make(slot)
         rank = self._next_rank(priority, sequence, start=start)
         entry = Entry(queue, rank, payload, attachment, volatile=volatile)
@@ -258,7 +258,7 @@ class Frontier:
     @property
     def waiting(self) -> int:
         """Number of requests that are scheduled for later."""
-        return self._later.waiting
+        return self._later.pending
 
     @property
     def next_due(self) -> float:
@@ -273,11 +273,9 @@ class Frontier:
         """
         if self.due and self.pending:
             return
-        for item in self._later.take(self._wall(), MOST_MOVED):
-            entry = item.entry
-            slot = item.slot
-            entry.queue = self.slots.make(slot)
-            entry.rank = self._next_rank(item.priority, start=item.start)
+        for entry in self._later.take(self._wall(), MOST_MOVED):
+            entry.queue = self.slots.make(entry.slot)
+            entry.rank = self._next_rank(entry.priority, start=entry.start)
             self._join(entry)
 
     @property
@@ -348,7 +346,7 @@ class Frontier:
             self._settled.update(dict.fromkeys(entries))
             if not queue.pending:
                 self._rotation.leave(queue)
-        self._later.remove(later)
+        self._later.drop(later)
 
     def release(self, entry: Entry) -> None:
         """Free the place that a leased request holds in its slot."""

@@ -12,7 +12,7 @@ from bloomdupe.frontier.rank import AFTER_ALL, BEFORE_ALL
 
 if TYPE_CHECKING:
     from collections import OrderedDict
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping
 
     from bloomdupe.frontier.slot_state import SlotState
     from bloomdupe.store.store import Store
@@ -189,17 +189,14 @@ class SlotQueue:
 
         Raises :class:`~bloomdupe.errors.StoreDamagedError` if they are missing.
         """
-        heap, more = [], False
+        heap: list[tuple[bytes, Entry]] = []
+        more = False
         if self.bound < AFTER_ALL:
             here = self.out or set()
             if self.beyond:
                 # A commit in progress may have written them by now.
                 here = here.union(rank for rank, _ in self.beyond)
-            found, more = store.requests(self.number, self.bound, here, self.batch)
-            heap = [
-                (rank, Entry(self, rank, payload, None, checksum))
-                for rank, payload, checksum in found
-            ]
+            heap, more = self._read(store, here)
         self.batch = min(2 * self.batch, MAX_BATCH)
         self.bound = heap[-1][0] if more else AFTER_ALL
         self.heap = heap  # in order, so it is a heap
@@ -212,6 +209,16 @@ class SlotQueue:
             )
         self.loaded = sum(entry.size for _, entry in self.heap)
         return self.loaded
+
+    def _read(
+        self, store: Store, but: Container[bytes]
+    ) -> tuple[list[tuple[bytes, Entry]], bool]:
+        """Read the next requests by rank, and whether there may be more."""
+        found, more = store.requests(self.number, self.bound, but, self.batch)
+        return [
+            (rank, Entry(self, rank, payload, None, checksum))
+            for rank, payload, checksum in found
+        ], more
 
     def _sort_in(self, items: Iterable[tuple[bytes, Entry]]) -> None:
         """Distribute items over ``heap`` and ``beyond``, by ``bound``."""
@@ -245,3 +252,7 @@ class SlotQueue:
         self._sort_in(item for item in rest if not item[1].stored)
         self.loaded = sum(entry.size for _, entry in self.heap or ())
         return loaded - self.loaded
+
+
+NOWHERE = SlotQueue(0, "")
+"""Queue of a request that is in no queue yet."""

@@ -11,7 +11,7 @@ import pytest
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError
-from bloomdupe.frontier import frontier, later
+from bloomdupe.frontier import frontier, later, slot_queue
 from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.format import LATER, read_later
@@ -132,7 +132,7 @@ def test_a_single_request_stays_in_memory_however_large(
     owed.push("host", 0, b"x", not_before=NOON + 1)
     owed.checkpoint()
     assert owed._later is not None
-    assert len(owed._later._near) == 1
+    assert len(owed._later.heap or ()) == 1
     wall.now += 1
     assert drain(owed) == [b"x"]
 
@@ -196,7 +196,6 @@ def test_an_unstorable_request_waits_in_memory(
     stored: BloomFilter, wall: Wall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(later, "MAX_NEAR", 2_900)
-    monkeypatch.setattr(later, "BATCH", 1)
     owed = Frontier(stored, wall=wall)
     for number in range(6):
         payload = b"%d" % number if number % 2 else None
@@ -242,7 +241,7 @@ def test_memory_is_bounded(
     request: pytest.FixtureRequest,
 ) -> None:
     monkeypatch.setattr(later, "MAX_NEAR", 50_900)
-    monkeypatch.setattr(later, "BATCH", 20)
+    monkeypatch.setattr(slot_queue, "MAX_BATCH", 20)
     monkeypatch.setattr(frontier, "MAX_FRESH", 100_000)
     monkeypatch.setattr(frontier, "MAX_LOADED", 200_000)
     owed = Frontier(stored, wall=wall)
@@ -278,14 +277,14 @@ def test_large_requests_are_bounded_by_their_bytes(
             owed.checkpoint()
         assert owed._later is not None
         assert owed._later.fresh_bytes <= frontier.MAX_FRESH
-        assert owed._later._near_bytes <= later.MAX_NEAR + frontier.MAX_FRESH
+        assert owed._later.loaded <= later.MAX_NEAR + frontier.MAX_FRESH
     owed.checkpoint()
     wall.now += 1
     found = []
     assert owed._later is not None
     while (entry := owed.lease()) is not None:
         assert owed._loaded <= frontier.MOST_MOVED + size + 2_000
-        assert owed._later._near_bytes <= later.MAX_NEAR + size + 2_000
+        assert owed._later.loaded <= later.MAX_NEAR + size + 2_000
         assert entry.payload is not None
         found.append(int(entry.payload.split()[0]))
         owed.settle(entry)

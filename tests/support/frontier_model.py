@@ -315,6 +315,9 @@ class FrontierMachine(RuleBasedStateMachine):
             for queue in self.owed.slots:
                 assert queue.loaded == sum(e.size for _, e in queue.heap or ())
             assert self.owed._loaded == sum(queue.loaded for queue in queues)
+            later = self.owed._later
+            assert later.loaded == sum(e.size for _, e in later.heap or ())
+            assert later.fresh_bytes == sum(entry.size for entry in later._fresh)
             fresh = self.owed._fresh
             assert self.owed._fresh_bytes == sum(entry.size for entry in fresh)
             slots = Counter(entry.queue for entry in fresh)
@@ -325,7 +328,7 @@ class FrontierMachine(RuleBasedStateMachine):
         if hasattr(self, "owed") and self.durable:
             changed = self.state() != self.committed
             assert self.owed.changed or not changed
-            moved = self.owed._later is not None and self.owed._later.changed
+            moved = self.owed._later.changed
             assert changed or moved or self.unnoticed or not self.owed.changed
 
     @invariant()
@@ -354,7 +357,6 @@ LIMITS = (
     (frontier, "MAX_HEAD", 1_900),
     (frontier, "MOST_MOVED", 3_000),
     (later, "MAX_NEAR", 4_900),
-    (later, "BATCH", 3),
     (frontier, "MANY", 1),
     (lmdb_batch, "LMDB_PAGE_BYTES", 50),
     (environment, "MAP_BYTES", 1 << 17),
