@@ -21,32 +21,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def say(line: str) -> None:
-    """Print a line, above the bar if there is one.
-
-    Raises :class:`BrokenPipeError` if its reader has stopped, and
-    :class:`BloomDupeError` if it cannot be written.
-    """
-    file = sys.stdout
-    if file is None:  # it was closed before the program began
-        return
-    try:
-        if file.isatty():
-            tqdm.write(_shown(line, file), file=file)
-        else:
-            print(_shown(line, file), file=file)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise _unwritten(error) from error
-
-
 def say_all(lines: Iterable[str]) -> None:
-    """Print lines as long as there is a reader."""
+    """Print lines, above the bar if there is one, as long as there is a reader.
+
+    Raises :class:`BloomDupeError` if they cannot be written.
+    """
+    file = sys.stdout  # None: it was closed before the program began
+    terminal = file is not None and file.isatty()
     try:
-        with contextlib.suppress(BrokenPipeError):
-            for line in lines:
-                say(line)
+        for line in lines:
+            if terminal:
+                tqdm.write(_shown(line, file), file=file)
+            elif file is not None:
+                file.write(f"{_shown(line, file)}\n")
+    except BrokenPipeError:
+        pass
+    except OSError as error:
+        if isinstance(error, BloomDupeError):  # of reading them
+            raise
+        raise _unwritten(error) from error
     finally:
         flush()
 
@@ -120,6 +113,8 @@ def flush() -> None:
 
 def _shown(line: str, file: TextIO) -> str:
     """Return a line in printable characters that the file can encode."""
+    if line.isascii() and line.isprintable():
+        return line
     encoding = file.encoding or "utf-8"
     return printable(line).encode(encoding, "backslashreplace").decode(encoding)
 

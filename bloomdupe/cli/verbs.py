@@ -91,12 +91,11 @@ INFO = Verb(
     "info.info",
     BOTH,
     "the contents of a store, and the state of its job; or all jobs in a directory",
-    "Show the contents of a store: parameters, URLs seen, false-positive probability,"
-    " pending requests, output files, and which process runs the job. Reads the last"
-    " checkpoint; a crawl may be running. A crawl that workers share on Redis, or a"
-    " filter there, is named by its URL, redis://host:6379/0#name. Of a directory with"
-    " jobs, show a line for each job, in directories in it, too; with --json, an object"
-    " on each line. The exit code is 1 if any of them cannot be read.",
+    "Show the contents of a store, pending requests, output files, and which process"
+    " runs the job, as of the last checkpoint; a crawl may run. A crawl on Redis,"
+    " or a filter there, is named by its URL, redis://host:6379/0#name. Of a directory,"
+    " show a line for each job in it, and in directories in it; the exit code is 1 if"
+    " any of them cannot be read.",
     "info crawls/site",
     store_required=False,
 )
@@ -108,10 +107,8 @@ LIST = Verb(
     "List the pending requests of the last checkpoint: slot, priority, method, callback"
     " and URL, slot by slot, the next request of a slot first. While a crawl runs,"
     " requests in progress are among them. With --failed, list the failed requests"
-    " instead, the latest first: slot, reason and status, number of failures, time,"
-    " URL, exception; --summary counts them by reason, exception and slot. Of a crawl"
-    " on Redis, requests in progress follow the pending requests of their partition,"
-    " with the name of the worker. With --json, print an object on each line.",
+    " instead, the latest first; --summary counts them by reason, exception and slot."
+    " With --json, print an object on each line.",
     "list crawls/site --slot example.com --pattern '/tag/' --limit 20",
     (
         *SELECTION,
@@ -130,11 +127,9 @@ TOP = Verb(
     "monitor.top",
     BOTH,
     "show a job in the terminal, refreshed",
-    "Show a job in the terminal, refreshed: pages, rate, pending requests, the time to"
-    " go, failed requests, filter, disk, and the slots with the most requests. Reads"
-    " the last checkpoints: a crawl may be running, and is not disturbed. Keys: q"
-    " quits, s sorts the slots in another way. Without a terminal, the job is shown"
-    " once. Needs bloomdupe[top].",
+    "Show a job in the terminal, refreshed, from its last checkpoints. Keys: q quits, s"
+    " sorts the slots in another way. Without a terminal, the job is shown once. Needs"
+    " bloomdupe[top].",
     "top crawls/site",
     (
         argument(
@@ -152,10 +147,8 @@ REPORT = Verb(
     "monitor.report",
     BOTH,
     "write a page with charts about a job",
-    "Write one page that loads no other files: pages and rate over all runs, with kills"
-    " and resumes, pending requests, status codes, depth, hosts, duplicates, filter,"
-    " checkpoints, failed requests. Reads the last checkpoint; a crawl may be running."
-    " Needs bloomdupe[report].",
+    "Write one page that loads no other files, about the job as of its last checkpoint;"
+    " a crawl may be running. Needs bloomdupe[report].",
     "report crawls/site -o report.html",
     (
         argument(
@@ -213,11 +206,9 @@ BLOCK = Verb(
     BOTH,
     "keep requests out of a job by rules",
     "Keep requests out of a job, now and in all later runs: for these URLs, of a slot,"
-    " or with a pattern in their URLs (with both, if both are given). Requests that a"
-    " crawl finds later are dropped before they are marked as seen, so a link adds them"
-    " again after --undo. Pending requests are dropped when their turn comes, and stay"
-    " seen. `info` shows the rules. A running crawl obeys at its next checkpoint;"
-    " requests in progress go on.",
+    " or with a pattern in their URLs (with both, if both are given). They are not"
+    " marked as seen, but for pending requests, which go when their turn comes."
+    " `info` shows the rules. A running crawl obeys at its next checkpoint.",
     "block crawls/site --slot calendar.example.com",
     (
         URLS,
@@ -232,10 +223,9 @@ REQUEUE = Verb(
     "fetch pages again that are done or have failed",
     "Make pages pending again that are done, in a job that does not run. A job does not"
     " keep the URLs of pages that are done, so name them; --slot and --pattern select"
-    " among them. Pending requests are left as they are, and URLs that were never seen"
-    " are not added: use `add` for them. With --failed, failed requests become pending"
-    " again, with all their retries, and no URLs are named. If the job runs, stop it,"
-    " requeue, and start it again: it goes on where it was.",
+    " among them. URLs that were never seen are not added: use `add` for them. With"
+    " --failed, failed requests become pending again, with their retries. If the job"
+    " runs, stop it, requeue, and start it again: it goes on where it was.",
     "requeue crawls/site https://example.com/a --callback parse_item",
     (URLS, FILE, *SELECTION, *FAILED, *REQUEST),
 )
@@ -244,10 +234,9 @@ PAUSE = Verb(
     "change.pause",
     DISK,
     "let a slot rest until it is resumed",
-    "Give a slot (host) no requests, now and in later runs, until `resume`. Requests"
-    " in progress go on, and links to the slot are accepted. A crawl does not end while"
-    " only requests of paused slots are pending. A running crawl obeys at its next"
-    " checkpoint. `info` shows the paused slots.",
+    "Give a slot (host) no requests, now and in later runs, until `resume`. Links to it"
+    " are accepted. A crawl does not end while only requests of paused slots are"
+    " pending. A running crawl obeys at its next checkpoint.",
     "pause crawls/site --slot slow.example.com",
     (SLOT,),
 )
@@ -267,10 +256,9 @@ STOP = Verb(
     BOTH,
     "end a running crawl, such as one that waits for URLs",
     "End a running crawl, as Ctrl-C does in its terminal: requests in progress are"
-    " finished, and pending requests stay for the next run. Of a crawl on Redis, all"
-    " workers end that are running now. If nothing is pending then, the crawl is"
-    " finished. The same command starts it again, as soon as it has ended: --wait waits"
-    " for that.",
+    " finished, and pending requests stay for the next run. If nothing is pending then,"
+    " the crawl is finished. The same command starts it again, as soon as it has ended:"
+    " --wait waits for that.",
     "stop crawls/site",
     (argument("--wait", action="store_true", help="return when the crawl has ended"),),
 )
@@ -312,14 +300,11 @@ COLLECT = Verb(
     "collecting.collect",
     REDIS,
     "write the output of workers that share a crawl into files",
-    "Write the output of the workers of a crawl from Redis into its feeds. Local files"
-    " are in DIRECTORY, named by the last part of the feed's URI; other storages get"
-    " whole files when the crawl, or the batch, is complete. Each item comes once: run"
-    " it as often as you like, while the crawl is running or after it. After any end,"
-    " kill -9 and power cuts included, run it again, and it goes on at its position,"
-    " which DIRECTORY/.collected records. A file that another program has changed is"
-    " refused. Exporters, storages and passwords of the project are found in the folder"
-    " of the project.",
+    "Write the output of the workers of a crawl from Redis into its feeds, each item"
+    " once, while the crawl runs or later. Local files are in DIRECTORY, named by the"
+    " last part of the feed's URI; other storages get whole files when crawl, or"
+    " batch, is complete. After any end, run it again: it goes on at its position. Call"
+    " it in the folder of the project.",
     "collect redis://localhost:6379/0#site output --follow --delete",
     (
         argument("directory", metavar="DIRECTORY", help="of the files"),

@@ -15,8 +15,6 @@ LONGEST = 16 << 20
 MOST_SHOWN = 20
 MOST_SAID = 1_000
 """Characters of a problem's description."""
-ENDLESS = 1 << 30
-"""Bytes after which a line counts as endless."""
 
 
 class Line(NamedTuple):
@@ -75,23 +73,13 @@ def read_lines(
     number = 0
     while raw := _read(file):
         number += 1
-        size = len(raw)
-        whole = raw.endswith(b"\n") or size < LONGEST
-        while not whole:
-            rest = _read(file)
-            size += len(rest)
-            if size >= ENDLESS:
-                raise StoreError(
-                    f"line {number:,} does not end within {ENDLESS:,} bytes: this is no"
-                    " text"
-                )
-            if rest.endswith(b"\n") or len(rest) < LONGEST:
-                break
+        if len(raw) == LONGEST and not raw.endswith(b"\n"):
+            raise StoreError(
+                f"line {number:,} does not end within {LONGEST:,} bytes: this is no"
+                " text"
+            )
         if progress is not None:
-            progress(size)
-        if not whole:
-            problems.add(f"line {number:,}", f"it is longer than {LONGEST:,} bytes")
-            continue
+            progress(len(raw))
         try:
             text = raw.decode().strip().removeprefix("\ufeff")
         except UnicodeDecodeError:

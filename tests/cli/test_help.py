@@ -89,7 +89,7 @@ def test_options_may_come_between_a_store_and_urls() -> None:
 
 PROGRAM = """
 import tqdm.std
-from bloomdupe.cli.output import say
+from bloomdupe.cli.output import say_all
 from bloomdupe.cli.progress_bar import counted
 
 now = 1_000.0
@@ -98,7 +98,7 @@ tqdm.std.time = lambda: now  # the clock of the bar
 for number in counted(range(16), 16, "things"):
     now += 0.1
     if number == 13:
-        say("a line")
+        say_all(["a line"])
 """
 
 

@@ -21,8 +21,6 @@ from scrapy import Request
 from spiders.redis_job import Site
 from support.crawl import Crawl
 from support.jobs import (
-    COMMIT,
-    LONG,
     PROJECT,
     RICH,
     SPIDER,
@@ -31,7 +29,6 @@ from support.jobs import (
     Verb,
     as_project,
     described,
-    killed_after,
     restored,
     sound,
     urls,
@@ -168,18 +165,6 @@ def test_requests_come_back_as_they_were(theirs: Theirs) -> None:
     theirs.mark(RICH[:1])
     assert theirs.import_().code == 0
     assert described(restored(Path("job"))) == described(RICH)
-
-
-def test_pending_start_requests_come_last_and_in_their_order(theirs: Theirs) -> None:
-    as_project(
-        f"{FINGERPRINTER}SCHEDULER_QUEUE_CLASS = 'scrapy_redis.queue.FifoQueue'\n"
-    )
-    starts = pages(3, dont_filter=True, meta={"is_start_request": True})
-    others = [Request("https://a.example/x"), Request("https://a.example/y")]
-    theirs.push([*starts, *others], "FifoQueue")
-    theirs.mark(others)
-    assert theirs.import_().code == 0
-    assert theirs.listed() == ["x", "y", "0", "1", "2"]
 
 
 def test_a_pickle_runs_nothing_unless_it_is_trusted(theirs: Theirs) -> None:
@@ -399,24 +384,6 @@ def test_without_the_package(tmp_path: Path) -> None:
 
 
 # Interrupted, or changed meanwhile
-
-
-def test_killed_in_the_middle_and_run_again(theirs: Theirs) -> None:
-    """Requests with dont_filter, of which no filter can tell that they were taken."""
-    as_project(FINGERPRINTER)
-    same = [
-        Request("https://a.example/", dont_filter=True, meta={"n": n, "text": LONG})
-        for n in range(1_000)
-    ]
-    theirs.client.zadd("site:requests", {dumped(one): 0 for one in [*same, *pages(1)]})
-    theirs.mark(pages(1))
-    before = theirs.everything()
-    words = ["import", "job", theirs.url, "--spider", "site", "--trust-pickles"]
-    killed_after(COMMIT, 2, *words, cwd=Path.cwd())
-    assert not Path("job/bloomdupe").exists()
-    assert theirs.import_().code == 0
-    assert len(urls(theirs.verb, Path("job"))) == len(same) + 1
-    assert theirs.everything() == before
 
 
 def test_a_worker_that_still_runs_is_noticed(theirs: Theirs) -> None:
