@@ -1,343 +1,280 @@
-"""Deliveries: brings complete files of the spool to their storages."""
+"""Deliveries: Scrapy's own exporters and storages write feeds from the journal."""
 
 from __future__ import annotations
 
 import inspect
-import os
-import shutil
-from collections import deque
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from datetime import datetime, timedelta, timezone
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
-from bloomdupe.feeds.content import digest, ends_at, tail_of
-from bloomdupe.feeds.feed import full_uri
-from bloomdupe.feeds.feed_format import local_path
-from bloomdupe.feeds.spool import Items
-from bloomdupe.inside_scrapy.engine import mark_failed
+from bloomdupe.errors import FeedError
+from bloomdupe.feeds.feed_format import local_path, replaces
+from bloomdupe.feeds.target import Target, is_there
+from bloomdupe.feeds.uri import without_secret
 from bloomdupe.inside_scrapy.helpers import PostProcessingManager
 from bloomdupe.printable import logger_of
-from bloomdupe.store.files import (
-    make_directory,
-    read_json,
-    sync_directory,
-    write_json,
-)
-from bloomdupe.store.platform import sync
+from bloomdupe.store.files import lock_owner, make_directory, read_json, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
-    from scrapy import Spider
     from scrapy.extensions.feedexport import FeedSlot
 
-    from bloomdupe.feeds.spool import Spool
+    from bloomdupe.feeds.journal import Journal
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
-
 
 logger = logger_of(__name__)
 
-CHUNK = 1 << 18
+LOCK = "delivering.lock"
 
 
-@dataclass(frozen=True)
-class Delivery:
-    """A complete file in the spool, and its destination."""
+class WaitingFeed(NamedTuple):
+    """A feed that is written from the journal."""
 
-    feed: str
-    """Name of the feed."""
-    uri: str
-    """Without name and password, which come from the settings."""
-    batch: int
-    items: int
-    path: str
-    """Name in the spool."""
-    size: int
-    """Bytes."""
-    whole: bool
-    """Whether it holds the output of the exporter, and not the items."""
+    name: str
+    """Its name in the store."""
+    template: str
+    options: dict[str, Any]
+    index: int
+    """By which the journal names it."""
+    begin: int
+    """The position in the journal at which the present round begins."""
+
+
+class Delivered:
+    """The record of what storages have accepted, a file beside the journal.
+
+    It is no part of the store, because a storage answers when the store is closed. For
+    each feed, by name:
+
+    ``journal``  number of the journal
+    ``begin``    position in it at which the delivered round begins
+    ``end``      position up to which the items are delivered
+    ``batch``    number of the next batch
+    ``time``     when a delivery has begun that is not complete; for names of batches
+    ``target``   state of a local file, see :meth:`Target.prepare`
+    ``next``     all of this as it will be when a local file has the state in it
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._place = directory / "delivered"
+        try:
+            self._feeds: dict[str, Any] = read_json(self._place) or {}
+        except ValueError as error:
+            raise FeedError(
+                f"{self._place}, which says what is delivered, is damaged: {error}."
+                " Put it back from a backup; without it all is delivered again"
+            ) from error
+
+    def get(self, name: str, journal: Journal) -> dict[str, Any] | None:
+        """Return the record of a feed, if something of this journal was delivered."""
+        found: dict[str, Any] | None = self._feeds.get(name)
+        if found is None or found["journal"] != journal.number:
+            return None
+        return found
+
+    def put(self, name: str, record: dict[str, Any]) -> None:
+        """Set the record of a feed, durably."""
+        make_directory(self._place.parent, 0o700)
+        self._feeds[name] = record
+        write_json(self._place, self._feeds)
 
 
 class Deliveries:
-    """Files to be delivered to storages, one after the other.
+    """Writes the items of a journal to the storages of feeds.
 
-    The store keeps a list of them. When a storage has accepted a file, a *receipt* is
-    put beside it in the spool, because the store may be closed by then; the next commit
-    drops the delivery, and then the receipt is removed. The file is removed as soon as
-    it is not in use (``in_use`` returns the names of the files that are in the store).
-    If the process dies meanwhile, the whole file is delivered again.
+    ``journal`` is a source of items in order, ``load`` makes an item of its bytes
+    again. ``moment`` is the time that names of files have, and ``tell`` gets the slot
+    of each file and whether its storage has accepted it.
     """
 
     def __init__(
         self,
         access: FeedExporterAccess,
-        spool: Spool,
+        journal: Journal,
+        directory: Path,
+        load: Callable[[bytes], object],
+        moment: datetime,
         tell: Callable[[FeedSlot, bool], None],
-        in_use: Callable[[], Collection[str]],
     ) -> None:
         self._access = access
-        self._spool = spool
+        self._journal = journal
+        self._directory = directory
+        self._load = load
+        self._moment = moment
         self._tell = tell
-        self._in_use = in_use
-        self._feeds: dict[str, tuple[str, dict[str, Any]]] = {}
-        self._waiting: dict[str, Delivery] = {}
-        self._queue: deque[Delivery] = deque()
-        self._gone: set[str] = set()
-        self._worker: Deferred[None] | None = None
-        self.sizes: dict[str, int] = {}
-        """Sizes of delivered files, by name."""
+        self._delivered = Delivered(directory)
 
-    # Records of the store
+    def owes(self, name: str, index: int, begin: int) -> bool:
+        """Whether a feed lacks items of the journal."""
+        record = self._delivered.get(name, self._journal)
+        same = record is not None and record["begin"] == begin
+        end = record["end"] if record is not None and same else begin
+        return any(True for _ in self._journal.items(index, end))
 
-    def restore(self, records: Iterable[dict[str, Any]]) -> None:
-        """Restore the deliveries of the last run."""
-        for record in records:
-            delivery = Delivery(**record)
-            if self._has_receipt(delivery):
-                self._taken(delivery)
-            else:
-                self._waiting[delivery.path] = delivery
+    async def deliver(self, feeds: Iterable[WaitingFeed], *, finished: bool) -> bool:
+        """Deliver all that is in the journal; return whether all went well.
 
-    def records(self, changed: Collection[str], new: list[Delivery]) -> list[Any]:
-        """Return the records for the store.
-
-        Files of these names have ``changed``, so they are delivered later.
+        A batch that is not full is delivered only if the crawl has ``finished``.
         """
-        rest = {n: d for n, d in self._waiting.items() if n not in changed}
-        rest |= {delivery.path: delivery for delivery in new}
-        return [asdict(delivery) for delivery in rest.values()]
+        make_directory(self._directory, 0o700)
+        lock = lock_owner(self._directory, LOCK)
+        try:
+            self._delivered = Delivered(self._directory)
+            results = [await self._deliver(feed, finished=finished) for feed in feeds]
+        finally:
+            lock.close()
+        return all(results)
 
-    @property
-    def gone(self) -> set[str]:
-        """Names of files that the store does not need any more."""
-        return set(self._gone)
-
-    def committed(self, changed: Collection[str], new: list[Delivery]) -> None:
-        """Update the list after :meth:`records` was committed."""
-        for name in changed:
-            self._waiting.pop(name, None)
-        self._queue = deque(d for d in self._queue if d.path in self._waiting)
-        for delivery in new:
-            self._waiting[delivery.path] = delivery
-            self._queue.append(delivery)
-
-    def forget(self, name: str) -> None:
-        """Remove a file with the next commit, unless it is still to be delivered."""
-        if name not in self._waiting:
-            self._gone.add(name)
-
-    def tidy(self, gone: set[str]) -> None:
-        """Remove the files of deliveries that are not in the store any more."""
-        for name in gone:
-            self._receipt(name).unlink(missing_ok=True)
-            if self._remove(name):
-                self._gone.discard(name)
-
-    def _remove(self, name: str) -> bool:
-        """Remove a file; False if it is still in use."""
-        if name in self._in_use():
+    async def _deliver(self, feed: WaitingFeed, *, finished: bool) -> bool:
+        slot = None
+        try:
+            record = self._record_of(feed)
+            start, count = self._part(feed, record)
+            most = int(feed.options["batch_item_count"] or 0) or count
+            files = -(-count // most) if most and finished else count // (most or 1)
+            if not count and self._wants_empty(feed, record) and finished:
+                files = 1
+            items = self._journal.items(feed.index, start)
+            for _ in range(files):
+                slot = self._slot(feed, record)
+                record = await self._hand_over(
+                    feed, slot, record, islice(items, most), whole=start == feed.begin
+                )
+                self._tell(slot, True)
+            if "time" in record:
+                del record["time"]
+                self._delivered.put(feed.name, record)
+        except Exception:
+            logger.exception(
+                "Error storing the feed (%(count)d items) in: %(uri)s. It is kept in"
+                " %(place)s, and stored when the same command is run again",
+                {
+                    "count": self._count(feed),
+                    "uri": without_secret(slot.uri if slot else feed.name),
+                    "place": self._journal.file.place,
+                },
+                extra={"spider": self._access.crawler.spider},
+            )
+            if slot is not None:
+                self._tell(slot, False)
             return False
-        self._spool.place(name).unlink(missing_ok=True)
         return True
 
-    # Deliveries
+    # What is to be delivered
 
-    def set_feeds(self, feeds: dict[str, tuple[str, dict[str, Any]]]) -> None:
-        """Set the feeds of this run: template and options by name."""
-        self._feeds = feeds
-        for delivery in self._waiting.values():
-            if delivery.feed in feeds:
-                self._queue.append(delivery)
-            else:
-                logger.warning(
-                    "The feed %(uri)s (%(items)d items) is not delivered, because this"
-                    " run has no such feed: it stays in %(place)s until a run has it",
-                    {
-                        "uri": delivery.uri,
-                        "items": delivery.items,
-                        "place": self._spool.place(delivery.path),
-                    },
-                    extra={"spider": self._access.crawler.spider},
-                )
+    def _record_of(self, feed: WaitingFeed) -> dict[str, Any]:
+        """Return the record of a feed; an interrupted delivery may be complete."""
+        record = self._delivered.get(feed.name, self._journal)
+        planned = None if record is None else record.pop("next", None)
+        if record is not None and planned is not None:
+            place = local_path(self._slot(feed, record), self._access.here)
+            if place is not None and is_there(place, planned["target"]):
+                record = planned
+        if record is None or record["begin"] != feed.begin:  # a new round
+            number, begin = self._journal.number, feed.begin
+            record = {"journal": number, "begin": begin, "end": begin, "batch": 1}
+        return dict(record)
 
-    def start(self) -> None:
-        """Deliver complete files, while the crawl goes on."""
-        if self._queue and self._worker is None:
-            self._worker = deferred_from_coro(self._work())
-
-    async def finish(self) -> None:
-        """Deliver all complete files."""
-        while self._queue or self._worker is not None:
-            self.start()
-            if self._worker is not None:
-                await maybe_deferred_to_future(self._worker)
-
-    async def _work(self) -> None:
-        try:
-            while self._queue:
-                await self._deliver(self._queue.popleft())
-        finally:
-            self._worker = None
-
-    async def _deliver(self, delivery: Delivery) -> None:
-        template, options = self._feeds[delivery.feed]
-        access = self._access
-        try:
-            uri = full_uri(access, template, options, delivery.uri)
-            slot = access.new_slot(template, options, delivery.batch, uri)
-        except Exception:  # noqa: BLE001 - of any class in the settings
-            self._log_failure(delivery)
-            return
-        slot.itemcount = delivery.items
-        try:
-            await self._hand_over(slot, delivery)
-        except Exception:  # noqa: BLE001 - of a storage, an exporter, a plugin
-            self._log_failure(delivery)
-            self._tell(slot, False)
-        else:
-            self._taken(delivery)
-            self._remove(delivery.path)
-            self._tell(slot, True)
-
-    async def _hand_over(self, slot: FeedSlot, delivery: Delivery) -> None:
+    def _part(self, feed: WaitingFeed, record: dict[str, Any]) -> tuple[int, int]:
+        """Return the position from which to deliver, and the number of items."""
+        new = self._items_after(feed, record["end"])
+        if not new or feed.options["batch_item_count"]:
+            return record["end"], new
+        slot = self._slot(feed, record)
         place = local_path(slot, self._access.here)
+        left_alone = place is not None and is_there(place, record.get("target"))
+        if replaces(slot) or left_alone:
+            return feed.begin, self._items_after(feed, feed.begin)
+        return record["end"], new
+
+    def _items_after(self, feed: WaitingFeed, position: int) -> int:
+        return sum(1 for _ in self._journal.items(feed.index, position))
+
+    def _count(self, feed: WaitingFeed) -> int:
+        with suppress(FeedError):
+            return self._items_after(feed, feed.begin)
+        return 0
+
+    def _wants_empty(self, feed: WaitingFeed, record: dict[str, Any]) -> bool:
+        """Whether a file without items is wanted, and was not delivered before."""
+        return bool(feed.options["store_empty"]) and "target" not in record
+
+    def _slot(self, feed: WaitingFeed, record: dict[str, Any]) -> FeedSlot:
+        """Return Scrapy's slot for the next file of a feed."""
+        batch, begun = record["batch"], self._moment
+        if feed.options["batch_item_count"]:
+            if "time" not in record:
+                record["time"] = datetime.now(tz=timezone.utc).isoformat()
+                self._delivered.put(feed.name, dict(record))
+            begun = datetime.fromisoformat(record["time"])
+            begun += timedelta(microseconds=batch)
+        uri = self._access.uri_of(
+            feed.template, feed.options, batch, self._moment, begun
+        )
+        return self._access.new_slot(feed.template, feed.options, batch, uri)
+
+    # One file
+
+    async def _hand_over(
+        self,
+        feed: WaitingFeed,
+        slot: FeedSlot,
+        record: dict[str, Any],
+        items: Iterator[tuple[int, bytes]],
+        *,
+        whole: bool,
+    ) -> dict[str, Any]:
+        """Write a file, and give it to its storage; return the new record."""
+        place = local_path(slot, self._access.here)
+        storage: Any = slot.storage
         target = None
-        if place is not None:  # written beside it first
-            target = Target(place, overwrite=bool(slot.feed_options.get("overwrite")))
-        storage: Any = slot.storage if target is None else target
-        file = out = storage.open(slot.spider)
-        plugins = slot.feed_options.get("postprocessing")
-        if plugins:
-            out = PostProcessingManager(plugins, file, slot.feed_options)
-        # In the slot, as in Scrapy: when it is deleted, it closes the plugins again.
-        slot.file = out
-        self._write(slot, out, delivery)
-        if plugins:
-            out.close()
-        if hasattr(file, "flush") and not getattr(file, "closed", False):
-            file.flush()
+        if place is not None:
+            base = place.stat().st_size if place.exists() else 0
+            if slot.feed_options.get("overwrite"):
+                base = 0
+            elif whole and is_there(place, record.get("target")):
+                base = record["target"]["base"]
+            storage = target = Target(place, base)
+        slot.storage, given = storage, slot.storage
+        try:
+            end = self._export(slot, items, record["end"])
+        finally:
+            slot.storage = given
+        file: Any = slot.file
+        if isinstance(file, PostProcessingManager):
+            file.close()
+            file = file.file
+        planned = {**record, "end": end, "batch": slot.batch_id + 1, "target": None}
         if target is not None:
-            self._write_receipt(delivery, target.prepare())
+            planned["target"] = target.prepare(file)
+            self._delivered.put(feed.name, {**record, "next": planned})
+        elif hasattr(file, "flush") and not getattr(file, "closed", False):
+            file.flush()
         result: Any = storage.store(file)
         if isinstance(result, Deferred):
             result = maybe_deferred_to_future(result)
         if inspect.isawaitable(result):
             await result
-        self._write_receipt(delivery, None)
+        self._delivered.put(feed.name, planned)
+        return planned
 
-    def _log_failure(self, delivery: Delivery) -> None:
-        mark_failed(self._access.crawler)
-        logger.exception(
-            "Error storing the feed (%(count)d items) in: %(uri)s. It is kept in"
-            " %(place)s, and stored when the same command is run again",
-            {
-                "count": delivery.items,
-                "uri": delivery.uri,
-                "place": self._spool.place(delivery.path),
-            },
-            extra={"spider": self._access.crawler.spider},
-        )
+    def _export(
+        self, slot: FeedSlot, items: Iterable[tuple[int, bytes]], end: int
+    ) -> int:
+        """Export items; return the position behind the last.
 
-    def _write(self, slot: FeedSlot, out: IO[bytes], delivery: Delivery) -> None:
-        """Write to the file that the storage has opened."""
-        load = self._spool.load
-        with self._spool.open(delivery.path) as file:
-            if os.fstat(file.fileno()).st_size < delivery.size:
-                raise OSError(f"{delivery.path} was cut by another program")
-            if delivery.whole:
-                _copy(file, out, delivery.size)
-            else:
-                self._export(slot, out, Items.read(file, delivery.size, load))
-
-    def _export(self, slot: FeedSlot, out: IO[bytes], items: Iterable[object]) -> None:
-        """Export the items; if the exporter fails for one, the delivery fails."""
-        slot.exporter = exporter = self._access.new_exporter(slot, out)
-        exporter.start_exporting()
-        for item in items:
-            exporter.export_item(item)
-        exporter.finish_exporting()
-
-    # Receipts
-
-    def _taken(self, delivery: Delivery) -> None:
-        self._waiting.pop(delivery.path, None)
-        self._gone.add(delivery.path)
-        self.sizes[delivery.path] = delivery.size
-
-    def _receipt(self, name: str) -> Path:
-        return self._spool.place(f"{name}.delivered")
-
-    def _write_receipt(self, delivery: Delivery, target: dict[str, Any] | None) -> None:
-        """Write a receipt for a file that was delivered.
-
-        With ``target``, it is valid only if the target has this state.
+        If the exporter fails for one of them, the delivery fails.
         """
-        receipt = {"size": delivery.size, "target": target}
-        write_json(self._receipt(delivery.path), receipt)
-
-    def _has_receipt(self, delivery: Delivery) -> bool:
-        with suppress(ValueError):
-            receipt = read_json(self._receipt(delivery.path))
-            if receipt is not None and receipt["size"] == delivery.size:
-                target = receipt["target"]
-                return target is None or Target.is_there(target)
-        return False
-
-
-def _copy(file: IO[bytes], out: IO[bytes], size: int) -> None:
-    while size:
-        data = file.read(min(size, CHUNK))
-        out.write(data)
-        size -= len(data)
-
-
-class Target:
-    """Replaces Scrapy's storage for local files.
-
-    The new content is written to another file beside the place, which is then renamed.
-    Unless ``overwrite``, it begins with the old content.
-    """
-
-    def __init__(self, place: Path, *, overwrite: bool) -> None:
-        self._place = Path(os.path.realpath(place))
-        self._beside = self._place.with_name(f".{self._place.name}.part")
-        self._overwrite = overwrite
-        self._file: IO[bytes] | None = None
-
-    def open(self, _: Spider) -> IO[bytes]:
-        """Open the file beside the place, for writing."""
-        make_directory(self._place.parent)
-        self._beside.unlink(missing_ok=True)
-        self._file = file = self._beside.open("xb")
-        if self._place.exists():
-            shutil.copymode(self._place, self._beside)
-            if not self._overwrite:
-                with self._place.open("rb") as before:
-                    shutil.copyfileobj(before, file)
-        return file
-
-    def prepare(self) -> dict[str, Any]:
-        """Sync the file, and return the state that it will have in its place."""
-        assert self._file is not None  # noqa: S101 - it was opened
-        if not self._file.closed:  # by a plugin, as Scrapy's documentation has it
-            self._file.flush()
-        with self._beside.open("rb") as written:
-            sync(written.fileno())
-        size = self._beside.stat().st_size
-        tail = digest(tail_of(self._beside, size))
-        return {"path": str(self._place), "size": size, "tail": tail}
-
-    def store(self, file: IO[bytes]) -> None:
-        """Move the file to its place."""
-        file.close()
-        self._beside.replace(self._place)
-        sync_directory(self._place.parent)
-
-    @staticmethod
-    def is_there(state: dict[str, Any]) -> bool:
-        """Whether a file has the state that :meth:`prepare` has returned."""
-        return ends_at(Path(state["path"]), state["size"], state["tail"])
+        slot.start_exporting()
+        exporter: Any = slot.exporter
+        for end, data in items:  # noqa: B007 - the last position is returned
+            exporter.export_item(self._load(data))
+            slot.itemcount += 1
+        slot.finish_exporting()
+        return end

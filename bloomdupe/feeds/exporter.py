@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass, field
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.misc import load_object
-from w3lib.url import file_uri_to_path
 
 from bloomdupe.errors import BloomDupeError, FeedError
-from bloomdupe.feeds.delivery import Deliveries
-from bloomdupe.feeds.draft import Draft
-from bloomdupe.feeds.feed import Feed, encode, name_of, template_of
-from bloomdupe.feeds.feed_format import is_direct, local_path, replaces
+from bloomdupe.feeds.delivery import Deliveries, WaitingFeed
+from bloomdupe.feeds.feed import Draft, Feed, encode, name_of
+from bloomdupe.feeds.feed_format import is_appended, local_path
 from bloomdupe.feeds.feed_job import FeedsPart
-from bloomdupe.feeds.spool import Spool, stored
-from bloomdupe.feeds.spooled_feed import SpooledFeed
-from bloomdupe.feeds.uri import is_local, parameters, without_secret
-from bloomdupe.inside_scrapy.engine import send_signal
+from bloomdupe.feeds.journal import ITEM, Journal
+from bloomdupe.feeds.uri import parameters, without_secret
+from bloomdupe.inside_scrapy.engine import mark_failed, send_signal
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 from bloomdupe.printable import logger_of
 
@@ -31,15 +31,72 @@ if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
     from twisted.internet.defer import Deferred
 
+    from bloomdupe.feeds.feed import Encoder
     from bloomdupe.feeds.feed_job import FeedJob
-    from bloomdupe.feeds.stored_feeds import MissingFeed, StoredFeeds
+    from bloomdupe.feeds.stored_feeds import StoredFeeds
 
 logger = logger_of(__name__)
 
-MOST_BYTES = 1 << 20
-"""Bytes of lines in one transaction: they block the crawl for some 10 ms."""
-MOST_BATCHES = 200
-"""Batches that begin in one transaction: each of them is a file that is synced."""
+
+@dataclass
+class _Waiting:
+    """A feed that is written from the journal, while items come for it."""
+
+    feed: WaitingFeed
+    slot: FeedSlot
+    items: int
+    tried: bool = False
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Its record for the store: see :class:`WaitingFeed`; and its ``items``."""
+        feed = self.feed
+        return {
+            "uri": without_secret(self.slot.uri),
+            "items": self.items,
+            "file": None,
+            "index": feed.index,
+            "begin": feed.begin,
+        }
+
+
+@dataclass
+class _Items:
+    """Encodes an item for the journal, if a feed that is waiting gets it."""
+
+    exporter: FeedExporter
+    job: FeedJob
+    feeds: list[_Waiting] = field(default_factory=list)
+    number: int = ITEM
+    _accepting: list[_Waiting] = field(default_factory=list)
+
+    def accepts(self, item: object) -> bool:
+        self._accepting = [f for f in self.feeds if f.slot.filter.accepts(item)]
+        return bool(self._accepting)
+
+    def encode(self, item: object) -> bytes:
+        data = self.job.dump(item)
+        for feed in self._accepting:
+            if not feed.tried:
+                feed.tried = True
+                self._try(feed, data)
+        return Journal.packed((f.feed.index for f in self._accepting), data)
+
+    def _try(self, feed: _Waiting, data: bytes) -> None:
+        """Try the exporter with the first item of the run."""
+        try:
+            exporter = self.exporter.new_exporter(feed.slot, BytesIO())
+            exporter.start_exporting()
+            exporter.export_item(self.job.load(data))
+            exporter.finish_exporting()
+        except Exception:  # of any exporter in the settings
+            logger.exception(
+                "The exporter of the feed %(uri)s fails for its first item. The"
+                " items are kept in the job, and exported when the crawl has finished:"
+                " mend the exporter",
+                {"uri": feed.feed.name},
+                extra={"spider": feed.slot.spider},
+            )
 
 
 class FeedExporter(FeedExporterAccess):
@@ -62,17 +119,16 @@ class FeedExporter(FeedExporterAccess):
                 raise
             self.feeds.clear()
         self._job: FeedJob | None = None
+        self._left: StoredFeeds | None = None
         self.durable: list[Feed] = []
-        """The feeds that are part of the checkpoint, in the order of their numbers."""
+        """The feeds that are appended to local files, in the order of their numbers."""
+        self._items: _Items | None = None
+        self._encoders: list[Encoder] = []
+        self._taken: set[str] = set()
         self._late: dict[str, dict[str, Any]] = {}
-        self._taken: dict[str, dict[str, Any]] = {}
-        self._names: dict[str, str] = {}
-        self._in_store: set[str] = set()
-        self._lost: list[MissingFeed] = []
-        self._whole = True
+        self._lost: dict[str, Any] = {}
         self._ending = self._finishing = self._closed = False
-        self._finished = False
-        self._idle = False
+        self._finished = self._idle = self._begun_anew = False
         self._announced: list[Deferred[Any]] = []
 
     @classmethod
@@ -102,121 +158,109 @@ class FeedExporter(FeedExporterAccess):
         exporter = cls(crawler)
         if not cls.is_enabled(crawler):
             exporter.feeds.clear()
-        exporter._checked(exporter.feeds, left)
-        left.check()
+        exporter._checked(left, exporter.feeds)
 
     def restore(self, job: FeedJob, left: StoredFeeds) -> None:
         """Make the feeds part of the checkpoint; called when the crawl opens.
 
         Raises :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued.
         """
-        self._names = self._checked(self.feeds, left)
-        left.check()
-        left.finish()
-        self._spool = spool = Spool(left.spool, job.dump, job.load)
-        self._deliveries = Deliveries(self, spool, self.tell, self._in_use)
-        self._deliveries.restore(left.deliveries)
-        for template, options in self.feeds.items():
-            try:
-                self._take_feed(template, options, left)
-            except KeyError:  # its URI is not known yet
-                self._late[template] = options
-        self._taken = dict(self.feeds)
-        self.feeds.clear()
-        self._in_store = left.names_in_spool
-        self._lost = left.lost()
-        self._left = left.again(self._lost)
+        self._left, self._items = left, _Items(self, job)
+        self._encoders = [self._items]
+        slots = self._checked(left, self.feeds)
+        self._pieces, self._journal = left.pieces, left.journal
+        self.deliveries = Deliveries(
+            self, self._journal, left.directory, job.load, left.moment, self.tell
+        )
+        if not left.resumed and not left.owing(self.deliveries):
+            self._journal.begin_anew()
+            self._begun_anew = True
+        self._take_feeds(left, slots)
+        self._late = {t: o for t, o in self.feeds.items() if t not in self._taken}
         self._finished = self._idle = left.resumed and left.finished
+        self.feeds.clear()
         self._job = job
 
     def _checked(
-        self, feeds: dict[str, dict[str, Any]], left: StoredFeeds
-    ) -> dict[str, str]:
-        """Compare the feeds with the last run; return their names by template."""
-        names, templates = {}, dict[str, str]()
-        for template, options in feeds.items():
-            path = self._path_of(template, options)
-            other = template if path is None else templates.setdefault(path, template)
-            if other != template:
-                raise FeedError(
-                    f"FEEDS: the feeds {without_secret(other)} and"
-                    f" {without_secret(template)} have the same file {path}; give each"
-                    " a name of its own"
-                )
-            names[template] = left.name_of(name_of(self, template, options), path)
-        left.check_feeds({names[t]: options for t, options in feeds.items()})
-        of_run = {**self._taken, **feeds}
-        left.expect([*filter(None, map(self.place_template, of_run, of_run.values()))])
-        return names
+        self, left: StoredFeeds, feeds: dict[str, dict[str, Any]]
+    ) -> dict[str, tuple[str, FeedSlot]]:
+        """Compare the feeds with the last run; return their names and slots.
 
-    def place_template(self, template: str, options: dict[str, Any]) -> str | None:
-        """Return a template that each path of a feed fits; None: no local file."""
-        uri = template_of(self, template, options)
-        if not is_local(uri):
-            return None
-        return str(self.here / file_uri_to_path(uri))
-
-    def _path_of(self, template: str, options: dict[str, Any]) -> str | None:
-        """Return the path of a feed that is one local file; None for other feeds."""
-        if options["batch_item_count"]:
-            return None
-        try:
-            slot = self.new_slot(template, options, 1)
-        except KeyError:
-            return None
-        place = local_path(slot, self.here)
-        return None if place is None else str(place)
-
-    def _take_feed(
-        self, template: str, options: dict[str, Any], left: StoredFeeds
-    ) -> None:
-        """Take a feed from Scrapy.
-
-        Raises :class:`KeyError` if the spider lacks a parameter of its URI.
+        Those that lack a parameter of the spider are not among them.
         """
-        slot = self.new_slot(template, options, 1)
-        number, name = len(self.durable), self._names[template]
-        if is_direct(slot, self.here):
-            known = left.take(name, options)
-            self.durable.append(Feed(number, template, options, self, known))
-            return
-        present = left.spooled(name)
-        known = left.take_spooled(name, replaces=replaces(slot))
-        if known.file is not None and known.record is not None and present:
-            size = self._deliveries.sizes.get(present)
-            if size is not None:
-                known.record["delivered"] = size
-        elif present:
-            self._deliveries.forget(present)
-        self.durable.append(
-            SpooledFeed(number, template, options, self, known, self._spool)
-        )
+        slots, templates = {}, dict[object, str]()
+        names = {
+            template: name_of(self, template, feeds[template]) for template in feeds
+        }
+        for template, options in feeds.items():
+            try:
+                uri = self.uri_of(template, options, 1, left.moment, left.moment)
+                slot = self.new_slot(template, options, 1, uri)
+            except KeyError:
+                continue
+            place = local_path(slot, self.here)
+            if place is not None and not options["batch_item_count"]:
+                other = templates.setdefault(place, template)
+                if other != template:
+                    raise FeedError(
+                        f"FEEDS: the feeds {without_secret(other)} and"
+                        f" {without_secret(template)} have the same file {place}; give"
+                        " each a name of its own"
+                    )
+                names[template] = left.name_of(names[template], place)
+            slots[template] = names[template], slot
+        left.check_feeds({names[t]: options for t, options in feeds.items()})
+        for name, slot in slots.values():
+            place = local_path(slot, self.here)
+            appended = is_appended(slot, self.here)
+            left.check_kind(name, waits=not appended)
+            if place is not None and appended:
+                left.check_file(name, place)
+        return slots
+
+    def _take_feeds(
+        self, left: StoredFeeds, slots: dict[str, tuple[str, FeedSlot]]
+    ) -> None:
+        """Take these feeds from Scrapy."""
+        assert self._items is not None  # noqa: S101 - they are restored
+        for template, (name, slot) in slots.items():
+            self._taken.add(template)
+            place = local_path(slot, self.here)
+            if place is not None and is_appended(slot, self.here):
+                known = left.take(name, slot.feed_options, place)
+                self.durable.append(Feed(len(self.durable), slot, self, known))
+                self._encoders.insert(-1, self.durable[-1])
+            else:
+                index, begin, items = left.take_waiting(name, self.deliveries)
+                feed = WaitingFeed(name, template, slot.feed_options, index, begin)
+                self._items.feeds.append(_Waiting(feed, slot, items))
+        self._lost = left.lost(self.deliveries)
 
     def open_spider(self, spider: Spider) -> None:
         """Open feeds; called by Scrapy when the scheduler is open."""
-        if self._job is None:
+        if self._job is None or self._left is None:
             super().open_spider(spider)
             return
         try:
             if self._late:
-                self._take_late(self._left)
+                for template, options in self._late.items():
+                    self.new_slot(template, options, 1)  # a parameter is missing
+                slots = self._checked(self._left, self._late)
+                self._take_feeds(self._left, slots)
+                self._late = {}
         except Exception as error:  # noqa: BLE001 - of any function for parameters
             self._job.fail(error)
-        self._deliveries.set_feeds(
-            {
-                self._names[template]: (template, options)
-                for template, options in self._taken.items()
-            }
-        )
-        self._deliveries.start()
-
-    def _take_late(self, left: StoredFeeds) -> None:
-        """Take the feeds with parameters that are known only now."""
-        self._names |= self._checked(self._late, left)
-        left.finish()
-        for template, options in self._late.items():
-            self._take_feed(template, options, left)
-        self._lost = left.lost()
+        for name, record in self._left.owing(self.deliveries).items():
+            logger.warning(
+                "The feed %(uri)s (%(items)d items) is not delivered, because this"
+                " run has no such feed: it stays in %(place)s until a run has it",
+                {
+                    "uri": name,
+                    "items": record["items"],
+                    "place": self._journal.file.place,
+                },
+                extra={"spider": spider},
+            )
 
     # Items
 
@@ -236,7 +280,7 @@ class FeedExporter(FeedExporterAccess):
             return  # its request is not settled: the next run yields it again
         lines: list[tuple[int, bytes]] = []
         try:
-            encode(item, self.durable, lines)
+            encode(item, self._encoders, lines)
         except (BloomDupeError, MemoryError) as error:
             job.fail(error)  # the item must not be lost
         finally:
@@ -255,100 +299,89 @@ class FeedExporter(FeedExporterAccess):
     @property
     def held_back(self) -> list[str]:
         """Names of the feeds that are delivered when the crawl has finished."""
-        return [
-            feed.name
-            for feed in self.durable
-            if isinstance(feed, SpooledFeed) and not feed.most
-        ]
+        return [] if self._items is None else [f.feed.name for f in self._items.feeds]
 
     # Checkpoints
 
     def sync(self) -> None:
-        """Sync the files, so that the store may drop the last pieces."""
+        """Sync the files, so that the job may drop the last pieces."""
         for feed in self.durable:
-            for file in feed.files:
-                file.sync()
+            feed.append(self._pieces)
+            if feed.file is not None:
+                feed.file.sync()
 
-    def prepare(
-        self, lines: Iterable[tuple[int, bytes]], most_bytes: int | None = None
-    ) -> FeedsPart:
-        """Return the part of the next checkpoint; nothing is changed by that.
+    def prepare(self, lines: Iterable[tuple[int, bytes]]) -> FeedsPart:
+        """Return the part of the next checkpoint; nothing that counts is changed.
 
         ``lines`` are ``(number of the feed, line)`` of all items that are settled and
-        not committed. They are not all in the part if they have more than
-        ``most_bytes`` (by default ``MOST_BYTES``). Raises
+        not committed. They go into the files of the job one by one. Raises
         :class:`~bloomdupe.errors.FeedError`, and any exception of exporters and
         plugins; the same lines can be given again.
         """
-        drafts = [Draft(feed) for feed in self.durable]
-        most_bytes = most_bytes or MOST_BYTES
-        size = begun = taken = 0
-        iterator = iter(lines)
-        for number, line in iterator:
-            begun += drafts[number].add(line)
-            size += len(line)
-            taken += 1
-            if size >= most_bytes or begun >= MOST_BATCHES:
-                break
-        whole = next(iterator, None) is None
+        assert self._items is not None and self._left is not None  # noqa: S101, PT018
+        if self._late:  # no item comes before the spider is open
+            entries = {**self._left.entries, "feeds_finished": self._finished}
+            return FeedsPart(entries=entries)
+        new = self._pieces.begin()
+        self._journal.begin()
+        drafts = [Draft(feed, new) for feed in self.durable]
+        counts, taken = Counter[int](), False
+        for number, line in lines:
+            taken = True
+            if number == ITEM:
+                counts.update(self._journal.add(line))
+            else:
+                drafts[number].add(line)
         unchanged = self._finished and not taken
-        finishing = whole and self._finishing and not unchanged
+        finishing = self._finishing and not unchanged
         for draft in drafts:
-            draft.seal(
-                whole=whole, finishing=finishing, hold=whole and not self._ending
-            )
+            draft.seal(ending=self._ending, finishing=finishing)
         files: list[dict[str, Any]] = []
-        blobs: dict[str, bytes] = {}
         feeds = {
-            feed.name: draft.record(files, blobs)
+            feed.name: draft.record(files)
             for feed, draft in zip(self.durable, drafts, strict=True)
         }
-        for lost in self._lost:
-            lost.keep(feeds, files, blobs)
-        changed = {draft.changed for draft in drafts if draft.changed}
-        new = [
-            delivery
-            for feed, draft in zip(self.durable, drafts, strict=True)
-            if isinstance(feed, SpooledFeed)
-            for delivery in feed.deliveries(draft.complete())
-        ]
-        entries = {
-            "feeds": feeds,
-            "files": [stored(file, self._spool.directory) for file in files],
-            "feeds_finished": finishing or unchanged,
-            "deliveries": self._deliveries.records(changed, new),
-        }
-        gone = self._deliveries.gone
-        part = FeedsPart(entries=entries, blobs=blobs, taken=taken, whole=whole)
+        for waiting in self._items.feeds:
+            record = waiting.record
+            record["items"] += counts[waiting.feed.index]
+            feeds[waiting.feed.name] = record
+        for name, (record, file) in self._lost.items():
+            feeds[name] = {**record, "file": None if file is None else len(files)}
+            files += [] if file is None else [file]
+        part = FeedsPart(
+            entries={
+                "feeds": feeds,
+                "files": files,
+                "pieces": self._pieces.seal(),
+                "journal": self._journal.seal(),
+                "feeds_moment": self._left.moment.isoformat(),
+                "feeds_finished": finishing or unchanged,
+            }
+        )
 
         def done() -> None:
-            self._committed(part)
+            self._finished = finishing or unchanged
+            self._idle = self._idle and not taken
             for draft in drafts:
                 draft.done()
-            self._deliveries.committed(changed, new)
-            self._deliveries.tidy(gone)
+            for waiting in self._items.feeds if self._items is not None else ():
+                waiting.items = feeds[waiting.feed.name]["items"]
+            self._pieces.take_turns()
+            self._journal.committed(part.entries["journal"])
+            if self._begun_anew:
+                self._journal.forget()
+                self._begun_anew = False
 
         part.done = done
         return part
 
-    def _committed(self, part: FeedsPart) -> None:
-        self._whole = part.whole
-        self._finished = part.entries["feeds_finished"]
-        if part.taken:
-            self._idle = False
-        files = part.entries["files"]
-        self._in_store = {file["path"] for file in files if "spooled" in file}
-
     def append(self) -> None:
-        """Write the committed pieces to the files.
+        """Write the committed lines to the files.
 
-        Raises :class:`~bloomdupe.errors.FeedError`; the store keeps the pieces then.
+        Raises :class:`~bloomdupe.errors.FeedError`; the job keeps the lines then.
         """
         for feed in self.durable:
-            for slot in feed.append(whole=self._whole):
-                if not isinstance(feed, SpooledFeed):
-                    self.tell(slot, True)
-        self._deliveries.start()
+            feed.append(self._pieces)
 
     # The end
 
@@ -360,51 +393,43 @@ class FeedExporter(FeedExporterAccess):
         self._ending, self._finishing = True, finished
 
     async def close_spider(self, spider: Spider) -> None:
-        """Report the stored feeds, and make the last deliveries; called by Scrapy.
+        """Report the files, and make the deliveries; called by Scrapy.
 
         The scheduler has closed by then, so the store may be closed, too.
         """
         self._closed = True
         for feed in self.durable:
-            self._close_feed(feed)
-        if self._job is not None:
-            await self.deliver()
+            if feed.file is not None and not self._idle:
+                self.tell(feed.slot, stored=True)
+            feed.close()
+        if self._items is not None:
+            if self._finished:
+                await self._deliver([waiting.feed for waiting in self._items.feeds])
+            elif not self._idle:
+                self._say_kept(self._items.feeds)
+            self._pieces.close()
+            self._journal.file.close()
         for sent in self._announced:
             await maybe_deferred_to_future(sent)
         await super().close_spider(spider)
 
-    async def deliver(self) -> None:
-        """Make all deliveries that are complete."""
-        await self._deliveries.finish()
+    async def _deliver(self, feeds: list[WaitingFeed]) -> None:
+        if feeds and not await self.deliveries.deliver(feeds, finished=True):
+            mark_failed(self.crawler)
 
-    def _close_feed(self, feed: Feed) -> None:
-        slot = feed.batch.slot
-        if feed.batch.file is not None and not self._idle:
-            if feed.batch.file.content.held:
-                logger.info(
-                    "Kept items of the %(format)s feed in the job; they are written to"
-                    " %(uri)s when the crawl goes on",
-                    {"format": slot.format, "uri": without_secret(slot.uri)},
-                    extra={"spider": slot.spider},
-                )
-            elif not isinstance(feed, SpooledFeed):
-                self.tell(slot, True)
-            elif not self._finished:
+    def _say_kept(self, feeds: list[_Waiting]) -> None:
+        for feed in feeds:
+            if feed.items:
                 logger.info(
                     "Kept %(format)s feed (%(count)d items) in the job; it is stored in"
                     " %(uri)s when the crawl has finished",
                     {
-                        "format": slot.format,
-                        "count": slot.itemcount,
-                        "uri": without_secret(slot.uri),
+                        "format": feed.slot.format,
+                        "count": feed.items,
+                        "uri": without_secret(feed.slot.uri),
                     },
-                    extra={"spider": slot.spider},
+                    extra={"spider": feed.slot.spider},
                 )
-        feed.close()
-
-    def _in_use(self) -> set[str]:
-        """Return the names of the spool's files that are in the store."""
-        return self._in_store
 
     def tell(self, slot: FeedSlot, stored: bool) -> None:
         """Report a complete file in the log, in the stats and by a signal."""

@@ -1,35 +1,38 @@
-"""Feed: a feed of Scrapy, as lines that are committed before they are written."""
+"""Feed: lines that are committed before they are appended to a local file."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy.exporters import CsvItemExporter, JsonLinesItemExporter
-
-from bloomdupe.errors import FeedError
-from bloomdupe.feeds.content import Content
 from bloomdupe.feeds.feed_format import Format, options_of
-from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.uri import (
-    changes,
-    fits,
-    with_parameters,
-    with_secret,
-    without_secret,
-)
+from bloomdupe.feeds.file import FeedFile, Growth
+from bloomdupe.feeds.pieces import HELD
+from bloomdupe.feeds.uri import with_parameters, without_secret
 from bloomdupe.inside_scrapy.helpers import PostProcessingManager
-from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Protocol
 
     from scrapy.extensions.feedexport import FeedSlot
 
-    from bloomdupe.feeds.spool import Items
+    from bloomdupe.feeds.pieces import Pieces
+    from bloomdupe.feeds.records import RecordFile
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
+
+    class Encoder(Protocol):
+        """What turns items into the lines of a feed."""
+
+        number: int
+
+        def accepts(self, item: Any, /) -> bool:  # noqa: ANN401
+            """Whether an item belongs to it."""
+
+        def encode(self, item: Any, /) -> bytes:  # noqa: ANN401
+            """Return an item as bytes."""
+
 
 BLOCK_BYTES = 64 << 10
 """Bytes of lines that are compressed together. The file is less than one and a half
@@ -44,24 +47,9 @@ class Known(NamedTuple):
     record: dict[str, Any] | None = None
     """None for a new feed."""
     file: FeedFile | None = None
+    held: bytes = b""
     ours: bool = False
-    """Whether this crawl has written to its present file."""
-
-
-@dataclass
-class FeedBatch:
-    """A file of a feed, with Scrapy's slot for it, which holds its place."""
-
-    slot: FeedSlot
-    file: FeedFile | None = None
-    """None as long as it is empty, and when it is complete."""
-    ours: bool = False
-    """Whether the present content of its place is of this crawl."""
-
-    @property
-    def items(self) -> int:
-        """Number of committed items."""
-        return self.slot.itemcount
+    """Whether this crawl has written to its file."""
 
 
 class Feed:
@@ -69,189 +57,172 @@ class Feed:
 
     The store keeps, for each feed:
 
-    ``uri``     place of the present file
-    ``batch``   number of the batch, from 1
+    ``uri``     place of the file
     ``items``   items in it
     ``file``    its number among the files that the store knows; null if it is not
-                there yet, or complete, so that it is the user's
-    ``header``  line at the head of each file (CSV), as Latin-1 text
+                there yet
+    ``number``  of its lines among the pieces
+    ``header``  line at the head of the file (CSV), as Latin-1 text
     ``fields``  its columns
     ``options`` see :func:`~bloomdupe.feeds.feed_format.options_of`
     ``done``    true if it was complete, and the present run does not have it
-
-    ``known`` is the state that the store has from an earlier run. Raises
-    :class:`KeyError` if the spider lacks a parameter of the URI.
     """
 
     def __init__(
-        self,
-        number: int,
-        template: str,
-        options: dict[str, Any],
-        access: FeedExporterAccess,
-        known: Known,
+        self, number: int, slot: FeedSlot, access: FeedExporterAccess, known: Known
     ) -> None:
-        self.number = number
-        self.name = known.name
-        record = known.record
+        self.number, self.name, self.slot = number, known.name, slot
+        options = slot.feed_options
         self.options = options_of(options)
-        self.most = int(options["batch_item_count"] or 0)
-        """Items in a batch; 0: any number."""
-        self._new_slot = partial(access.new_slot, template, options)
-        self._new_exporter = access.new_exporter
         self._here = access.here
-        if record is None:
-            slot = self._new_slot(1)
-        else:
-            uri = full_uri(access, template, options, record["uri"])
-            slot = self._new_slot(record["batch"], uri)
-            slot.itemcount = record["items"]
-        self.batch = FeedBatch(slot, known.file, ours=known.ours)
-        self.earlier: list[FeedBatch] = []
-        """Complete batches that the store must know or that are not reported yet."""
+        self.file, self.held = known.file, known.held
+        self._overwrite = bool(options.get("overwrite", False)) and not known.ours
         self.accepts: Callable[[object], bool] = slot.filter.accepts
-        self.format = self._new_format(slot)
-        if record is not None:
-            self.format.resume(record["header"], record["fields"])
+        self.format = Format(partial(access.new_exporter, slot), options["fields"])
+        if known.record is not None:
+            slot.itemcount = known.record["items"]
+            self.format.resume(known.record["header"], known.record["fields"])
         self.encode = self.format.encode
-        self._overwrite = bool(options.get("overwrite", False))
-        self._closing: bytes | None = None
-        self.settled = self.record(slot.batch_id, slot.uri, slot.itemcount)
-        """The record at the last moment when everything in the files was settled."""
-        self.settled_file = known.file
-        """The present file of that moment."""
 
-    def record(self, batch: int, uri: str, items: int) -> dict[str, Any]:
-        """Return the record for the store, without the number of the file."""
+    def record(self, items: int, file: int | None) -> dict[str, Any]:
+        """Return the record for the store."""
         return {
-            "uri": without_secret(uri),
-            "batch": batch,
+            "uri": without_secret(self.slot.uri),
             "items": items,
-            "file": None,
+            "file": file,
+            "number": self.number,
             "header": self.format.header,
             "fields": self.format.fields,
             "options": self.options,
         }
 
-    def after(self, batch: FeedBatch) -> FeedBatch:
-        """Return the batch after this batch."""
-        return FeedBatch(self._new_slot(batch.slot.batch_id + 1))
-
-    @property
-    def files(self) -> list[FeedFile]:
-        """Files that are open or to be written."""
-        batches = [*self.earlier, self.batch]
-        return [batch.file for batch in batches if batch.file is not None]
-
-    def append(self, *, whole: bool) -> list[FeedSlot]:
-        """Write the committed pieces; return the slots of complete batches.
-
-        The slots are returned only when everything in them is settled (``whole``).
-        """
-        full = bool(self.most) and self.batch.items >= self.most
-        complete = [*self.earlier, self.batch] if full else self.earlier
-        for batch in complete:
-            if batch.file is not None:
-                batch.file.append()
-                batch.file.sync()
-                batch.file.close()
-        if not full and self.batch.file is not None:
-            self.batch.file.append()
-        if not whole:
-            return []
-        slots = [batch.slot for batch in complete if batch.file is not None]
-        for batch in complete:
-            batch.file = None
-        self.earlier = []
-        return slots
-
-    def close(self) -> None:
-        """Release the files; nothing is written."""
-        for file in self.files:
-            file.close()
-        self.format.close()
-
-    # Content of the files
-
-    def _new_format(self, slot: FeedSlot) -> Format | Items:
-        build = partial(self._new_exporter, slot)
-        return Format(build, slot.feed_options["fields"])
-
-    def new_file(self, batch: FeedBatch) -> FeedFile:
-        """Return the file of a batch that has no file yet; nothing is changed."""
-        storage: Any = batch.slot.storage
-        overwrite = self._overwrite and not batch.ours
+    def new_file(self) -> FeedFile:
+        """Return the file if there is none yet; nothing is changed."""
+        storage: Any = self.slot.storage
         path = str(storage.path)
-        return FeedFile(Content.begin(path, self._here / path, overwrite=overwrite))
+        return FeedFile.begin(path, self._here / path, overwrite=self._overwrite)
 
-    def first_piece(
-        self, content: Content, lines: list[bytes], *, hold: bool = False
-    ) -> Content:
-        """Return the content of a file that begins with these lines.
-
-        ``hold`` allows the lines to be held, and compressed together with later lines.
-        """
-        data = self._head_for(content) + self.format.separator.join(lines)
-        return self._grown(content, data, hold=hold)
-
-    def next_piece(
-        self, batch: FeedBatch, lines: list[bytes], *, hold: bool
-    ) -> Content | None:
-        """Return the content of a batch's file with more lines; None: no change."""
-        assert batch.file is not None  # noqa: S101 - or there is a first piece
-        content = batch.file.content
-        form = self.format
-        data = form.separator.join(lines)
-        if lines and batch.items:
-            data = form.separator + data
-        elif not lines and (
-            hold
-            if content.held
-            else (not form.closing or content.end or content.closing)
-        ):
-            return None
-        return self._grown(content, data, hold=hold)
-
-    def _grown(self, content: Content, data: bytes, *, hold: bool) -> Content:
-        data = content.held + data
-        if hold and self._compresses and len(data) < BLOCK_BYTES:
-            return content.with_held(data)
-        if self._closing is None:
-            self._closing = self._packed(self.format.closing)
-        return content.with_more(self._packed(data), self._closing)
-
-    def _head_for(self, content: Content, /) -> bytes:
-        """Return the text before the first item, given the present content."""
+    def head_for(self, file: FeedFile) -> bytes:
+        """Return the text before the first line, given the present content."""
         head = self.format.head
-        slot = self.batch.slot
-        kind = slot.exporters[slot.format]
-        if (
-            not content.base
-            or self._compresses
-            or not issubclass(kind, (CsvItemExporter, JsonLinesItemExporter))
-        ):
+        if not file.base.size or self.compresses:
             return head
-        if content.begins_with(head):
+        if file.begins_with(head):
             head = b""  # the columns are the same
-        return head if content.tail.endswith(b"\n") else b"\n" + head
+        return head if file.base.tail.endswith(b"\n") else b"\n" + head
 
     @property
-    def _compresses(self) -> bool:
+    def compresses(self) -> bool:
+        """Whether lines are held, and compressed together."""
         return bool(self.options["postprocessing"])
 
-    def _packed(self, data: bytes) -> bytes:
-        options = self.batch.slot.feed_options
-        if not self._compresses or not data:
+    def packed(self, data: bytes) -> bytes:
+        """Return lines as they are in the file."""
+        if not self.compresses or not data:
             return data
         # A whole stream for each piece; the streams together are a valid file.
         target = BytesIO()
+        options = self.slot.feed_options
         manager = PostProcessingManager(options["postprocessing"], target, options)
         manager.write(data)
         manager.close()
         return target.getvalue()
 
+    def append(self, pieces: Pieces) -> None:
+        """Write the lines of the last checkpoint."""
+        if self.file is not None:
+            self.file.append(pieces.of(self.number))
 
-def encode(item: object, feeds: Sequence[Feed], lines: list[tuple[int, bytes]]) -> None:
+    def close(self) -> None:
+        """Release the file; nothing is written."""
+        if self.file is not None:
+            self.file.close()
+        self.format.close()
+
+
+class Draft:
+    """The next commit of a feed, which does not change the feed before.
+
+    The order is: :meth:`add`, :meth:`seal`, :meth:`record`, (commit), :meth:`done`.
+    """
+
+    def __init__(self, feed: Feed, lines: RecordFile) -> None:
+        self._feed, self._lines = feed, lines
+        self._items = feed.slot.itemcount
+        self._held = bytearray(feed.held)
+        self._file = feed.file
+        self._end = Growth(0, b"") if feed.file is None else feed.file.end
+        self._empty = False
+
+    def add(self, line: bytes) -> None:
+        """Add the line of a settled item."""
+        feed = self._feed
+        if self._file is None:
+            self._open()
+            line = feed.head_for(self._opened) + line
+        self._items += 1
+        if not feed.compresses:
+            self._write(line)
+            return
+        self._held += line
+        if len(self._held) >= BLOCK_BYTES:
+            self._flush()
+
+    def seal(self, *, ending: bool, finishing: bool) -> None:
+        """Add what is held; ``ending``: no line of this run comes after it.
+
+        ``finishing`` makes a file without items, if it is wanted, unless it exists.
+        """
+        if ending:
+            self._flush()
+        elif self._held:
+            self._lines.add(self._feed.number | HELD, bytes(self._held))
+        if finishing and self._file is None and self._feed.slot.store_empty:
+            self._open()
+            if self._opened.base.size:
+                self._file = None
+            else:
+                self._empty = True
+
+    def record(self, files: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return the record of the feed for the store; add that of its file."""
+        number = None
+        if self._file is not None:
+            number = len(files)
+            files.append(self._file.record(self._end))
+        return self._feed.record(self._items, number)
+
+    def done(self) -> None:
+        """Update the feed after the commit."""
+        feed, file = self._feed, self._file
+        feed.slot.itemcount = self._items
+        feed.held = bytes(self._held)
+        feed.file = file
+        if file is not None and (self._end.size != file.base.size or self._empty):
+            file.take(self._end)
+
+    def _open(self) -> None:
+        self._file = self._feed.new_file()
+        self._end = self._file.end
+
+    @property
+    def _opened(self) -> FeedFile:
+        assert self._file is not None  # noqa: S101 - it was opened
+        return self._file
+
+    def _flush(self) -> None:
+        self._write(self._feed.packed(bytes(self._held)))
+        self._held.clear()
+
+    def _write(self, data: bytes) -> None:
+        if data:
+            self._lines.add(self._feed.number, data)
+            self._end = self._end.plus(data)
+
+
+def encode(
+    item: object, feeds: Sequence[Encoder], lines: list[tuple[int, bytes]]
+) -> None:
     """Add the lines of an item, each with the number of its feed.
 
     If a filter or an exporter fails, the other feeds get the item all the same. Raises
@@ -276,35 +247,3 @@ def name_of(access: FeedExporterAccess, template: str, options: dict[str, Any]) 
         return with_parameters(name, access.uri_params(options, 1))
     except KeyError:
         return name
-
-
-def template_of(
-    access: FeedExporterAccess, template: str, options: dict[str, Any]
-) -> str:
-    """Return a template that each URI of a feed fits, without name and password.
-
-    A function of the project's own may give any parameter another value in each run or
-    batch.
-    """
-    if options["uri_params"]:
-        return without_secret(template)
-    return name_of(access, template, options)
-
-
-def full_uri(
-    access: FeedExporterAccess, template: str, options: dict[str, Any], uri: str
-) -> str:
-    """Return the URI of a feed's batch, whose stored URI is ``uri``.
-
-    It is that of the settings. Only what changes with time and batch comes from the
-    store. Raises :class:`~bloomdupe.errors.FeedError` if the rest differs.
-    """
-    own = access.new_slot(template, options, 1).uri
-    if not changes(template) and not options["uri_params"]:
-        return own
-    if not fits(uri, template_of(access, template, options)):
-        raise FeedError(
-            f"the store names {printable(uri)} as a place of the feed"
-            f" {without_secret(template)}, which is never there"
-        )
-    return with_secret(uri, own)

@@ -1,4 +1,4 @@
-"""Format: items as bytes that can be joined in any order; the kinds of feeds."""
+"""Format: items as lines of a file, and the kinds of feeds."""
 
 from __future__ import annotations
 
@@ -7,16 +7,7 @@ import stat
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from scrapy.exporters import (
-    BaseItemExporter,
-    CsvItemExporter,
-    JsonItemExporter,
-    JsonLinesItemExporter,
-    MarshalItemExporter,
-    PickleItemExporter,
-    PprintItemExporter,
-    XmlItemExporter,
-)
+from scrapy.exporters import BaseItemExporter, CsvItemExporter, JsonLinesItemExporter
 from scrapy.extensions.feedexport import (
     FileFeedStorage,
     FTPFeedStorage,
@@ -24,16 +15,11 @@ from scrapy.extensions.feedexport import (
     S3FeedStorage,
     StdoutFeedStorage,
 )
-from scrapy.extensions.postprocessing import Bz2Plugin, GzipPlugin, LZMAPlugin
+from scrapy.extensions.postprocessing import GzipPlugin
 from scrapy.utils.misc import load_object
 
 from bloomdupe.errors import FeedError
-from bloomdupe.inside_scrapy.feed_exporter import (
-    forget_items,
-    restore_columns,
-    write_columns,
-    write_separator,
-)
+from bloomdupe.inside_scrapy.feed_exporter import restore_columns, write_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,31 +28,8 @@ if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
 
 
-_KNOWN = frozenset(
-    {
-        CsvItemExporter,
-        JsonItemExporter,
-        JsonLinesItemExporter,
-        MarshalItemExporter,
-        PickleItemExporter,
-        PprintItemExporter,
-        XmlItemExporter,
-    }
-)
-"""Exporters that write each item independently."""
-
-
-def can_be_cut(exporter: type[BaseItemExporter]) -> bool:
-    """Whether an exporter writes each item independently of the items before.
-
-    This is known of Scrapy's own classes only. A subclass may remember items, or write
-    a line of its own at the beginning or the end.
-    """
-    return exporter in _KNOWN
-
-
 class Format:
-    """The output of an exporter: a head, items with separators, and a closing.
+    """The lines of an exporter, with the line at the head of each file (CSV).
 
     ``build`` makes an exporter that writes to a file, ``given`` are the columns in the
     settings.
@@ -79,9 +42,6 @@ class Format:
         self._given = plain(given)
         self._sink = BytesIO()
         self._exporter: BaseItemExporter | None = None
-        self._head: bytes | None = None
-        self._separator = b""
-        self._closing = b""
         self.fields: Any = None
         """The columns of a CSV file: a list, a mapping or None."""
         self.header: str | None = None
@@ -91,11 +51,10 @@ class Format:
         """Return an item as the bytes of its line in the file."""
         exporter = self._exporter or self._begin()
         try:
-            if isinstance(exporter, CsvItemExporter):
-                if self._head is None:
-                    self._fix_columns(exporter, item)
-            elif isinstance(exporter, JsonItemExporter):
-                forget_items(exporter)
+            if isinstance(exporter, CsvItemExporter) and self.header is None:
+                write_columns(exporter, item)
+                self.header = self._take().decode("latin-1")
+                self.fields = plain(exporter.fields_to_export)
             exporter.export_item(item)
         finally:  # no part of an item that fails may precede the next item
             line = self._take()
@@ -104,26 +63,11 @@ class Format:
     @property
     def head(self) -> bytes:
         """Bytes at the beginning of a file; for CSV known after the first item only."""
-        self._exporter or self._begin()
-        return self._head or b""
-
-    @property
-    def separator(self) -> bytes:
-        """Bytes between two items."""
-        self._exporter or self._begin()
-        return self._separator
-
-    @property
-    def closing(self) -> bytes:
-        """Bytes at the end of a file."""
-        self._exporter or self._begin()
-        return self._closing
+        return (self.header or "").encode("latin-1")
 
     def resume(self, header: str | None, fields: object) -> None:
         """Keep the columns that an earlier run has fixed."""
-        if header is not None:
-            self.header, self.fields = header, fields
-            self._head = header.encode("latin-1")
+        self.header, self.fields = header, fields
 
     def close(self) -> None:
         """Finish the exporter."""
@@ -133,36 +77,11 @@ class Format:
     def _begin(self) -> BaseItemExporter:
         exporter = self._build(self._sink)
         exporter.start_exporting()
-        head = self._take()
-        if isinstance(exporter, CsvItemExporter):
-            if self._head is not None:
-                found = self._given is None
-                restore_columns(exporter, self.fields, found=found)
-                self._take()
-        else:
-            self._head = head
-            self._find_out_ends()
+        if isinstance(exporter, CsvItemExporter) and self.header is not None:
+            restore_columns(exporter, self.fields, found=self._given is None)
+            self._take()
         self._exporter = exporter
         return exporter
-
-    def _find_out_ends(self) -> None:
-        """Find separator and closing, with another exporter that gets no items."""
-        sink = BytesIO()
-        exporter = self._build(sink)
-        exporter.start_exporting()
-        begun = sink.tell()
-        if isinstance(exporter, JsonItemExporter):
-            write_separator(exporter)
-        separated = sink.tell()
-        exporter.finish_exporting()
-        data = sink.getvalue()
-        self._separator, self._closing = data[begun:separated], data[separated:]
-
-    def _fix_columns(self, exporter: CsvItemExporter, item: object) -> None:
-        write_columns(exporter, item)
-        self._head = self._take()
-        self.header = self._head.decode("latin-1")
-        self.fields = plain(exporter.fields_to_export)
 
     def _take(self) -> bytes:
         data = self._sink.getvalue()
@@ -237,32 +156,19 @@ def _stable(value: object) -> Any:  # noqa: ANN401 - any JSON value
     return f"{named.__module__}.{named.__qualname__}"
 
 
-STREAMS = (GzipPlugin, Bz2Plugin, LZMAPlugin)
-"""Compressors whose streams may follow one another in a file."""
+def is_appended(slot: FeedSlot, here: Path) -> bool:
+    """Whether a feed is written line by line, in several runs.
 
-
-def is_direct(slot: FeedSlot, here: Path) -> bool:
-    """Whether a feed can be written piece by piece, in several runs.
-
-    This holds for files on this machine, if their exporter writes each item
-    independently and all plugins compress in streams that may follow one another.
+    This holds for files on this machine that get JSON lines or CSV from Scrapy's own
+    exporters, also compressed by gzip, whose streams may follow one another. A subclass
+    may remember items, or write a line of its own at the end.
     """
+    options = slot.feed_options
     return (
         local_path(slot, here) is not None
-        and can_be_cut(slot.exporters[slot.format])
-        and not slot.feed_options.get("lzma_format")
-        and only_compresses(slot)
-    )
-
-
-def only_compresses(slot: FeedSlot) -> bool:
-    """Whether all plugins are compressors that accept their input in any pieces.
-
-    Other plugins may process each line that an exporter writes.
-    """
-    return all(
-        load_object(plugin) in STREAMS
-        for plugin in slot.feed_options.get("postprocessing", ())
+        and not options["batch_item_count"]
+        and slot.exporters[slot.format] in (CsvItemExporter, JsonLinesItemExporter)
+        and all(load_object(p) is GzipPlugin for p in options.get("postprocessing", ()))
     )
 
 

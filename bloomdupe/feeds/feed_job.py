@@ -32,16 +32,8 @@ class FeedJob(NamedTuple):
 class FeedsPart(Part):
     """The part of the feeds in a checkpoint.
 
-    Its entries are ``feeds`` (see :class:`bloomdupe.feeds.feed.Feed`) by URI as it was
-    set, ``files`` (see :class:`bloomdupe.feeds.content.Content`), ``deliveries`` (see
-    :class:`bloomdupe.feeds.delivery.Delivery`) and ``feeds_finished``. The ``feeds``
-    are those of the last moment when everything in them was settled. If that is not
-    now, each of the files has a ``mark``, to which it is cut back if the crawl dies.
-
-    The blobs are the pieces: ``feed0`` is the piece of the first file.
+    Its entries are ``feeds`` by name (see :class:`bloomdupe.feeds.feed.Feed`, and for
+    feeds that wait for the journal :class:`bloomdupe.feeds.delivery.WaitingFeed`),
+    ``files`` (see :class:`bloomdupe.feeds.file.FeedFile`), ``pieces`` and ``journal``,
+    ``feeds_moment``, the time that names of files have, and ``feeds_finished``.
     """
-
-    taken: int
-    """Number of lines in it."""
-    whole: bool
-    """Whether it includes all settled lines."""

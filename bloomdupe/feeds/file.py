@@ -4,102 +4,168 @@ from __future__ import annotations
 
 import fcntl
 import os
-from typing import TYPE_CHECKING
+import stat
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mmh3 import mmh3_x64_128_digest
 
 from bloomdupe.errors import FeedChangedError, FeedError
-from bloomdupe.feeds.content import Content
 from bloomdupe.store.descriptor import Descriptor
 from bloomdupe.store.files import free_space, make_directory, sync_directory
-from bloomdupe.store.platform import sync, sync_data
+from bloomdupe.store.platform import sync_data
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from typing_extensions import Self
+
+TAIL_BYTES = 4096
+"""Bytes at the end of a file by which it is recognized when a crawl goes on."""
+BLOCK = 1 << 18
+"""Bytes that are written, or compared, at once."""
+
+
+class Growth(NamedTuple):
+    """What a file is after the next commit."""
+
+    size: int
+    tail: bytes
+    """Its last 4,096 bytes."""
+
+    def plus(self, data: bytes) -> Growth:
+        """Return what it is with more bytes."""
+        return Growth(self.size + len(data), (self.tail + data)[-TAIL_BYTES:])
 
 
 class FeedFile:
     """A file that grows by pieces; each piece is committed before it is written.
 
-    A piece is committed to the store with all its bytes, and written to the file only
-    then; the next commit, before which the file is synced, drops it from the store. So
-    the file never holds uncommitted lines, and after a crash the store has everything
-    that is missing in it. Any other content of the file comes from elsewhere.
+    A piece is durable in the job before its commit, and written to the file only after
+    it; the commit after that, before which the file is synced, drops it. So the file
+    never holds uncommitted lines, and after a crash the job has everything that is
+    missing in it. Any other content of the file comes from elsewhere.
 
-    A ``private`` file can be read by no other user. While it is open, no other process
-    that uses this class can write to it (``flock``).
+    The store keeps, as JSON (:meth:`record`):
+
+    ``path``     as it was given; it is compared, and never followed
+    ``base``     bytes that are durable in the file
+    ``tail``     digest of the last 4,096 of them
+    ``size``     bytes with the piece that is owed to the file
+    ``old``      size, and digest of the last 4,096 bytes, of the earlier content that
+                 the first piece replaces (``overwrite``); or null
+
+    While a file is open, no other process that uses this class can write to it
+    (``flock``).
     """
 
-    def __init__(self, content: Content, *, private: bool = False) -> None:
-        self.content = content
-        self.settle()
-        self._private = private
-        self._file: Descriptor | None = None
+    def __init__(self, path: str, place: Path) -> None:
+        self.path = path
+        """As it was given."""
+        self.place = place
+        """The same as an absolute path: a spider may change the working directory."""
+        self.base = Growth(0, b"")
+        """What is durable in the file."""
+        self.end = self.base
+        """What is committed."""
+        self.old: tuple[int, str] | None = None
         self.due = False
         """Whether the piece is to be written by :meth:`append`."""
-        self._begun = False
-        self._unsynced = False
-        self._new = False
+        self._begun = self._unsynced = self._new = False
+        self._file: Descriptor | None = None
 
-    @property
-    def path(self) -> str:
-        """Path of the file, as it was given."""
-        return self.content.path
+    @classmethod
+    def begin(cls, path: str, place: Path, *, overwrite: bool) -> Self:
+        """Return a place before the first piece, to go on at its end.
 
-    @property
-    def place(self) -> Path:
-        """Path of the file, absolute."""
-        return self.content.place
+        ``overwrite`` replaces the content. Nothing is changed. Raises
+        :class:`FeedError` if the place cannot be read.
+        """
+        file = cls(path, place)
+        try:
+            found = place.stat()
+            if not stat.S_ISREG(found.st_mode):
+                raise FeedError(
+                    f"cannot write the feed {path}: it is not a regular file"
+                )
+            here = Growth(found.st_size, tail_of(place, found.st_size))
+        except FileNotFoundError:
+            return file
+        except OSError as error:
+            if isinstance(error, FeedError):
+                raise
+            raise FeedError(f"cannot write the feed {path}: {error}") from error
+        if overwrite and here.size:
+            file.old = here.size, digest(here.tail)
+        else:
+            file.base = file.end = here
+        return file
 
-    def settle(self) -> None:
-        """Mark everything in the file as settled."""
-        self.mark = self.content.mark
-        """To this mark it is cut back if its crawl dies in the middle of a request."""
-        self.held = self.content.held
-        """The lines that are held then."""
+    @classmethod
+    def of(cls, record: dict[str, Any], place: Path) -> Self:
+        """Return a file as an earlier run has left it; its state was compared."""
+        file = cls(record["path"], place)
+        base = record["base"]
+        tail = tail_of(place, base) if base else b""
+        file.base = file.end = Growth(base, tail)
+        if record["old"] is not None and is_old(record, place):
+            file.old = tuple(record["old"])
+        return file
 
-    def take(self, content: Content) -> None:
-        """Accept committed content, to be written by :meth:`append`."""
-        self._begun = bool(self.content.piece)
-        self.content = content
-        self.due = not content.held
+    def record(self, end: Growth) -> dict[str, Any]:
+        """Return the record for the store when it is to grow to this end."""
+        return {
+            "path": self.path,
+            "base": self.base.size,
+            "tail": digest(self.base.tail),
+            "size": end.size,
+            "old": self.old,
+        }
 
-    def finish(self) -> None:
+    def take(self, end: Growth) -> None:
+        """Accept a commit: :meth:`append` makes the file grow to this end."""
+        self.end, self.due = end, True
+
+    def finish(self, piece: Iterable[bytes]) -> None:
         """Write the piece of the last run, which may be in the file in part."""
-        if self.content.piece:
-            self.due = self._begun = True
-            self.append()
-            self.sync()
+        self.due = self._begun = True
+        for data in piece:
+            self.end = self.end.plus(data)
+        self.append(piece)
+        self.sync()
 
-    def append(self) -> None:
+    def append(self, piece: Iterable[bytes]) -> None:
         """Write the piece, which has been committed, to the end of the file.
 
         Raises :class:`FeedError` if that fails; then the piece may be there in part.
         """
         if not self.due:
             return
-        content = self.content
         try:
             fd = self._opened()
             self._check_place(fd)
-            if content.old is not None:
+            self._begun = True
+            if self.old is not None:
                 os.ftruncate(fd, 0)
-            view, offset = memoryview(content.piece), content.base
-            while view:
-                written = os.pwrite(fd, view, offset)
-                view = view[written:]
-                offset += written
+            offset = self.base.size
+            for data in _blocks(piece):
+                view = memoryview(data)
+                while view:
+                    written = os.pwrite(fd, view, offset)
+                    view, offset = view[written:], offset + written
         except OSError as error:
             if isinstance(error, FeedError):
                 raise
             raise FeedError(
                 f"cannot write to the feed {self.path}: {error}"
                 f"{free_space(self.place)}; what is missing in it is kept in the"
-                " store, and written when the crawl goes on"
+                " job, and written when the crawl goes on"
             ) from error
         self.due = self._begun = False
         self._unsynced = True
 
     def sync(self) -> None:
-        """Sync the file, so that the store may drop the piece."""
+        """Sync the file, so that the job may drop the piece."""
         if not self._unsynced or self._file is None or self._file.closed:
             return  # in a fork, the store refuses the commit
         try:
@@ -110,28 +176,11 @@ class FeedFile:
         except OSError as error:
             raise FeedError(f"cannot write to the feed {self.path}: {error}") from error
         self._unsynced = False
-        if not self.due:
-            self.content = self.content.written()
+        self.base, self.old = self.end, None
 
-    def cut_back(self, length: int) -> None:
-        """Cut the file back to its settled length; remove it if that is 0."""
-        place = self.place
-        try:
-            if not length:
-                place.unlink(missing_ok=True)
-            elif place.stat().st_size > length:
-                fd = self._opened()
-                os.ftruncate(fd, length)
-                sync(fd)
-            self.content = Content.begin(self.path, place, overwrite=False)
-        except OSError as error:
-            raise FeedError(f"cannot continue the feed {self.path}: {error}") from error
-        self.settle()
-
-    def hold(self, held: bytes) -> None:
-        """Continue with lines that the last run has held."""
-        self.content = self.content.with_held(held)
-        self.settle()
+    def begins_with(self, head: bytes) -> bool:
+        """Whether the file begins with these bytes."""
+        return read_bytes(self.place, 0, len(head)) == head
 
     def close(self) -> None:
         """Release the file; nothing is written."""
@@ -142,15 +191,8 @@ class FeedFile:
     def _opened(self) -> int:
         if self._file is None:
             self._new = not os.path.lexists(self.place)
-            directory = self.place.parent
-            flags = os.O_RDWR | os.O_CREAT
-            if self._private:
-                make_directory(directory, 0o700)
-                flags |= os.O_NOFOLLOW
-                self._file = Descriptor.open(self.place, flags, 0o600)
-            else:
-                make_directory(directory)
-                self._file = Descriptor.open(self.place, flags, 0o666)
+            make_directory(self.place.parent)
+            self._file = Descriptor.open(self.place, os.O_RDWR | os.O_CREAT, 0o666)
             try:
                 fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -166,19 +208,15 @@ class FeedFile:
 
     def _check_place(self, fd: int) -> None:
         """Refuse to write to a file that was changed while it was open."""
-        content = self.content
         ours = os.fstat(fd)
-        place = self.place
-        most = content.base + len(content.end)
-        if self._begun:
-            most = max(most, content.base + len(content.piece))
-        if content.old is not None:
-            most = max(most, content.old[0])
-        if not place.exists():
+        most = self.end.size if self._begun else self.base.size
+        if self.old is not None:
+            most = max(most, self.old[0])
+        if not self.place.exists():
             what = "was deleted"
-        elif not os.path.samestat(place.stat(), ours):
+        elif not os.path.samestat(self.place.stat(), ours):
             what = "was replaced"
-        elif ours.st_size < content.base:
+        elif ours.st_size < self.base.size:
             what = f"was cut to {ours.st_size:,} bytes"
         elif ours.st_size > most:
             what = f"has grown to {ours.st_size:,} bytes"
@@ -186,5 +224,98 @@ class FeedFile:
             return
         raise FeedChangedError(
             f"the feed {self.path} {what} by another program while the crawl was"
-            f" running, which had written {content.base:,} bytes to it"
+            f" running, which had written {self.base.size:,} bytes to it"
         )
+
+
+def change_of(
+    record: dict[str, Any], place: Path, piece: Iterable[bytes]
+) -> str | None:
+    """Describe how a file differs from the states that a run may have left.
+
+    Raises :class:`FeedError` if the place cannot be read.
+    """
+    try:
+        return _change_of(record, place, piece)
+    except OSError as error:
+        if isinstance(error, FeedError):
+            raise
+        path = record["path"]
+        raise FeedError(f"cannot continue the feed {path}: {error}") from error
+
+
+def _change_of(
+    record: dict[str, Any], place: Path, piece: Iterable[bytes]
+) -> str | None:
+    base = record["base"]
+    try:
+        found = place.stat()
+    except FileNotFoundError:
+        return "was deleted" if base else None
+    if not stat.S_ISREG(found.st_mode):
+        return "was replaced by something that is not a file"
+    if is_old(record, place):
+        return None
+    if found.st_size < base:
+        return f"was cut to {found.st_size:,} bytes"
+    if found.st_size > record["size"]:
+        return f"has grown to {found.st_size:,} bytes"
+    if digest(tail_of(place, base)) != record["tail"]:
+        return "was replaced or edited"
+    for data in _blocks(piece):
+        if not _is_begun(read_bytes(place, base, base + len(data)), data):
+            return "was appended to"
+        base += len(data)
+    return None
+
+
+def _is_begun(found: bytes, piece: bytes) -> bool:
+    """Whether a piece may have been written in part.
+
+    A power cut may leave zeros in the place of any of its sectors.
+    """
+    return piece.startswith(found) or all(
+        now in (0, new) for now, new in zip(found, piece, strict=False)
+    )
+
+
+def is_old(record: dict[str, Any], place: Path) -> bool:
+    """Whether a file still has the content that was to be replaced."""
+    old = record["old"]
+    return old is not None and ends_at(place, *old)
+
+
+def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Join short pieces."""
+    block = bytearray()
+    for piece in pieces:
+        block += piece
+        if len(block) >= BLOCK:
+            yield bytes(block)
+            block.clear()
+    if block:
+        yield bytes(block)
+
+
+def digest(tail: bytes) -> str:
+    """Return the digest that identifies the end of a file."""
+    return mmh3_x64_128_digest(tail).hex()
+
+
+def tail_of(place: Path, end: int) -> bytes:
+    """Return the last 4,096 bytes before a position in a file."""
+    return read_bytes(place, max(0, end - TAIL_BYTES), end)
+
+
+def ends_at(place: Path, size: int, tail: str) -> bool:
+    """Whether a file has this size, and a tail with this digest."""
+    if not place.is_file() or place.stat().st_size != size:
+        return False
+    return digest(tail_of(place, size)) == tail
+
+
+def read_bytes(place: Path, start: int, end: int) -> bytes:
+    """Return a part of a file."""
+    with place.open("rb") as file:
+        file.seek(start)
+        return file.read(end - start)

@@ -8,12 +8,12 @@ after the items.
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from scrapy.extensions import feedexport
-from scrapy.utils.misc import build_from_crawler
+from scrapy.utils.misc import build_from_crawler, load_object
 
 if TYPE_CHECKING:
     from typing import IO
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.exporters import BaseItemExporter, CsvItemExporter, JsonItemExporter
     from scrapy.extensions.feedexport import FeedSlot
+
+_EPOCH = datetime.fromtimestamp(0, tz=timezone.utc)
 
 
 class FeedExporterAccess(feedexport.FeedExporter):
@@ -46,10 +48,8 @@ class FeedExporterAccess(feedexport.FeedExporter):
         spider = self.crawler.spider
         assert spider is not None  # noqa: S101 - a crawl is on
         if uri is None:
-            params = self.uri_params(options, batch_id)
-            # Before Scrapy 2.19 every percent sign begins a parameter.
-            apply = getattr(feedexport, "apply_uri_params", str.__mod__)
-            uri = str(apply(template, params))
+            now = datetime.now(tz=timezone.utc)
+            uri = self.uri_of(template, options, batch_id, now, now)
         return self._start_new_batch(
             batch_id=batch_id,
             uri=uri,
@@ -58,12 +58,40 @@ class FeedExporterAccess(feedexport.FeedExporter):
             uri_template=template,
         )
 
-    def uri_params(self, options: dict[str, Any], batch_id: int) -> dict[str, Any]:
-        """Return the parameters for the URI of a batch."""
+    def uri_of(
+        self,
+        template: str,
+        options: dict[str, Any],
+        batch_id: int,
+        time: datetime,
+        batch_time: datetime,
+    ) -> str:
+        """Return the URI of a batch, with these times.
+
+        Raises :class:`KeyError` if the spider lacks a parameter of it.
+        """
+        params = self.uri_params(options, batch_id, time, batch_time)
+        # Before Scrapy 2.19 every percent sign begins a parameter.
+        apply = getattr(feedexport, "apply_uri_params", str.__mod__)
+        return str(apply(template, params))
+
+    def uri_params(
+        self,
+        options: dict[str, Any],
+        batch_id: int,
+        time: datetime = _EPOCH,
+        batch_time: datetime = _EPOCH,
+    ) -> dict[str, Any]:
+        """Return the parameters for the URI of a batch, as Scrapy makes them."""
         spider = self.crawler.spider
         assert spider is not None  # noqa: S101 - a crawl is on
-        previous: Any = SimpleNamespace(batch_id=batch_id - 1)
-        return self._get_uri_params(spider, options["uri_params"], previous)
+        params: dict[str, Any] = {name: getattr(spider, name) for name in dir(spider)}
+        params["time"] = time.replace(microsecond=0).isoformat().replace(":", "-")
+        params["batch_time"] = batch_time.isoformat().replace(":", "-")
+        params["batch_id"] = batch_id
+        function = options["uri_params"]
+        changed = load_object(function)(params, spider) if function else None
+        return params if changed is None else changed
 
     def new_exporter(self, slot: FeedSlot, file: IO[bytes]) -> BaseItemExporter:
         """Return an exporter for the items of a slot that writes to this file."""

@@ -63,12 +63,13 @@ NEEDED = (
 OF_FEEDS = (
     *_of(
         f"{_FEEDEXPORT}.FeedExporter",
-        *("_get_uri_params", "_start_new_batch", "feeds", "slots"),
+        *("_start_new_batch", "feeds", "slots"),
     ),
     *_of(
         f"{_FEEDEXPORT}.FeedSlot",
         *("batch_id", "exporter", "exporters", "feed_options", "file", "filter"),
-        *("format", "itemcount", "spider", "storage", "uri"),
+        *("finish_exporting", "format", "itemcount", "spider", "start_exporting"),
+        *("storage", "uri"),
     ),
     f"{_FEEDEXPORT}.FileFeedStorage.path",
     "scrapy.extensions.postprocessing.PostProcessingManager",

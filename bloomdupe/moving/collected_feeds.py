@@ -13,24 +13,27 @@ from scrapy.exporters import JsonLinesItemExporter
 from scrapy.extensions.feedexport import FileFeedStorage
 from scrapy.utils.project import get_project_settings
 
-from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.errors import (
-    FeedChangedError,
-    FeedError,
-    StoreMismatchError,
+from bloomdupe.crawl.engines.on_redis.going.feeds.exporter import FeedExporter
+from bloomdupe.crawl.engines.on_redis.going.feeds.feed_job import FeedJob
+from bloomdupe.crawl.engines.on_redis.going.feeds.shared_feed import (
+    ITEMS,
+    given_options,
 )
-from bloomdupe.feeds.exporter import FeedExporter
-from bloomdupe.feeds.feed_job import FeedJob
-from bloomdupe.feeds.shared_feed import ITEMS, given_options
-from bloomdupe.feeds.spool import Items
-from bloomdupe.feeds.spooled_feed import SpooledFeed
-from bloomdupe.feeds.stored_feeds import StoredFeeds
-from bloomdupe.feeds.uri import (
+from bloomdupe.crawl.engines.on_redis.going.feeds.spool import Items
+from bloomdupe.crawl.engines.on_redis.going.feeds.spooled_feed import SpooledFeed
+from bloomdupe.crawl.engines.on_redis.going.feeds.stored_feeds import StoredFeeds
+from bloomdupe.crawl.engines.on_redis.going.feeds.uri import (
     fits,
     is_local,
     parts_with_changes,
     with_secret,
     without_secret,
+)
+from bloomdupe.crawl.requests.serializer import Serializer
+from bloomdupe.errors import (
+    FeedChangedError,
+    FeedError,
+    StoreMismatchError,
 )
 from bloomdupe.inside_scrapy.helpers import (
     feed_complete_default_values_from_settings,
@@ -48,7 +51,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings, Settings
     from typing_extensions import Self
 
-    from bloomdupe.feeds.feed import Feed
+    from bloomdupe.crawl.engines.on_redis.going.feeds.feed import Feed
     from bloomdupe.moving.collection import Collection
 
 logger = logger_of(__name__)

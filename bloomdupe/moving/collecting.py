@@ -8,13 +8,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from bloomdupe.crawl.engines.on_redis.going.feeds.spooled_feed import SpooledFeed
 from bloomdupe.errors import (
     StoreDamagedError,
     StoreMismatchError,
     StoreUnreachableError,
     UnserializableError,
 )
-from bloomdupe.feeds.spooled_feed import SpooledFeed
 from bloomdupe.moving.collected_feeds import CollectedFeeds
 from bloomdupe.moving.collection import Collection, Origin
 from bloomdupe.moving.reactor import run_in_reactor, run_without_reactor

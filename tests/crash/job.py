@@ -13,7 +13,7 @@ from scrapy import Spider
 from support.jobs import idle_crawler
 from typing_extensions import Self
 
-from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
+from bloomdupe.crawl.engines.checkpoint import Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
@@ -103,9 +103,7 @@ class Job:
         job = FeedJob(
             self._put, _fail, serializer.dump_value, serializer.load_value, store
         )
-        pieces = crawl.blobs_of(FEED)
-        here = Path.cwd()
-        left = StoredFeeds(crawl.record, pieces, store, here, resumed=True)
+        left = StoredFeeds(crawl.record, store, resumed=True)
         self._feeds.restore(job, left)
         self._feeds.open_spider(self._spider)
         state = SpiderState(self._crawler, serializer)

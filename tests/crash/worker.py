@@ -29,7 +29,6 @@ from scrapy import Request
 
 from bloomdupe.crawl.leases import outcomes
 from bloomdupe.errors import BloomDupeError
-from bloomdupe.feeds import exporter
 from bloomdupe.filter import layer
 from bloomdupe.frontier import frontier, slot_queue
 
@@ -48,7 +47,6 @@ def small_limits() -> None:
     slot_queue.MAX_BATCH = 8
     frontier.MAX_LOADED = 50_000
     frontier.MAX_HEAD = 8_000
-    exporter.MOST_BYTES = 10_000
     outcomes.MOST_BYTES = 15_000
 
 
@@ -116,8 +114,7 @@ class Work:
                 under_way.append((number, self.job.leases.add(request, entry)))
             if under_way:
                 self.handle(*under_way.pop(self.rng.randrange(len(under_way))))
-            due = owed.due or self.job.checkpoint.unfinished
-            if len(self.settled) >= self.batch or due or not under_way:
+            if len(self.settled) >= self.batch or owed.due or not under_way:
                 self.checkpoint()
                 checkpoints += 1
                 if checkpoints == self.stop_after:
@@ -161,10 +158,9 @@ class Work:
             os._exit(REFUSED)
 
     def acknowledge(self) -> None:
-        """Report what is done for good, if the last commit held all of it."""
-        if not self.job.checkpoint.unfinished:
-            self.report(b"a %b\n" % b" ".join(b"%d" % n for n in self.settled))
-            self.settled.clear()
+        """Report what is done for good."""
+        self.report(b"a %b\n" % b" ".join(b"%d" % n for n in self.settled))
+        self.settled.clear()
 
 
 def fork_worker(

@@ -19,12 +19,8 @@ def consuming_while_preparing() -> None:
 
     prepare = FeedExporter.prepare
 
-    def wrong(
-        self: FeedExporter,
-        lines: Iterable[tuple[int, bytes]],
-        most_bytes: int | None = None,
-    ) -> FeedsPart:
-        part = prepare(self, lines, most_bytes)
+    def wrong(self: FeedExporter, lines: Iterable[tuple[int, bytes]]) -> FeedsPart:
+        part = prepare(self, lines)
         part.done()
         part.done = lambda: None
         self.append()
@@ -60,7 +56,7 @@ def sparing_other_feeds() -> None:
             (feed.number, feed.encode(item)) for feed in feeds if feed.accepts(item)
         ]
 
-    exporter.encode = wrong  # type: ignore[attr-defined]
+    exporter.encode = wrong  # type: ignore[assignment,attr-defined]
 
 
 def waiting_for_pages() -> None:
@@ -92,12 +88,16 @@ def keeping_cookies() -> None:
 
 def closing_files() -> None:
     """Keep every output file open, as long as the process lives."""
-    from bloomdupe.feeds.file import FeedFile
+    from bloomdupe.feeds.target import Target
 
-    def close(self: FeedFile) -> None:
-        pass
+    opened = Target.open
 
-    FeedFile.close = close  # type: ignore[method-assign]
+    def kept_open(self: Target, spider: Any) -> Any:
+        file = opened(self, spider)
+        os.dup(file.fileno())
+        return file
+
+    Target.open = kept_open  # type: ignore[assignment,method-assign]
 
 
 def reading_values() -> None:

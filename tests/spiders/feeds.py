@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -23,10 +23,11 @@ from support.counters import PerRun
 from support.stops import moment, stop_at
 
 import bloomdupe.crawl.leases.outcomes
-import bloomdupe.feeds.exporter
 import bloomdupe.feeds.feed
-from bloomdupe.feeds.delivery import Deliveries, Target
+from bloomdupe.crawl.engines.on_redis.going.feeds import delivery as going
+from bloomdupe.feeds.delivery import Delivered
 from bloomdupe.feeds.file import FeedFile
+from bloomdupe.feeds.target import Target
 
 
 @dataclass
@@ -330,24 +331,28 @@ def stop_while_s3_reads() -> None:
 
 
 def stop_around_storing() -> None:
-    store = Target.store
+    def watch(target: Any) -> None:
+        store = target.store
 
-    def watched(self: Target, file: Any) -> None:
-        stop_at("before storing")
-        store(self, file)
-        stop_at("after storing")
+        def watched(self: object, file: Any) -> None:
+            stop_at("before storing")
+            store(self, file)
+            stop_at("after storing")
 
-    Target.store = watched  # type: ignore[method-assign]
+        target.store = watched
+
+    watch(Target)
+    watch(going.Target)
 
 
 def stop_when_taken() -> None:
-    taken = Deliveries._taken
+    put = Delivered.put
 
-    def watched(self: Deliveries, delivery: Any) -> None:
+    def watched(self: Delivered, name: str, record: Any) -> None:
+        put(self, name, record)
         stop_at("taken")
-        taken(self, delivery)
 
-    Deliveries._taken = watched  # type: ignore[method-assign]
+    Delivered.put = watched  # type: ignore[method-assign]
 
 
 def without_csv_headers() -> None:
@@ -357,43 +362,42 @@ def without_csv_headers() -> None:
     del exporter._write_headers_and_set_fields_to_export
 
 
-def _half(file: FeedFile, append: Callable[[FeedFile], None]) -> None:
+def _half(file: FeedFile, piece: bytes) -> None:
     fd = os.open(file.path, os.O_WRONLY | os.O_CREAT)
-    piece = file.content.piece
-    os.pwrite(fd, piece[: len(piece) // 2], file.content.base)
+    os.pwrite(fd, piece[: len(piece) // 2], file.base.size)
 
 
-def _zeros(file: FeedFile, append: Callable[[FeedFile], None]) -> None:
+def _zeros(file: FeedFile, piece: bytes) -> None:
     fd = os.open(file.path, os.O_WRONLY | os.O_CREAT)
-    os.truncate(fd, file.content.base + 5)
+    os.truncate(fd, file.base.size + 5)
 
 
-INSTANTS: dict[str, Callable[[FeedFile, Callable[[FeedFile], None]], None]] = {
-    "committed, not written": lambda file, append: None,
+_append = FeedFile.append
+INSTANTS: dict[str, Callable[[FeedFile, bytes], None]] = {
+    "committed, not written": lambda file, piece: None,
     "half written": _half,
-    "written": lambda file, append: append(file),
+    "written": lambda file, piece: _append(file, [piece]),
     "zeros after a power cut": _zeros,
 }
 """How far a piece is written when the process dies."""
 
 
 def small() -> None:
-    """Make many blocks, and many parts of a large page."""
+    """Make many blocks, and write many parts of a large page."""
     bloomdupe.feeds.feed.BLOCK_BYTES = 400
-    bloomdupe.feeds.exporter.MOST_BATCHES = 20
-    bloomdupe.feeds.exporter.MOST_BYTES = 2_000
+    bloomdupe.feeds.records.BLOCK = bloomdupe.feeds.file.BLOCK = 1_000
     bloomdupe.crawl.leases.outcomes.MOST_BYTES = 2_000
 
 
 def die_at_piece(number: int, instant: str) -> None:
     """Die when the piece with this number, of all files, is to be written."""
     small()
-    append, pieces = FeedFile.append, count(1)
+    pieces = count(1)
 
-    def dying(self: FeedFile) -> None:
-        if self.due and self.content.piece and next(pieces) == number:
-            INSTANTS[instant](self, append)
+    def dying(self: FeedFile, piece: Iterable[bytes]) -> None:
+        if self.due and (data := b"".join(piece)) and next(pieces) == number:
+            INSTANTS[instant](self, data)
             os.kill(os.getpid(), signal.SIGKILL)
-        append(self)
+        _append(self, piece)
 
     FeedFile.append = dying  # type: ignore[method-assign]

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Spider
 
 from bloomdupe.cli import main as cli
+from bloomdupe.crawl.engines.on_redis.going.feeds.file import FeedFile
+from bloomdupe.crawl.engines.on_redis.going.feeds.spool import Items
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import StoreUnreachableError
-from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.spool import Items
 from bloomdupe.jobs.project import Project
 from bloomdupe.moving import collecting
 from bloomdupe.moving.collection import Collection

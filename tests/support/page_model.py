@@ -165,9 +165,7 @@ class _Feeds:
         def done() -> None:
             self.items = items
 
-        return FeedsPart(
-            entries={"items": items}, done=done, taken=len(taken), whole=True
-        )
+        return FeedsPart(entries={"items": items}, done=done)
 
 
 class _Session:

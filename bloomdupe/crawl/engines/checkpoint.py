@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     Steps: TypeAlias = Iterator[Callable[[], None]]
 
 RECORD = "crawl"
-FEED = "feed"
-"""Prefix of the names of the feeds' values in the table ``blobs``."""
 
 
 class CrawlRecord:
@@ -40,11 +38,10 @@ class CrawlRecord:
     The record is a JSON object:
 
     ``totals``       :class:`bloomdupe.crawl.totals.Totals`
-    ``feeds``        by URI, see :mod:`bloomdupe.feeds.feed`; and in which of ``files``
-    ``files``        see :class:`bloomdupe.feeds.file.FeedFile`
+    ``feeds``        and what belongs to them: see :class:`bloomdupe.feeds.feed_job.
+                     FeedsPart`
     ``blobs``        checksum of each value in the table ``blobs``: ``state`` is
-                     ``spider.state`` (see :mod:`bloomdupe.crawl.state.spider_state`),
-                     ``feed0`` etc. are the last pieces of the files
+                     ``spider.state`` (see :mod:`bloomdupe.crawl.state.spider_state`)
     """
 
     def __init__(self, frontier: Frontier) -> None:
@@ -62,21 +59,9 @@ class CrawlRecord:
                 for name, expected in self._sums.items()
             }
 
-    def blobs_of(self, prefix: str) -> dict[str, bytes]:
-        """Return the values with names that begin with ``prefix``."""
-        return {n: value for n, value in self.blobs.items() if n.startswith(prefix)}
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the values that are stored."""
-        return list(self._sums)
-
-    def combined(self, parts: Sequence[Part], *, keep: bool = False) -> Part:
-        """Return the part that writes the entries and values of all ``parts``.
-
-        ``keep`` the entries of the last checkpoint that are not among them.
-        """
-        record = dict(self.record) if keep else {}
+    def combined(self, parts: Sequence[Part]) -> Part:
+        """Return the part that writes the entries and values of all ``parts``."""
+        record: dict[str, Any] = {}
         puts: dict[str, bytes] = {}
         sums = dict(self._sums)
         gone = []
@@ -133,22 +118,15 @@ class Checkpoint:
         self.totals = Totals.of(crawl.record.get("totals", {}))
         self._before = self.totals
         self._begun = monotonic()
-        self._unfinished = False
 
     @property
     def changed(self) -> bool:
         """Whether there is anything for the next checkpoint."""
         return (
-            self._unfinished
-            or self._frontier.changed
+            self._frontier.changed
             or self._outcomes.changed
             or any(participant.changed for participant in self.participants)
         )
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether the last commit held only a part, and the next one is due soon."""
-        return self._unfinished
 
     @property
     def seconds(self) -> float:
@@ -193,25 +171,22 @@ class Checkpoint:
             send()
 
     def commit_everything(self, *, finished: bool) -> Steps:
-        """Commit until nothing is left of this run; ``finished``: nor of the crawl."""
+        """Commit all that is left of this run; ``finished``: nothing comes after it."""
         if self._feeds is not None:
             self._feeds.end(finished=finished)
         yield from self.steps()
-        while self._unfinished:
-            yield from self.steps()
 
     def steps(self, *, first: bool = False) -> Steps:
-        """Make everything durable, or a part of it if it is too much at once.
+        """Make everything durable.
 
         Yields what sends it to the store, which may take its time, on another thread.
         Go on when it is durable. All that happens meanwhile belongs to the next commit.
 
-        If the process dies before the last part is written, the earlier parts do not
-        count. If this raises, the last checkpoint is still valid, and the crawl must
-        not go on. The ``first`` checkpoint of a run does not send the signal: its
+        If this raises, the last checkpoint is still valid, and the crawl must not go
+        on. The ``first`` checkpoint of a run does not send the signal: its
         listeners are not ready yet.
         """
-        if not (self._unfinished or first):
+        if not first:
             self._send_signal()
         if self._feeds is None:  # the crawl is in memory
             part = self._prepare_totals()
@@ -224,24 +199,11 @@ class Checkpoint:
 
     def _steps_with(self, feeds: FeedExporter) -> Steps:
         feeds.sync()
-        part = feeds.prepare(self._outcomes.lines())
-        part.gone = tuple(
-            name
-            for name in self._crawl.names
-            if name.startswith(FEED) and name not in part.blobs
-        )
-        if part.whole:
-            parts = self._parts_with(part)
-        else:
-            # The rest of these requests' results is written later.
-            parts = [self._crawl.combined([part], keep=True), part]
+        parts = self._parts_with(feeds.prepare(self._outcomes.lines()))
         assert self._frontier.store is not None  # noqa: S101 - or no feed is ours
         commit = self._frontier.store.begin(*parts)
         yield commit.send
         commit.done()
-        if not part.whole:
-            self._outcomes.committed_part(part.taken)
-        self._unfinished = not part.whole
         feeds.append()
 
     def _parts_with(self, feeds: Part) -> list[Part]:

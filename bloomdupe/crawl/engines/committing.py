@@ -96,7 +96,7 @@ class Committing:
         self.hurries = self._durable
 
     def _on_tick(self) -> None:
-        if self.hurries or self._checkpoint.unfinished or not self._durable:
+        if self.hurries or not self._durable:
             self._quiet.end()
         elif self._quiet.waits():
             self._tick.set(GLANCE)
@@ -114,7 +114,7 @@ class Committing:
         due = self._frontier.due
         self.hurries = self.hurries and due and not (self._closed or self._fails())
         if not self._closed:
-            soon = soon or due or self._checkpoint.unfinished
+            soon = soon or due
             self._tick.set(REST if soon else self._interval)
 
     def commit(self) -> None:

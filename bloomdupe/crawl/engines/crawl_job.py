@@ -6,7 +6,6 @@ import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from scrapy.utils.misc import load_object
@@ -31,6 +30,7 @@ from bloomdupe.store.place import is_marked, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -127,7 +127,7 @@ class CrawlJob:
         if directory is None or not place_of(directory).exists():
             self._check_room(directory)
             if crawler is not None and directory is not None:
-                left = StoredFeeds({}, {}, directory, Path.cwd(), resumed=False)
+                left = StoredFeeds({}, directory, resumed=False)
                 FeedExporter.check_job(crawler, left)
             return
         store = _when_free(directory, lambda: place_of(directory).open())
@@ -263,12 +263,7 @@ def _check_feeds(crawler: Crawler, store: Store, directory: Path) -> None:
         crawl = snapshot.record("crawl") or {}
         filter_ = snapshot.record("filter") or {}
         finished = filter_.get("notes", {}).get("run") == "finished"
-        blobs = {
-            name: snapshot.blob(name, expected)
-            for name, expected in crawl.get("blobs", {}).items()
-        }
-    here, resumed = Path.cwd(), not finished
-    left = StoredFeeds(crawl, blobs, directory, here, resumed=resumed)
+    left = StoredFeeds(crawl, directory, resumed=not finished)
     FeedExporter.check_job(crawler, left)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.added_requests import AddedRequests, Asked
 from bloomdupe.crawl.engines.apart import Apart
-from bloomdupe.crawl.engines.checkpoint import FEED, Checkpoint, CrawlRecord
+from bloomdupe.crawl.engines.checkpoint import Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.committing import Committing
 from bloomdupe.crawl.engines.quiet import GLANCE, Quiet
 from bloomdupe.crawl.engines.settling import Settling
@@ -240,13 +240,7 @@ class EngineOnDisk(Settling):
             self._session.serializer.load_value,
             self.settings.directory,
         )
-        left = StoredFeeds(
-            crawl.record,
-            crawl.blobs_of(FEED),
-            job.store,
-            feeds.here,
-            resumed=self.run.resumed,
-        )
+        left = StoredFeeds(crawl.record, job.store, resumed=self.run.resumed)
         feeds.restore(job, left)
         return feeds
 
@@ -578,7 +572,6 @@ class EngineOnDisk(Settling):
             added is None
             or self._closed
             or stopping.failure is not None
-            or self.checkpoint.unfinished
             or not added.has_work
         ):
             return False
@@ -599,8 +592,6 @@ class EngineOnDisk(Settling):
         have begun. Until then nothing is handed out or committed. Returns False if it
         cannot.
         """
-        if self.checkpoint.unfinished:  # a part of its lines is in the feeds
-            return False
         logger.warning(
             "A commit was refused: %(error)s. The crawl goes on from the last commit",
             {"error": error},

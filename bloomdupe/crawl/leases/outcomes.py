@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections import deque
 from contextlib import suppress
-from itertools import islice
 from struct import Struct
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
@@ -53,10 +52,9 @@ class Outcome:
         self.lines: list[Line] = []
         self.size = 0
         """Bytes in ``lines``."""
-        self.aside: list[tuple[int, int, int]] = []
-        """Places of the earlier lines in the file of :class:`Outcomes`: first byte,
-        number of bytes, number of lines.
-        """
+        self.aside: list[tuple[int, int]] = []
+        """Places of the earlier lines in the file of :class:`Outcomes`: first byte, and
+        number of bytes."""
         self.visited: float | None = None
         """Unix time of this visit, if the page comes again."""
         self.keys: Sequence[Key] = ()
@@ -80,9 +78,7 @@ class Outcomes:
         self._file: IO[bytes] | None = None
         self._end = 0
         self._in_file = 0
-        # Settled, and not committed; of the first, so many lines are.
         self._settled: deque[Outcome] = deque()
-        self._committed = 0
 
     def add_line(self, outcome: Outcome, line: Line) -> None:
         """Add an item to the output of a request.
@@ -110,7 +106,7 @@ class Outcomes:
         view = memoryview(data)
         while view:
             view = view[self._file.write(view) :]
-        outcome.aside.append((self._end, len(data), len(outcome.lines)))
+        outcome.aside.append((self._end, len(data)))
         self._end += len(data)
         self._in_file += len(data)
         self._size -= outcome.size
@@ -134,15 +130,11 @@ class Outcomes:
         return list(self._settled)
 
     def lines(self) -> Iterator[Line]:
-        """Yield the lines of all that is settled, without those committed in parts."""
-        skipped = self._committed
+        """Yield the lines of all that is settled."""
         for outcome in list(self._settled):
-            for start, size, count in outcome.aside:
-                if skipped < count:
-                    yield from islice(self._read(start, size), skipped, None)
-                skipped = max(0, skipped - count)
-            yield from islice(outcome.lines, skipped, None)
-            skipped = max(0, skipped - len(outcome.lines))
+            for start, size in outcome.aside:
+                yield from self._read(start, size)
+            yield from outcome.lines
 
     def _read(self, start: int, size: int) -> Iterator[Line]:
         """Yield the lines of a piece, which was in memory before in one piece, too."""
@@ -162,27 +154,19 @@ class Outcomes:
             yield feed, data[at : at + length]
             at += length
 
-    def committed_part(self, lines: int) -> None:
-        """Mark the next ``lines`` as durable; they do not count yet."""
-        self._committed += lines
-
     def committed(self, outcomes: int) -> None:
-        """Mark the first ``outcomes`` as durable, with all their lines.
-
-        No outcome may be durable in part only.
-        """
-        self._committed = 0
+        """Mark the first ``outcomes`` as durable, with all their lines."""
         for _ in range(outcomes):
             outcome = self._settled.popleft()
             self._size -= outcome.size
             if outcome.aside:
-                self._in_file -= sum(size for _, size, _ in outcome.aside)
+                self._in_file -= sum(size for _, size in outcome.aside)
         self._shrink()
 
     def forget(self, outcome: Outcome) -> None:
         """Drop an outcome that will never count."""
         self._size -= outcome.size
-        self._in_file -= sum(size for _, size, _ in outcome.aside)
+        self._in_file -= sum(size for _, size in outcome.aside)
         outcome.lines, outcome.aside, outcome.size = [], [], 0
         self._shrink()
 

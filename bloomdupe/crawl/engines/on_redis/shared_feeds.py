@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
+from bloomdupe.crawl.engines.on_redis.going.feeds.feed import encode
+from bloomdupe.crawl.engines.on_redis.going.feeds.shared_feed import SharedFeed
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.feeds.exporter import FeedExporter
-from bloomdupe.feeds.feed import encode
-from bloomdupe.feeds.shared_feed import SharedFeed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,7 +79,7 @@ def identity_of(feeds: Sequence[SharedFeed]) -> dict[str, Any]:
     }
 
 
-def _taken_from(exporter: FeedExporter, serializer: Serializer) -> list[SharedFeed]:
+def _taken_from(exporter: Any, serializer: Serializer) -> list[SharedFeed]:
     """Take the feeds from Scrapy; their order gives them their numbers."""
     feeds = [
         SharedFeed(number, template, options, exporter, serializer.dump_item)

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from scrapy.extensions.feedexport import FeedSlot
 
-    from bloomdupe.feeds.content import Content
-    from bloomdupe.feeds.feed import Feed, FeedBatch
-    from bloomdupe.feeds.file import FeedFile
+    from bloomdupe.crawl.engines.on_redis.going.feeds.content import Content
+    from bloomdupe.crawl.engines.on_redis.going.feeds.feed import Feed, FeedBatch
+    from bloomdupe.crawl.engines.on_redis.going.feeds.file import FeedFile
 
     Complete: TypeAlias = tuple[FeedSlot, int, Content]
     """A batch's slot, number of items, and the new content of its file."""

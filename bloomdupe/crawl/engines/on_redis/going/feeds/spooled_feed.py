@@ -8,13 +8,17 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.feeds.content import Content
-from bloomdupe.feeds.delivery import Delivery
-from bloomdupe.feeds.feed import Feed
-from bloomdupe.feeds.feed_format import Format, can_be_cut, only_compresses
-from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.spool import Items
-from bloomdupe.feeds.uri import without_secret
+from bloomdupe.crawl.engines.on_redis.going.feeds.content import Content
+from bloomdupe.crawl.engines.on_redis.going.feeds.delivery import Delivery
+from bloomdupe.crawl.engines.on_redis.going.feeds.feed import Feed
+from bloomdupe.crawl.engines.on_redis.going.feeds.feed_format import (
+    Format,
+    can_be_cut,
+    only_compresses,
+)
+from bloomdupe.crawl.engines.on_redis.going.feeds.file import FeedFile
+from bloomdupe.crawl.engines.on_redis.going.feeds.spool import Items
+from bloomdupe.crawl.engines.on_redis.going.feeds.uri import without_secret
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
@@ -22,9 +26,9 @@ if TYPE_CHECKING:
 
     from scrapy.extensions.feedexport import FeedSlot
 
-    from bloomdupe.feeds.draft import Complete
-    from bloomdupe.feeds.feed import FeedBatch, Known
-    from bloomdupe.feeds.spool import Spool
+    from bloomdupe.crawl.engines.on_redis.going.feeds.draft import Complete
+    from bloomdupe.crawl.engines.on_redis.going.feeds.feed import FeedBatch, Known
+    from bloomdupe.crawl.engines.on_redis.going.feeds.spool import Spool
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
 logger = logger_of(__name__)

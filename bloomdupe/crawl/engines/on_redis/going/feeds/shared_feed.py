@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exporters import CsvItemExporter
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.errors import FeedError
-from bloomdupe.feeds.feed import Feed, Known, name_of
-from bloomdupe.feeds.feed_format import (
+from bloomdupe.crawl.engines.on_redis.going.feeds.feed import Feed, Known, name_of
+from bloomdupe.crawl.engines.on_redis.going.feeds.feed_format import (
     STREAMS,
     can_be_cut,
     changed_options,
     only_compresses,
     options_of,
 )
-from bloomdupe.feeds.spool import Items
+from bloomdupe.crawl.engines.on_redis.going.feeds.spool import Items
+from bloomdupe.errors import FeedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.extensions.feedexport import FeedSlot
 
-    from bloomdupe.feeds.exporter import FeedExporter
-    from bloomdupe.feeds.feed_format import Format
+    from bloomdupe.crawl.engines.on_redis.going.feeds.exporter import FeedExporter
+    from bloomdupe.crawl.engines.on_redis.going.feeds.feed_format import Format
 
 ITEMS = "items"
 OBJECTS = "objects"

@@ -1,0 +1,296 @@
+"""Format: items as bytes that can be joined in any order; the kinds of feeds."""
+
+from __future__ import annotations
+
+import codecs
+import stat
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from scrapy.exporters import (
+    BaseItemExporter,
+    CsvItemExporter,
+    JsonItemExporter,
+    JsonLinesItemExporter,
+    MarshalItemExporter,
+    PickleItemExporter,
+    PprintItemExporter,
+    XmlItemExporter,
+)
+from scrapy.extensions.feedexport import (
+    FileFeedStorage,
+    FTPFeedStorage,
+    GCSFeedStorage,
+    S3FeedStorage,
+    StdoutFeedStorage,
+)
+from scrapy.extensions.postprocessing import Bz2Plugin, GzipPlugin, LZMAPlugin
+from scrapy.utils.misc import load_object
+
+from bloomdupe.errors import FeedError
+from bloomdupe.inside_scrapy.feed_exporter import (
+    forget_items,
+    restore_columns,
+    write_columns,
+    write_separator,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from scrapy.extensions.feedexport import FeedSlot
+
+
+_KNOWN = frozenset(
+    {
+        CsvItemExporter,
+        JsonItemExporter,
+        JsonLinesItemExporter,
+        MarshalItemExporter,
+        PickleItemExporter,
+        PprintItemExporter,
+        XmlItemExporter,
+    }
+)
+"""Exporters that write each item independently."""
+
+
+def can_be_cut(exporter: type[BaseItemExporter]) -> bool:
+    """Whether an exporter writes each item independently of the items before.
+
+    This is known of Scrapy's own classes only. A subclass may remember items, or write
+    a line of its own at the beginning or the end.
+    """
+    return exporter in _KNOWN
+
+
+class Format:
+    """The output of an exporter: a head, items with separators, and a closing.
+
+    ``build`` makes an exporter that writes to a file, ``given`` are the columns in the
+    settings.
+    """
+
+    def __init__(
+        self, build: Callable[[BytesIO], BaseItemExporter], given: object
+    ) -> None:
+        self._build = build
+        self._given = plain(given)
+        self._sink = BytesIO()
+        self._exporter: BaseItemExporter | None = None
+        self._head: bytes | None = None
+        self._separator = b""
+        self._closing = b""
+        self.fields: Any = None
+        """The columns of a CSV file: a list, a mapping or None."""
+        self.header: str | None = None
+        """The line with their names, as Latin-1; None if it is not known yet."""
+
+    def encode(self, item: object) -> bytes:
+        """Return an item as the bytes of its line in the file."""
+        exporter = self._exporter or self._begin()
+        try:
+            if isinstance(exporter, CsvItemExporter):
+                if self._head is None:
+                    self._fix_columns(exporter, item)
+            elif isinstance(exporter, JsonItemExporter):
+                forget_items(exporter)
+            exporter.export_item(item)
+        finally:  # no part of an item that fails may precede the next item
+            line = self._take()
+        return line
+
+    @property
+    def head(self) -> bytes:
+        """Bytes at the beginning of a file; for CSV known after the first item only."""
+        self._exporter or self._begin()
+        return self._head or b""
+
+    @property
+    def separator(self) -> bytes:
+        """Bytes between two items."""
+        self._exporter or self._begin()
+        return self._separator
+
+    @property
+    def closing(self) -> bytes:
+        """Bytes at the end of a file."""
+        self._exporter or self._begin()
+        return self._closing
+
+    def resume(self, header: str | None, fields: object) -> None:
+        """Keep the columns that an earlier run has fixed."""
+        if header is not None:
+            self.header, self.fields = header, fields
+            self._head = header.encode("latin-1")
+
+    def close(self) -> None:
+        """Finish the exporter."""
+        if self._exporter is not None:
+            self._exporter.finish_exporting()
+
+    def _begin(self) -> BaseItemExporter:
+        exporter = self._build(self._sink)
+        exporter.start_exporting()
+        head = self._take()
+        if isinstance(exporter, CsvItemExporter):
+            if self._head is not None:
+                found = self._given is None
+                restore_columns(exporter, self.fields, found=found)
+                self._take()
+        else:
+            self._head = head
+            self._find_out_ends()
+        self._exporter = exporter
+        return exporter
+
+    def _find_out_ends(self) -> None:
+        """Find separator and closing, with another exporter that gets no items."""
+        sink = BytesIO()
+        exporter = self._build(sink)
+        exporter.start_exporting()
+        begun = sink.tell()
+        if isinstance(exporter, JsonItemExporter):
+            write_separator(exporter)
+        separated = sink.tell()
+        exporter.finish_exporting()
+        data = sink.getvalue()
+        self._separator, self._closing = data[begun:separated], data[separated:]
+
+    def _fix_columns(self, exporter: CsvItemExporter, item: object) -> None:
+        write_columns(exporter, item)
+        self._head = self._take()
+        self.header = self._head.decode("latin-1")
+        self.fields = plain(exporter.fields_to_export)
+
+    def _take(self) -> bytes:
+        data = self._sink.getvalue()
+        self._sink.seek(0)
+        self._sink.truncate()
+        return data
+
+
+def plain(fields: Any) -> Any:  # noqa: ANN401 - a list, a mapping or None
+    """Return a list of fields as JSON returns it."""
+    if fields is None or isinstance(fields, dict):
+        return fields
+    return list(fields)
+
+
+def options_of(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a feed that must not change while a crawl goes on.
+
+    ``options`` are complete: Scrapy has filled in the settings ``FEED_EXPORT_*``. The
+    result consists of plain values, as JSON returns them, and is the same in every
+    process.
+    """
+    return {
+        "format": options["format"],
+        "fields": plain(options["fields"]),
+        "postprocessing": [str(p) for p in options.get("postprocessing", ())],
+        "encoding": _encoding(options.get("encoding")),
+        "indent": options.get("indent"),
+        "item_export_kwargs": _stable(options["item_export_kwargs"]),
+    }
+
+
+def changed_options(
+    before: dict[str, Any], now: dict[str, Any]
+) -> tuple[str, str] | None:
+    """Return the options that differ from those of the record, as two texts.
+
+    They are as they were, and as they are now; None if none differs.
+    """
+    names = [name for name in before if before[name] != now.get(name)]
+    if not names:
+        return None
+    was, has = (
+        ", ".join(f"{name} = {options.get(name)!r}" for name in names)
+        for options in (before, now)
+    )
+    return was, has
+
+
+def _encoding(name: str | None) -> str:
+    """Return the standard name of an encoding; the default is UTF-8, as in Scrapy.
+
+    An unknown encoding is returned unchanged: the exporter will report it.
+    """
+    try:
+        return codecs.lookup(name or "utf-8").name
+    except LookupError:
+        return str(name)
+
+
+def _stable(value: object) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a value without parts that differ between processes, such as addresses."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, dict):
+        return {str(key): _stable(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_stable(part) for part in value]
+    if isinstance(value, bytes):
+        return repr(value)
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+STREAMS = (GzipPlugin, Bz2Plugin, LZMAPlugin)
+"""Compressors whose streams may follow one another in a file."""
+
+
+def is_direct(slot: FeedSlot, here: Path) -> bool:
+    """Whether a feed can be written piece by piece, in several runs.
+
+    This holds for files on this machine, if their exporter writes each item
+    independently and all plugins compress in streams that may follow one another.
+    """
+    return (
+        local_path(slot, here) is not None
+        and can_be_cut(slot.exporters[slot.format])
+        and not slot.feed_options.get("lzma_format")
+        and only_compresses(slot)
+    )
+
+
+def only_compresses(slot: FeedSlot) -> bool:
+    """Whether all plugins are compressors that accept their input in any pieces.
+
+    Other plugins may process each line that an exporter writes.
+    """
+    return all(
+        load_object(plugin) in STREAMS
+        for plugin in slot.feed_options.get("postprocessing", ())
+    )
+
+
+def local_path(slot: FeedSlot, here: Path) -> Path | None:
+    """Return the path of a file on this machine; None for all other storages.
+
+    A relative path begins ``here``. Raises :class:`~bloomdupe.errors.FeedError` if the
+    path cannot be checked.
+    """
+    storage: Any = slot.storage
+    if type(storage) is not FileFeedStorage:
+        return None
+    place = here / storage.path
+    try:
+        return place if stat.S_ISREG(place.stat().st_mode) else None
+    except FileNotFoundError:
+        return place
+    except OSError as error:
+        raise FeedError(f"cannot write the feed {place}: {error}") from error
+
+
+def replaces(slot: FeedSlot) -> bool:
+    """Whether a delivery replaces the delivery before; otherwise it is appended."""
+    overwrite = slot.feed_options.get("overwrite")
+    if isinstance(slot.storage, (S3FeedStorage, GCSFeedStorage)):
+        return True  # they have files in one piece only
+    if isinstance(slot.storage, StdoutFeedStorage):
+        return False
+    if isinstance(slot.storage, FTPFeedStorage):
+        return overwrite is not False
+    return bool(overwrite)

@@ -1,0 +1,47 @@
+"""Contract: the types shared by a crawl and its feeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bloomdupe.store.participant import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+class FeedJob(NamedTuple):
+    """The functions and paths of a crawl that its feeds use."""
+
+    put: Callable[[Any, list[tuple[int, bytes]]], None]
+    """Adds the lines of an item to the outcome of the request of a response, as
+    ``(number of the feed, line)``; called once for each item.
+    """
+    fail: Callable[[Exception], None]
+    """Stops the crawl, for an item that cannot be kept."""
+    dump: Callable[[object], bytes]
+    """Returns an item as bytes; ``load`` returns it again."""
+    load: Callable[[bytes], object]
+    store: Path
+    """The directory of the store; the directory of the spool is beside it."""
+
+
+@dataclass(kw_only=True)
+class FeedsPart(Part):
+    """The part of the feeds in a checkpoint.
+
+    Its entries are ``feeds`` (see :class:`Feed`) by URI as it was
+    set, ``files`` (see :class:`Content`), ``deliveries`` (see
+    :class:`Delivery`) and ``feeds_finished``. The ``feeds``
+    are those of the last moment when everything in them was settled. If that is not
+    now, each of the files has a ``mark``, to which it is cut back if the crawl dies.
+
+    The blobs are the pieces: ``feed0`` is the piece of the first file.
+    """
+
+    taken: int
+    """Number of lines in it."""
+    whole: bool
+    """Whether it includes all settled lines."""
