@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
@@ -33,7 +34,8 @@ logger = logger_of(__name__)
 LOCK = "delivering.lock"
 
 
-class WaitingFeed(NamedTuple):
+@dataclass(frozen=True)
+class WaitingFeed:
     """A feed that is written from the journal."""
 
     name: str

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -13,12 +10,12 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.misc import load_object
 
 from bloomdupe.errors import BloomDupeError, FeedError
-from bloomdupe.feeds.delivery import Deliveries, WaitingFeed
 from bloomdupe.feeds.feed import Draft, Feed, encode, name_of
 from bloomdupe.feeds.feed_format import is_appended, local_path
 from bloomdupe.feeds.feed_job import FeedsPart
-from bloomdupe.feeds.journal import ITEM, Journal
+from bloomdupe.feeds.journal import ITEM
 from bloomdupe.feeds.uri import parameters, without_secret
+from bloomdupe.feeds.waiting import WaitingFeeds
 from bloomdupe.inside_scrapy.engine import mark_failed, send_signal
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 from bloomdupe.printable import logger_of
@@ -36,67 +33,6 @@ if TYPE_CHECKING:
     from bloomdupe.feeds.stored_feeds import StoredFeeds
 
 logger = logger_of(__name__)
-
-
-@dataclass
-class _Waiting:
-    """A feed that is written from the journal, while items come for it."""
-
-    feed: WaitingFeed
-    slot: FeedSlot
-    items: int
-    tried: bool = False
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """Its record for the store: see :class:`WaitingFeed`; and its ``items``."""
-        feed = self.feed
-        return {
-            "uri": without_secret(self.slot.uri),
-            "items": self.items,
-            "file": None,
-            "index": feed.index,
-            "begin": feed.begin,
-        }
-
-
-@dataclass
-class _Items:
-    """Encodes an item for the journal, if a feed that is waiting gets it."""
-
-    exporter: FeedExporter
-    job: FeedJob
-    feeds: list[_Waiting] = field(default_factory=list)
-    number: int = ITEM
-    _accepting: list[_Waiting] = field(default_factory=list)
-
-    def accepts(self, item: object) -> bool:
-        self._accepting = [f for f in self.feeds if f.slot.filter.accepts(item)]
-        return bool(self._accepting)
-
-    def encode(self, item: object) -> bytes:
-        data = self.job.dump(item)
-        for feed in self._accepting:
-            if not feed.tried:
-                feed.tried = True
-                self._try(feed, data)
-        return Journal.packed((f.feed.index for f in self._accepting), data)
-
-    def _try(self, feed: _Waiting, data: bytes) -> None:
-        """Try the exporter with the first item of the run."""
-        try:
-            exporter = self.exporter.new_exporter(feed.slot, BytesIO())
-            exporter.start_exporting()
-            exporter.export_item(self.job.load(data))
-            exporter.finish_exporting()
-        except Exception:  # of any exporter in the settings
-            logger.exception(
-                "The exporter of the feed %(uri)s fails for its first item. The"
-                " items are kept in the job, and exported when the crawl has finished:"
-                " mend the exporter",
-                {"uri": feed.feed.name},
-                extra={"spider": feed.slot.spider},
-            )
 
 
 class FeedExporter(FeedExporterAccess):
@@ -122,13 +58,13 @@ class FeedExporter(FeedExporterAccess):
         self._left: StoredFeeds | None = None
         self.durable: list[Feed] = []
         """The feeds that are appended to local files, in the order of their numbers."""
-        self._items: _Items | None = None
+        self._waiting: WaitingFeeds | None = None
         self._encoders: list[Encoder] = []
         self._taken: set[str] = set()
         self._late: dict[str, dict[str, Any]] = {}
         self._lost: dict[str, Any] = {}
         self._ending = self._finishing = self._closed = False
-        self._finished = self._idle = self._begun_anew = False
+        self._finished = self._idle = False
         self._announced: list[Deferred[Any]] = []
 
     @classmethod
@@ -165,16 +101,10 @@ class FeedExporter(FeedExporterAccess):
 
         Raises :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued.
         """
-        self._left, self._items = left, _Items(self, job)
-        self._encoders = [self._items]
         slots = self._checked(left, self.feeds)
-        self._pieces, self._journal = left.pieces, left.journal
-        self.deliveries = Deliveries(
-            self, self._journal, left.directory, job.load, left.moment, self.tell
-        )
-        if not left.resumed and not left.owing(self.deliveries):
-            self._journal.begin_anew()
-            self._begun_anew = True
+        self._left, self._pieces = left, left.pieces
+        self._waiting = WaitingFeeds(self, job, left, self.tell)
+        self._encoders = [self._waiting]
         self._take_feeds(left, slots)
         self._late = {t: o for t, o in self.feeds.items() if t not in self._taken}
         self._finished = self._idle = left.resumed and left.finished
@@ -222,7 +152,7 @@ class FeedExporter(FeedExporterAccess):
         self, left: StoredFeeds, slots: dict[str, tuple[str, FeedSlot]]
     ) -> None:
         """Take these feeds from Scrapy."""
-        assert self._items is not None  # noqa: S101 - they are restored
+        assert self._waiting is not None  # noqa: S101 - they are restored
         for template, (name, slot) in slots.items():
             self._taken.add(template)
             place = local_path(slot, self.here)
@@ -231,10 +161,8 @@ class FeedExporter(FeedExporterAccess):
                 self.durable.append(Feed(len(self.durable), slot, self, known))
                 self._encoders.insert(-1, self.durable[-1])
             else:
-                index, begin, items = left.take_waiting(name, self.deliveries)
-                feed = WaitingFeed(name, template, slot.feed_options, index, begin)
-                self._items.feeds.append(_Waiting(feed, slot, items))
-        self._lost = left.lost(self.deliveries)
+                self._waiting.take(name, template, slot)
+        self._lost = left.lost(self._waiting.deliveries)
 
     def open_spider(self, spider: Spider) -> None:
         """Open feeds; called by Scrapy when the scheduler is open."""
@@ -250,17 +178,8 @@ class FeedExporter(FeedExporterAccess):
                 self._late = {}
         except Exception as error:  # noqa: BLE001 - of any function for parameters
             self._job.fail(error)
-        for name, record in self._left.owing(self.deliveries).items():
-            logger.warning(
-                "The feed %(uri)s (%(items)d items) is not delivered, because this"
-                " run has no such feed: it stays in %(place)s until a run has it",
-                {
-                    "uri": name,
-                    "items": record["items"],
-                    "place": self._journal.file.place,
-                },
-                extra={"spider": spider},
-            )
+        if self._waiting is not None:
+            self._waiting.warn()
 
     # Items
 
@@ -299,7 +218,7 @@ class FeedExporter(FeedExporterAccess):
     @property
     def held_back(self) -> list[str]:
         """Names of the feeds that are delivered when the crawl has finished."""
-        return [] if self._items is None else [f.feed.name for f in self._items.feeds]
+        return [] if self._waiting is None else self._waiting.names
 
     # Checkpoints
 
@@ -318,62 +237,49 @@ class FeedExporter(FeedExporterAccess):
         :class:`~bloomdupe.errors.FeedError`, and any exception of exporters and
         plugins; the same lines can be given again.
         """
-        assert self._items is not None and self._left is not None  # noqa: S101, PT018
+        waiting, left = self._waiting, self._left
+        assert waiting is not None and left is not None  # noqa: S101, PT018
         if self._late:  # no item comes before the spider is open
-            entries = {**self._left.entries, "feeds_finished": self._finished}
-            return FeedsPart(entries=entries)
+            return FeedsPart(entries={**left.entries, "feeds_finished": self._finished})
         new = self._pieces.begin()
-        self._journal.begin()
+        waiting.begin()
         drafts = [Draft(feed, new) for feed in self.durable]
-        counts, taken = Counter[int](), False
+        taken = False
         for number, line in lines:
             taken = True
-            if number == ITEM:
-                counts.update(self._journal.add(line))
-            else:
-                drafts[number].add(line)
+            add = waiting.add if number == ITEM else drafts[number].add
+            add(line)
         unchanged = self._finished and not taken
         finishing = self._finishing and not unchanged
         for draft in drafts:
             draft.seal(ending=self._ending, finishing=finishing)
         files: list[dict[str, Any]] = []
-        feeds = {
-            feed.name: draft.record(files)
-            for feed, draft in zip(self.durable, drafts, strict=True)
-        }
-        for waiting in self._items.feeds:
-            record = waiting.record
-            record["items"] += counts[waiting.feed.index]
-            feeds[waiting.feed.name] = record
+        feeds = {draft.name: draft.record(files) for draft in drafts}
+        feeds |= waiting.records()
         for name, (record, file) in self._lost.items():
             feeds[name] = {**record, "file": None if file is None else len(files)}
             files += [] if file is None else [file]
-        part = FeedsPart(
-            entries={
-                "feeds": feeds,
-                "files": files,
-                "pieces": self._pieces.seal(),
-                "journal": self._journal.seal(),
-                "feeds_moment": self._left.moment.isoformat(),
-                "feeds_finished": finishing or unchanged,
-            }
-        )
+        journal = waiting.journal.seal()
 
         def done() -> None:
             self._finished = finishing or unchanged
             self._idle = self._idle and not taken
             for draft in drafts:
                 draft.done()
-            for waiting in self._items.feeds if self._items is not None else ():
-                waiting.items = feeds[waiting.feed.name]["items"]
+            waiting.done(journal)
             self._pieces.take_turns()
-            self._journal.committed(part.entries["journal"])
-            if self._begun_anew:
-                self._journal.forget()
-                self._begun_anew = False
 
-        part.done = done
-        return part
+        return FeedsPart(
+            entries={
+                "feeds": feeds,
+                "files": files,
+                "pieces": self._pieces.seal(),
+                "journal": journal,
+                "feeds_moment": left.moment.isoformat(),
+                "feeds_finished": finishing or unchanged,
+            },
+            done=done,
+        )
 
     def append(self) -> None:
         """Write the committed lines to the files.
@@ -402,34 +308,16 @@ class FeedExporter(FeedExporterAccess):
             if feed.file is not None and not self._idle:
                 self.tell(feed.slot, stored=True)
             feed.close()
-        if self._items is not None:
-            if self._finished:
-                await self._deliver([waiting.feed for waiting in self._items.feeds])
-            elif not self._idle:
-                self._say_kept(self._items.feeds)
+        if self._waiting is not None:
+            if not self._finished:
+                self._waiting.say_kept()
+            elif not await self._waiting.deliver():
+                mark_failed(self.crawler)
             self._pieces.close()
-            self._journal.file.close()
+            self._waiting.journal.file.close()
         for sent in self._announced:
             await maybe_deferred_to_future(sent)
         await super().close_spider(spider)
-
-    async def _deliver(self, feeds: list[WaitingFeed]) -> None:
-        if feeds and not await self.deliveries.deliver(feeds, finished=True):
-            mark_failed(self.crawler)
-
-    def _say_kept(self, feeds: list[_Waiting]) -> None:
-        for feed in feeds:
-            if feed.items:
-                logger.info(
-                    "Kept %(format)s feed (%(count)d items) in the job; it is stored in"
-                    " %(uri)s when the crawl has finished",
-                    {
-                        "format": feed.slot.format,
-                        "count": feed.items,
-                        "uri": without_secret(feed.slot.uri),
-                    },
-                    extra={"spider": feed.slot.spider},
-                )
 
     def tell(self, slot: FeedSlot, stored: bool) -> None:
         """Report a complete file in the log, in the stats and by a signal."""

@@ -147,7 +147,7 @@ class Draft:
     """
 
     def __init__(self, feed: Feed, lines: RecordFile) -> None:
-        self._feed, self._lines = feed, lines
+        self._feed, self._lines, self.name = feed, lines, feed.name
         self._items = feed.slot.itemcount
         self._held = bytearray(feed.held)
         self._file = feed.file

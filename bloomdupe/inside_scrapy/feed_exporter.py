@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy.exporters import BaseItemExporter, CsvItemExporter, JsonItemExporter
     from scrapy.extensions.feedexport import FeedSlot
 
-_EPOCH = datetime.fromtimestamp(0, tz=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class FeedExporterAccess(feedexport.FeedExporter):

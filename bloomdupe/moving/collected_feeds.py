@@ -13,22 +13,22 @@ from scrapy.exporters import JsonLinesItemExporter
 from scrapy.extensions.feedexport import FileFeedStorage
 from scrapy.utils.project import get_project_settings
 
-from bloomdupe.crawl.engines.on_redis.going.feeds.exporter import FeedExporter
-from bloomdupe.crawl.engines.on_redis.going.feeds.feed_job import FeedJob
-from bloomdupe.crawl.engines.on_redis.going.feeds.shared_feed import (
-    ITEMS,
-    given_options,
-)
-from bloomdupe.crawl.engines.on_redis.going.feeds.spool import Items
-from bloomdupe.crawl.engines.on_redis.going.feeds.spooled_feed import SpooledFeed
-from bloomdupe.crawl.engines.on_redis.going.feeds.stored_feeds import StoredFeeds
-from bloomdupe.crawl.engines.on_redis.going.feeds.uri import (
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_exporter import OldFeedExporter
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed_job import OldFeedJob
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_stored_feeds import OldStoredFeeds
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_uri import (
     fits,
     is_local,
     parts_with_changes,
     with_secret,
     without_secret,
 )
+from bloomdupe.crawl.engines.on_redis.going.feeds.shared_feed import (
+    ITEMS,
+    given_options,
+)
+from bloomdupe.crawl.engines.on_redis.going.feeds.spool import Items
+from bloomdupe.crawl.engines.on_redis.going.feeds.spooled_feed import SpooledFeed
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import (
     FeedChangedError,
@@ -51,13 +51,13 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings, Settings
     from typing_extensions import Self
 
-    from bloomdupe.crawl.engines.on_redis.going.feeds.feed import Feed
+    from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed import OldFeed
     from bloomdupe.moving.collection import Collection
 
 logger = logger_of(__name__)
 
 
-class CollectedFeeds(FeedExporter):
+class CollectedFeeds(OldFeedExporter):
     """Writes the feeds of a shared crawl as a crawl with a ``JOBDIR`` writes its own.
 
     Files on this machine are in ``directory``, at the last part of their URI, or at
@@ -116,7 +116,7 @@ class CollectedFeeds(FeedExporter):
     def _begin(self, collection: Collection, serializer: Serializer) -> None:
         self._load = serializer.load_value
         self._check_places(anew=collection.is_new)
-        left = StoredFeeds(
+        left = OldStoredFeeds(
             collection.entries,
             collection.blobs,
             collection.store,
@@ -124,7 +124,7 @@ class CollectedFeeds(FeedExporter):
             resumed=not collection.is_new,
             anew="collect into another directory",
         )
-        job = FeedJob(
+        job = OldFeedJob(
             _not_here, _not_here, serializer.dump_item, self._load, collection.store
         )
         self.restore(job, left)
@@ -189,7 +189,7 @@ class CollectedFeeds(FeedExporter):
         parts = place.split("/")[-parts_with_changes(template) :]
         return str(self.here / self._directory.joinpath(*parts))
 
-    def place_of(self, feed: Feed) -> tuple[str, str]:
+    def place_of(self, feed: OldFeed) -> tuple[str, str]:
         """Return name and place of a feed's present file.
 
         The name is its path in the directory, or its URI; the place is its path, or its

@@ -49,7 +49,7 @@ class Collection:
     ``identity``   of the frontier: spider, fingerprinter, feeds
     ``positions``  for each partition, the last entry of its output in the record
     ``blobs``      size and checksum of each value behind the line, by name
-    ``entries``    see :class:`FeedsPart`; paths of files in
+    ``entries``    see :class:`OldFeedsPart`; paths of files in
                    the directory are relative to it
 
     The values are the pieces that may not be in the files yet. So after any end of the

@@ -68,9 +68,9 @@ WHOLLY_DOCUMENTED = {"scrapy.exceptions", "scrapy.exporters", "scrapy.signals"}
 OF_OTHERS = {
     # of Python
     "add", "add_done_callback", "argval", "cancelled", "cwd", "default_factory",
-    "discard", "exception", "f_back", "f_code", "f_globals", "f_locals", "items",
-    "keys", "opname", "pop", "removeprefix", "reset", "rpartition", "startswith",
-    "update", "values", "warning",
+    "discard", "exception", "f_back", "f_code", "f_globals", "f_locals",
+    "isoformat", "items", "keys", "now", "opname", "pop", "removeprefix", "replace",
+    "reset", "rpartition", "startswith", "update", "utc", "values", "warning",
     # of Twisted, and of Scrapy's documents
     "FeedExporter", "addBoth", "bytes_received", "called", "connect", "crawler",
     "dont_filter", "engine", "headers_received", "send_catch_log",

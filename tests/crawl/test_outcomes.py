@@ -38,10 +38,8 @@ def test_lines_can_be_read_until_they_are_committed(outcomes: Outcomes) -> None:
     expected = [(0, b"1-0"), (1, b"1-1")]
     assert list(outcomes.lines()) == expected
     assert list(outcomes.lines()) == expected, "reading takes nothing away"
-    outcomes.committed_part(1)
-    assert list(outcomes.lines()) == expected[1:]
     outcomes.settle(with_lines(outcomes, 2, 1))
-    assert list(outcomes.lines()) == [*expected[1:], (0, b"2-0")]
+    assert list(outcomes.lines()) == [*expected, (0, b"2-0")]
     outcomes.committed(2)
     assert not outcomes.changed
 
@@ -59,17 +57,6 @@ def test_many_requests_put_their_lines_into_one_file(
     assert found == [b"%d-%d" % (n, at) for n in range(1, 100, 2) for at in range(50)]
     outcomes.committed(50)
     assert list(outcomes.lines()) == []
-
-
-def test_lines_put_aside_can_be_committed_in_parts(outcomes: Outcomes) -> None:
-    many = [with_lines(outcomes, number, 50) for number in range(4)]
-    for outcome in many:
-        outcomes.settle(outcome)
-    everything = list(outcomes.lines())
-    assert len(everything) == 200
-    for done in range(0, 200, 7):
-        assert list(outcomes.lines()) == everything[done:]
-        outcomes.committed_part(7)
 
 
 def test_the_file_does_not_grow_for_ever(outcomes: Outcomes, tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ from spiders.feeds import (
     close_mailbox,
     fill_the_file,
     fill_the_memory,
-    stop_around_storing,
+    stop_in_a_delivery,
     stop_when_taken,
     stop_while_s3_reads,
 )
 from support.ports import kept_port
+from support.repetition import repeated
 from support.shop import ITEMS, NEW, items_in, items_of, read
 from support.storage_servers import PASSWORD, ftp_server, ftp_uri, s3_server
 
@@ -257,18 +258,58 @@ def test_a_plugin_sees_the_exporters_writes_and_may_close_the_file(
     assert len({*rows[2::2]}) == len(ITEMS)
 
 
-@pytest.mark.parametrize("instant", ["before", "after"])
-def test_a_local_file_gets_it_once_though_the_process_dies(
-    crawl: Crawl, instant: str
+STEPS = ("opened", "exported", "synced", "recorded", "stored")
+"""The steps of the delivery of a local file, after each of which the process dies."""
+LOCAL = [
+    ("items.json", {}),
+    ("items.xml", {"overwrite": True}),
+    ("items.pickle", {}),
+    ("items.marshal", {"overwrite": True}),
+    ("items.sums", {}),
+    ("%(batch_id)d.jsonl", {"batch_item_count": 40}),
+    ("%(batch_time)s.csv", {"batch_item_count": 40}),
+    ("%(time)s.json", {"store_empty": False}),
+]
+
+
+@pytest.mark.parametrize("feed", repeated(LOCAL, 2))
+def test_a_local_file_gets_it_once_though_the_process_dies_at_any_step(
+    crawl: Crawl, feed: tuple[str, dict[str, Any]]
 ) -> None:
+    uri, options = feed
+    kind = uri.rpartition(".")[2]
+    crawl.settings["FEEDS"] = {f"out/{uri}": {"format": kind, **options}}
+    for step in STEPS:
+        crawl.killed(Articles, stop=f"here {step}", before=stop_in_a_delivery)
+    for _ in range(2):
+        crawl.run(Articles)
+    files = [*(crawl.folder / "out").iterdir()]
+    assert read(*files) == ITEMS
+    assert len(files) == (2 if "batch_item_count" in options else 1)
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonl"])
+def test_a_storage_that_replaces_has_it_once_though_the_process_dies_at_any_step(
+    crawl: Crawl, place: Path, kind: str
+) -> None:
+    with ftp_server(place, kept_port()) as ftp:
+        crawl.settings["FEEDS"] = {f"{ftp.uri}/items.{kind}": {"format": kind}}
+        for step in ("opened", "exported", "stored", "recorded"):
+            crawl.killed(Articles, stop=f"here {step}", before=stop_in_a_delivery)
+        crawl.run(Articles)
+    assert read(place / f"items.{kind}") == ITEMS
+
+
+def test_the_old_content_of_a_local_file_stays(crawl: Crawl) -> None:
     place = crawl.folder / "items.sums"
     place.write_text("old\n")
     crawl.settings["FEEDS"] = {"items.sums": SUMS}
-    stop = f"here {instant} storing"
-    crawl.killed(Articles, stop=stop, before=stop_around_storing)
-    for _ in range(2):
-        crawl.run(Articles)
-    assert items_in(place.read_bytes().removeprefix(b"old\n"), "sums") == ITEMS
+    for step in ("synced", "recorded"):
+        crawl.killed(Articles, stop=f"here {step}", before=stop_in_a_delivery)
+    crawl.run(Articles)
+    # New work of a finished job: the file is as it was left, so it is written anew.
+    crawl.run(Articles, starts=("/", "/new"))
+    assert items_in(place.read_bytes().removeprefix(b"old\n"), "sums") == NEW
 
 
 @pytest.mark.parametrize("kind", ["json", "sums"])

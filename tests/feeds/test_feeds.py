@@ -16,7 +16,6 @@ from spiders.feeds import (
     Shop,
     Starts,
     die_at_piece,
-    small,
 )
 from support.crawl import FEEDS
 from support.shop import (

@@ -56,8 +56,8 @@ def test_a_stored_path_is_not_followed(
         left.check_feeds({"other": OPTIONS})
     place = tmp_path / "mine"
     left.check_feeds({"mine": OPTIONS})
+    place.write_bytes(b"")
     with pytest.raises(FeedError, match="was replaced or edited"):
-        place.write_bytes(b"")
         left.check_file("mine", place)
     place.unlink()
     left.check_file("mine", place)

@@ -17,6 +17,8 @@ from scrapy.exporters import BaseItemExporter, CsvItemExporter
 from scrapy.extensions.feedexport import (
     BlockingFeedStorage,
     FeedExporter,
+    FeedSlot,
+    FTPFeedStorage,
     S3FeedStorage,
 )
 from support.counters import PerRun
@@ -24,7 +26,7 @@ from support.stops import moment, stop_at
 
 import bloomdupe.crawl.leases.outcomes
 import bloomdupe.feeds.feed
-from bloomdupe.crawl.engines.on_redis.going.feeds import delivery as going
+from bloomdupe.crawl.engines.on_redis.going.feeds import old_delivery as going
 from bloomdupe.feeds.delivery import Delivered
 from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.target import Target
@@ -342,7 +344,29 @@ def stop_around_storing() -> None:
         target.store = watched
 
     watch(Target)
-    watch(going.Target)
+    watch(going.OldTarget)
+
+
+def stop_in_a_delivery() -> None:
+    """Offer a stop at each step of a delivery."""
+
+    def watch(owner: Any, method: str, before: str, after: str) -> None:
+        call = getattr(owner, method)
+
+        def watched(*arguments: Any) -> Any:
+            stop_at(before)
+            result = call(*arguments)
+            stop_at(after)
+            return result
+
+        setattr(owner, method, watched)
+
+    watch(FeedSlot, "start_exporting", "begun", "opened")
+    watch(FeedSlot, "finish_exporting", "all items", "exported")
+    watch(Target, "prepare", "unsynced", "synced")
+    for storage in (Target, FTPFeedStorage):
+        watch(storage, "store", "not stored", "stored")
+    watch(Delivered, "put", "not recorded", "recorded")
 
 
 def stop_when_taken() -> None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Spider
 
 from bloomdupe.cli import main as cli
-from bloomdupe.crawl.engines.on_redis.going.feeds.file import FeedFile
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_file import OldFeedFile
 from bloomdupe.crawl.engines.on_redis.going.feeds.spool import Items
 from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import StoreUnreachableError
@@ -255,7 +255,7 @@ class Points:
         if self._without == "pieces":
             Collection.commit = without_pieces  # type: ignore[assignment,method-assign]
         if self._without == "repair":
-            FeedFile.finish = without_repair  # type: ignore[method-assign]
+            OldFeedFile.finish = without_repair  # type: ignore[method-assign]
         os.open = self._open  # type: ignore[assignment]
         os.pwrite = self._pwrite
         os.fsync = os.fdatasync = self._around(self._sync)
@@ -311,7 +311,7 @@ def without_pieces(
     _commit(collection, replace(part, blobs={}), positions)
 
 
-def without_repair(self: FeedFile) -> None:
+def without_repair(self: OldFeedFile) -> None:
     """Write no lines that an earlier call has committed: for a control."""
 
 

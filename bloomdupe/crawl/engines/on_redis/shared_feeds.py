@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
-from bloomdupe.crawl.engines.on_redis.going.feeds.feed import encode
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed import encode
 from bloomdupe.crawl.engines.on_redis.going.feeds.shared_feed import SharedFeed
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.feeds.exporter import FeedExporter
@@ -79,7 +79,10 @@ def identity_of(feeds: Sequence[SharedFeed]) -> dict[str, Any]:
     }
 
 
-def _taken_from(exporter: Any, serializer: Serializer) -> list[SharedFeed]:
+def _taken_from(
+    exporter: Any,  # noqa: ANN401 - as the feed needs it
+    serializer: Serializer,
+) -> list[SharedFeed]:
     """Take the feeds from Scrapy; their order gives them their numbers."""
     feeds = [
         SharedFeed(number, template, options, exporter, serializer.dump_item)

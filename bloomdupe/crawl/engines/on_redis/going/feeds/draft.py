@@ -1,4 +1,4 @@
-"""Draft: the next commit of a feed, which does not change the feed before."""
+"""OldDraft: the next commit of a feed, which does not change the feed before."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
 
     from bloomdupe.crawl.engines.on_redis.going.feeds.content import Content
-    from bloomdupe.crawl.engines.on_redis.going.feeds.feed import Feed, FeedBatch
-    from bloomdupe.crawl.engines.on_redis.going.feeds.file import FeedFile
+    from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed import (
+        OldFeed,
+        OldFeedBatch,
+    )
+    from bloomdupe.crawl.engines.on_redis.going.feeds.old_file import OldFeedFile
 
     Complete: TypeAlias = tuple[FeedSlot, int, Content]
     """A batch's slot, number of items, and the new content of its file."""
@@ -24,9 +27,9 @@ if TYPE_CHECKING:
 class _Part:
     """The lines that are added to a batch."""
 
-    batch: FeedBatch
+    batch: OldFeedBatch
     lines: list[bytes] = field(default_factory=list)
-    file: FeedFile | None = None
+    file: OldFeedFile | None = None
     content: Content | None = None
     """The new content of the file; None: no change."""
 
@@ -35,13 +38,13 @@ class _Part:
         return self.batch.items + len(self.lines)
 
 
-class Draft:
+class OldDraft:
     """Collects lines, computes the content of the files, and updates the feed.
 
     The order is: :meth:`add`, :meth:`seal`, :meth:`record`, (commit), :meth:`done`.
     """
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: OldFeed) -> None:
         self._feed = feed
         self._parts = [_Part(feed.batch, file=feed.batch.file)]
         self._lines = self._parts[0].lines
@@ -140,7 +143,7 @@ class Draft:
         file = part.batch.file
         return Path(file.path).name if file is not None and part.lines else None
 
-    def _files(self) -> Iterator[tuple[FeedFile, Content]]:
+    def _files(self) -> Iterator[tuple[OldFeedFile, Content]]:
         """Yield the files of the feed and their new content."""
         for batch in self._feed.earlier:
             if batch.file is not None:

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exporters import CsvItemExporter
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.crawl.engines.on_redis.going.feeds.feed import Feed, Known, name_of
-from bloomdupe.crawl.engines.on_redis.going.feeds.feed_format import (
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed import (
+    OldFeed,
+    OldKnown,
+    name_of,
+)
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed_format import (
     STREAMS,
     can_be_cut,
     changed_options,
@@ -24,8 +28,10 @@ if TYPE_CHECKING:
 
     from scrapy.extensions.feedexport import FeedSlot
 
-    from bloomdupe.crawl.engines.on_redis.going.feeds.exporter import FeedExporter
-    from bloomdupe.crawl.engines.on_redis.going.feeds.feed_format import Format
+    from bloomdupe.crawl.engines.on_redis.going.feeds.old_exporter import (
+        OldFeedExporter,
+    )
+    from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed_format import OldFormat
 
 ITEMS = "items"
 OBJECTS = "objects"
@@ -43,7 +49,7 @@ JSON_LINES: dict[str, Any] = {
 """The options of a feed of which nothing was recorded."""
 
 
-class SharedFeed(Feed):
+class SharedFeed(OldFeed):
     """Encodes items on a worker; another process puts them in order, and writes them.
 
     A worker gives each item as its line in the file, if that depends on nothing but the
@@ -59,13 +65,13 @@ class SharedFeed(Feed):
         number: int,
         template: str,
         options: dict[str, Any],
-        access: FeedExporter,
+        access: OldFeedExporter,
         dump: Callable[[object], bytes],
     ) -> None:
         self._dump = dump
         self._given = options
         name = name_of(access, template, options)
-        super().__init__(number, template, options, access, Known(name))
+        super().__init__(number, template, options, access, OldKnown(name))
 
     @property
     def shared_options(self) -> dict[str, Any]:
@@ -88,7 +94,7 @@ class SharedFeed(Feed):
         left_out = {**JSON_LINES, ITEMS: False, OBJECTS: False}
         return {name: found[name] for name in found if found[name] != left_out[name]}
 
-    def _new_format(self, slot: FeedSlot) -> Format | Items:
+    def _new_format(self, slot: FeedSlot) -> OldFormat | Items:
         exporter = slot.exporters[slot.format]
         columns = issubclass(exporter, CsvItemExporter)
         if can_be_cut(exporter) and only_compresses(slot) and not columns:

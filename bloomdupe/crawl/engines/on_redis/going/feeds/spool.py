@@ -80,7 +80,7 @@ _HEAD = Struct("<I")
 
 
 class Items:
-    """Items as they were scraped, one after the other; used instead of a Format.
+    """Items as they were scraped, one after the other; used instead of a OldFormat.
 
     Each item is the bytes that ``dump`` returns for it, after its length in four bytes.
     """

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.engines.on_redis.going.feeds.content import Content
-from bloomdupe.crawl.engines.on_redis.going.feeds.delivery import Delivery
-from bloomdupe.crawl.engines.on_redis.going.feeds.feed import Feed
-from bloomdupe.crawl.engines.on_redis.going.feeds.feed_format import (
-    Format,
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_delivery import OldDelivery
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed import OldFeed
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed_format import (
+    OldFormat,
     can_be_cut,
     only_compresses,
 )
-from bloomdupe.crawl.engines.on_redis.going.feeds.file import FeedFile
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_file import OldFeedFile
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_uri import without_secret
 from bloomdupe.crawl.engines.on_redis.going.feeds.spool import Items
-from bloomdupe.crawl.engines.on_redis.going.feeds.uri import without_secret
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
@@ -27,14 +27,17 @@ if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
 
     from bloomdupe.crawl.engines.on_redis.going.feeds.draft import Complete
-    from bloomdupe.crawl.engines.on_redis.going.feeds.feed import FeedBatch, Known
+    from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed import (
+        OldFeedBatch,
+        OldKnown,
+    )
     from bloomdupe.crawl.engines.on_redis.going.feeds.spool import Spool
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
 logger = logger_of(__name__)
 
 
-class SpooledFeed(Feed):
+class SpooledFeed(OldFeed):
     """A feed that is delivered when the crawl, or the batch, is complete.
 
     It is for a storage that must have the whole file at once, and for an exporter or
@@ -53,7 +56,7 @@ class SpooledFeed(Feed):
         template: str,
         options: dict[str, Any],
         access: FeedExporterAccess,
-        known: Known,
+        known: OldKnown,
         spool: Spool,
     ) -> None:
         self._spool = spool
@@ -68,29 +71,29 @@ class SpooledFeed(Feed):
         record = super().record(batch, uri, items)
         return {**record, "spool": self._token, "delivered": self.delivered}
 
-    def new_file(self, batch: FeedBatch) -> FeedFile:
+    def new_file(self, batch: OldFeedBatch) -> OldFeedFile:
         """Return the file of a batch that has no file yet."""
         path = self._spool.place(f"{self._token}.{batch.slot.batch_id}")
         content = Content.begin(str(path), path, overwrite=False)
-        return FeedFile(content, private=True)
+        return OldFeedFile(content, private=True)
 
-    def deliveries(self, complete: Iterable[Complete]) -> list[Delivery]:
+    def deliveries(self, complete: Iterable[Complete]) -> list[OldDelivery]:
         """Return the deliveries of complete batches that were not delivered before."""
         return [
-            Delivery(
+            OldDelivery(
                 self.name,
                 without_secret(slot.uri),
                 slot.batch_id,
                 items,
                 Path(content.path).name,
                 content.size,
-                isinstance(self.format, Format),
+                isinstance(self.format, OldFormat),
             )
             for slot, items, content in complete
             if content.size != self.delivered
         ]
 
-    def _new_format(self, slot: FeedSlot) -> Format | Items:
+    def _new_format(self, slot: FeedSlot) -> OldFormat | Items:
         if can_be_cut(slot.exporters[slot.format]) and only_compresses(slot):
             return super()._new_format(slot)
         return Items(partial(self._dumped, slot))

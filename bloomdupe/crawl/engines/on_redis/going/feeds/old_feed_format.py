@@ -1,4 +1,4 @@
-"""Format: items as bytes that can be joined in any order; the kinds of feeds."""
+"""OldFormat: items as bytes that can be joined in any order; the kinds of feeds."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def can_be_cut(exporter: type[BaseItemExporter]) -> bool:
     return exporter in _KNOWN
 
 
-class Format:
+class OldFormat:
     """The output of an exporter: a head, items with separators, and a closing.
 
     ``build`` makes an exporter that writes to a file, ``given`` are the columns in the

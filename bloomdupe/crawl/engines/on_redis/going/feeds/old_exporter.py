@@ -1,4 +1,4 @@
-"""FeedExporter: Scrapy's feed exports, with every item in its file exactly once."""
+"""OldFeedExporter: Scrapy's feed exports, with every item in its file exactly once."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.misc import load_object
 from w3lib.url import file_uri_to_path
 
-from bloomdupe.crawl.engines.on_redis.going.feeds.delivery import Deliveries
-from bloomdupe.crawl.engines.on_redis.going.feeds.draft import Draft
-from bloomdupe.crawl.engines.on_redis.going.feeds.feed import (
-    Feed,
+from bloomdupe.crawl.engines.on_redis.going.feeds.draft import OldDraft
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_delivery import OldDeliveries
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed import (
+    OldFeed,
     encode,
     name_of,
     template_of,
 )
-from bloomdupe.crawl.engines.on_redis.going.feeds.feed_format import (
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed_format import (
     is_direct,
     local_path,
     replaces,
 )
-from bloomdupe.crawl.engines.on_redis.going.feeds.feed_job import FeedsPart
-from bloomdupe.crawl.engines.on_redis.going.feeds.spool import Spool, stored
-from bloomdupe.crawl.engines.on_redis.going.feeds.spooled_feed import SpooledFeed
-from bloomdupe.crawl.engines.on_redis.going.feeds.uri import (
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed_job import OldFeedsPart
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_uri import (
     is_local,
     parameters,
     without_secret,
 )
+from bloomdupe.crawl.engines.on_redis.going.feeds.spool import Spool, stored
+from bloomdupe.crawl.engines.on_redis.going.feeds.spooled_feed import SpooledFeed
 from bloomdupe.errors import BloomDupeError, FeedError
 from bloomdupe.inside_scrapy.engine import send_signal
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
     from twisted.internet.defer import Deferred
 
-    from bloomdupe.crawl.engines.on_redis.going.feeds.feed_job import FeedJob
-    from bloomdupe.crawl.engines.on_redis.going.feeds.stored_feeds import (
-        MissingFeed,
-        StoredFeeds,
+    from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed_job import OldFeedJob
+    from bloomdupe.crawl.engines.on_redis.going.feeds.old_stored_feeds import (
+        OldMissingFeed,
+        OldStoredFeeds,
     )
 
 logger = logger_of(__name__)
@@ -58,8 +58,8 @@ MOST_BATCHES = 200
 """Batches that begin in one transaction: each of them is a file that is synced."""
 
 
-class FeedExporter(FeedExporterAccess):
-    """Replaces ``scrapy.extensions.feedexport.FeedExporter``.
+class OldFeedExporter(FeedExporterAccess):
+    """Replaces ``scrapy.extensions.feedexport.OldFeedExporter``.
 
     With :class:`bloomdupe.FrontierScheduler` and a ``JOBDIR``, feeds are part of the
     checkpoint: an item stays in memory until its request is settled, and is committed
@@ -77,14 +77,14 @@ class FeedExporter(FeedExporterAccess):
             if not crawler.settings["JOBDIR"]:
                 raise
             self.feeds.clear()
-        self._job: FeedJob | None = None
-        self.durable: list[Feed] = []
+        self._job: OldFeedJob | None = None
+        self.durable: list[OldFeed] = []
         """The feeds that are part of the checkpoint, in the order of their numbers."""
         self._late: dict[str, dict[str, Any]] = {}
         self._taken: dict[str, dict[str, Any]] = {}
         self._names: dict[str, str] = {}
         self._in_store: set[str] = set()
-        self._lost: list[MissingFeed] = []
+        self._lost: list[OldMissingFeed] = []
         self._whole = True
         self._ending = self._finishing = self._closed = False
         self._finished = False
@@ -92,9 +92,9 @@ class FeedExporter(FeedExporterAccess):
         self._announced: list[Deferred[Any]] = []
 
     @classmethod
-    def of(cls, crawler: Crawler) -> FeedExporter:
+    def of(cls, crawler: Crawler) -> OldFeedExporter:
         """Return the feed exporter of a crawl; it has no feeds if it is off."""
-        exporter = crawler.get_extension(FeedExporter)
+        exporter = crawler.get_extension(OldFeedExporter)
         if exporter is None:
             exporter = cls(crawler)
             exporter.feeds.clear()
@@ -110,7 +110,7 @@ class FeedExporter(FeedExporterAccess):
     # Opening
 
     @classmethod
-    def check_job(cls, crawler: Crawler, left: StoredFeeds) -> None:
+    def check_job(cls, crawler: Crawler, left: OldStoredFeeds) -> None:
         """Raise the errors of :meth:`restore` before anything is open; change nothing.
 
         Raises :class:`~bloomdupe.errors.FeedError`.
@@ -121,7 +121,7 @@ class FeedExporter(FeedExporterAccess):
         exporter._checked(exporter.feeds, left)
         left.check()
 
-    def restore(self, job: FeedJob, left: StoredFeeds) -> None:
+    def restore(self, job: OldFeedJob, left: OldStoredFeeds) -> None:
         """Make the feeds part of the checkpoint; called when the crawl opens.
 
         Raises :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued.
@@ -130,7 +130,7 @@ class FeedExporter(FeedExporterAccess):
         left.check()
         left.finish()
         self._spool = spool = Spool(left.spool, job.dump, job.load)
-        self._deliveries = Deliveries(self, spool, self.tell, self._in_use)
+        self._deliveries = OldDeliveries(self, spool, self.tell, self._in_use)
         self._deliveries.restore(left.deliveries)
         for template, options in self.feeds.items():
             try:
@@ -146,7 +146,7 @@ class FeedExporter(FeedExporterAccess):
         self._job = job
 
     def _checked(
-        self, feeds: dict[str, dict[str, Any]], left: StoredFeeds
+        self, feeds: dict[str, dict[str, Any]], left: OldStoredFeeds
     ) -> dict[str, str]:
         """Compare the feeds with the last run; return their names by template."""
         names, templates = {}, dict[str, str]()
@@ -184,7 +184,7 @@ class FeedExporter(FeedExporterAccess):
         return None if place is None else str(place)
 
     def _take_feed(
-        self, template: str, options: dict[str, Any], left: StoredFeeds
+        self, template: str, options: dict[str, Any], left: OldStoredFeeds
     ) -> None:
         """Take a feed from Scrapy.
 
@@ -194,7 +194,7 @@ class FeedExporter(FeedExporterAccess):
         number, name = len(self.durable), self._names[template]
         if is_direct(slot, self.here):
             known = left.take(name, options)
-            self.durable.append(Feed(number, template, options, self, known))
+            self.durable.append(OldFeed(number, template, options, self, known))
             return
         present = left.spooled(name)
         known = left.take_spooled(name, replaces=replaces(slot))
@@ -226,7 +226,7 @@ class FeedExporter(FeedExporterAccess):
         )
         self._deliveries.start()
 
-    def _take_late(self, left: StoredFeeds) -> None:
+    def _take_late(self, left: OldStoredFeeds) -> None:
         """Take the feeds with parameters that are known only now."""
         self._names |= self._checked(self._late, left)
         left.finish()
@@ -287,7 +287,7 @@ class FeedExporter(FeedExporterAccess):
 
     def prepare(
         self, lines: Iterable[tuple[int, bytes]], most_bytes: int | None = None
-    ) -> FeedsPart:
+    ) -> OldFeedsPart:
         """Return the part of the next checkpoint; nothing is changed by that.
 
         ``lines`` are ``(number of the feed, line)`` of all items that are settled and
@@ -296,7 +296,7 @@ class FeedExporter(FeedExporterAccess):
         :class:`~bloomdupe.errors.FeedError`, and any exception of exporters and
         plugins; the same lines can be given again.
         """
-        drafts = [Draft(feed) for feed in self.durable]
+        drafts = [OldDraft(feed) for feed in self.durable]
         most_bytes = most_bytes or MOST_BYTES
         size = begun = taken = 0
         iterator = iter(lines)
@@ -335,7 +335,7 @@ class FeedExporter(FeedExporterAccess):
             "deliveries": self._deliveries.records(changed, new),
         }
         gone = self._deliveries.gone
-        part = FeedsPart(entries=entries, blobs=blobs, taken=taken, whole=whole)
+        part = OldFeedsPart(entries=entries, blobs=blobs, taken=taken, whole=whole)
 
         def done() -> None:
             self._committed(part)
@@ -347,7 +347,7 @@ class FeedExporter(FeedExporterAccess):
         part.done = done
         return part
 
-    def _committed(self, part: FeedsPart) -> None:
+    def _committed(self, part: OldFeedsPart) -> None:
         self._whole = part.whole
         self._finished = part.entries["feeds_finished"]
         if part.taken:
@@ -393,7 +393,7 @@ class FeedExporter(FeedExporterAccess):
         """Make all deliveries that are complete."""
         await self._deliveries.finish()
 
-    def _close_feed(self, feed: Feed) -> None:
+    def _close_feed(self, feed: OldFeed) -> None:
         slot = feed.batch.slot
         if feed.batch.file is not None and not self._idle:
             if feed.batch.file.content.held:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class FeedJob(NamedTuple):
+class OldFeedJob(NamedTuple):
     """The functions and paths of a crawl that its feeds use."""
 
     put: Callable[[Any, list[tuple[int, bytes]]], None]
@@ -29,12 +29,12 @@ class FeedJob(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class FeedsPart(Part):
+class OldFeedsPart(Part):
     """The part of the feeds in a checkpoint.
 
-    Its entries are ``feeds`` (see :class:`Feed`) by URI as it was
+    Its entries are ``feeds`` (see :class:`OldFeed`) by URI as it was
     set, ``files`` (see :class:`Content`), ``deliveries`` (see
-    :class:`Delivery`) and ``feeds_finished``. The ``feeds``
+    :class:`OldDelivery`) and ``feeds_finished``. The ``feeds``
     are those of the last moment when everything in them was settled. If that is not
     now, each of the files has a ``mark``, to which it is cut back if the crawl dies.
 

@@ -1,4 +1,4 @@
-"""FeedFile: an output file that holds committed lines, and nothing else."""
+"""OldFeedFile: an output file that holds committed lines, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class FeedFile:
+class OldFeedFile:
     """A file that grows by pieces; each piece is committed before it is written.
 
     A piece is committed to the store with all its bytes, and written to the file only

@@ -1,4 +1,4 @@
-"""Feed: a feed of Scrapy, as lines that are committed before they are written."""
+"""OldFeed: a feed of Scrapy, as lines that are committed before they are written."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy.exporters import CsvItemExporter, JsonLinesItemExporter
 
 from bloomdupe.crawl.engines.on_redis.going.feeds.content import Content
-from bloomdupe.crawl.engines.on_redis.going.feeds.feed_format import Format, options_of
-from bloomdupe.crawl.engines.on_redis.going.feeds.file import FeedFile
-from bloomdupe.crawl.engines.on_redis.going.feeds.uri import (
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed_format import (
+    OldFormat,
+    options_of,
+)
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_file import OldFeedFile
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_uri import (
     changes,
     fits,
     with_parameters,
@@ -36,24 +39,24 @@ BLOCK_BYTES = 64 << 10
 times as large as a file that is compressed in one piece."""
 
 
-class Known(NamedTuple):
+class OldKnown(NamedTuple):
     """The state of a feed that an earlier run may have begun."""
 
     name: str
     """Its name in the store."""
     record: dict[str, Any] | None = None
     """None for a new feed."""
-    file: FeedFile | None = None
+    file: OldFeedFile | None = None
     ours: bool = False
     """Whether this crawl has written to its present file."""
 
 
 @dataclass
-class FeedBatch:
+class OldFeedBatch:
     """A file of a feed, with Scrapy's slot for it, which holds its place."""
 
     slot: FeedSlot
-    file: FeedFile | None = None
+    file: OldFeedFile | None = None
     """None as long as it is empty, and when it is complete."""
     ours: bool = False
     """Whether the present content of its place is of this crawl."""
@@ -64,7 +67,7 @@ class FeedBatch:
         return self.slot.itemcount
 
 
-class Feed:
+class OldFeed:
     """Encodes items as lines when they are scraped; writes them when they are settled.
 
     The store keeps, for each feed:
@@ -89,7 +92,7 @@ class Feed:
         template: str,
         options: dict[str, Any],
         access: FeedExporterAccess,
-        known: Known,
+        known: OldKnown,
     ) -> None:
         self.number = number
         self.name = known.name
@@ -106,8 +109,8 @@ class Feed:
             uri = full_uri(access, template, options, record["uri"])
             slot = self._new_slot(record["batch"], uri)
             slot.itemcount = record["items"]
-        self.batch = FeedBatch(slot, known.file, ours=known.ours)
-        self.earlier: list[FeedBatch] = []
+        self.batch = OldFeedBatch(slot, known.file, ours=known.ours)
+        self.earlier: list[OldFeedBatch] = []
         """Complete batches that the store must know or that are not reported yet."""
         self.accepts: Callable[[object], bool] = slot.filter.accepts
         self.format = self._new_format(slot)
@@ -133,12 +136,12 @@ class Feed:
             "options": self.options,
         }
 
-    def after(self, batch: FeedBatch) -> FeedBatch:
+    def after(self, batch: OldFeedBatch) -> OldFeedBatch:
         """Return the batch after this batch."""
-        return FeedBatch(self._new_slot(batch.slot.batch_id + 1))
+        return OldFeedBatch(self._new_slot(batch.slot.batch_id + 1))
 
     @property
-    def files(self) -> list[FeedFile]:
+    def files(self) -> list[OldFeedFile]:
         """Files that are open or to be written."""
         batches = [*self.earlier, self.batch]
         return [batch.file for batch in batches if batch.file is not None]
@@ -173,16 +176,16 @@ class Feed:
 
     # Content of the files
 
-    def _new_format(self, slot: FeedSlot) -> Format | Items:
+    def _new_format(self, slot: FeedSlot) -> OldFormat | Items:
         build = partial(self._new_exporter, slot)
-        return Format(build, slot.feed_options["fields"])
+        return OldFormat(build, slot.feed_options["fields"])
 
-    def new_file(self, batch: FeedBatch) -> FeedFile:
+    def new_file(self, batch: OldFeedBatch) -> OldFeedFile:
         """Return the file of a batch that has no file yet; nothing is changed."""
         storage: Any = batch.slot.storage
         overwrite = self._overwrite and not batch.ours
         path = str(storage.path)
-        return FeedFile(Content.begin(path, self._here / path, overwrite=overwrite))
+        return OldFeedFile(Content.begin(path, self._here / path, overwrite=overwrite))
 
     def first_piece(
         self, content: Content, lines: list[bytes], *, hold: bool = False
@@ -195,7 +198,7 @@ class Feed:
         return self._grown(content, data, hold=hold)
 
     def next_piece(
-        self, batch: FeedBatch, lines: list[bytes], *, hold: bool
+        self, batch: OldFeedBatch, lines: list[bytes], *, hold: bool
     ) -> Content | None:
         """Return the content of a batch's file with more lines; None: no change."""
         assert batch.file is not None  # noqa: S101 - or there is a first piece
@@ -251,7 +254,9 @@ class Feed:
         return target.getvalue()
 
 
-def encode(item: object, feeds: Sequence[Feed], lines: list[tuple[int, bytes]]) -> None:
+def encode(
+    item: object, feeds: Sequence[OldFeed], lines: list[tuple[int, bytes]]
+) -> None:
     """Add the lines of an item, each with the number of its feed.
 
     If a filter or an exporter fails, the other feeds get the item all the same. Raises

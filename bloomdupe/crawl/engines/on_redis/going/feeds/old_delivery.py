@@ -1,4 +1,4 @@
-"""Deliveries: brings complete files of the spool to their storages."""
+"""OldDeliveries: brings complete files of the spool to their storages."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from bloomdupe.crawl.engines.on_redis.going.feeds.content import (
     ends_at,
     tail_of,
 )
-from bloomdupe.crawl.engines.on_redis.going.feeds.feed import full_uri
-from bloomdupe.crawl.engines.on_redis.going.feeds.feed_format import local_path
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed import full_uri
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed_format import local_path
 from bloomdupe.crawl.engines.on_redis.going.feeds.spool import Items
 from bloomdupe.inside_scrapy.engine import mark_failed
 from bloomdupe.inside_scrapy.helpers import PostProcessingManager
@@ -49,7 +49,7 @@ CHUNK = 1 << 18
 
 
 @dataclass(frozen=True)
-class Delivery:
+class OldDelivery:
     """A complete file in the spool, and its destination."""
 
     feed: str
@@ -66,7 +66,7 @@ class Delivery:
     """Whether it holds the output of the exporter, and not the items."""
 
 
-class Deliveries:
+class OldDeliveries:
     """Files to be delivered to storages, one after the other.
 
     The store keeps a list of them. When a storage has accepted a file, a *receipt* is
@@ -88,8 +88,8 @@ class Deliveries:
         self._tell = tell
         self._in_use = in_use
         self._feeds: dict[str, tuple[str, dict[str, Any]]] = {}
-        self._waiting: dict[str, Delivery] = {}
-        self._queue: deque[Delivery] = deque()
+        self._waiting: dict[str, OldDelivery] = {}
+        self._queue: deque[OldDelivery] = deque()
         self._gone: set[str] = set()
         self._worker: Deferred[None] | None = None
         self.sizes: dict[str, int] = {}
@@ -100,13 +100,13 @@ class Deliveries:
     def restore(self, records: Iterable[dict[str, Any]]) -> None:
         """Restore the deliveries of the last run."""
         for record in records:
-            delivery = Delivery(**record)
+            delivery = OldDelivery(**record)
             if self._has_receipt(delivery):
                 self._taken(delivery)
             else:
                 self._waiting[delivery.path] = delivery
 
-    def records(self, changed: Collection[str], new: list[Delivery]) -> list[Any]:
+    def records(self, changed: Collection[str], new: list[OldDelivery]) -> list[Any]:
         """Return the records for the store.
 
         Files of these names have ``changed``, so they are delivered later.
@@ -120,7 +120,7 @@ class Deliveries:
         """Names of files that the store does not need any more."""
         return set(self._gone)
 
-    def committed(self, changed: Collection[str], new: list[Delivery]) -> None:
+    def committed(self, changed: Collection[str], new: list[OldDelivery]) -> None:
         """Update the list after :meth:`records` was committed."""
         for name in changed:
             self._waiting.pop(name, None)
@@ -148,7 +148,7 @@ class Deliveries:
         self._spool.place(name).unlink(missing_ok=True)
         return True
 
-    # Deliveries
+    # OldDeliveries
 
     def set_feeds(self, feeds: dict[str, tuple[str, dict[str, Any]]]) -> None:
         """Set the feeds of this run: template and options by name."""
@@ -187,7 +187,7 @@ class Deliveries:
         finally:
             self._worker = None
 
-    async def _deliver(self, delivery: Delivery) -> None:
+    async def _deliver(self, delivery: OldDelivery) -> None:
         template, options = self._feeds[delivery.feed]
         access = self._access
         try:
@@ -207,11 +207,13 @@ class Deliveries:
             self._remove(delivery.path)
             self._tell(slot, True)
 
-    async def _hand_over(self, slot: FeedSlot, delivery: Delivery) -> None:
+    async def _hand_over(self, slot: FeedSlot, delivery: OldDelivery) -> None:
         place = local_path(slot, self._access.here)
         target = None
         if place is not None:  # written beside it first
-            target = Target(place, overwrite=bool(slot.feed_options.get("overwrite")))
+            target = OldTarget(
+                place, overwrite=bool(slot.feed_options.get("overwrite"))
+            )
         storage: Any = slot.storage if target is None else target
         file = out = storage.open(slot.spider)
         plugins = slot.feed_options.get("postprocessing")
@@ -233,7 +235,7 @@ class Deliveries:
             await result
         self._write_receipt(delivery, None)
 
-    def _log_failure(self, delivery: Delivery) -> None:
+    def _log_failure(self, delivery: OldDelivery) -> None:
         mark_failed(self._access.crawler)
         logger.exception(
             "Error storing the feed (%(count)d items) in: %(uri)s. It is kept in"
@@ -246,7 +248,7 @@ class Deliveries:
             extra={"spider": self._access.crawler.spider},
         )
 
-    def _write(self, slot: FeedSlot, out: IO[bytes], delivery: Delivery) -> None:
+    def _write(self, slot: FeedSlot, out: IO[bytes], delivery: OldDelivery) -> None:
         """Write to the file that the storage has opened."""
         load = self._spool.load
         with self._spool.open(delivery.path) as file:
@@ -267,7 +269,7 @@ class Deliveries:
 
     # Receipts
 
-    def _taken(self, delivery: Delivery) -> None:
+    def _taken(self, delivery: OldDelivery) -> None:
         self._waiting.pop(delivery.path, None)
         self._gone.add(delivery.path)
         self.sizes[delivery.path] = delivery.size
@@ -275,7 +277,9 @@ class Deliveries:
     def _receipt(self, name: str) -> Path:
         return self._spool.place(f"{name}.delivered")
 
-    def _write_receipt(self, delivery: Delivery, target: dict[str, Any] | None) -> None:
+    def _write_receipt(
+        self, delivery: OldDelivery, target: dict[str, Any] | None
+    ) -> None:
         """Write a receipt for a file that was delivered.
 
         With ``target``, it is valid only if the target has this state.
@@ -283,12 +287,12 @@ class Deliveries:
         receipt = {"size": delivery.size, "target": target}
         write_json(self._receipt(delivery.path), receipt)
 
-    def _has_receipt(self, delivery: Delivery) -> bool:
+    def _has_receipt(self, delivery: OldDelivery) -> bool:
         with suppress(ValueError):
             receipt = read_json(self._receipt(delivery.path))
             if receipt is not None and receipt["size"] == delivery.size:
                 target = receipt["target"]
-                return target is None or Target.is_there(target)
+                return target is None or OldTarget.is_there(target)
         return False
 
 
@@ -299,7 +303,7 @@ def _copy(file: IO[bytes], out: IO[bytes], size: int) -> None:
         size -= len(data)
 
 
-class Target:
+class OldTarget:
     """Replaces Scrapy's storage for local files.
 
     The new content is written to another file beside the place, which is then renamed.

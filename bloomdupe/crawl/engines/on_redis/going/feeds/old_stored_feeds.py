@@ -1,4 +1,4 @@
-"""StoredFeeds: the feeds of the last run, in the store and in the files."""
+"""OldStoredFeeds: the feeds of the last run, in the store and in the files."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bloomdupe.crawl.engines.on_redis.going.feeds.content import (
     read_bytes,
     tail_of,
 )
-from bloomdupe.crawl.engines.on_redis.going.feeds.feed import Known
-from bloomdupe.crawl.engines.on_redis.going.feeds.feed_format import (
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed import OldKnown
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed_format import (
     changed_options,
     options_of,
 )
-from bloomdupe.crawl.engines.on_redis.going.feeds.file import FeedFile
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_file import OldFeedFile
+from bloomdupe.crawl.engines.on_redis.going.feeds.old_uri import fits, parameters
 from bloomdupe.crawl.engines.on_redis.going.feeds.spool import placed, spool_of, stored
-from bloomdupe.crawl.engines.on_redis.going.feeds.uri import fits, parameters
 from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.printable import printable
 from bloomdupe.store.files import refuse_link
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ANOTHER_JOB = "give the new crawl another JOBDIR"
 
 
-class MissingFeed(NamedTuple):
+class OldMissingFeed(NamedTuple):
     """A feed that this run does not have; the store keeps it for a later run."""
 
     name: str
@@ -56,7 +56,7 @@ class MissingFeed(NamedTuple):
             files.append(self.file)
 
 
-class StoredFeeds:
+class OldStoredFeeds:
     """The feeds of the last run.
 
     ``record`` and ``blobs`` are those of the last commit to the ``store``, a directory.
@@ -97,7 +97,7 @@ class StoredFeeds:
         """Whether the crawl had finished."""
         self.resumed = resumed
         self._bound = resumed and not self.finished
-        self._open: dict[int, FeedFile | None] = {}
+        self._open: dict[int, OldFeedFile | None] = {}
         self._places: list[str] = []
         self._done = {feed["file"] for feed in self._feeds.values() if _is_done(feed)}
 
@@ -213,26 +213,26 @@ class StoredFeeds:
                 return name
         return own
 
-    def take(self, name: str, options: dict[str, Any]) -> Known:
+    def take(self, name: str, options: dict[str, Any]) -> OldKnown:
         """Return the state of a feed of this run; call it after :meth:`finish`.
 
         Raises :class:`~bloomdupe.errors.FeedError`.
         """
         record = self._pop(name, spooled=False)
         if record is None:
-            return Known(name)
+            return OldKnown(name)
         anew = options.get("overwrite") or options["batch_item_count"]
         if not self.resumed and anew:
-            return Known(name)
+            return OldKnown(name)
         if changed_options(record["options"], options_of(options)):
-            return Known(name, ours=self.resumed)
+            return OldKnown(name, ours=self.resumed)
         number = record["file"]
         file = None if number is None else self._file(number)
         if not self.resumed and file is None:
-            return Known(name)
-        return Known(name, record, file, ours=number is not None)
+            return OldKnown(name)
+        return OldKnown(name, record, file, ours=number is not None)
 
-    def take_spooled(self, name: str, *, replaces: bool) -> Known:
+    def take_spooled(self, name: str, *, replaces: bool) -> OldKnown:
         """Return the state of a feed of this run that has its file in the spool.
 
         ``replaces`` says that a delivery replaces the delivery before. Otherwise a
@@ -241,13 +241,13 @@ class StoredFeeds:
         """
         record = self._pop(name, spooled=True)
         if record is None or not self.resumed:
-            return Known(name)
+            return OldKnown(name)
         number = record["file"]
         file = None if number is None else self._file(number)
         done = self.finished or _is_done(record)
         if done and (file is None or not replaces):
-            return Known(name, {**record, "items": 0, "spool": None, "delivered": 0})
-        return Known(name, record, file)
+            return OldKnown(name, {**record, "items": 0, "spool": None, "delivered": 0})
+        return OldKnown(name, record, file)
 
     def _pop(self, name: str, *, spooled: bool) -> dict[str, Any] | None:
         record = self._feeds.pop(name, None)
@@ -271,7 +271,7 @@ class StoredFeeds:
         """Names of all files in the spool that are in the store."""
         return {Path(f["path"]).name for f in self._files if "spooled" in f}
 
-    def _file(self, number: int) -> FeedFile | None:
+    def _file(self, number: int) -> OldFeedFile | None:
         if number not in self._open:  # of a crawl that had finished
             record = self._placed(number)
             if change_of(record, b""):
@@ -279,7 +279,7 @@ class StoredFeeds:
             self._open[number] = _finished(record, b"", b"")
         return self._open[number]
 
-    def lost(self) -> list[MissingFeed]:
+    def lost(self) -> list[OldMissingFeed]:
         """Return the feeds that this run does not have."""
         if not self.resumed:
             return []
@@ -296,10 +296,10 @@ class StoredFeeds:
                     held = taken.content.held
                     taken.close()
             kept = {**record, "done": True} if self.finished else record
-            lost.append(MissingFeed(name, kept, file, held))
+            lost.append(OldMissingFeed(name, kept, file, held))
         return lost
 
-    def again(self, lost: list[MissingFeed]) -> StoredFeeds:
+    def again(self, lost: list[OldMissingFeed]) -> OldStoredFeeds:
         """Return these feeds as the store has them when they were :meth:`lost`."""
         record: dict[str, Any] = {"feeds_finished": self.finished}
         feeds: dict[str, Any] = record.setdefault("feeds", {})
@@ -308,7 +308,7 @@ class StoredFeeds:
         for feed in lost:
             feed.keep(feeds, files, blobs)
         files[:] = [stored(file, self.spool) for file in files]
-        return StoredFeeds(
+        return OldStoredFeeds(
             record,
             blobs,
             self._store,
@@ -318,7 +318,7 @@ class StoredFeeds:
         )
 
 
-def _finished(record: dict[str, Any], piece: bytes, held: bytes) -> FeedFile | None:
+def _finished(record: dict[str, Any], piece: bytes, held: bytes) -> OldFeedFile | None:
     """Open and finish a file of the last run; None if no item of the crawl is in it."""
     mark = record.get("mark")
     untouched = (mark or not piece) and is_old(record)
@@ -330,7 +330,7 @@ def _finished(record: dict[str, Any], piece: bytes, held: bytes) -> FeedFile | N
         content = Content(record["path"], Path(record["place"]))
     else:
         content = Content.of(record, piece)
-    file = FeedFile(content, private="spooled" in record)
+    file = OldFeedFile(content, private="spooled" in record)
     if mark and not untouched:
         file.cut_back(mark[0])
     file.finish()

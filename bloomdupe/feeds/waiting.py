@@ -1,0 +1,178 @@
+"""WaitingFeeds: the feeds that are written from the journal, while items come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.feeds.delivery import Deliveries, WaitingFeed
+from bloomdupe.feeds.journal import ITEM, Journal
+from bloomdupe.feeds.uri import without_secret
+from bloomdupe.printable import logger_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.extensions.feedexport import FeedSlot
+
+    from bloomdupe.feeds.feed_job import FeedJob
+    from bloomdupe.feeds.stored_feeds import StoredFeeds
+    from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
+
+logger = logger_of(__name__)
+
+
+@dataclass
+class _Waiting:
+    """A feed, and the number of its items in this round."""
+
+    feed: WaitingFeed
+    slot: FeedSlot
+    items: int
+    tried: bool = False
+
+
+class WaitingFeeds:
+    """Encodes items for the journal, which the feeds get when the crawl has finished.
+
+    An item is there once, whatever the number of its feeds. The store keeps, for each
+    feed, its ``uri``, the number of its ``items``, and ``index`` and ``begin`` of
+    :class:`~bloomdupe.feeds.delivery.WaitingFeed`.
+    """
+
+    number = ITEM
+
+    def __init__(
+        self,
+        access: FeedExporterAccess,
+        job: FeedJob,
+        left: StoredFeeds,
+        tell: Callable[[FeedSlot, bool], None],
+    ) -> None:
+        self._access, self._job, self._left = access, job, left
+        self.journal = left.journal
+        self.deliveries = Deliveries(
+            access, self.journal, left.directory, job.load, left.moment, tell
+        )
+        self._feeds: list[_Waiting] = []
+        self._accepting: list[_Waiting] = []
+        self._new = Counter[int]()
+        self._is_anew = not left.resumed and not left.owing(self.deliveries)
+        if self._is_anew:
+            self.journal.begin_anew()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the feeds."""
+        return [waiting.feed.name for waiting in self._feeds]
+
+    def take(self, name: str, template: str, slot: FeedSlot) -> None:
+        """Take a feed of this run."""
+        index, begin, items = self._left.take_waiting(name, self.deliveries)
+        feed = WaitingFeed(name, template, slot.feed_options, index, begin)
+        self._feeds.append(_Waiting(feed, slot, items))
+
+    def warn(self) -> None:
+        """Say which feeds lack items that no feed of this run can bring to them."""
+        for name, record in self._left.owing(self.deliveries).items():
+            logger.warning(
+                "The feed %(uri)s (%(items)d items) is not delivered, because this"
+                " run has no such feed: it stays in %(place)s until a run has it",
+                {
+                    "uri": name,
+                    "items": record["items"],
+                    "place": self.journal.file.place,
+                },
+                extra={"spider": self._access.crawler.spider},
+            )
+
+    # Items
+
+    def accepts(self, item: object) -> bool:
+        """Whether a feed gets this item."""
+        self._accepting = [w for w in self._feeds if w.slot.filter.accepts(item)]
+        return bool(self._accepting)
+
+    def encode(self, item: object) -> bytes:
+        """Return an item as bytes for the journal; raises the exceptions of ``dump``.
+
+        Each exporter is tried with the first item of the run.
+        """
+        data = self._job.dump(item)
+        for waiting in self._accepting:
+            if not waiting.tried:
+                waiting.tried = True
+                self._try(waiting, data)
+        return Journal.packed((w.feed.index for w in self._accepting), data)
+
+    def _try(self, waiting: _Waiting, data: bytes) -> None:
+        try:
+            exporter = self._access.new_exporter(waiting.slot, BytesIO())
+            exporter.start_exporting()
+            exporter.export_item(self._job.load(data))
+            exporter.finish_exporting()
+        except Exception:  # of any exporter in the settings
+            logger.exception(
+                "The exporter of the feed %(uri)s fails for its first item. The"
+                " items are kept in the job, and exported when the crawl has finished:"
+                " mend the exporter",
+                {"uri": waiting.feed.name},
+                extra={"spider": waiting.slot.spider},
+            )
+
+    # Checkpoints
+
+    def begin(self) -> None:
+        """Begin with the next checkpoint; what was added for another is taken back."""
+        self.journal.begin()
+        self._new.clear()
+
+    def add(self, data: bytes) -> None:
+        """Add a settled item."""
+        self._new.update(self.journal.add(data))
+
+    def records(self) -> dict[str, Any]:
+        """Return the records of the feeds for the store, by name."""
+        return {
+            w.feed.name: {
+                "uri": without_secret(w.slot.uri),
+                "items": w.items + self._new[w.feed.index],
+                "file": None,
+                "index": w.feed.index,
+                "begin": w.feed.begin,
+            }
+            for w in self._feeds
+        }
+
+    def done(self, record: dict[str, Any]) -> None:
+        """Note that all this is committed, with this record of the journal."""
+        for waiting in self._feeds:
+            waiting.items += self._new[waiting.feed.index]
+        self.journal.committed(record)
+        if self._is_anew:
+            self.journal.forget()
+            self._is_anew = False
+
+    # The end
+
+    async def deliver(self) -> bool:
+        """Bring all items to the feeds; return whether all went well."""
+        feeds = [waiting.feed for waiting in self._feeds]
+        return not feeds or await self.deliveries.deliver(feeds, finished=True)
+
+    def say_kept(self) -> None:
+        """Say which feeds wait for the end of the crawl."""
+        for waiting in self._feeds:
+            if waiting.items:
+                logger.info(
+                    "Kept %(format)s feed (%(count)d items) in the job; it is stored in"
+                    " %(uri)s when the crawl has finished",
+                    {
+                        "format": waiting.slot.format,
+                        "count": waiting.items,
+                        "uri": without_secret(waiting.slot.uri),
+                    },
+                    extra={"spider": waiting.slot.spider},
+                )
