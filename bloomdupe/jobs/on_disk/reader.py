@@ -150,7 +150,7 @@ class JobReader:
                 transaction=snapshot.transaction,
                 runs=totals.runs,
                 seconds=totals.seconds,
-                outputs=_outputs(snapshot, crawl),
+                outputs=_outputs(crawl),
                 paused=sorted(rules.paused),
                 versions=versions_in(notes),
             ),
@@ -228,18 +228,13 @@ def _paces(
     return dict(sorted(rests.items(), key=lambda one: one[1].until)), delays
 
 
-def _outputs(snapshot: Snapshot, crawl: dict[str, Any]) -> list[Output]:
+def _outputs(crawl: dict[str, Any]) -> list[Output]:
     """Read the feeds; see :class:`bloomdupe.crawl.engines.checkpoint.CrawlRecord`."""
     outputs = []
     for feed in crawl.get("feeds", {}).values():
         size = None
         if feed["file"] is not None:
-            name = f"feed{feed['file']}"
-            file = crawl["files"][feed["file"]]
-            size = file["base"]
-            if name in crawl["blobs"]:
-                piece = len(snapshot.blob(name, crawl["blobs"][name]))
-                size += piece - file.get("held", 0)
+            size = crawl["files"][feed["file"]]["size"]
         outputs.append(Output(feed["uri"], feed["items"], size))
     return outputs
 
