@@ -157,8 +157,7 @@ class Ending:
         held_back = ", ".join(self._engine.held_back)
         if held_back:
             logger.warning(
-                "Delivered only when `bloomdupe stop` finds nothing pending:"
-                " %(feeds)s. FEED_EXPORT_BATCH_ITEM_COUNT delivers a feed in parts",
+                "Delivered only when `bloomdupe stop` finds nothing pending: %(feeds)s",
                 {"feeds": held_back},
                 extra=extra,
             )

@@ -103,6 +103,7 @@ class FeedExporter(FeedExporterAccess):
         """
         slots = self._checked(left, self.feeds)
         self._left, self._pieces = left, left.pieces
+        self._held_before = left.held
         self._waiting = WaitingFeeds(self, job, left, self.tell)
         self._encoders = [self._waiting]
         self._take_feeds(left, slots)
@@ -254,7 +255,8 @@ class FeedExporter(FeedExporterAccess):
         for draft in drafts:
             draft.seal(ending=self._ending, finishing=finishing)
         files: list[dict[str, Any]] = []
-        feeds = {draft.name: draft.record(files) for draft in drafts}
+        blobs: dict[str, bytes] = {}
+        feeds = {draft.name: draft.record(files, blobs) for draft in drafts}
         feeds |= waiting.records()
         for name, (record, file) in self._lost.items():
             feeds[name] = {**record, "file": None if file is None else len(files)}
@@ -268,6 +270,7 @@ class FeedExporter(FeedExporterAccess):
                 draft.done()
             waiting.done(journal)
             self._pieces.take_turns()
+            self._held_before = set(blobs)
 
         return FeedsPart(
             entries={
@@ -278,6 +281,8 @@ class FeedExporter(FeedExporterAccess):
                 "feeds_moment": left.moment.isoformat(),
                 "feeds_finished": finishing or unchanged,
             },
+            blobs=blobs,
+            gone=tuple(self._held_before - blobs.keys()),
             done=done,
         )
 

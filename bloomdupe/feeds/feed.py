@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.feeds.feed_format import Format, options_of
 from bloomdupe.feeds.file import FeedFile, Growth
-from bloomdupe.feeds.pieces import HELD
 from bloomdupe.feeds.uri import with_parameters, without_secret
 from bloomdupe.inside_scrapy.helpers import PostProcessingManager
 
@@ -39,6 +38,10 @@ BLOCK_BYTES = 64 << 10
 times as large as a file that is compressed in one piece."""
 
 
+HELD = "held"
+"""Begins the names of values in the store with lines that are held."""
+
+
 class Known(NamedTuple):
     """The state of a feed that an earlier run may have begun."""
 
@@ -62,6 +65,7 @@ class Feed:
     ``file``    its number among the files that the store knows; null if it is not
                 there yet
     ``number``  of its lines among the pieces
+    ``held``    bytes of lines that are compressed later, in the value ``held0`` etc.
     ``header``  line at the head of the file (CSV), as Latin-1 text
     ``fields``  its columns
     ``options`` see :func:`~bloomdupe.feeds.feed_format.options_of`
@@ -84,13 +88,14 @@ class Feed:
             self.format.resume(known.record["header"], known.record["fields"])
         self.encode = self.format.encode
 
-    def record(self, items: int, file: int | None) -> dict[str, Any]:
+    def record(self, items: int, file: int | None, held: int) -> dict[str, Any]:
         """Return the record for the store."""
         return {
             "uri": without_secret(self.slot.uri),
             "items": items,
             "file": file,
             "number": self.number,
+            "held": held,
             "header": self.format.header,
             "fields": self.format.fields,
             "options": self.options,
@@ -175,8 +180,6 @@ class Draft:
         """
         if ending:
             self._flush()
-        elif self._held:
-            self._lines.add(self._feed.number | HELD, bytes(self._held))
         if finishing and self._file is None and self._feed.slot.store_empty:
             self._open()
             if self._opened.base.size:
@@ -184,13 +187,17 @@ class Draft:
             else:
                 self._empty = True
 
-    def record(self, files: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return the record of the feed for the store; add that of its file."""
+    def record(
+        self, files: list[dict[str, Any]], blobs: dict[str, bytes]
+    ) -> dict[str, Any]:
+        """Return the record of the feed for the store; add its file and lines."""
+        if self._held:
+            blobs[f"{HELD}{self._feed.number}"] = bytes(self._held)
         number = None
         if self._file is not None:
             number = len(files)
             files.append(self._file.record(self._end))
-        return self._feed.record(self._items, number)
+        return self._feed.record(self._items, number, len(self._held))
 
     def done(self) -> None:
         """Update the feed after the commit."""

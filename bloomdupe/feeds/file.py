@@ -52,6 +52,7 @@ class FeedFile:
     ``base``     bytes that are durable in the file
     ``tail``     digest of the last 4,096 of them
     ``size``     bytes with the piece that is owed to the file
+    ``end``      digest of the last 4,096 of them
     ``old``      size, and digest of the last 4,096 bytes, of the earlier content that
                  the first piece replaces (``overwrite``); or null
 
@@ -119,6 +120,7 @@ class FeedFile:
             "base": self.base.size,
             "tail": digest(self.base.tail),
             "size": end.size,
+            "end": digest(end.tail),
             "old": self.old,
         }
 
@@ -126,8 +128,14 @@ class FeedFile:
         """Accept a commit: :meth:`append` makes the file grow to this end."""
         self.end, self.due = end, True
 
-    def finish(self, piece: Iterable[bytes]) -> None:
+    def finish(self, record: dict[str, Any], piece: Iterable[bytes]) -> None:
         """Write the piece of the last run, which may be in the file in part."""
+        if ends_at(self.place, record["size"], record["end"]):
+            self.end = Growth(record["size"], tail_of(self.place, record["size"]))
+            self.old, self._unsynced = None, True
+            self._opened()
+            self.sync()
+            return
         self.due = self._begun = True
         for data in piece:
             self.end = self.end.plus(data)
@@ -255,6 +263,8 @@ def _change_of(
     if not stat.S_ISREG(found.st_mode):
         return "was replaced by something that is not a file"
     if is_old(record, place):
+        return None
+    if ends_at(place, record["size"], record["end"]):
         return None
     if found.st_size < base:
         return f"was cut to {found.st_size:,} bytes"

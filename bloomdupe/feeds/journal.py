@@ -45,7 +45,7 @@ class Journal:
         self._file_of(self.number - 1, 0).delete()
 
     def _file_of(self, number: int, size: int) -> RecordFile:
-        return RecordFile(self._directory / f"items.{number % 2}", size)
+        return RecordFile(self._directory / f"items.{number % 2}", size, number)
 
     @staticmethod
     def packed(indexes: Iterable[int], item: bytes) -> bytes:

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-HELD = 1 << 31
-"""Added to the number of a feed: its lines wait until they are compressed together."""
 MOST_BYTES = 1 << 23
 """A file with more bytes is deleted when its turn is over."""
 
@@ -20,41 +18,41 @@ class Pieces:
     """The lines of one checkpoint, in one of two files that take turns.
 
     While the next checkpoint is prepared in one, the other has the lines of the last.
-    The store keeps, as ``pieces``, the ``turn`` and the ``size`` of the file.
+    The store keeps, as ``pieces``, the number of the ``turn`` and the ``size`` of the
+    file.
     """
 
     def __init__(self, directory: Path, record: dict[str, Any]) -> None:
-        self._files = [RecordFile(directory / f"lines.{turn}") for turn in range(2)]
-        self._turn = int(bool(record.get("turn")))
-        self._files[self._turn].size = record.get("size", 0)
+        turn = int(record.get("turn", 0))
+        here, there = (directory / f"lines.{n % 2}" for n in (turn, turn + 1))
+        self._last = RecordFile(here, record.get("size", 0), turn)
+        self._next = RecordFile(there, 0, turn + 1)
 
     def begin(self) -> RecordFile:
         """Return the file for the lines of the next checkpoint."""
-        file = self._files[1 - self._turn]
-        file.cut_back(0)
-        return file
+        self._next.cut_back(0)
+        return self._next
 
     def seal(self) -> dict[str, Any]:
         """Make the next lines durable; return the record for the store."""
-        file = self._files[1 - self._turn]
-        file.sync()
-        return {"turn": 1 - self._turn, "size": file.size}
+        self._next.sync()
+        return {"turn": self._next.number, "size": self._next.size}
 
     def take_turns(self) -> None:
         """Note that the record is committed."""
-        last = self._files[self._turn]
-        if last.size > MOST_BYTES:
-            last.delete()
-        self._turn = 1 - self._turn
+        if self._last.size > MOST_BYTES:
+            self._last.delete()
+        self._last, self._next = self._next, self._last
+        self._next.number = self._last.number + 1
 
     def of(self, number: int) -> Piece:
         """Return the lines with this number in the last checkpoint."""
-        return Piece(self._files[self._turn], number)
+        return Piece(self._last, number)
 
     def close(self) -> None:
         """Release the files; nothing is written."""
-        for file in self._files:
-            file.close()
+        self._last.close()
+        self._next.close()
 
 
 class Piece:

@@ -29,20 +29,22 @@ class RecordFile:
 
     Nothing counts before it is synced and the new ``size`` is committed. Whatever is
     behind that is of a process that was killed, and is overwritten. No other user can
-    read the file.
+    read the file. The sums depend on ``number``, which tells contents of the same place
+    apart.
     """
 
-    def __init__(self, place: Path, size: int = 0) -> None:
+    def __init__(self, place: Path, size: int = 0, number: int = 0) -> None:
         self.place = place
         self.size = size
         """Bytes that count, with those just added."""
+        self.number = number
         self._file: Descriptor | None = None
         self._buffer = bytearray()
         self._unsynced = False
 
     def add(self, number: int, data: bytes) -> None:
         """Add a record; it is durable after :meth:`sync`. Raises :class:`FeedError`."""
-        self._buffer += _HEAD.pack(number, len(data), zlib.crc32(data))
+        self._buffer += _HEAD.pack(number, len(data), self._sum(data))
         self._buffer += data
         self.size += _HEAD.size + len(data)
         if len(self._buffer) >= BLOCK:
@@ -96,7 +98,7 @@ class RecordFile:
                     number, length, total = _HEAD.unpack(file.read(_HEAD.size))
                     data = file.read(length)
                     start += _HEAD.size + length
-                    if len(data) < length or zlib.crc32(data) != total or start > end:
+                    if len(data) < length or self._sum(data) != total or start > end:
                         raise ValueError("a record has another sum")  # noqa: TRY301
                     yield start, number, data
         except (OSError, ValueError, StructError) as error:
@@ -104,6 +106,9 @@ class RecordFile:
                 f"{self.place}, which holds output of the job, is not as it was"
                 f" written: {error}. Put it back from a backup"
             ) from error
+
+    def _sum(self, data: bytes) -> int:
+        return zlib.crc32(data, self.number & 0xFFFFFFFF)
 
     def close(self) -> None:
         """Release the file; nothing is written."""

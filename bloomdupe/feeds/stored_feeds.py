@@ -9,11 +9,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import FeedChangedError, FeedError
-from bloomdupe.feeds.feed import Known
+from bloomdupe.feeds.feed import HELD, Known
 from bloomdupe.feeds.feed_format import changed_options, options_of
 from bloomdupe.feeds.file import FeedFile, change_of
 from bloomdupe.feeds.journal import Journal
-from bloomdupe.feeds.pieces import HELD, Pieces
+from bloomdupe.feeds.pieces import Pieces
 from bloomdupe.feeds.uri import fits, parameters
 from bloomdupe.store.files import refuse_link
 
@@ -35,8 +35,8 @@ def directory_of(store: Path) -> Path:
 class StoredFeeds:
     """The feeds of the last run.
 
-    ``record`` is that of the last commit to the ``store``, a directory. No path in it
-    is followed: places come from the settings of this run.
+    ``record`` and ``blobs`` are those of the last commit to the ``store``, a directory.
+    No path in them is followed: places come from the settings of this run.
 
     ``resumed`` says that the crawl goes on, even if it had finished, and does not begin
     anew. The files of a finished crawl belong to the user, who may change them in any
@@ -44,7 +44,15 @@ class StoredFeeds:
     the crawl had finished, and the run that has found new work did without it.
     """
 
-    def __init__(self, record: dict[str, Any], store: Path, *, resumed: bool) -> None:
+    def __init__(
+        self,
+        record: dict[str, Any],
+        blobs: Mapping[str, bytes],
+        store: Path,
+        *,
+        resumed: bool,
+    ) -> None:
+        self._blobs = blobs
         self.directory = directory_of(store)
         self.pieces = Pieces(self.directory, record.get("pieces", {}))
         self.journal = Journal(self.directory, record.get("journal", {}))
@@ -63,15 +71,18 @@ class StoredFeeds:
         self._indexes = {f["index"] for f in self._feeds.values() if "index" in f}
         self._bound = resumed and not self.finished
 
+    @property
+    def held(self) -> set[str]:
+        """Names of the values with lines that are held."""
+        return {name for name in self._blobs if name.startswith(HELD)}
+
     def _file_of(self, record: dict[str, Any]) -> dict[str, Any] | None:
         return None if record["file"] is None else self._files[record["file"]]
 
     def _owes(self, record: dict[str, Any]) -> bool:
         """Whether a file lacks lines that are committed."""
         file = self._file_of(record)
-        return file is not None and (
-            file["size"] > file["base"] or any(self.pieces.of(record["number"] | HELD))
-        )
+        return file is not None and (file["size"] > file["base"] or record["held"])
 
     # Before anything is changed
 
@@ -168,8 +179,8 @@ class StoredFeeds:
         piece = self.pieces.of(record["number"])
         if found is not None and (bound or not change_of(found, place, piece)):
             file = FeedFile.of(found, place)
-            if self._owes(record):
-                file.finish(piece)
+            if found["size"] > found["base"]:
+                file.finish(found, piece)
         same = not changed_options(record["options"], options_of(options))
         if not self.resumed and (options.get("overwrite") or file is None):
             same = False
@@ -177,7 +188,7 @@ class StoredFeeds:
             if file is not None:
                 file.close()
             return Known(name, ours=self.resumed)
-        held = b"".join(self.pieces.of(record["number"] | HELD))
+        held = self._blobs.get(f"{HELD}{record['number']}", b"")
         return Known(name, record, file, held, ours=record["file"] is not None)
 
     def take_waiting(self, name: str, deliveries: Deliveries) -> tuple[int, int, int]:

@@ -155,35 +155,25 @@ def test_a_crawl_that_is_stopped_in_the_midst_goes_on_with_the_next_run(
 
 
 @pytest.mark.slow
-def test_a_feed_is_delivered_by_batches_or_when_the_crawl_is_stopped(
+def test_a_feed_is_delivered_when_the_crawl_is_stopped(
     crawl: Crawl, site: Site, call: Callable[..., str]
 ) -> None:
-    """A batch that is full is delivered while the crawl goes on."""
-    batches, whole = crawl.folder / "batches", crawl.folder / "whole"
-    batches.mkdir()
-    whole.mkdir()
+    place = crawl.folder / "place"
+    place.mkdir()
     crawl.settings |= {
         "FEED_STORAGES": {"mail": "spiders.feeds.Mailbox"},
-        "FEEDS": {
-            f"mail://{whole}": {"format": "jsonlines"},
-            f"mail://{batches}#%(batch_id)d": {
-                "format": "jsonlines", "batch_item_count": 2
-            },
-        },
-    }  # fmt: skip
+        "FEEDS": {f"mail://{place}": {"format": "jsonlines"}},
+    }
     process = crawl.start(Stays)
-    process.until_logged(f"finds nothing pending: mail://{whole}. ")
+    process.until_logged(f"finds nothing pending: mail://{place}")
     call("add", f"{site.base}/a")
-    process.until(lambda: len([*batches.iterdir()]) == 1)
-    call("add", f"{site.base}/c")
-    process.until_requested("/c")
+    process.until_requested("/a")
     until_waiting(process, call)
-    assert not [*whole.iterdir()]
+    assert not [*place.iterdir()]
     call("stop")
     assert process.wait().status == 0
-    (mail,) = whole.iterdir()
-    assert len(mail.read_text().splitlines()) == 3
-    assert sorted(len(m.read_text().splitlines()) for m in batches.iterdir()) == [1, 2]
+    (mail,) = place.iterdir()
+    assert len(mail.read_text().splitlines()) == 2
 
 
 @pytest.mark.slow

@@ -32,6 +32,7 @@ FEED: dict[str, Any] = {
     "file": 0,
     "number": 0,
     "items": 2,
+    "held": 0,
     "options": options_of(OPTIONS),
 }
 
@@ -61,10 +62,10 @@ def resumed(place: Path, state: dict[str, Any], piece: bytes = PIECE) -> FeedFil
     """Go on with a job that has left this state, and owes this piece."""
     store = place.parent / "job" / "bloomdupe"
     record: dict[str, Any] = {"feeds": {"f": FEED}, "files": [state]}
-    first = StoredFeeds(record, store, resumed=True)
+    first = StoredFeeds(record, {}, store, resumed=True)
     first.pieces.begin().add(0, piece)
     record["pieces"] = first.pieces.seal()
-    feeds = StoredFeeds(record, store, resumed=True)
+    feeds = StoredFeeds(record, {}, store, resumed=True)
     feeds.check_feeds({"f": OPTIONS})
     feeds.check_file("f", place)
     file = feeds.take("f", OPTIONS, place).file
@@ -239,6 +240,7 @@ def test_a_place_that_cannot_be_looked_at_is_named() -> None:
     """Nothing shows that it has changed, and the user gets no traceback."""
     name = "x" * 300
     record = {"path": name, "base": 0, "tail": digest(b""), "size": 0, "old": None}
+    record["end"] = record["tail"]
     with pytest.raises(FeedError, match=r"cannot continue the feed x+: .*too long"):
         change_of(record, Path(name), [])
 

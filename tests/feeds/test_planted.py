@@ -22,23 +22,24 @@ OPTIONS: dict[str, Any] = {
     "batch_item_count": 0,
 }
 TEXT = b"a line of the stranger\n"
-FEED = {"uri": "mine", "file": 0, "number": 0, "items": 1, "header": None}
+FEED = {"uri": "mine", "file": 0, "number": 0, "items": 1, "held": 0, "header": None}
 FEED |= {"fields": None, "options": options_of(OPTIONS)}
 
 
 def planted(folder: Path, path: str, *, finished: bool) -> StoredFeeds:
     """Return the feeds of a job that owes a line to a file."""
     store = folder / "job" / "bloomdupe"
-    left = StoredFeeds({}, store, resumed=True)
+    left = StoredFeeds({}, {}, store, resumed=True)
     left.pieces.begin().add(0, TEXT)
     file = {"path": path, "base": 0, "tail": "", "size": len(TEXT), "old": None}
+    file["end"] = ""
     record = {
         "feeds": {"mine": FEED},
         "files": [file],
         "pieces": left.pieces.seal(),
         "feeds_finished": finished,
     }
-    return StoredFeeds(record, store, resumed=True)
+    return StoredFeeds(record, {}, store, resumed=True)
 
 
 @pytest.mark.parametrize("finished", [False, True])
@@ -67,7 +68,7 @@ def test_a_stored_path_is_not_followed(
 
 
 def test_a_link_in_place_of_the_jobs_folder_is_not_followed(tmp_path: Path) -> None:
-    left = StoredFeeds({}, tmp_path / "job" / "bloomdupe", resumed=True)
+    left = StoredFeeds({}, {}, tmp_path / "job" / "bloomdupe", resumed=True)
     mine = tmp_path / "home"
     mine.mkdir()
     left.directory.parent.mkdir()
