@@ -5,11 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmh3 import mmh3_x64_128_digest
 
-from bloomdupe.errors import FeedChangedError, FeedError
+from bloomdupe.errors import BloomDupeError, FeedChangedError, FeedError
 from bloomdupe.store.descriptor import Descriptor
 from bloomdupe.store.files import free_space, make_directory, sync_directory
 from bloomdupe.store.platform import sync_data
@@ -243,12 +244,18 @@ def change_of(
 
     Raises :class:`FeedError` if the place cannot be read.
     """
-    try:
+    with reading(record["path"]):
         return _change_of(record, place, piece)
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Raise :class:`FeedError` if the file cannot be read."""
+    try:
+        yield
     except OSError as error:
-        if isinstance(error, FeedError):
+        if isinstance(error, BloomDupeError):
             raise
-        path = record["path"]
         raise FeedError(f"cannot continue the feed {path}: {error}") from error
 
 

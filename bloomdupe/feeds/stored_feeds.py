@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.feeds.feed import HELD, Known
 from bloomdupe.feeds.feed_format import changed_options, options_of
-from bloomdupe.feeds.file import FeedFile, change_of
+from bloomdupe.feeds.file import FeedFile, change_of, reading
 from bloomdupe.feeds.journal import Journal
 from bloomdupe.feeds.pieces import Pieces
 from bloomdupe.feeds.uri import fits, parameters
@@ -178,9 +178,10 @@ class StoredFeeds:
         found, bound = self._file_of(record), self._is_bound(record)
         piece = self.pieces.of(record["number"])
         if found is not None and (bound or not change_of(found, place, piece)):
-            file = FeedFile.of(found, place)
-            if found["size"] > found["base"]:
-                file.finish(found, piece)
+            with reading(found["path"]):
+                file = FeedFile.of(found, place)
+                if found["size"] > found["base"]:
+                    file.finish(found, piece)
         same = not changed_options(record["options"], options_of(options))
         if not self.resumed and (options.get("overwrite") or file is None):
             same = False
