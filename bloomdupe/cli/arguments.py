@@ -84,7 +84,8 @@ def reasons_of(options: Namespace) -> tuple[str, ...] | None:
     try:
         return check_reasons(options.reason, "--reason") or ()
     except SettingError as error:
-        failed = options.job.failed_requests(Selection(), ())
+        with options.job.reader() as reader:
+            failed = reader.failed_requests().requests
         has = ", ".join(sorted({one.option for one in failed})) or "none"
         raise SettingError(
             f"--reason {options.reason!r}: expected HTTP statuses such as 503, or"

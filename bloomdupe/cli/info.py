@@ -49,7 +49,8 @@ def info(options: Namespace) -> Answer:
         head = ("job", "state", "age", "pages/min", "pages", "pending", "failed")
         shown = columns([head, *map(_cells, lines)], left=2)
         return Answer(shown, (one._asdict() for one in lines), int(unread))
-    found = job.describe()
+    with job.reader() as reader:
+        found = reader.describe()
     return Answer(table(_rows(found)), found.as_dict())
 
 

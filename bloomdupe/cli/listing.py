@@ -45,14 +45,17 @@ def list_requests(options: Namespace) -> Answer:
     selection, reasons = selection_of(options), reasons_of(options)
     most = None if options.limit is None else _limit(options.limit)
     warn_if_unknown(job, options.slot)
+    if options.summary and reasons is None:
+        raise SettingError("--summary groups failed requests: add --failed")
     found: Iterator[Listed]
-    if reasons is None:
-        if options.summary:
-            raise SettingError("--summary groups failed requests: add --failed")
-        found = job.requests(selection, counted)
-    else:
-        failures = FailedRequests(job.failed_requests(selection, reasons))
-        found = iter(failures.groups if options.summary else failures.requests)
+    with job.reader() as reader:
+        if reasons is None:
+            found = reader.requests(selection, counted)
+        else:
+            failures = FailedRequests(
+                reader.failed_requests().selected(selection, reasons)
+            )
+            found = iter(failures.groups if options.summary else failures.requests)
     found = islice(found, most)
     terminal = sys.stdout is not None and sys.stdout.isatty()
     lines = _in_columns(found) if terminal else map(_line, found)

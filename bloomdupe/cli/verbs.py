@@ -302,8 +302,8 @@ COLLECT = Verb(
     "write the output of workers that share a crawl into files",
     "Write the output of the workers of a crawl from Redis into its feeds, each item"
     " once, while the crawl runs or later. Local files are in DIRECTORY, named by the"
-    " last part of the feed's URI; other storages get whole files when crawl, or"
-    " batch, is complete. After any end, run it again: it goes on at its position. Call"
+    " last part of the feed's URI; other storages get whole files when the crawl or"
+    " batch is complete. After any end, run it again: it goes on at its position. Call"
     " it in the folder of the project.",
     "collect redis://localhost:6379/0#site output --follow --delete",
     (

@@ -6,7 +6,7 @@ A verb needs no case for each engine.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from bloomdupe.jobs.selection import Selection
 
@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.jobs.changes import AddingJob, ChangingJob
     from bloomdupe.jobs.overview import Description
-    from bloomdupe.jobs.view import Reader
+    from bloomdupe.jobs.view import FailedRequests, View
 
     Watched: TypeAlias = Callable[..., Iterator[Any]]
     """Yields the given things and shows their progress, by total and kind.
@@ -84,6 +83,24 @@ class Ruled(NamedTuple):
     """Who obeys them, and when, as a sentence."""
 
 
+class Reader(Protocol):
+    """Reads a job as often as needed; all that is shown of a job comes from here."""
+
+    def read(self) -> View:
+        """Return the present view."""
+
+    def describe(self) -> Description:
+        """Describe the job as it was read last, or a filter; read it if it was not."""
+
+    def requests(
+        self, selection: Selection, watched: Watched
+    ) -> Iterator[ListedRequest | ListedItems]:
+        """Yield the pending and in-progress requests, also after this is closed."""
+
+    def failed_requests(self) -> FailedRequests:
+        """Return the failed requests that were not retried since, latest first."""
+
+
 class Job(ABC):
     """A job that the user names. Nothing is opened before it is needed.
 
@@ -105,35 +122,18 @@ class Job(ABC):
         """JOBDIRs in the named directory, if it is no job; by name."""
         return []
 
-    # Reading, also while the job runs
-
     @abstractmethod
     def reader(self) -> AbstractContextManager[Reader]:
-        """Return a reader that can read the job again and again."""
-
-    @abstractmethod
-    def describe(self) -> Description:
-        """Read the filter and the state of the job."""
-
-    @abstractmethod
-    def requests(
-        self, selection: Selection, watched: Watched
-    ) -> Iterator[ListedRequest | ListedItems]:
-        """Open the job, and yield its pending and in-progress requests."""
-
-    @abstractmethod
-    def failed_requests(
-        self, selection: Selection, reasons: tuple[str, ...]
-    ) -> list[Failure]:
-        """Return the requests that failed for these reasons (() are all)."""
+        """Return what reads the job, also while it runs."""
 
     def has_slot(self, slot: str) -> bool:
         """Whether a request of a slot is pending or has failed."""
         selection = Selection(slot)
-        pending = self.requests(selection, unwatched)
-        return next(pending, None) is not None or bool(
-            self.failed_requests(selection, ())
-        )
+        with self.reader() as reader:
+            pending = next(reader.requests(selection, unwatched), None)
+            return pending is not None or bool(
+                reader.failed_requests().selected(selection, ())
+            )
 
     # Changing
 

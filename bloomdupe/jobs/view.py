@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.leases.failure import in_words
 from bloomdupe.crawl.progress.pace import per_minute, recent, since, time_to_go
@@ -14,7 +14,7 @@ from bloomdupe.jobs.state import SILENT, WAITING
 if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.crawl.progress.history import Point, Ran
-    from bloomdupe.jobs.overview import Description, Overview
+    from bloomdupe.jobs.overview import Overview
     from bloomdupe.jobs.selection import Selection
 
 MINUTE = 60.0
@@ -213,13 +213,3 @@ class View:
                 ],
             }
         return found
-
-
-class Reader(Protocol):
-    """Reads a job as often as needed."""
-
-    def read(self) -> View:
-        """Return the present view."""
-
-    def describe(self) -> Description:
-        """Describe the job as it was read last; read it if it was not."""

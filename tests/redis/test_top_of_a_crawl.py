@@ -157,7 +157,7 @@ def test_a_redis_that_is_away_for_a_moment(tmp_path: Path) -> None:
             assert view.job.pending == 30
             assert "Redis does not answer" in shown(view, 80, 24, "name")[0]
             with pytest.raises(StoreUnreachableError):
-                CrawlReader(crawl.url)
+                CrawlReader(crawl.url).read()
             server.start()
             assert reader.read().trouble is None
             with server.client() as client:

@@ -24,12 +24,9 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.jobs.changes import AddingJob, ChangingJob
-    from bloomdupe.jobs.job_contract import ListedRequest, Watched
-    from bloomdupe.jobs.overview import Description
-    from bloomdupe.jobs.selection import Selection
+    from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.store.descriptor import Descriptor
 
 PAUSE = 0.05
@@ -59,30 +56,9 @@ class JobOnDisk(Job):
         """See :attr:`Job.jobs_within`."""
         return jobs_at(self.named)
 
-    # Reading
-
     def reader(self) -> AbstractContextManager[JobReader]:
         """Return a reader of checkpoints."""
         return nullcontext(JobReader(self.directory))
-
-    def describe(self) -> Description:
-        """Read the last checkpoint."""
-        return JobReader(self.directory).describe()
-
-    def requests(
-        self, selection: Selection, watched: Watched
-    ) -> Iterator[ListedRequest]:
-        """Yield its requests, slot by slot."""
-        return JobReader(self.directory).requests(selection, watched)
-
-    def failed_requests(
-        self, selection: Selection, reasons: tuple[str, ...]
-    ) -> list[Failure]:
-        """Return them, latest first, without the requests that were retried since."""
-        found = JobReader(self.directory).failed_requests()
-        return found.selected(selection, reasons)
-
-    # Changing
 
     def adding(self, settings: Settings | None, spider: str | None) -> AddingJob:
         """Open the job; if a process has it, requests go into its inbox."""

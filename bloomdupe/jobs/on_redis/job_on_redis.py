@@ -17,13 +17,10 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.crawl.state.rules import Rules
-    from bloomdupe.jobs.job_contract import ListedItems, ListedRequest, Watched
+    from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.on_redis.changing_on_redis import ChangingOnRedis
     from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
-    from bloomdupe.jobs.overview import Description
-    from bloomdupe.jobs.selection import Selection
 
 
 PAUSE = 0.25
@@ -43,32 +40,6 @@ class JobOnRedis(Job):
     def url(self) -> str:
         """The URL, which may hold a password: do not print it."""
         return self.named
-
-    def describe(self) -> Description:
-        """Read the crawl, or the filter, that the URL names."""
-        from bloomdupe.jobs.on_redis.state_on_redis import described
-
-        return described(self.url)
-
-    def requests(
-        self, selection: Selection, watched: Watched
-    ) -> Iterator[ListedRequest | ListedItems]:
-        """Open the crawl, and yield its requests, partition by partition."""
-        from bloomdupe.jobs.on_redis.requests_on_redis import RequestsOnRedis
-
-        found = RequestsOnRedis(self.url, selection)
-        return watched(found, found.count(), "requests")
-
-    def failed_requests(
-        self, selection: Selection, reasons: tuple[str, ...]
-    ) -> list[Failure]:
-        """Return them, newest first, without the requests that were retried since."""
-        from bloomdupe.jobs.on_redis.failures_on_redis import FailuresOnRedis
-        from bloomdupe.redis.frontier_reader import FrontierReader
-
-        with FrontierReader.open(self.url) as reader:
-            found = FailuresOnRedis(reader).read(reader.states())
-        return found.selected(selection, reasons)
 
     def adding(self, settings: Settings | None, spider: str | None) -> ChangingOnRedis:
         """Open the crawl; workers go on."""

@@ -6,6 +6,7 @@ import heapq
 import time
 from collections import Counter
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.engines.on_redis.going.slot_values import DELAY, rests_of
@@ -18,6 +19,7 @@ from bloomdupe.errors import StoreError, StoreUnreachableError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.sizing import expected_loss
 from bloomdupe.jobs.on_redis.failures_on_redis import FailuresOnRedis
+from bloomdupe.jobs.on_redis.requests_on_redis import RequestsOnRedis
 from bloomdupe.jobs.overview import (
     MOST_SLOTS,
     Description,
@@ -30,28 +32,16 @@ from bloomdupe.redis.frontier_reader import FrontierReader, kind_at
 from bloomdupe.store.redis.address import Address
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bloomdupe.frontier.slot_state import Rest
+    from bloomdupe.jobs.job_contract import ListedItems, ListedRequest, Watched
+    from bloomdupe.jobs.selection import Selection
     from bloomdupe.jobs.view import FailedRequests
     from bloomdupe.redis.frontier_reader import PartitionState
 
 MINUTE = 60.0
 NO_WORKER = "no worker is alive"
-
-
-def described(url: str) -> Description:
-    """Describe the crawl, or the filter, that a URL names."""
-    kind = kind_at(url)
-    if kind == "crawl":
-        with FrontierReader.open(url) as reader:
-            job, _ = overview(reader, FailuresOnRedis(reader))
-            return Description(_filter(reader, job), reader.identity, job)
-    if kind == "nothing":
-        raise StoreError(
-            f"{Address.of(url).shown}: there is neither a crawl nor a filter of this"
-            " name"
-        )
-    with BloomFilter.open(url, readonly=True) as seen:
-        return Description(seen.info(), seen.identity, None)
 
 
 def overview(
@@ -158,8 +148,7 @@ class CrawlReader:
     """Reads a crawl on Redis as often as needed, and its history."""
 
     def __init__(self, url: str) -> None:
-        self._reader = FrontierReader.open(url)
-        self._failures = FailuresOnRedis(self._reader)
+        self._url = url
         self._view: View | None = None
         self._history: list[Point] = []
         """Points of the workers."""
@@ -171,9 +160,18 @@ class CrawlReader:
         """Finished requests since the first read."""
         self._reads: list[tuple[float, Counter[str]]] = []
 
+    @cached_property
+    def _reader(self) -> FrontierReader:
+        return FrontierReader.open(self._url)
+
+    @cached_property
+    def _failures(self) -> FailuresOnRedis:
+        return FailuresOnRedis(self._reader)
+
     def close(self) -> None:
         """Close the connection."""
-        self._reader.close()
+        if "_reader" in vars(self):
+            self._reader.close()
 
     def read(self) -> View:
         """Read the crawl.
@@ -203,9 +201,33 @@ class CrawlReader:
         return self._view
 
     def describe(self) -> Description:
-        """Describe the crawl as it was read last; read it if it was not."""
-        view = self._view or self.read()
-        return Description(_filter(self._reader, view.job), view.identity, view.job)
+        """Describe the crawl as it was read last, or the filter that the URL names."""
+        kind = kind_at(self._url)
+        if kind == "nothing":
+            raise StoreError(
+                f"{Address.of(self._url).shown}: there is neither a crawl nor a filter"
+                " of this name"
+            )
+        if kind != "crawl":
+            with BloomFilter.open(self._url, readonly=True) as seen:
+                return Description(seen.info(), seen.identity, None)
+        job = self._view.job if self._view else self._overview()
+        return Description(_filter(self._reader, job), self._reader.identity, job)
+
+    def _overview(self) -> Overview:
+        job, _ = overview(self._reader, self._failures)
+        return job
+
+    def requests(
+        self, selection: Selection, watched: Watched
+    ) -> Iterator[ListedRequest | ListedItems]:
+        """Yield its requests, partition by partition."""
+        found = RequestsOnRedis(self._url, selection)
+        return watched(found, found.count(), "requests")
+
+    def failed_requests(self) -> FailedRequests:
+        """Return those that were not retried since, latest first."""
+        return self._failures.read(self._reader.states())
 
     def _look(self, job: Overview) -> list[Ran]:
         """Read the history, and add a point of this reader; return the runs."""
