@@ -125,6 +125,14 @@ class Store(ABC):
         commit.done()
 
     @abstractmethod
+    def own_again(self) -> None:
+        """Be the owner again after :class:`~bloomdupe.errors.NotOwnerError`.
+
+        Everything must be read again. Raises the same error if another worker has the
+        store.
+        """
+
+    @abstractmethod
     def beat(self, moment: float) -> None:
         """Show readers that the owner is alive; the data are not touched."""
 

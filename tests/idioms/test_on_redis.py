@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from crawls import Stop
-from judging import expected, stopped
+from crawls import Crawl, Stop
+from judging import expected, judge, run_to_end, stopped
 from support.repetition import slow_tests_run
 from table import IDIOMS, load
 
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 
 load()
 
-FEW = list(IDIOMS) if slow_tests_run() else list(IDIOMS)[::40]
+REFUSED = 3
+"""Commits of a crawl that are refused."""
+FEW = list(IDIOMS)[:: 4 if slow_tests_run() else 64]
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -33,3 +37,44 @@ def test_a_stopped_idiom_has_the_result_of_scrapy(
     assert verdict.complaints == []
     with logged_redis.client() as client:
         assert client.keys("bd:{/*")
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_a_worker_whose_commits_are_refused_reads_again_and_goes_on(
+    name: str, logged_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    idiom = IDIOMS[name]
+    model = expected(idiom)
+    monkeypatch.setenv(SWITCH, logged_redis.url("").removesuffix("#"))
+    with Crawl(idiom) as crawl, logged_redis.client() as client:
+        place = f"bd:{{{(crawl.folder / 'job' / 'bloomdupe').absolute()}}}"
+        ended = threading.Event()
+        refused: list[int] = []
+
+        def refuse() -> None:
+            """Let a step pass that is not the worker's own, several times."""
+            seen = 0
+            while not ended.is_set() and len(refused) < REFUSED:
+                step = int(client.hget(f"{place}:head", "ended") or 0)
+                if step > seen + 2:
+                    for token in client.hkeys(f"{place}:steps"):
+                        client.hincrby(f"{place}:steps", token, 9)
+                    refused.append(step)
+                    seen = step
+                ended.wait(0.005)
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        complaints: list[str] = []
+        for _ in range(REFUSED + 1):
+            complaints = run_to_end(crawl)
+            # Refused while the crawl is closing, it cannot go on: the next run does.
+            if "store of the crawl failed" not in crawl.runs[-1].log:
+                break
+        ended.set()
+        thread.join()
+        assert refused
+        assert any("goes on from the last commit" in run.log for run in crawl.runs)
+        # Its pages in progress are fetched again, each time.
+        crawl.idiom = replace(idiom, repeats=None)
+        assert complaints + judge(model, crawl) == []

@@ -627,6 +627,8 @@ class EngineOnDisk(Settling):
                 self.outcomes.forget(lease.outcome)
         self.outcomes.drop()
         self._unmarked.clear()
+        if self.frontier.store is not None:
+            self.frontier.store.own_again()
         self.frontier.read_again()
         for outcome in self.outcomes.settled:
             self._mark_settled(outcome.keys)

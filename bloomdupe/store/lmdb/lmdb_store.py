@@ -271,6 +271,9 @@ class LmdbStore(Store):
             what = f"cannot look at the store {self.path}"
             raise failed(what, self.path, error) from error
 
+    def own_again(self) -> None:
+        """Do nothing: the lock of a directory is never lost."""
+
     @property
     def totals(self) -> Totals:
         """Records and sums of each table, as of the last transaction."""

@@ -75,12 +75,12 @@ class LuaScript:
     """A Lua script of this package."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
 
     @cached_property
     def text(self) -> bytes:
         """The program."""
-        return (files("bloomdupe.store.redis") / f"{self._name}.lua").read_bytes()
+        return (files("bloomdupe.store.redis") / f"{self.name}.lua").read_bytes()
 
     @cached_property
     def sha(self) -> str:

@@ -71,28 +71,35 @@ class PartitionOwner(CrawlOnRedis):
         """
         for number in wanted.keys() & self.stores.keys():
             raise not_owner(self.stores[number].shown)
-        return self._take(NOBODY, wanted)
+        return self._take(NOBODY, wanted, {})
 
     def renew(self) -> list[RedisStore]:
         """Begin anew under another token, with the partitions of the old one.
 
-        What was in memory, and the stores, are worth nothing any more.
+        What was in memory is worth nothing any more; read it again from these stores.
+        Those of other partitions are worth nothing either.
         """
         before, self.token, self.step = self.token, secrets.token_hex(8), 0
-        self.stores = {}
-        # An owner that was seen before Redis went back may be this worker, too.
+        known, self.stores = self.stores, {}
+        # If Redis has gone back, the old token may have other partitions than before.
         owners = pairs(self.client.ask("HGETALL", self.keys.owners))
         wanted = {int(one): token for one, token in owners.items() if token == before}
-        return self._take(before, wanted)
+        return self._take(before, wanted, known)
 
-    def _take(self, before: str, wanted: Mapping[int, str]) -> list[RedisStore]:
+    def _take(
+        self, before: str, wanted: Mapping[int, str], known: Mapping[int, RedisStore]
+    ) -> list[RedisStore]:
         seen = [word for number, token in wanted.items() for word in (number, token)]
         answer = self.client.run(
             TAKE, self.keys.common[:3], self.token, before, *seen
         )  # fmt: skip
         if isinstance(answer, bytes):
             raise self.torn() if answer == b"torn" else self.gone()
-        taken = [RedisStore(self, int(one), self) for one in answer]
+        taken = []
+        for number in map(int, answer):
+            store = known.get(number) or RedisStore(self, number, self)
+            store.reset()
+            taken.append(store)
         self.stores |= {store.number: store for store in taken}
         return taken
 

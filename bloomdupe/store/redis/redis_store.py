@@ -34,6 +34,9 @@ class Holder(Protocol):
     def begin(self, parts: Mapping[RedisStore, Sequence[Part]]) -> Commit:
         """Begin a commit to some of its partitions."""
 
+    def renew(self) -> object:
+        """Begin anew under another token."""
+
 
 class RedisStore(Store):
     """A partition, which ``owner`` has; without an owner it is read only."""
@@ -118,6 +121,18 @@ class RedisStore(Store):
         return 0
 
     free_bytes = disk_bytes
+
+    def own_again(self) -> None:
+        """Be the owner again, if no other worker has it; all must be read again."""
+        if self._owner is not None:
+            self._owner.renew()
+            if not self._owner.still_owns(self):
+                raise not_owner(self.shown)
+
+    def reset(self) -> None:
+        """Forget what was read."""
+        self.ahead.clear()
+        self.inbox.removed(self.inbox.taken[1])
 
     def free_memory(self) -> int:
         """Return the bytes that its Redis can take besides what is there."""
