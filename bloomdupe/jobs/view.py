@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.selection import Selection
 
 MINUTE = 60.0
+GONE = {"404", "410"}
+"""Reasons of failures that a retry does not mend."""
 
 
 class FailureGroup(NamedTuple):
@@ -68,9 +70,9 @@ class FailedRequests:
 
     @property
     def option(self) -> str:
-        """The setting with which a run retries them all."""
-        options = sorted({one.option for one in self.requests})
-        return f"BLOOMDUPE_RETRY_FAILED={','.join(options)}"
+        """The setting with which a run retries them; empty if all pages are gone."""
+        options = sorted({one.option for one in self.requests} - GONE)
+        return f"BLOOMDUPE_RETRY_FAILED={','.join(options)}" if options else ""
 
     @property
     def groups(self) -> list[FailureGroup]:

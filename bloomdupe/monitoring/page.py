@@ -45,7 +45,8 @@ code { overflow-wrap: anywhere; }
 figure { margin: 0; } figure svg { display: block; width: 100%; height: auto; }
 figcaption { min-height: 3.9rem; } figcaption b { font-size: 1.02rem; }
 .rows { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .9rem; min-width: 30rem; }
+table { border-collapse: collapse; font-size: .9rem; width: 100%; }
+summary { margin: 2rem 0 0; font-size: 1.15rem; cursor: pointer; }
 td, th { padding: .25rem 1.1rem .25rem 0; text-align: left; vertical-align: top;
   border-bottom: 1px solid var(--faint); }
 th { color: var(--soft); font-weight: 500; }
@@ -56,7 +57,7 @@ td.host { overflow-wrap: anywhere; min-width: 9rem; }
 td.url, td.reason { overflow-wrap: anywhere; min-width: 15rem; }
 td.time { white-space: nowrap; }
 @media (max-width: 40rem) {
-  body { padding: 1rem; } table { min-width: 100%; }
+  body { padding: 1rem; } td.time { white-space: normal; }
   td, th { padding-right: .7rem; } figcaption { min-height: 0; }
   .tiles { grid-template-columns: repeat(auto-fill, minmax(6.6rem, 1fr)); }
   .tiles div { padding: .45rem .6rem; } .tiles b { font-size: 1.1rem; }

@@ -13,9 +13,10 @@ from bloomdupe.monitoring.page import figure, in_figures, page, text
 from bloomdupe.monitoring.verdict import verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bloomdupe.jobs.view import View
+    from bloomdupe.monitoring.drawing import Chart
 
 FIGURES: tuple[tuple[str, str], ...] = (
     ("job.pages", "pages done"),
@@ -42,6 +43,8 @@ FIGURES: tuple[tuple[str, str], ...] = (
     ("disk_bytes", "bytes of the store"),
 )
 """Names in ``bloomdupe info --json``, and in words; a job lacks some of them."""
+FIRST_CHARTS = 3
+"""Charts to see at once; the others are folded."""
 COLOURS = {
     states.RUNNING: "good",
     states.FINISHED: "good",
@@ -67,6 +70,7 @@ def report(view: View, info: Mapping[str, Any]) -> str:
     if view.job.all_rest and colour == "good":
         colour = "warn"
     as_of = local(view.job.state.read_at)
+    drawn = [*charts(view)]
     return page(
         title,
         [
@@ -78,17 +82,25 @@ def report(view: View, info: Mapping[str, Any]) -> str:
             *map(_tile, [*_counts(view), *_of_filter(view, info), *_of_redis(view)]),
             "</div>",
             *_missing(view),
+            *tables.runs(view),
             *tables.failures(view),
             *tables.workers(view),
             *tables.hosts(view),
-            '<div class="charts">',
-            *map(figure, charts(view)),
-            "</div>",
-            *tables.runs(view),
+            *_charts(drawn[:FIRST_CHARTS]),
+            "<details><summary>More</summary>",
+            *_charts(drawn[FIRST_CHARTS:]),
             *tables.failed_requests(view),
             *in_figures(FIGURES, info),
+            "</details>",
         ],
     )
+
+
+def _charts(drawn: Sequence[Chart]) -> Iterator[str]:
+    if drawn:
+        yield '<div class="charts">'
+        yield from map(figure, drawn)
+        yield "</div>"
 
 
 def _tile(tile: Tile) -> str:

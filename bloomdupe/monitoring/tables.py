@@ -35,10 +35,11 @@ def failures(view: View) -> Iterator[str]:
     groups = failed.groups
     twice = TWICE if any(one.reason in PAGE_CAME for one in failed.requests) else ""
     yield f"<h2>Failures: {plural(len(failed.requests), 'request')}</h2>"
-    yield (
-        '<p class="note">Mend the cause, then run the crawl with <code>-s'
-        f" {text(failed.option)}</code>.{twice}</p>"
-    )
+    if failed.option:
+        yield (
+            '<p class="note">Mend the cause, then run the crawl with <code>-s'
+            f" {text(failed.option)}</code>.{twice}</p>"
+        )
     yield from table(
         (
             Column("requests", "number"), Column("reason"), Column("host"),

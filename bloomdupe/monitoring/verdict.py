@@ -35,6 +35,8 @@ def remedy_of(view: View) -> str | None:
         return NO_WORKER
     none_succeeded = 0 < len(failed.requests) >= job.pages
     if job.state.name == states.FINISHED and none_succeeded:
+        if not failed.option:
+            return "No page was there: look at the start URLs."
         return f"Mend the cause, then run the crawl with -s {failed.option}."
     return REMEDIES.get(job.state.name)
 

@@ -118,7 +118,7 @@ def test_failures_are_grouped_by_reason_exception_and_slot(
 
 def test_a_crawl_of_which_no_page_succeeded_has_a_remedy(verb: Verb, job: Path) -> None:
     said = " ".join(verb("top", job).out.split())
-    retry = "BLOOMDUPE_RETRY_FAILED=404,503,callback,timeout"
+    retry = "BLOOMDUPE_RETRY_FAILED=503,callback,timeout"  # no page that is gone
     assert f"Mend the cause, then run the crawl with -s {retry}." in said
 
 
