@@ -125,7 +125,7 @@ _unescaped = re.compile(r"[\w~=-][\w.~=-]*", re.ASCII).fullmatch
 
 def _hosts_in(urls: Iterable[str]) -> Callable[[bytes], object]:
     """Return a function that searches bytes for the hosts of URLs."""
-    hosts = {urlsplit(url).hostname or "" for url in urls}
+    hosts = {urlsplit(canonicalize_url(url)).hostname or "" for url in urls}
     # A usual beginning, with www., is stored as one character.
     texts = {re.escape(host.removeprefix("www.").encode()) for host in hosts}
     # An address has several spellings.
