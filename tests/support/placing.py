@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from support import stops
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.participant import Part, Participant
-    from bloomdupe.store.store import Commit
+    from bloomdupe.store.store import Commit, Store
     from support.stops import Points
 
 FRONTIER = "bloomdupe.frontier.frontier"
@@ -77,19 +78,27 @@ class WatchedCommit:
 
 
 def _install_commit(points: Points) -> None:
-    from bloomdupe.store.lmdb.lmdb_store import LmdbStore
+    stores: list[type[Store]] = [LmdbStore]
+    if find_spec("redis") is not None:
+        from bloomdupe.store.redis.redis_store import RedisStore
 
-    begin = LmdbStore.begin
+        stores.append(RedisStore)
+    for kind in stores:
+        _install_begin(points, kind)
+
+
+def _install_begin(points: Points, kind: Any) -> None:
+    begin = kind.begin
 
     @functools.wraps(begin)
-    def watched(self: LmdbStore, *parts: Part) -> WatchedCommit:
+    def watched(self: Store, *parts: Part) -> WatchedCommit:
         # One that holds a part of the lines, and nothing else, settles no request.
         whole = any(_module_of(part) == FRONTIER for part in parts)
         points.reach("before commit")
         commit = begin(self, *(_watched(points, part) for part in parts))
         return WatchedCommit(points, commit, self.path if whole else None)
 
-    LmdbStore.begin = watched  # type: ignore[assignment, method-assign]
+    kind.begin = watched
 
 
 def _module_of(part: Part) -> str:
