@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.frontier.clock import Clock
 from bloomdupe.frontier.later import NO_LATER, Later, LaterPart, Waiting
-from bloomdupe.frontier.rank import rank_of
+from bloomdupe.frontier.rank import AFTER_ALL, rank_of
 from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.slot_queue import Entry, SlotQueue
 from bloomdupe.frontier.slots import Slots
@@ -24,12 +25,16 @@ from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import TypeAlias
 
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.pending_requests import PendingRequest
+    from bloomdupe.frontier.slot_queue import Read
     from bloomdupe.frontier.slots import Downloader
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
+
+    Load: TypeAlias = Callable[[Callable[[], Read], Callable[[Read], None]], None]
 
 RECORD = "frontier"
 
@@ -76,8 +81,9 @@ class Frontier:
     on; without a store both live in memory. ``fifo`` takes the oldest request first,
     ``start_fifo`` the oldest start request. ``wait`` returns how long a slot must wait,
     see :class:`bloomdupe.frontier.rotation.Rotation`; ``downloader`` knows delays, and
-    a stored rest is no longer than ``longest_rest`` seconds. ``clock`` gives seconds,
-    ``wall`` Unix time.
+    a stored rest is no longer than ``longest_rest`` seconds. Several frontiers may have
+    one ``rotation``. If reading waits for a network, ``load`` runs it on another thread
+    and hands over what it has read. ``clock`` gives seconds, ``wall`` Unix time.
 
     A request may be scheduled for later (``not_before``): it is kept apart (see
     :class:`bloomdupe.frontier.later.Later`) and joins its slot when it is due. Then its
@@ -104,6 +110,8 @@ class Frontier:
         wait: Callable[[SlotQueue, int], float] = _at_once,
         downloader: Downloader | None = None,
         longest_rest: float = math.inf,
+        rotation: Rotation | None = None,
+        load: Load | None = None,
         clock: Callable[[], float] = monotonic,
         wall: Callable[[], float] = time,
     ) -> None:
@@ -115,20 +123,33 @@ class Frontier:
         self._clock = clock
         self._wall = wall
         self._longest_rest = longest_rest
+        self._load = None
+        if self._store is not None and self._store.remote:
+            self._load = load
+        self._shared = rotation
+        self.sharers = 1
+        """Frontiers in this process, which share the memory for loaded requests."""
         self.slots = Slots(self._store, downloader)
         """The slots with requests that are pending or in progress, and their states."""
         self._begin()
+
+    def drop(self) -> None:
+        """Leave the rotation that it shares: it is not used any more."""
+        for queue in self.slots:
+            if queue.ring is not None:
+                self._rotation.leave(queue)
 
     def read_again(self) -> None:
         """Forget what is in memory, marks included, and go on from the last checkpoint.
 
         No entry of before may be used any more. What is known of servers stays.
         """
+        self.drop()
         self.seen.read_again()
         self._begin()
 
     def _begin(self) -> None:
-        self._rotation = Rotation(self._wait)
+        self._rotation = self._shared or Rotation(self._wait)
         self._sequence = 0
         self.pending = 0
         """Requests that are pending in their slots."""
@@ -297,12 +318,37 @@ class Frontier:
         if self._later.next_due <= self._wall():
             self._move_due()
         queue = self._rotation.next(self._clock())
-        if queue is None:
-            return None
-        if not queue.heap:
-            assert self._store is not None  # noqa: S101 - or all are in memory
-            self._loaded += queue.refill(self._store)
-            self._crowded[queue] = None
+        while queue is not None and not self.is_loaded(queue):
+            queue = self._rotation.next(self._clock())
+        return None if queue is None else self.lease_from(queue)
+
+    def is_loaded(self, queue: SlotQueue) -> bool:
+        """Whether a slot that has its turn can hand out a request, maybe after reading.
+
+        If reading waits for a network, the slot is set aside until it is done.
+        """
+        store = self._store
+        while not queue.heap:
+            assert store is not None  # noqa: S101 - or all are in memory
+            if self._load is not None and queue.bound < AFTER_ALL:
+                self._rotation.set_aside(queue)
+                if not queue.loading:
+                    queue.loading = True
+                    self._load(queue.reading(store), partial(self._take_in, queue))
+                return False
+            self._take_in(queue, queue.reading(store)())
+        return True
+
+    def _take_in(self, queue: SlotQueue, read: Read) -> None:
+        if self.slots.get(queue.name) is not queue or self._store is None:
+            return  # all was dropped meanwhile
+        queue.loading = False
+        self._loaded += queue.take_in(read, self._store)
+        self._crowded[queue] = None
+        self._rotation.ask_again(queue)
+
+    def lease_from(self, queue: SlotQueue) -> Entry:
+        """Hand out the next request of a slot, which has one in memory."""
         entry = queue.pop()
         self._loaded -= entry.size
         if not queue.pending:
@@ -550,8 +596,9 @@ class Frontier:
         for queue in queues:
             if queue.beyond or queue.loaded > MAX_HEAD:
                 self._loaded -= queue.relieve(MAX_HEAD)
-        if self._loaded > MAX_LOADED:
-            while self._crowded and self._loaded > MAX_LOADED // 2:
+        most = MAX_LOADED // self.sharers
+        if self._loaded > most:
+            while self._crowded and self._loaded > most // 2:
                 queue = next(iter(self._crowded))
                 del self._crowded[queue]
                 self._loaded -= queue.relieve(0)

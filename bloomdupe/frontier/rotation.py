@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
@@ -55,6 +56,10 @@ class Rotation:
         """Ask a queue that was set aside before its time."""
         if queue.ring is self._aside:
             self._put(queue)
+
+    def set_aside(self, queue: SlotQueue) -> None:
+        """Do not ask a queue before :meth:`ask_again`, or before its turn comes."""
+        self._set_aside(queue, math.inf)
 
     def next(self, now: float) -> SlotQueue | None:
         """Return the next queue, or None if no queue is ready."""

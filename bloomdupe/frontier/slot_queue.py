@@ -5,6 +5,7 @@ The downloader limits concurrency and delay by slot; a slot is usually a host.
 
 from __future__ import annotations
 
+from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,12 @@ from bloomdupe.frontier.rank import AFTER_ALL, BEFORE_ALL
 if TYPE_CHECKING:
     from collections import OrderedDict
     from collections.abc import Callable, Container, Iterable, Mapping
+    from typing import TypeAlias
 
     from bloomdupe.frontier.slot_state import SlotState
     from bloomdupe.store.store import Store
+
+    Read: TypeAlias = "tuple[list[tuple[bytes, Entry]], bool]"
 
 MIN_BATCH = 1
 MAX_BATCH = 256
@@ -87,6 +91,7 @@ class SlotQueue:
         "bound",
         "heap",
         "loaded",
+        "loading",
         "name",
         "number",
         "out",
@@ -106,6 +111,8 @@ class SlotQueue:
         self.heap: list[tuple[bytes, Entry]] | None = None
         self.loaded = 0
         """Bytes in ``heap``."""
+        self.loading = False
+        """Whether its next requests are being read on another thread."""
         self.beyond: list[tuple[bytes, Entry]] | None = None
         self.bound = BEFORE_ALL if stored else AFTER_ALL
         self.out: set[bytes] | None = None
@@ -189,30 +196,46 @@ class SlotQueue:
 
         Raises :class:`~bloomdupe.errors.StoreDamagedError` if they are missing.
         """
-        heap: list[tuple[bytes, Entry]] = []
-        more = False
-        if self.bound < AFTER_ALL:
-            here = self.out or set()
-            if self.beyond:
-                # A commit in progress may have written them by now.
-                here = here.union(rank for rank, _ in self.beyond)
-            heap, more = self._read(store, here)
+        return self.take_in(self.reading(store)(), store)
+
+    def reading(self, store: Store) -> Callable[[], Read]:
+        """Return what reads the next requests, maybe on another thread."""
+        if self.bound == AFTER_ALL:
+            return lambda: ([], False)
+        return partial(self._read, store, self._here())
+
+    def _here(self) -> set[bytes]:
+        """Return the ranks of requests that the store has, or may have, and are here.
+
+        A commit in progress may have written those of ``beyond`` by now.
+        """
+        here = self.out or set()
+        return here.union(rank for rank, _ in self.beyond) if self.beyond else here
+
+    def take_in(self, read: Read, store: Store) -> int:
+        """Take in what :meth:`reading` has read; return the bytes.
+
+        Meanwhile requests may have come, and may have been written.
+        """
+        found, more = read
+        here, others, before = self._here(), self.heap, self.loaded
+        heap = [item for item in found if item[0] not in here]
         self.batch = min(2 * self.batch, MAX_BATCH)
-        self.bound = heap[-1][0] if more else AFTER_ALL
+        self.bound = found[-1][0] if more else AFTER_ALL
         self.heap = heap  # in order, so it is a heap
-        if self.beyond or not heap:
+        if others:
+            heap += others
+        if self.beyond or others or not heap:
             beyond, self.beyond = self.beyond or (), None
             self._sort_in(beyond)
-        if not self.heap:
+        if not (self.heap or more):
             raise store.damaged(
                 f"{self.pending:,} pending requests of slot {self.name!r} are missing"
             )
-        self.loaded = sum(entry.size for _, entry in self.heap)
-        return self.loaded
+        self.loaded = sum(entry.size for _, entry in self.heap or ())
+        return self.loaded - before
 
-    def _read(
-        self, store: Store, but: Container[bytes]
-    ) -> tuple[list[tuple[bytes, Entry]], bool]:
+    def _read(self, store: Store, but: Container[bytes]) -> Read:
         """Read the next requests by rank, and whether there may be more."""
         found, more = store.requests(self.number, self.bound, but, self.batch)
         return [
@@ -234,6 +257,8 @@ class SlotQueue:
 
     def relieve(self, keep: int) -> int:
         """Keep only the next ``keep`` bytes in memory; return the bytes freed."""
+        if self.loading:
+            return 0
         if self.beyond:
             # Requests that are volatile or cannot be stored stay.
             self.beyond = [item for item in self.beyond if not item[1].stored] or None

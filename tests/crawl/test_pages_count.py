@@ -19,6 +19,7 @@ from bloomdupe.crawl.engines.engine_contract import Accepted
 from bloomdupe.crawl.leases import leases
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
+from bloomdupe.frontier import frontier
 from bloomdupe.frontier.frontier import Frontier
 
 PROGRAMS = 2_000 if slow_tests_run() else 150
@@ -32,6 +33,14 @@ def place() -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.fixture
+def few_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nearly every request be read from the store."""
+    monkeypatch.setattr(frontier, "MAX_LOADED", 3_000)
+    monkeypatch.setattr(frontier, "MAX_HEAD", 1_500)
+
+
+@pytest.mark.usefixtures("few_in_memory")
 def test_nothing_is_lost_and_nothing_comes_twice(place: Path) -> None:
     killed = 0
     for seed in range(PROGRAMS):
@@ -42,6 +51,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(place: Path) -> None:
     assert killed > PROGRAMS
 
 
+@pytest.mark.usefixtures("few_in_memory")
 def test_refused_commits_lose_nothing_and_double_nothing(place: Path) -> None:
     refused = 0
     for seed in range(PROGRAMS):

@@ -271,6 +271,10 @@ class Crawl:
         self.stopping = False
         self.out: list[Callable[[], object]] = []
         """What is left to do of a checkpoint that has begun."""
+        self.loads: list[tuple[Any, Callable[[Any], None]]] = []
+        """What is being read on another thread."""
+        if chance.random() < 0.5:
+            self.engine.frontier._load = lambda *load: self.loads.append(load)
         self._start()
 
     def run(self, kill: float) -> bool:
@@ -283,7 +287,9 @@ class Crawl:
                 return True
             if self.out and self.chance.random() < 0.3:
                 self.go_on()
-            elif not self.step():
+            elif self.loads and self.chance.random() < 0.5:
+                self.load()
+            elif not (self.step() or self.loads):
                 self.begin()
                 while self.out:
                     self.go_on()
@@ -309,6 +315,16 @@ class Crawl:
             self.out.clear()
             self.pending.clear()
             self.engine.read_again()
+
+    def load(self) -> None:
+        """Read the next requests of a slot, or hand them over."""
+        number = self.chance.randrange(len(self.loads))
+        read, then = self.loads[number]
+        if isinstance(read, tuple):
+            del self.loads[number]
+            then(read)
+        else:
+            self.loads[number] = read(), then
 
     @property
     def is_finished(self) -> bool:

@@ -34,6 +34,7 @@ from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed_job import FeedJob
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.inside_scrapy.background import Background
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.printable import logger_of
@@ -129,6 +130,7 @@ class EngineOnDisk(Settling):
         return file, RulesInForce(rules, count)
 
     def _open_frontier(self, seen: BloomFilter) -> None:
+        self._background = Background(self._session.stopping.fail, self._access.wake)
         session, order = self._session, self._session.order
         self.frontier = Frontier(
             seen,
@@ -137,6 +139,7 @@ class EngineOnDisk(Settling):
             wait=session.slots.wait,
             downloader=self._access,
             longest_rest=session.slots.longest_rest,
+            load=self._background.run,
         )
         session.slots.pause(self.rules.now.paused)
         session.slots.attach(self.frontier)
@@ -657,6 +660,7 @@ class EngineOnDisk(Settling):
     def close(self, reason: str) -> None:
         """Write the last checkpoint and the reason of the run's end; stop watching."""
         self._closed = True
+        self._background.close()
         self.committing.close()
         self._reading.cancel()
         if self._refused is not None:
