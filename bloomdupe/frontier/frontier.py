@@ -286,13 +286,13 @@ class Frontier:
         """Unix time at which the next of these is due; infinite without any."""
         return self._later.next_due
 
-    def _move_due(self) -> None:
+    def move_due(self) -> None:
         """Move the requests that are due into the queues of their slots.
 
         While other requests are pending, it moves no more than the next checkpoint
         should hold; the rest follows after the checkpoint.
         """
-        if self.due and self.pending:
+        if self._later.next_due > self._wall() or (self.due and self.pending):
             return
         for entry in self._later.take(self._wall(), MOST_MOVED):
             entry.queue = self.slots.make(entry.slot)
@@ -315,8 +315,7 @@ class Frontier:
 
     def lease(self) -> Entry | None:
         """Hand out the next request, or return None if no request is ready."""
-        if self._later.next_due <= self._wall():
-            self._move_due()
+        self.move_due()
         queue = self._rotation.next(self._clock())
         while queue is not None and not self.is_loaded(queue):
             queue = self._rotation.next(self._clock())

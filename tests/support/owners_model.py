@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bloomdupe.errors import NotOwnerError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.claims import Claims
 from bloomdupe.store.redis.owner import PartitionOwner
@@ -168,6 +169,7 @@ class Worker:
     def _begin(self, stores: list[RedisStore]) -> None:
         """Read the partitions as the last commit left them."""
         self.parts: dict[int, Partition] = {}
+        self.rotation = Rotation(lambda _slot, _in_progress: 0.0)
         self.returning: set[int] = set()
         self.leases: list[tuple[int, Entry]] = []
         self.lines: list[str] = []
@@ -179,7 +181,10 @@ class Worker:
 
     def _enter(self, store: RedisStore) -> None:
         seen = BloomFilter.open(PartitionPlace(store))
-        self.parts[store.number] = Partition(store, seen, Frontier(seen))
+        frontier = Frontier(seen, rotation=self.rotation)
+        self.parts[store.number] = Partition(store, seen, frontier)
+        for part in self.parts.values():
+            part.frontier.sharers = len(self.parts)
 
     def act(self) -> bool:
         """Do something; return whether the crawl was seen to be finished."""
@@ -211,12 +216,16 @@ class Worker:
     # The pages
 
     def _lease(self) -> None:
-        ready = [number for number in self.parts if number not in self.returning]
-        if ready and len(self.leases) < 4:
-            number = self.rng.choice(ready)
-            entry = self.parts[number].frontier.lease()
-            if entry is not None:
-                self.leases.append((number, entry))
+        """Hand out a request of the slot that has its turn, of any partition."""
+        queue = self.rotation.next(self.world.turn)
+        if queue is None or len(self.leases) >= 4:
+            return
+        for number, part in self.parts.items():
+            if part.frontier.slots.get(queue.name) is queue:
+                assert part.frontier.is_loaded(queue)
+                self.leases.append((number, part.frontier.lease_from(queue)))
+                return
+        raise AssertionError("a slot of a partition that was dropped")
 
     def _finish(self) -> None:
         if not self.leases:
@@ -310,7 +319,9 @@ class Worker:
         if self.claims.has_too_many(look, me) or self.rng.random() < 0.05:
             here = [number for number in self.parts if number not in self.returning]
             if here:
-                self.returning.add(self.rng.choice(here))
+                number = self.rng.choice(here)
+                self.returning.add(number)
+                self.parts[number].frontier.drop()
         return look.finished
 
 
