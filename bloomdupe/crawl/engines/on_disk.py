@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.added_requests import AddedRequests, Asked
 from bloomdupe.crawl.engines.apart import Apart
+from bloomdupe.crawl.engines.background import Background
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.committing import Committing
 from bloomdupe.crawl.engines.quiet import GLANCE, Quiet
@@ -34,7 +35,6 @@ from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed_job import FeedJob
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.inside_scrapy.background import Background
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.printable import logger_of
