@@ -14,7 +14,7 @@ from scrapy.utils.python import global_object_name
 from bloomdupe.crawl.acceptance import ASKING, Acceptance
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
-from bloomdupe.crawl.engines.going_on import open_on_disk
+from bloomdupe.crawl.engines.going_on import open_engine
 from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.later.not_before import time_of
 from bloomdupe.crawl.later.revisits import checked_rule
@@ -120,7 +120,7 @@ class FrontierScheduler(BaseScheduler):
         opening = None
         if self._job.settings.redis_url is None:
             session = Session(self._crawler, self._job)
-            opening = self._open_on_disk(session)
+            opening = self._open_here(session)
             self._acceptance = Acceptance(session, self.df, self._ours)
         else:
             session = self._open_on_redis()
@@ -131,7 +131,7 @@ class FrontierScheduler(BaseScheduler):
             )
         return opening
 
-    def _open_on_disk(self, session: Session) -> Deferred[None] | None:
+    def _open_here(self, session: Session) -> Deferred[None] | None:
         opening = None
         if isinstance(self.df, BloomDupeFilter):
             seen = self.df.open_shared()
@@ -146,7 +146,7 @@ class FrontierScheduler(BaseScheduler):
         with ExitStack() as undo:
             undo.callback(seen.close)
             filtered = type(self.df) is not BaseDupeFilter
-            open_on_disk(session, seen, filtered=filtered)
+            open_engine(session, seen, filtered=filtered)
             undo.pop_all()
         return opening
 

@@ -102,6 +102,6 @@ def closing_files() -> None:
 
 def reading_values() -> None:
     """Let each plain request in memory count before its page."""
-    from bloomdupe.crawl.engines import on_disk
+    from bloomdupe.crawl.engines import crawl_engine
 
-    on_disk.stands_alone = lambda *_: True  # type: ignore[attr-defined]
+    crawl_engine.stands_alone = lambda *_: True  # type: ignore[attr-defined]

@@ -21,8 +21,8 @@ from scrapy import Request
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.engines.apart import Apart
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, CrawlRecord
+from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.engine_contract import Accepted
-from bloomdupe.crawl.engines.on_disk import EngineOnDisk
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcomes
@@ -182,8 +182,8 @@ class _Session:
     def forget_links(self) -> None: ...
 
 
-class Engine(EngineOnDisk):
-    """The engine on disk, without a crawl around it."""
+class Engine(CrawlEngine):
+    """The engine in a store, without a crawl around it."""
 
     durable = True
     _filtered = True

@@ -166,7 +166,7 @@ def _install_saying(points: Points, frontier: Any, name: str) -> None:
 
 def _install_end(points: Points) -> None:
     """Have points where the last checkpoint is made, and where the process ends."""
-    from bloomdupe.crawl.engines.on_disk import EngineOnDisk
+    from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
     from bloomdupe.crawl.progress.rounds import Run
     from bloomdupe.crawl.scheduler import FrontierScheduler
 
@@ -176,7 +176,7 @@ def _install_end(points: Points) -> None:
     def watched(self: FrontierScheduler, reason: str) -> Any:
         session = self._session
         result = points.around("close", lambda: close(self, reason), raises=False)
-        if session is not None and isinstance(session.engine, EngineOnDisk):
+        if session is not None and isinstance(session.engine, CrawlEngine):
             store = session.engine.frontier.store
             if store is not None:
                 points.tell("closed", store.path)

@@ -1,12 +1,12 @@
-"""Opening: opens the engine on disk, unless the crawl may not go on in this store."""
+"""Opening: opens the engine, unless the crawl may not go on in this store."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.crawl_job import refuse_queue_of_scrapy
-from bloomdupe.crawl.engines.on_disk import EngineOnDisk
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.printable import logger_of
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 logger = logger_of(__name__)
 
 
-def open_on_disk(session: Session, seen: BloomFilter, *, filtered: bool) -> None:
+def open_engine(session: Session, seen: BloomFilter, *, filtered: bool) -> None:
     """Let a session go on with the store of a filter, or in memory without a store.
 
     ``filtered`` says that a filter decides on duplicates.
     """
     _check_queue_of_scrapy(session, seen)
-    engine = EngineOnDisk(session, seen, filtered=filtered)
+    engine = CrawlEngine(session, seen, filtered=filtered)
     session.attach(engine)
     session.stopping.reads_again = engine.refused
     engine.open()
@@ -39,7 +39,7 @@ def _check_queue_of_scrapy(session: Session, seen: BloomFilter) -> None:
     refuse_queue_of_scrapy(Path(jobdir), session.spider.name)
 
 
-def _say_how_it_stands(session: Session, engine: EngineOnDisk) -> None:
+def _say_how_it_stands(session: Session, engine: CrawlEngine) -> None:
     run, totals = engine.run, engine.checkpoint.totals
     session.stats.set_value("bloomdupe/round", run.round)
     extra = {"spider": session.spider}

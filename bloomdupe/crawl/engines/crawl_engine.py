@@ -1,4 +1,4 @@
-"""EngineOnDisk: the engine of a crawl in a store, or in the memory of one process."""
+"""CrawlEngine: the engine of a crawl in a store, or in the memory of one process."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ LONGEST = 5.0
 """Seconds that a store is not read again because of callbacks that have begun."""
 
 
-class EngineOnDisk(Settling):
+class CrawlEngine(Settling):
     """Frontier and checkpoint of an open crawl: an :class:`Engine`.
 
     The frontier owns ``seen`` from now on. Raises the errors of opening the store, the
