@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from bloomdupe.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container
+    from collections.abc import Callable, Collection, Container, Iterable
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -25,9 +25,13 @@ class Commit:
     begun again. :meth:`done` belongs on the thread that has begun the commit.
     """
 
-    def __init__(self, parts: Collection[Part], send: Callable[[], None]) -> None:
-        self._parts = parts
+    def __init__(self, parts: Iterable[Part], send: Callable[[], None]) -> None:
+        self._parts = list(parts)
         self.send = send
+
+    def add(self, part: Part) -> None:
+        """Tell one more part, which writes nothing."""
+        self._parts.append(part)
 
     def done(self) -> None:
         """Tell every part that it is durable, even if another one raises then."""

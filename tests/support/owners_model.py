@@ -1,6 +1,6 @@
 """Several workers that own partitions of a crawl on Redis, in one process.
 
-Filter, frontier, owner, claims and Lua are real; there is no Scrapy. Faults come at
+Filter, frontier, holding, owner and Lua are real; there is no Scrapy. Faults come at
 random moments, also between the three steps of a commit: workers are killed, stopped
 past their lease and going on, hand partitions over; answers are lost, so steps are
 repeated; scripts are forgotten; Redis goes back to an older state. The judge wants each
@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bloomdupe.errors import NotOwnerError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.holding import Holding
 from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.store.redis.address import Address
-from bloomdupe.store.redis.claims import Claims
 from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.redis.redis_place import PartitionPlace
 
@@ -87,15 +87,17 @@ def decoded(data: bytes | None) -> Unit:
 class World:
     """A crawl of pages with links, on a server, and its earlier states."""
 
-    def __init__(self, server: RedisServer, seed: int) -> None:
+    def __init__(self, server: RedisServer, seed: int, *, cut: bool) -> None:
         self.rng = random.Random(seed)
+        self._server = server
+        self._cut = cut
         self.pages = self.rng.randrange(20, 70)
         self.name = f"owners {next(_numbers)}"
         self.address = Address.of(server.url(self.name))
         self.judge = server.client()
         self.turn = 0
         self.faults: Counter[str] = Counter()
-        self._states: list[dict[bytes, Any]] = []
+        self._states: list[Any] = []
         maker = PartitionOwner.at(self.address, PARTITIONS)
         maker.take(dict.fromkeys(range(PARTITIONS), ""))
         for store in maker.stores.values():
@@ -120,6 +122,9 @@ class World:
 
     def save(self) -> None:
         """Remember the state of this moment."""
+        if self._cut:
+            self._states[:] = [*self._states, self._server.written][-4:]
+            return
         keys: Any = self.judge.keys(f"bd:{{{self.name}}}:*")
         self._states.append({key: self.judge.dump(key) for key in keys})
         del self._states[:-4]
@@ -130,12 +135,23 @@ class World:
             return
         state = self.rng.choice(self._states)
         self._states.clear()
+        self.faults["back"] += 1
+        if self._cut:
+            self._cut_back(*state)
+            return
         with self.judge.pipeline() as pipeline:
             pipeline.delete(*self.judge.keys(f"bd:{{{self.name}}}:*"))
             for key, value in state.items():
                 pipeline.restore(key, 0, value)
             pipeline.execute()
-        self.faults["back"] += 1
+
+    def _cut_back(self, name: str, size: int) -> None:
+        """Kill Redis, and let it come back without the end of its log."""
+        self._server.kill()
+        now, last = self._server.written
+        if now == name:  # it has not begun a new file
+            self._server.cut_back(name, self.rng.randint(size, last))
+        self._server.start()
 
     def lines(self) -> Counter[str]:
         found: Any = self.judge.xrange(f"bd:{{{self.name}}}:output")
@@ -151,40 +167,28 @@ class World:
         self.judge.close()
 
 
-class Partition(NamedTuple):
-    store: RedisStore
-    seen: BloomFilter
-    frontier: Frontier
-
-
 class Worker:
     """Fetches pages, a few at a time, without a downloader."""
 
-    def __init__(self, world: World, kind: type[PartitionOwner]) -> None:
+    def __init__(self, world: World) -> None:
         self.world, self.rng = world, world.rng
-        self.owner = kind.at(world.address, PARTITIONS)
-        self.claims = Claims(LEASE, lambda: world.turn * TURN)
-        self._begin(list(self.owner.stores.values()))
+        self.owner = PartitionOwner.at(world.address, PARTITIONS)
+        rotation = Rotation(lambda _slot, _in_progress: 0.0)
 
-    def _begin(self, stores: list[RedisStore]) -> None:
-        """Read the partitions as the last commit left them."""
-        self.parts: dict[int, Partition] = {}
-        self.rotation = Rotation(lambda _slot, _in_progress: 0.0)
-        self.returning: set[int] = set()
-        self.leases: list[tuple[int, Entry]] = []
+        def make(store: RedisStore) -> Frontier:
+            seen = BloomFilter.open(PartitionPlace(store))
+            return Frontier(seen, rotation=rotation)
+
+        self.holding = Holding(
+            self.owner, PARTITIONS, LEASE, make, rotation, lambda: world.turn * TURN
+        )
+        self._begin()
+
+    def _begin(self) -> None:
+        self.leases: list[tuple[Frontier, Entry]] = []
         self.lines: list[str] = []
-        self.outbox: dict[int, list[bytes]] = {}
         self.sent: set[Unit] = set()
         self.step: Callable[[], None] | None = None
-        for store in stores:
-            self._enter(store)
-
-    def _enter(self, store: RedisStore) -> None:
-        seen = BloomFilter.open(PartitionPlace(store))
-        frontier = Frontier(seen, rotation=self.rotation)
-        self.parts[store.number] = Partition(store, seen, frontier)
-        for part in self.parts.values():
-            part.frontier.sharers = len(self.parts)
 
     def act(self) -> bool:
         """Do something; return whether the crawl was seen to be finished."""
@@ -192,12 +196,9 @@ class Worker:
             return self._act()
         except NotOwnerError:
             self.world.faults["refused"] += 1
-            while True:
-                try:
-                    self._begin(self.owner.renew())
-                except NotOwnerError:  # Redis goes back while it reads
-                    continue
-                return False
+            self._begin()
+            self.holding.read_again()
+            return False
 
     def _act(self) -> bool:
         kind = self.rng.random()
@@ -206,7 +207,9 @@ class Worker:
         if kind < 0.30:
             self._commit()
         elif kind < 0.42:
-            self._drain()
+            self.holding.take_in(
+                self.rng.randrange(1, 20), lambda _, entry: self._here(decoded(entry))
+            )
         elif kind < 0.72:
             self._lease()
         else:
@@ -216,48 +219,33 @@ class Worker:
     # The pages
 
     def _lease(self) -> None:
-        """Hand out a request of the slot that has its turn, of any partition."""
-        queue = self.rotation.next(self.world.turn)
-        if queue is None or len(self.leases) >= 4:
-            return
-        for number, part in self.parts.items():
-            if part.frontier.slots.get(queue.name) is queue:
-                assert part.frontier.is_loaded(queue)
-                self.leases.append((number, part.frontier.lease_from(queue)))
-                return
-        raise AssertionError("a slot of a partition that was dropped")
+        leased = self.holding.lease() if len(self.leases) < 4 else None
+        if leased is not None:
+            number, entry = leased
+            self.leases.append((self.holding.frontiers[number], entry))
 
     def _finish(self) -> None:
         if not self.leases:
             return
-        number, entry = self.leases.pop(self.rng.randrange(len(self.leases)))
+        frontier, entry = self.leases.pop(self.rng.randrange(len(self.leases)))
         unit = decoded(entry.payload)
         self.lines.append(unit.line)
         if unit.child < 0:
             for link in [*self.world.links(unit.page), *self.world.children(unit.page)]:
                 self._push(link)
-        self.parts[number].frontier.settle(entry)
+        frontier.settle(entry)
 
     def _push(self, unit: Unit) -> None:
-        number = unit.partition
-        if number in self.parts and number not in self.returning:
-            self._push_here(unit)
+        if self.holding.has(unit.partition):
+            self._here(unit)
         elif unit.child >= 0 or unit not in self.sent:
             self.sent.add(unit)
-            self.outbox.setdefault(number, []).append(encoded(unit))
+            self.holding.send(unit.partition, encoded(unit))
 
-    def _push_here(self, unit: Unit) -> None:
-        part = self.parts[unit.partition]
-        if unit.child >= 0 or part.seen.add(encoded(unit)):
-            part.frontier.push(f"host {unit.host}", 0, encoded(unit))
-
-    def _drain(self) -> None:
-        for number, part in self.parts.items():
-            if number not in self.returning:
-                entries = part.store.inbox.read(self.rng.randrange(1, 20))
-                for entry in entries:
-                    self._push_here(decoded(entry))
-                part.store.inbox.took(entries)
+    def _here(self, unit: Unit) -> None:
+        frontier = self.holding.frontiers[unit.partition]
+        if unit.child >= 0 or frontier.seen.add(encoded(unit)):
+            frontier.push(f"host {unit.host}", 0, encoded(unit))
 
     # Commits, in three steps
 
@@ -267,71 +255,51 @@ class Worker:
             step, self.step = self.step, None
             step()
             return
-        give = [n for n in self.returning if all(n != of for of, _ in self.leases)]
-        commit = self.owner.begin(
-            {part.store: [part.frontier.prepare()] for part in self.parts.values()},
-            sent=self.outbox,
-            lines=[[b"line", line.encode()] for line in self.lines],
-            counts={
-                number: part.frontier.pending + part.frontier.leased
-                for number, part in self.parts.items()
-            },
-            give=give,
+        before = len(self.holding.frontiers)
+        commit = self.holding.begin(
+            lines=[[b"line", line.encode()] for line in self.lines]
         )
-        self.outbox, self.lines = {}, []
-        self.step = lambda: self._send(commit, give)
+        self.lines = []
+        self.step = lambda: self._send(commit, before)
         if self.rng.random() < 0.5:
             self._commit()
 
-    def _send(self, commit: Commit, give: list[int]) -> None:
-        before = self.owner.step
+    def _send(self, commit: Commit, before: int) -> None:
+        step = self.owner.step
         commit.send()
         if self.rng.random() < 0.1:  # the answer was lost
-            self.owner.step = before
+            self.owner.step = step
             commit.send()
             self.world.faults["repeated"] += 1
-        self.step = lambda: self._done(commit, give)
+        self.step = lambda: self._done(commit, before)
         if self.rng.random() < 0.5:
             self._commit()
 
-    def _done(self, commit: Commit, give: list[int]) -> None:
+    def _done(self, commit: Commit, before: int) -> None:
         commit.done()
-        for number in give:
-            del self.parts[number]
-            self.returning.discard(number)
-            self.world.faults["given"] += 1
+        self.world.faults["given"] += before - len(self.holding.frontiers)
         if self.rng.random() < 0.2:
             self.world.save()
 
     # Partitions
 
     def _look(self) -> bool:
-        if self.step is not None:
-            return False
-        look = self.owner.look(PARTITIONS)
-        now = self.world.turn * TURN
-        self.claims.see(look, now, self.owner.client.interruptions)
-        me = self.owner.token
-        self.owner.forget(self.claims.idle(look, me))
-        for store in self.owner.take(self.claims.to_take(look, me)):
-            self._enter(store)
-            self.world.faults["taken"] += 1
-        if self.claims.has_too_many(look, me) or self.rng.random() < 0.05:
-            here = [number for number in self.parts if number not in self.returning]
-            if here:
-                number = self.rng.choice(here)
-                self.returning.add(number)
-                self.parts[number].frontier.drop()
-        return look.finished
+        before = len(self.holding.frontiers)
+        look = self.holding.look()
+        self.world.faults["taken"] += len(self.holding.frontiers) - before
+        if self.rng.random() < 0.05 and (staying := self.holding.staying()):
+            self.holding.leave(self.rng.choice(staying))
+        return look is not None and look.finished
 
 
-def trial(
-    server: RedisServer, seed: int, kind: type[PartitionOwner] = PartitionOwner
-) -> Outcome:
-    """Crawl, with faults at first."""
-    world = World(server, seed)
+def trial(server: RedisServer, seed: int, *, cut: bool = False) -> Outcome:
+    """Crawl, with faults at first. ``cut``: the log of Redis is cut for an older state.
+
+    Else the older state is written by commands, which is quicker.
+    """
+    world = World(server, seed, cut=cut)
     rng, faults = world.rng, world.faults
-    crew = [Worker(world, kind) for _ in range(WORKERS)]
+    crew = [Worker(world) for _ in range(WORKERS)]
     stopped: dict[Worker, int] = {}
     ended = False
     while world.turn < MOST_TURNS and not ended:
@@ -341,7 +309,7 @@ def trial(
         chance = rng.random() if world.turn < FAULTY else 1.0
         if chance < 0.01:
             worker.owner.close()
-            crew[crew.index(worker)] = Worker(world, kind)
+            crew[crew.index(worker)] = Worker(world)
             faults["killed"] += 1
         elif chance < 0.02 and len(awake) > 1:
             stopped[worker] = world.turn + rng.randrange(20, 240)
