@@ -311,7 +311,7 @@ class FeedExporter(FeedExporterAccess):
         self._closed = True
         for feed in self.durable:
             if feed.file is not None and not self._idle:
-                self.tell(feed.slot, stored=True)
+                self.tell(feed.slot, stored=True, quiet=not feed.has_grown)
             feed.close()
         if self._waiting is not None:
             if not self._finished:
@@ -324,13 +324,13 @@ class FeedExporter(FeedExporterAccess):
             await maybe_deferred_to_future(sent)
         await super().close_spider(spider)
 
-    def tell(self, slot: FeedSlot, stored: bool) -> None:
+    def tell(self, slot: FeedSlot, stored: bool, *, quiet: bool = False) -> None:
         """Report a complete file in the log, in the stats and by a signal."""
         assert self.crawler.stats is not None  # noqa: S101 - it runs
         kind = type(slot.storage).__name__
         how = "success" if stored else "failed"
         self.crawler.stats.inc_value(f"feedexport/{how}_count/{kind}")
-        if stored:
+        if stored and not quiet:
             logger.info(
                 "Stored %(format)s feed (%(count)d items) in: %(uri)s",
                 {

@@ -83,10 +83,16 @@ class Feed:
         self._overwrite = bool(options.get("overwrite", False)) and not known.ours
         self.accepts: Callable[[object], bool] = slot.filter.accepts
         self.format = Format(partial(access.new_exporter, slot), options["fields"])
+        self._before = -1
         if known.record is not None:
-            slot.itemcount = known.record["items"]
+            self._before = slot.itemcount = known.record["items"]
             self.format.resume(known.record["header"], known.record["fields"])
         self.encode = self.format.encode
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether this run has begun the feed, or has given it items."""
+        return self.slot.itemcount > self._before
 
     def record(self, items: int, file: int | None, held: int) -> dict[str, Any]:
         """Return the record for the store."""

@@ -1,16 +1,9 @@
 """RedisJob: reads a crawl of scrapy-redis on Redis.
 
-================================ ===================== ==============================
-setting                          default               contents of the key
-================================ ===================== ==============================
-``SCHEDULER_QUEUE_KEY``          ``NAME:requests``     a sorted set of requests, under
-                                                       their negated priority; or a
-                                                       list, whose end is next with
-                                                       ``FifoQueue``, and else its
-                                                       beginning
-``SCHEDULER_DUPEFILTER_KEY``     ``NAME:dupefilter``   a set of fingerprints in
-                                                       hexadecimal
-================================ ===================== ==============================
+``SCHEDULER_QUEUE_KEY``, ``NAME:requests`` by default, names a sorted set of requests,
+under their negated priority; or a list, whose end is next with ``FifoQueue``, and else
+its beginning. ``SCHEDULER_DUPEFILTER_KEY``, ``NAME:dupefilter`` by default, names a set
+of fingerprints in hexadecimal.
 
 A request is the dict of ``Request.to_dict()``, pickled unless ``SCHEDULER_SERIALIZER``
 names another module. A request that a worker has taken out is in no key.
@@ -66,7 +59,6 @@ class RedisJob(Source):
         self.shown = self._keys.address.shown
         self._sizes = self._counted()
         self._fit = False
-        """Whether the fingerprints were found to be those of this project."""
         if not any(self._sizes):
             self.close()
             raise StoreError(
@@ -117,11 +109,16 @@ class RedisJob(Source):
         """
         if not self._sizes[1] or not some:
             return
-        self._fit = any(self._has(self._project.key_of(one)[0]) for one in some)
+
+        def among(fingerprints: Iterator[bytes]) -> bool:
+            return any(self._keys.has(self._seen, one.hex()) for one in fingerprints)
+
+        self._fit = among(self._project.key_of(one)[0] for one in some)
         if self._fit:
             return
         remedy = "set REQUEST_FINGERPRINTER_CLASS to the class that has made them"
-        if any(self._has(ScrapyRedisFingerprinter().fingerprint(one)) for one in some):
+        theirs = ScrapyRedisFingerprinter().fingerprint
+        if among(theirs(one) for one in some):
             name = global_object_name(ScrapyRedisFingerprinter)
             remedy = (
                 "they are scrapy-redis' own: set REQUEST_FINGERPRINTER_CLASS ="
@@ -132,9 +129,6 @@ class RedisJob(Source):
             f" {self._project.fingerprinter}; {remedy}",
             "REQUEST_FINGERPRINTER_CLASS",
         )
-
-    def _has(self, fingerprint: bytes) -> bool:
-        return self._keys.has(self._seen, fingerprint.hex())
 
     def fingerprints(self, problems: Problems) -> Iterator[bytes]:
         """Yield the fingerprints of requests that were seen, each once or more."""

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
@@ -16,7 +15,6 @@ from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
-from bloomdupe.cli import progress_bar
 from bloomdupe.cli.size import count, memory
 from bloomdupe.cli.verb import BOTH
 from bloomdupe.cli.verbs import VERBS
@@ -289,15 +287,3 @@ def test_the_smallest_filter_has_the_bits_that_size_prints() -> None:
     shape = sizing.layer_geometry(1_000_000, 1e-3, 0)
     seen = BloomFilter(1_000_000, 1e-3)
     assert seen.info().layers[0].pages == shape.pages
-
-
-def test_a_line_above_a_bar_does_not_draw_it_before_its_time() -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    shown = Terminal()
-    for delay, drawn in ((3_600.0, False), (0.0, True)):
-        with progress_bar._Bar(total=9, file=shown, delay=delay, leave=False):
-            progress_bar._Bar.write("a line", file=shown)
-        assert ("0/9" in shown.getvalue()) == drawn

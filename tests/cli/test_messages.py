@@ -136,6 +136,16 @@ def test_a_run_says_where_the_items_are(crawl: Crawl) -> None:
     assert "Finished; 13 pages, 13 items in items.jsonl\n" in log
 
 
+def test_a_run_without_an_item_has_stored_none(crawl: Crawl) -> None:
+    feeds = {"items.jsonl": {"format": "jsonlines"}}
+    first = crawl.interrupted(Count, after=3, CONCURRENT_REQUESTS=1, FEEDS=feeds)
+    assert "Stored jsonlines feed (" in first.log
+    crawl.site.pages = {}
+    run = crawl.run(Count, RETRY_ENABLED=False, FEEDS=feeds)
+    assert run.stats.get("item_scraped_count", 0) == 0
+    assert "Stored jsonlines feed" not in run.log
+
+
 def test_reset_removes_the_state_of_the_spider(crawl: Crawl) -> None:
     crawl.run(Follow)
     state = crawl.folder / "job" / "spider.state"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from scrapy import Request
-from support.jobs import IDENTITY, SPIDER, Verb, bare_job, call, make_job
+from support.jobs import IDENTITY, SPIDER, Verb, call, make_job
 from support.monitored_jobs import NOW, failures_part
 from support.waiting import DEADLINE
 
@@ -213,11 +213,6 @@ def test_an_invalid_limit_is_refused(verb: Verb, tmp_path: Path, limit: str) -> 
     answer = verb("list", tmp_path, f"--limit={limit}")
     assert answer.code == 2
     assert f"{limit!r} is not a number of lines" in answer.err
-
-
-def test_a_url_cannot_break_a_line(verb: Verb, tmp_path: Path) -> None:
-    job = bare_job(tmp_path / "job", "a", b"\x91\xa9https:\n\x1bx")
-    assert verb("list", job).out == "a  0  GET  parse  https:\\n\\x1bx\n"
 
 
 def test_a_store_that_was_never_a_crawls_has_no_requests(
