@@ -284,7 +284,7 @@ def _watch_checkpoints() -> dict[str, float]:
     from bloomdupe.crawl.engines.checkpoint import Checkpoint
 
     found = {"checkpoints": 0.0, "wall": 0.0, "cpu": 0.0, "own": 0.0}
-    commit = Checkpoint.commit
+    steps = Checkpoint.steps
     collecting = [0.0, 0.0]
 
     def collect(phase: str, _: object) -> None:
@@ -293,10 +293,10 @@ def _watch_checkpoints() -> dict[str, float]:
             collecting[0] += collecting[1]
             collecting[1] = 0.0
 
-    def timed(cut: Checkpoint) -> None:
+    def timed(cut: Checkpoint, **options: Any) -> Iterator[Any]:
         wall, cpu = time.perf_counter(), time.process_time()
         before = collecting[0]
-        commit(cut)
+        yield from steps(cut, **options)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         own = cpu - collecting[0] + before
         found["checkpoints"] += 1
@@ -304,7 +304,7 @@ def _watch_checkpoints() -> dict[str, float]:
             found[name] = max(found[name], 1e3 * seconds)
 
     gc.callbacks.append(collect)
-    Checkpoint.commit = timed  # type: ignore[method-assign, assignment]
+    Checkpoint.steps = timed  # type: ignore[method-assign, assignment]
     return found
 
 
