@@ -217,8 +217,8 @@ class Acceptance:
             request = without_cookie_header(request)
         try:
             return session.serializer.dump(request)
-        except UnserializableError:
-            self._warn_of_unserializable(request)
+        except UnserializableError as error:
+            self._warn_of_unserializable(request, error)
             self._stats.inc_value("scheduler/unserializable")
             return None
 
@@ -237,12 +237,12 @@ class Acceptance:
             extra={"spider": self._spider},
         )
 
-    def _warn_of_unserializable(self, request: Request) -> None:
+    def _warn_of_unserializable(self, request: Request, reason: Exception) -> None:
         """Warn of the consequences of a request that cannot be stored.
 
-        Once for each function that is a callback, and once for all other reasons.
+        Once for each function that is a callback.
         """
-        function = self._session.serializer.callbacks.function_in(request)
+        function = getattr(request.callback, "__code__", None)
         if function in self._warned:
             return
         self._warned.add(function)
@@ -251,10 +251,7 @@ class Acceptance:
             " only. The page that yielded such a request is not done before the request"
             " is, so after a crash the page is fetched again. No more of this kind will"
             " be logged (see the stat scheduler/unserializable)",
-            {
-                "request": request,
-                "reason": self._session.serializer.explain(request),
-            },
+            {"request": request, "reason": reason},
             extra={"spider": self._spider},
         )
 

@@ -18,7 +18,6 @@ from bloomdupe.crawl.engines.going_on import open_engine
 from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.later.not_before import time_of
 from bloomdupe.crawl.later.revisits import checked_rule
-from bloomdupe.crawl.requests.visits import Visit
 from bloomdupe.crawl.state.spider_state import leave_scrapys_file
 from bloomdupe.errors import (
     RequestTimeError,
@@ -31,6 +30,7 @@ from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of
+from bloomdupe.requests.visits import Visit
 
 if TYPE_CHECKING:
     from collections.abc import Sized
@@ -298,9 +298,7 @@ class FrontierScheduler(BaseScheduler):
         else:
             self._alarm.set(SHORTEST_ALARM)
             return None
-        known = session.serializer.visit_in(entry.payload or b"")
-        visit = None if known is None else Visit(*known)
-        lease = session.leases.add(request, entry, visit)
+        lease = session.leases.add(request, entry, Visit.of(entry.payload))
         self._stats.inc_value("scheduler/dequeued")
         return lease
 

@@ -12,9 +12,9 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.later.not_before import TIME_KEYS, without_time
 from bloomdupe.crawl.leases.lease import Lease
-from bloomdupe.crawl.requests.callbacks import name_in_class
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.slot_queue import NOWHERE, Entry
+from bloomdupe.requests.callbacks import name_in_class
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.lease import Registry
     from bloomdupe.crawl.leases.outcomes import Key
     from bloomdupe.crawl.progress.rounds import Run
-    from bloomdupe.crawl.requests.serializer import Serializer
     from bloomdupe.inside_scrapy.processing import Processing
+    from bloomdupe.requests.serializer import Serializer
 
 MOST_YIELDED = 100_000
 """Number of outputs, counted from the first, among which repetitions are noticed."""

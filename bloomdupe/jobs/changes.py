@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from bloomdupe.crawl.added_requests import Asked
-from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.jobs.selection import Search
+from bloomdupe.requests.layout import summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

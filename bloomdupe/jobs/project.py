@@ -16,12 +16,12 @@ from scrapy.utils.project import get_project_settings
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
-from bloomdupe.crawl.requests.callbacks import may_be_callback
-from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.crawl.requests.summary import check_payload, summary_of
 from bloomdupe.errors import SettingError, StoreMismatchError, UnserializableError
 from bloomdupe.inside_scrapy.commands import load_addons
 from bloomdupe.links.fingerprint import fingerprint_function, is_plain
+from bloomdupe.requests.callbacks import may_be_callback
+from bloomdupe.requests.layout import check_payload, summary_of
+from bloomdupe.requests.serializer import Serializer
 from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:

@@ -24,22 +24,21 @@ import binascii
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-import msgpack  # type: ignore[import-untyped]
 from scrapy import Request, Spider
 
 from bloomdupe.crawl.later.not_before import TIME_KEYS
 from bloomdupe.crawl.later.revisits import checked_rule
-from bloomdupe.crawl.requests.layout import (
+from bloomdupe.errors import RequestTimeError
+from bloomdupe.foreign import json_of
+from bloomdupe.requests.layout import (
     CALLBACK,
     DONT_FILTER,
     ERRBACK,
-    PARTIALS,
+    changed,
+    elements_of,
 )
-from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.crawl.requests.summary import elements_of
-from bloomdupe.crawl.requests.visits import Visit
-from bloomdupe.errors import RequestTimeError
-from bloomdupe.foreign import json_of
+from bloomdupe.requests.serializer import Serializer
+from bloomdupe.requests.visits import Visit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -207,15 +206,12 @@ def named(
     """
     if callback == "parse" and errback is None:
         return payload
-    elements = elements_of(payload)
-    elements += [None] * (5 - len(elements))
-    others = dict(elements[4] or {})
+    others: dict[int, object] = {}
     if callback != "parse":
         others[CALLBACK] = callback or 0
     if errback is not None:
         others[ERRBACK] = errback
-    elements[4] = others
-    return _packed(elements)
+    return changed(payload, others)
 
 
 def brought_back(payload: bytes) -> bytes:
@@ -225,17 +221,9 @@ def brought_back(payload: bytes) -> bytes:
     ``dont_filter``, and so have the requests that follow from it. If a rule makes the
     page come again, its visits begin anew.
     """
-    elements = elements_of(payload)
-    elements += [None] * (5 - len(elements))
-    elements[4] = {**(elements[4] or {}), DONT_FILTER: True}
-    if len(elements) == 5:
-        elements.append(Visit(renewed=True).values)
-    return _packed(elements)
-
-
-def _packed(elements: list[Any]) -> bytes:
-    packed: bytes = msgpack.packb(elements, unicode_errors="surrogatepass")
-    return packed
+    if Visit.of(payload) is None:
+        payload = Visit(renewed=True).added_to(payload)
+    return changed(payload, {DONT_FILTER: True})
 
 
 def _check_fields(given: object) -> None:
@@ -255,8 +243,6 @@ def _check_fields(given: object) -> None:
 
 def _check_callbacks(payload: bytes, project: Project) -> None:
     others = dict(enumerate(elements_of(payload))).get(4) or {}
-    if PARTIALS in others:
-        return
     for number, use in ((CALLBACK, "callback"), (ERRBACK, "errback")):
         name = others.get(number)
         if isinstance(name, str):

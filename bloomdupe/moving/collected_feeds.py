@@ -29,7 +29,6 @@ from bloomdupe.crawl.engines.on_redis.going.feeds.shared_feed import (
 )
 from bloomdupe.crawl.engines.on_redis.going.feeds.spool import Items
 from bloomdupe.crawl.engines.on_redis.going.feeds.spooled_feed import SpooledFeed
-from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import (
     FeedChangedError,
     FeedError,
@@ -42,6 +41,7 @@ from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.jobs.project import Project
 from bloomdupe.moving.collection import RECORD
 from bloomdupe.printable import logger_of
+from bloomdupe.requests.serializer import Serializer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

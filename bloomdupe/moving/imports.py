@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.progress.rounds import IMPORTED
-from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import StoreError, UnserializableError
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.jobs.on_disk.changing import HeldJob
+from bloomdupe.requests.serializer import Serializer
 from bloomdupe.store import files
 
 if TYPE_CHECKING:
@@ -150,8 +150,8 @@ def _take_requests(
         fifo = order.start_fifo if start and order.starts_apart else order.fifo
         try:
             payload = serializer.dump(request)
-        except UnserializableError:
-            imported.problems.add(request.url, serializer.explain(request))
+        except UnserializableError as error:
+            imported.problems.add(request.url, str(error))
             continue
         job.push(
             project.slot_of(request),

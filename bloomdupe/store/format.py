@@ -31,7 +31,7 @@ slots       slot u32 (big-endian); of a     sum + requests in ``queue`` u64, len
             then a digest of its name       name in UTF-8, state
                                             (:mod:`bloomdupe.frontier.slot_state`)
 queue       slot (QUIC's variable-length    sum + payload (see
-            integer: RFC 9000, section 16), :mod:`bloomdupe.crawl.requests.serializer`)
+            integer: RFC 9000, section 16), :mod:`bloomdupe.requests.serializer`)
             rank (see
             :mod:`bloomdupe.frontier.rank`)
             inverted: the slot's last key

@@ -28,8 +28,8 @@ from scrapy.squeues import PickleLifoDiskQueue
 from scrapy.utils.test import get_crawler
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.requests.serializer import Serializer
 
 OPERATIONS = 50_000
 BETWEEN_CHECKPOINTS = 2_500

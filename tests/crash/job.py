@@ -18,13 +18,13 @@ from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Key, Outcomes
-from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.state.spider_state import STATE, SpiderState
 from bloomdupe.errors import FeedError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed_job import FeedJob
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.requests.serializer import Serializer
 
 if TYPE_CHECKING:
     from world import World

@@ -27,7 +27,6 @@ from support.crawl import FEEDS, Crawl
 from support.site import PAGES, Page, Pages, graph, links
 from support.waiting import DEADLINE
 
-from bloomdupe.crawl.requests.values import pack
 from bloomdupe.crawl.state.attributes import (
     ATTRIBUTES,
     MOST_PARTS,
@@ -35,6 +34,7 @@ from bloomdupe.crawl.state.attributes import (
     _digest,
     _look,
 )
+from bloomdupe.requests.values import pack
 
 SITE: dict[str, Page] = {**PAGES, "/login": links("/")}
 PATHS = sorted(path[1:] for path in SITE)

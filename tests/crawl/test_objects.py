@@ -22,9 +22,9 @@ import scrapy
 from scrapy import Request, Spider
 from support.shared_data import needs_package
 
-from bloomdupe.crawl.requests.objects import put_together, take_apart
-from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import UnserializableError
+from bloomdupe.requests.objects import put_together, take_apart
+from bloomdupe.requests.serializer import Serializer
 
 SPIDER = Spider("example")
 SAFE = Serializer(SPIDER)
@@ -173,7 +173,6 @@ VALUES = [
     {Level.LOW: Word.YES},
     Access.BOTH,
     Access.READ,
-    Access(0),
     Point(1, (2, Point(3))),
     Product(name="n"),
     Product(),
@@ -308,6 +307,7 @@ def print_on_page() -> Any:
         (Ordinary, "meta['v'][0]", "Ordinary"),
         (lambda: Plain(1, inner={"x": Ordinary()}), "meta['v'][0].inner['x']", "Ord"),
         (lambda: {Frozen(Ordinary())}, "meta['v'][0]{}.pair", "Ord"),
+        (lambda: Access(0), "meta['v'][0]", "Access"),
         (lambda: FromBuiltin(1), "meta['v'][0]", "FromBuiltin"),
         (lambda: Closing(1), "meta['v'][0]", "Closing"),
         (Unset, "meta['v'][0]", "Unset"),
@@ -321,9 +321,9 @@ def print_on_page() -> Any:
 )
 def test_other_objects_are_refused_and_named(make: Any, place: str, kind: str) -> None:
     request = Request("http://a.example/", meta={"good": 1, "v": [make()]})
-    with pytest.raises(UnserializableError):
+    with pytest.raises(UnserializableError) as caught:
         SAFE.dump(request)
-    reason = SAFE.explain(request)
+    reason = str(caught.value)
     assert reason.startswith(place)
     assert kind in reason.partition(" is of type ")[2]
     assert reason.endswith("; plain values, dataclasses and items can be stored")
@@ -355,12 +355,11 @@ HERE = __name__
         (("object", f"{HERE}.Plain", {"number": 1}), "nothing for inner, names"),
         (("object", f"{HERE}.SlottedChild", {"number": 1, "x": 2}), "not as it was"),
         (("object", f"{HERE}.Plain", 7), "not as it was"),
-        (("model", f"{HERE}.Model", {"__dict__": {}}), "nothing for number, text"),
-        (("model", f"{HERE}.Model", 7), "not as it was"),
-        (("enum", f"{HERE}.Color", ["GREEN"]), "not as it was"),
-        (("enum", f"{HERE}.Color", ["RED", "RED"]), "not as it was"),
+        (("object", f"{HERE}.Model", {}), "nothing for number, text"),
+        (("object", f"{HERE}.Model", 7), "not as it was"),
+        (("enum", f"{HERE}.Color", "GREEN"), "not as it was"),
+        (("enum", f"{HERE}.Color", ["RED"]), "not as it was"),
         (("tuple", f"{HERE}.Point", [1]), "2 fields, not 1"),
-        (("item", f"{HERE}.Product", {"gone": 1}), "not as it was"),
         ((), "argument"),
     ],
 )
@@ -403,7 +402,7 @@ def test_objects_of_other_kinds_are_not_taken_apart() -> None:
 
 def test_pydantic_attrs_and_playwright_are_not_imported() -> None:
     code = (
-        "import sys, bloomdupe.crawl.requests.serializer as s, scrapy\n"
+        "import sys, bloomdupe.requests.serializer as s, scrapy\n"
         "spider = scrapy.Spider('x')\n"
         "serializer = s.Serializer(spider)\n"
         "request = scrapy.Request('http://a.example/', meta={'v': (1, {2})})\n"

@@ -13,8 +13,8 @@ from support.crawl import Crawl, Run
 from support.site import Answer, Page, Site, links
 from support.site import Visit as Asked
 
-from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.crawl.requests.visits import Visit
+from bloomdupe.requests.serializer import Serializer
+from bloomdupe.requests.visits import Visit
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 
@@ -166,16 +166,12 @@ def test_a_request_decides_about_its_revisits(crawl: Crawl, site: Site) -> None:
 def test_a_payload_carries_a_visit(depth: int | None) -> None:
     serializer = Serializer(Spider("name"))
     meta: dict[str, Any] = {} if depth is None else {"depth": depth}
-    for headers in ({}, {"Referer": "https://a.example/b"}, {"X": "y"}):
-        request = Request("https://a.example/c", headers=headers, meta=meta)
+    for more in ({}, {"headers": {"Referer": "https://a.example/b"}}, {"body": "y"}):
+        request = Request("https://a.example/c", meta=meta, **more)
+        request.meta["pair"] = (1, 2)
         payload = serializer.dump(request)
-        assert serializer.visit_in(payload) is None
+        assert Visit.of(payload) is None
         for visit_ in (Visit(), Visit(known=True, rule=1.5, origin=b"\xff")):
-            values = visit_.values
-            carried = serializer.with_visit(payload, values)
-            assert serializer.visit_in(carried) == values
-            again = serializer.load(carried)
-            assert again.to_dict() == request.to_dict()
-            other = serializer.with_visit(carried, [1])
-            assert serializer.visit_in(other) == [1]
-            assert serializer.load(other).to_dict() == request.to_dict()
+            payload = visit_.added_to(payload)
+            assert Visit.of(payload) == visit_
+            assert serializer.load(payload).to_dict() == request.to_dict()

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
 import importlib
 import io
-import re
 import sys
 import types
 import uuid
@@ -23,11 +23,11 @@ from scrapy.http import JsonRequest, XmlRpcRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider, SitemapSpider
 
-from bloomdupe.crawl.requests import values
-from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.crawl.requests.values import MOST_BYTES
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import url_of
+from bloomdupe.requests import serializer
+from bloomdupe.requests.serializer import Serializer
+from bloomdupe.requests.values import MOST_BYTES
 
 
 class Example(Spider):
@@ -136,7 +136,13 @@ def test_requests_come_back_as_they_were(request_: Request) -> None:
         datetime.time(12, 30, fold=1),
         datetime.time(12, tzinfo=datetime.timezone(datetime.timedelta(minutes=-90))),
         datetime.time(12, tzinfo=ZoneInfo("America/Argentina/Buenos_Aires")),
+        datetime.datetime(
+            2026, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=1), "CET")
+        ),
+        datetime.timezone(datetime.timedelta(0), "UTC"),
+        ZoneInfo("Europe/Berlin"),
         datetime.timedelta(days=-1, microseconds=5),
+        bytearray(b"x"),
         decimal.Decimal("1.10"),
         uuid.UUID(int=7),
         "\ud800",
@@ -186,7 +192,7 @@ def test_time_zones_without_a_portable_name_are_refused(zone: datetime.tzinfo) -
         datetime.datetime(2026, 1, 1, tzinfo=zone),
         datetime.time(tzinfo=zone),
     ):
-        with pytest.raises(UnserializableError, match="cannot store the time zone"):
+        with pytest.raises(UnserializableError, match=r"Zone|no portable name"):
             SAFE.dump_value(value)
 
 
@@ -199,21 +205,20 @@ def test_time_zones_without_a_portable_name_are_refused(zone: datetime.tzinfo) -
 )  # fmt: skip
 def test_a_store_names_nothing_but_time_zones(key: object) -> None:
     """Python looks for a zone that it does not find in a package of a similar name."""
-    good = SAFE.dump_value(datetime.time(1, tzinfo=ZoneInfo("Europe/Paris")))
-    (extension,) = msgpack.unpackb(good)
-    time, _, fold = msgpack.unpackb(extension.data)
-    bad = msgpack.ExtType(extension.code, msgpack.packb([time, key, fold]))
+    good = msgpack.unpackb(SAFE.dump_value(ZoneInfo("Europe/Paris")))
+    bad = msgpack.ExtType(good.code, msgpack.packb([key]))
     before = set(sys.modules)
     with pytest.raises(UnserializableError):
-        SAFE.load_value(msgpack.packb([bad]))
+        SAFE.load_value(msgpack.packb(bad))
     assert not {name for name in set(sys.modules) - before if "tzdata" not in name}
 
 
 @pytest.mark.parametrize("value", ["now", 7, {"a": 1}, [1]])
 def test_only_a_time_has_a_zone(value: object) -> None:
-    bad = msgpack.ExtType(15, msgpack.packb([value, "UTC", 0]))
-    with pytest.raises(UnserializableError, match="it is no time"):
-        SAFE.load_value(msgpack.packb([bad]))
+    zone = msgpack.unpackb(SAFE.dump_value(UTC))
+    bad = msgpack.ExtType(14, msgpack.packb([value, zone, 0]))
+    with pytest.raises(UnserializableError):
+        SAFE.load_value(msgpack.packb(bad))
 
 
 VALUES: st.SearchStrategy[object] = st.recursive(
@@ -264,7 +269,7 @@ def test_subclasses_of_builtin_types_are_refused(value: Any) -> None:
         Request("http://a.example/", meta={"v": value}),
         Request("http://a.example/", cb_kwargs={"v": [{"in": (value,)}]}),
     ):
-        with pytest.raises(UnserializableError, match="cannot store"):
+        with pytest.raises(UnserializableError, match="is of type"):
             SAFE.dump(request)
 
 
@@ -274,11 +279,35 @@ ITSELF.append(ITSELF)
 
 @pytest.mark.parametrize(
     "value",
-    [object(), open, SPIDER, {"in": [complex(1)]}, defaultdict(lambda: 1), ITSELF],
-)
+    [
+        object(), open, SPIDER, {"in": [complex(1)]}, defaultdict(lambda: 1), ITSELF,
+        memoryview(b"x"), (memoryview(b"x"), 1),
+    ],
+)  # fmt: skip
 def test_other_values_are_refused_and_the_way_out_is_named(value: object) -> None:
     with pytest.raises(UnserializableError, match="plain values, dataclasses"):
         SAFE.dump(Request("http://a.example/", meta={"v": value}))
+
+
+@dataclasses.dataclass(frozen=True)
+class Raising:
+    """Whatever is asked of it raises."""
+
+    number: int = 1
+
+    def __getattribute__(self, name: str) -> Any:
+        raise KeyError(name)
+
+    def __repr__(self) -> str:
+        raise KeyError
+
+
+def test_what_the_code_of_a_value_raises_means_that_it_cannot_be_stored() -> None:
+    for meta in ({"v": [Raising()]}, {"v": {Raising: 1}}):
+        request = Request("http://a.example/")
+        request.meta.update(meta)
+        with pytest.raises(UnserializableError):
+            SAFE.dump(request)
 
 
 def test_the_factory_of_a_defaultdict_comes_back() -> None:
@@ -312,12 +341,11 @@ def doubled(value: Any, pair: Callable[[Any], Any], times: int) -> Any:
 def test_values_that_share_values_are_refused_before_they_are_written(
     pair: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Written out they would have 2**40 parts."""
-    monkeypatch.setattr(values, "MOST_BYTES", 6 << 20)
-    request = Request("http://a.example/", meta={"v": doubled("x", pair, 40)})
-    with pytest.raises(UnserializableError, match="it has more than 6 MB") as caught:
+    """Written out they would have 2**22 parts."""
+    monkeypatch.setattr(serializer, "MOST_BYTES", 6 << 20)
+    request = Request("http://a.example/", meta={"v": doubled("x", pair, 22)})
+    with pytest.raises(UnserializableError, match="it has more than 64 MB"):
         SAFE.dump(request)
-    assert SAFE.explain(request) == str(caught.value)
     few = Request("http://a.example/", meta={"v": doubled("x", pair, 4)})
     assert back(few).meta == few.meta
 
@@ -326,7 +354,7 @@ def test_values_that_share_values_are_refused_before_they_are_written(
 def test_large_values_count_for_each_reference(
     shared: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(values, "MOST_BYTES", 6 << 20)
+    monkeypatch.setattr(serializer, "MOST_BYTES", 6 << 20)
     for times, fits in ((600, True), (700, False)):
         request = Request("http://a.example/", meta={"v": [shared] * times})
         assert (SAFE.dump_or_none(request) is not None) is fits
@@ -357,23 +385,19 @@ def test_foreign_callbacks_are_refused() -> None:
         (["\4a.example/", *NONE, {13: "scrapy.Nothing"}], "no class scrapy.Nothing"),
         (["\4a.example/", *NONE, {13: 7}], "the module of 7 is not loaded"),
         (
-            ["\4a.example/", *NONE, {13: "scrapy.FormRequest", 14: {"formdata": {}}}],
-            "has other attributes",
-        ),
-        (
-            ["\4a.example/", *NONE, {13: "scrapy.FormRequest", 15: {"_url": "x"}}],
+            ["\4a.example/", *NONE, {13: "scrapy.FormRequest", 14: {"_url": "x"}}],
             "attributes that are not a subclass",
         ),
         (
-            ["\4a.example/", *NONE, {13: "scrapy.FormRequest", 15: {"__a__": 1}}],
+            ["\4a.example/", *NONE, {13: "scrapy.FormRequest", 14: {"__a__": 1}}],
             "attributes that are not a subclass",
         ),
-        (["\4a.example/", *NONE, {15: {"a": 1}}], "attributes that are not a subclass"),
+        (["\4a.example/", *NONE, {14: {"a": 1}}], "attributes that are not a subclass"),
         (["\4a.example/", *NONE, {1: "gone"}], "no method 'gone'"),
         (["\4a.example/", *NONE, {1: "name"}], "no method 'name'"),
         ([""], "index out of range"),
         ([7], "subscriptable"),
-        (["\4a.example/", *NONE, 7], "not iterable"),
+        (["\4a.example/", *NONE, 7], "no attribute 'items'"),
         (["\4a.example/", 1, "x"], "indices"),
         ([], "unknown kind"),
         ({}, "unknown kind"),
@@ -438,15 +462,14 @@ def test_undeclared_attributes_of_a_subclass_are_kept() -> None:
     assert (again.wait_time, again._steps) == (10, [("click", 3)])
     assert again.to_dict() == request.to_dict()
     request._steps.append(lambda: None)
-    with pytest.raises(UnserializableError):
+    with pytest.raises(UnserializableError, match=r"state\['_steps'\]\[1\] is of type"):
         SAFE.dump(request)
-    assert "_steps" in SAFE.explain(request)
 
 
 @pytest.mark.parametrize("name", ["copy", "replace", "to_dict", "__class__"])
 def test_a_store_sets_no_attribute_in_the_place_of_code(name: str) -> None:
     def load(extras: dict[str, Any]) -> Request:
-        given = {13: f"{__name__}.Selenium", 15: extras}
+        given = {13: f"{__name__}.Selenium", 14: extras}
         return SAFE.load(msgpack.packb(["\4a.example/", *NONE, given]))
 
     with pytest.raises(UnserializableError, match="not a subclass's own"):
@@ -502,44 +525,26 @@ def test_defaults_of_a_constructor_do_not_replace_values(request_: Request) -> N
         assert repr(one) == repr(other), name
 
 
-class Proxied(Request):
-    """Fetches a page by way of another page."""
-
-    def __init__(self, url: str, **more: Any) -> None:
-        super().__init__("http://proxy.example/?url=" + url, **more)
-
-
-class Product(Request):
-    """Takes other arguments than a plain request."""
+class Changing(Request):
+    """Fetches a page by way of another page, and takes other arguments."""
 
     def __init__(self, product: int) -> None:
-        super().__init__(f"http://a.example/{product}")
+        super().__init__(f"http://proxy.example/?url={product}", meta={"made": 1})
+        self.meta["made"] += 1
 
 
-class Counting(Request):
-    """Changes its arguments."""
-
-    def __init__(self, url: str, meta: Any = None, **more: Any) -> None:
-        meta["made"] = meta.get("made", 0) + 1
-        super().__init__(url, meta=meta, **more)
+class OfItsOwn(Request):
+    @property
+    def url(self) -> str:
+        return super().url + "&token=7"
 
 
-@pytest.mark.parametrize(
-    ("request_", "reason"),
-    [
-        (Proxied("http://a.example/"), "its constructor changes url"),
-        (Product(7), "cannot be made again from its attributes: .*unexpected keyword"),
-        (Counting("http://a.example/", meta={}), "its constructor changes meta"),
-    ],
-)
-def test_a_request_that_its_class_changes_is_refused(
-    request_: Request, reason: str
-) -> None:
-    before = dict(request_.meta)
-    with pytest.raises(UnserializableError, match=reason):
-        SAFE.dump(request_)
-    assert re.search(reason, SAFE.explain(request_))
-    assert request_.meta == before
+def test_no_constructor_of_a_subclass_runs_again() -> None:
+    restored = back(Changing(7))
+    assert type(restored) is Changing
+    assert (restored.url, restored.meta) == ("http://proxy.example/?url=7", {"made": 2})
+    with pytest.raises(UnserializableError, match="OfItsOwn has its own url"):
+        SAFE.dump(OfItsOwn("http://a.example/?"))
 
 
 def test_a_class_that_could_not_be_found_again_is_refused() -> None:

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 from scrapy.crawler import Crawler
 
-from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.state.spider_state import STATE, SpiderState
+from bloomdupe.requests.serializer import Serializer
 
 
 @pytest.fixture

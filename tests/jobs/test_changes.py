@@ -37,11 +37,11 @@ from support.jobs import (
 from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import SettingError
 from bloomdupe.jobs.lines import Line, Problems
 from bloomdupe.jobs.project import Project
 from bloomdupe.jobs.request_line import Defaults, named, read_all
+from bloomdupe.requests.serializer import Serializer
 
 DONE = [f"https://a.example/done/{number}" for number in range(50)]
 WAIT = [f"https://{host}.example/{number}" for host in "ab" for number in range(100)]

@@ -15,8 +15,8 @@ from support.monitored_jobs import failures_part
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.failure import Failure
-from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.requests.serializer import Serializer
 
 A, B = "https://a.example/", "https://b.example/"
 WHY = {

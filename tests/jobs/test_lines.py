@@ -22,8 +22,8 @@ from support.jobs import (
 )
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.requests.serializer import Serializer
 
 DONE = [f"https://a.example/done/{n}" for n in range(30)]
 PLAIN = [f"https://{host}.example/{n}" for host in "ab" for n in range(50)]

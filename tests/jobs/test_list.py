@@ -19,8 +19,8 @@ from support.waiting import DEADLINE
 from bloomdupe import BloomFilter
 from bloomdupe.cli.listing import FIRST
 from bloomdupe.crawl.leases.failure import Failure
-from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.requests.serializer import Serializer
 from bloomdupe.store import files
 
 HOSTS = ("a.example", "b.example", "c.example")

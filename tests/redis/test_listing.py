@@ -15,13 +15,13 @@ from support.repetition import repeated
 from support.standing_crawl import StandingCrawl, lines_of_start, offer_of
 
 from bloomdupe.crawl.engines.on_redis.messages import message_of
-from bloomdupe.crawl.requests.serializer import Serializer
-from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.jobs.job_contract import ListedRequest
 from bloomdupe.jobs.on_redis.requests_on_redis import RequestsOnRedis
 from bloomdupe.redis import frontier_reader
 from bloomdupe.redis.partition import Offer, RedisLease
 from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.requests.layout import summary_of
+from bloomdupe.requests.serializer import Serializer
 
 Listing = list[dict[str, Any]]
 

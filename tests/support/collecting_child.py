@@ -25,7 +25,6 @@ from scrapy import Spider
 from bloomdupe.cli import main as cli
 from bloomdupe.crawl.engines.on_redis.going.feeds.old_file import OldFeedFile
 from bloomdupe.crawl.engines.on_redis.going.feeds.spool import Items
-from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.errors import StoreUnreachableError
 from bloomdupe.jobs.project import Project
 from bloomdupe.moving import collecting
@@ -33,6 +32,7 @@ from bloomdupe.moving.collection import Collection
 from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.requests.serializer import Serializer
 
 if TYPE_CHECKING:
     import random

@@ -22,8 +22,8 @@ from scrapy.utils.test import get_crawler
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
-from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.requests.serializer import Serializer
 from support.forks import forks
 
 if TYPE_CHECKING:

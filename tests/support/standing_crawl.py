@@ -10,10 +10,10 @@ from scrapy import Request
 from bloomdupe.crawl.engines.on_redis.messages import ITEM, REQUEST, joined, payload_of
 from bloomdupe.crawl.engines.on_redis.shared_totals import counts_of
 from bloomdupe.crawl.leases.outcomes import Outcome
-from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.totals import Totals
 from bloomdupe.redis.partition import Offer, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.requests.serializer import Serializer
 from support.jobs import SPIDER
 
 if TYPE_CHECKING:

@@ -370,9 +370,7 @@ class CrawlEngine(Settling):
     def _with_visit(self, payload: bytes, parent: Lease) -> bytes:
         """Return the payload of a retry or redirect, which inherits a visit."""
         visit = self.revisits.follow(parent)
-        if visit is None:
-            return payload
-        return self._session.serializer.with_visit(payload, visit.values)
+        return payload if visit is None else visit.added_to(payload)
 
     def _mark_seen(self, keys: Sequence[Key]) -> None:
         """Mark a stored request as seen.

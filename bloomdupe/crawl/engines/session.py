@@ -13,7 +13,6 @@ from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.progress.standing import ended
-from bloomdupe.crawl.requests.serializer import Serializer
 from bloomdupe.crawl.starting import StartItem
 from bloomdupe.crawl.state.slot_rules import SlotRules
 from bloomdupe.errors import FeedError
@@ -21,6 +20,7 @@ from bloomdupe.inside_scrapy.engine import EngineAccess
 from bloomdupe.inside_scrapy.processing import Processing
 from bloomdupe.inside_scrapy.work import current_work
 from bloomdupe.links.fingerprint import fingerprint_function
+from bloomdupe.requests.serializer import Serializer
 
 if TYPE_CHECKING:
     from scrapy import Request

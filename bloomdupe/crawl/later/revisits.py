@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy import Request
 from scrapy.http import Response
 
-from bloomdupe.crawl.requests.visits import Visit
-from bloomdupe.errors import RequestTimeError, StoreError
+from bloomdupe.errors import RequestTimeError, StoreError, UnserializableError
 from bloomdupe.printable import logger_of
+from bloomdupe.requests.visits import Visit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +65,7 @@ class Revisits:
     When a request with a rule is settled, ``schedule`` gets the same request for its
     next time, to make it durable in the same step. It does not pass the filter. The
     known facts about the page travel with it
-    (:class:`~bloomdupe.crawl.requests.visits.Visit`), in its payload and not in its
+    (:class:`~bloomdupe.requests.visits.Visit`), in its payload and not in its
     ``meta``. A redirect or retry inherits them. A mark in the filter says which pages
     come again already, so that a page that is scheduled twice comes again only once.
     """
@@ -161,7 +161,7 @@ class Revisits:
         return NextVisit(
             self._session.access.slot_of(request),
             request.priority,
-            self._session.serializer.with_visit(payload, Visit(known=True).values),
+            Visit(known=True).added_to(payload),
             self._session.comes_last(request),
             due,
             mark,
@@ -172,9 +172,12 @@ class Revisits:
         if self._warned:
             return
         self._warned = True
-        logger.warning(
-            "%(request)s does not come again, for it cannot be stored: %(reason)s. No"
-            " more of them will be logged",
-            {"request": request, "reason": self._session.serializer.explain(request)},
-            extra={"spider": self._session.spider},
-        )
+        try:
+            self._session.serializer.dump(request)
+        except UnserializableError as error:
+            logger.warning(
+                "%(request)s does not come again, for it cannot be stored: %(reason)s."
+                " No more of them will be logged",
+                {"request": request, "reason": error},
+                extra={"spider": self._session.spider},
+            )

@@ -11,8 +11,7 @@ from functools import cache, partial
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.crawl.requests.callbacks import is_constant
-from bloomdupe.crawl.requests.subclasses import is_scrapys
+from bloomdupe.requests.callbacks import is_constant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +30,7 @@ def stands_alone(request: Request, spider: Spider) -> bool:
     These are constants, classes, the spider, its methods, and functions with such
     values.
     """
-    if not is_scrapys(type(request)):
+    if not type(request).__module__.startswith("scrapy."):
         return False
     left: list[Any] = [
         request.callback,

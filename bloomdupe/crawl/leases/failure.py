@@ -67,7 +67,7 @@ class Failure(NamedTuple):
     slot: str
     priority: int
     payload: bytes | None
-    """The request as :mod:`bloomdupe.crawl.requests.serializer` wrote it. None if it
+    """The request as :mod:`bloomdupe.requests.serializer` wrote it. None if it
     could not be stored: such a request cannot be retried."""
 
     @classmethod

@@ -13,8 +13,8 @@ from bloomdupe.crawl.leases.reasons import CODE, FailureReason
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bloomdupe.crawl.requests.visits import Visit
     from bloomdupe.frontier.slot_queue import Entry
+    from bloomdupe.requests.visits import Visit
 
 
 class LeaseEngine(Protocol):

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.leases.lease import LeaseEngine
     from bloomdupe.crawl.leases.outcomes import Key
-    from bloomdupe.crawl.requests.visits import Visit
     from bloomdupe.frontier.slot_queue import Entry
+    from bloomdupe.requests.visits import Visit
 
 logger = logger_of(__name__)
 

@@ -9,15 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy import signals
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.crawl.requests.values import (
-    TooLargeError,
-    pack,
-    pack_in_order,
-    pack_request,
-    unpack,
-)
 from bloomdupe.crawl.state.spider_state import STATE
 from bloomdupe.printable import logger_of
+from bloomdupe.requests.values import MOST_BYTES as MOST_OF_VALUE
+from bloomdupe.requests.values import TooLargeError, pack, unpack
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
@@ -146,7 +141,7 @@ class SpiderAttributes(Participant):
                 self._lost.add(name)
                 continue
             try:
-                (vars(self._spider)[name],) = unpack(packed)
+                vars(self._spider)[name] = unpack(packed)
             except Exception as error:  # noqa: BLE001 - of the objects in it
                 self._lost.add(name)
                 self._warn(
@@ -252,7 +247,7 @@ def _look(value: Any, before: _Look | None = None) -> _Look:  # noqa: ANN401 - a
     large = size > (MOST_BYTES if kind in _TEXTS else MOST_PARTS)
     if not large:
         try:
-            packed = pack_request([value])
+            packed = pack(value, most=MOST_OF_VALUE)
         except TooLargeError:
             large = True
         except Exception:  # noqa: BLE001 - whatever the value's own code raises
@@ -272,7 +267,7 @@ def _digest(value: object, look: _Look) -> bytes:
     if look.packed is None:
         content = f"{global_object_name(type(value))} {look.size}".encode()
     else:
-        content = pack_in_order([value])
+        content = look.packed
     return hashlib.blake2b(content, digest_size=16).digest()
 
 

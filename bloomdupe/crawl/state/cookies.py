@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from scrapy import Request, Spider
 
-    from bloomdupe.crawl.requests.serializer import Serializer
     from bloomdupe.inside_scrapy.cookie_jars import CookieJars
+    from bloomdupe.requests.serializer import Serializer
     from bloomdupe.store.batch import Change
     from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
@@ -158,7 +158,7 @@ class Unpacked(NamedTuple):
 class PackedCookies:
     """Packs cookies for a crawl, and unpacks them.
 
-    A packed cookie is a msgpack array (see :mod:`bloomdupe.crawl.requests.serializer`)
+    A packed cookie is a msgpack array (see :mod:`bloomdupe.requests.serializer`)
     of
 
     ======= ==========================================================================

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.leases.reasons import FailureReason
-    from bloomdupe.crawl.requests.serializer import Serializer
     from bloomdupe.crawl.state.rules import RulesInForce
+    from bloomdupe.requests.serializer import Serializer
     from bloomdupe.store.store import Store
 
 logger = logger_of(__name__)
@@ -214,7 +214,7 @@ class Failures(Participant):
             payload = self._serializer.dump(request)
         if lease.visit is None:
             return payload
-        return self._serializer.with_visit(payload, lease.visit.values)
+        return lease.visit.added_to(payload)
 
     def _remember(self, digest: bytes, failure: Failure) -> None:
         self._known[digest] = _Known(failure.url, failure.option, failure.times)

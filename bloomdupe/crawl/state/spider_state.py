@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
-    from bloomdupe.crawl.requests.serializer import Serializer
+    from bloomdupe.requests.serializer import Serializer
 
 logger = logger_of(__name__)
 

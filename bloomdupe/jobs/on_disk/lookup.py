@@ -13,12 +13,12 @@ from bloomdupe.crawl.leases.failure import (
     page_of,
     stored_failures,
 )
-from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.pending_requests import count_pending, pending_that
 from bloomdupe.jobs.project import Project
 from bloomdupe.jobs.request_line import Defaults, read_all
 from bloomdupe.jobs.selection import Search
+from bloomdupe.requests.layout import summary_of
 from bloomdupe.store.place import place_of
 
 if TYPE_CHECKING:

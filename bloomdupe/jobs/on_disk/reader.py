@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.crawl.leases.failure import Failure, stored_failures
 from bloomdupe.crawl.progress.history import read_history
 from bloomdupe.crawl.progress.rounds import IMPORTED, versions_in
-from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.crawl.state.rules_file import RulesFile
 from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import StoreError, UnserializableError
@@ -28,6 +27,7 @@ from bloomdupe.jobs.overview import (
 )
 from bloomdupe.jobs.state import Signs, state_of
 from bloomdupe.jobs.view import FailedRequests, View
+from bloomdupe.requests.layout import summary_of
 from bloomdupe.store import files
 from bloomdupe.store.format import FAILURES, LATER, StoredSlot
 from bloomdupe.store.place import place_of

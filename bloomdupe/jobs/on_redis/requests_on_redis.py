@@ -12,12 +12,12 @@ from bloomdupe.crawl.engines.on_redis.messages import (
     message_of,
     taken_apart,
 )
-from bloomdupe.crawl.requests.summary import summary_of
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.jobs.job_contract import ListedItems, ListedRequest
 from bloomdupe.jobs.selection import Selection
 from bloomdupe.redis.frontier_reader import FrontierReader
+from bloomdupe.requests.layout import summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from bloomdupe.crawl.leases.outcomes import Line
-    from bloomdupe.crawl.requests.serializer import Serializer
+    from bloomdupe.requests.serializer import Serializer
 
 __all__ = ["FEED_OPTIONS", "SharedFeeds", "identity_of", "shared_feeds_of"]
 

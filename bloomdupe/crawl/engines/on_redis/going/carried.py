@@ -22,7 +22,7 @@ from scrapy.utils.python import global_object_name
 from bloomdupe.crawl.engines.on_redis.going.canonical import canonical_text
 from bloomdupe.crawl.engines.on_redis.going.identity import BY_SCRAPY, name_of_callback
 from bloomdupe.crawl.engines.on_redis.going.nested_code import NestedFunctions
-from bloomdupe.crawl.requests.callbacks import is_constant
+from bloomdupe.requests.callbacks import is_constant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.on_redis.going.middleware_values import (
         MiddlewareValues,
     )
-    from bloomdupe.crawl.requests.callbacks import Callbacks
+    from bloomdupe.requests.callbacks import Callbacks
 
 MOST_VALUES = 1_000
 """Values of a request that are read."""

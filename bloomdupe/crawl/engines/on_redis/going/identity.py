@@ -19,7 +19,7 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.engines.on_redis.going.canonical import canonical_text
 from bloomdupe.crawl.engines.on_redis.going.nested_code import digest_of_code
-from bloomdupe.crawl.requests.callbacks import name_in_class
+from bloomdupe.requests.callbacks import name_in_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,6 @@ import inspect
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.crawl.requests.subclasses import is_scrapys
 from bloomdupe.errors import UnserializableError
 from bloomdupe.store.format import DIGEST_BYTES
 
@@ -52,7 +51,7 @@ class NestedFunctions:
         self._by_code: dict[int, NestedCode] = {}
         self._by_name: dict[tuple[str, bytes], NestedCode] = {}
         for base in class_.__mro__:
-            if is_scrapys(base):
+            if base.__module__.startswith("scrapy."):
                 continue
             for name, attribute in vars(base).items():
                 method = f"{base.__qualname__}.{name}"

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from bloomdupe.crawl.engines.on_redis.going.in_memory import Position
-    from bloomdupe.crawl.requests.visits import Visit
     from bloomdupe.frontier.slot_queue import Entry
+    from bloomdupe.requests.visits import Visit
 
 
 class _Expected(NamedTuple):

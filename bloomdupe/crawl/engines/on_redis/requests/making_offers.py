@@ -124,7 +124,7 @@ class MakingOffers:
         if offer.repeats and parent is not None:
             visit = self._later.revisits.follow(parent)
             if visit is not None:
-                payload = self._session.serializer.with_visit(payload, visit.values)
+                payload = visit.added_to(payload)
         return Offer(
             offer.slot,
             name,

@@ -5,12 +5,10 @@ Users put these into ``meta`` and ``cb_kwargs``, besides plain values:
 ========== ===========================================================================
 kind       stored content
 ========== ===========================================================================
-enum       the name of the member; of a combined flag, the names of its members
+enum       the name of the member
 tuple      the values of a named tuple
-item       the fields of a ``scrapy.Item`` that are set
-model      the state that pydantic itself gives to pickle: fields, and which were set
-object     the attributes of an instance of a dataclass, of a class made by attrs, or
-           of a class in ``REGISTERED``
+object     the attributes of an instance of a dataclass, of a class made by attrs, of
+           a pydantic model, of a ``scrapy.Item``, or of a class in ``REGISTERED``
 ========== ===========================================================================
 
 Putting an object together runs no code of the project: no ``__init__``,
@@ -25,9 +23,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from enum import Enum, Flag
-from functools import reduce
-from operator import or_
+from enum import Enum
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
@@ -56,13 +52,13 @@ differs between processes.
 def take_apart(value: object) -> list[Any] | None:
     """Return kind, class name and content of an object; None if its kind is unknown.
 
-    Raises :class:`UnserializableError` if it could not be put together again.
+    Raises an exception if it could not be put together again.
     """
     class_ = type(value)
     kind = _kind_of(class_)
     if kind is None:
         return None
-    return [kind, name_of_class(class_), _TAKE[kind](value)]
+    return [kind, name_of_class(class_), _KINDS[kind][0](value)]
 
 
 def put_together(kind: str, name: str, content: Any) -> object:  # noqa: ANN401
@@ -71,10 +67,10 @@ def put_together(kind: str, name: str, content: Any) -> object:  # noqa: ANN401
     Raises :class:`UnserializableError` if its class is not loaded, or has changed.
     """
     class_ = loaded_class(name)
-    if kind not in _PUT or _kind_of(class_) != kind:
+    if kind not in _KINDS or _kind_of(class_) != kind:
         raise UnserializableError(f"{name} is of another kind than it was")
     try:
-        return _PUT[kind](class_, content)
+        return _KINDS[kind][1](class_, content)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UnserializableError(f"{name} is not as it was: {error}") from error
 
@@ -86,76 +82,7 @@ def _kind_of(class_: type) -> str | None:
         return "enum"
     if issubclass(class_, tuple):
         return "tuple" if hasattr(class_, "_fields") else None
-    if issubclass(class_, Item):
-        return "item"
-    if _pydantic() is not None and issubclass(class_, _pydantic()):
-        return "model"
-    if _names_of_fields(class_) is not None:
-        return "object"
-    return None
-
-
-def _pydantic() -> Any:  # noqa: ANN401 - it may not be installed
-    """Return pydantic's base class, if pydantic has been imported."""
-    return vars(sys.modules.get("pydantic.main", sys)).get("BaseModel")
-
-
-# Enums and named tuples
-
-
-def _names_of_member(value: Any) -> list[str]:  # noqa: ANN401
-    members = type(value).__members__
-    if value.name in members:
-        return [value.name]
-    names = [name for name, member in members.items() if member in value]
-    if _member(type(value), names) != value:
-        raise UnserializableError(f"{value!r} is no combination of its flags")
-    return names
-
-
-def _member(class_: Any, names: list[str]) -> object:  # noqa: ANN401
-    members = [class_.__members__[name] for name in names]
-    if len(members) == 1:
-        return members[0]
-    if not issubclass(class_, Flag):
-        raise TypeError("it is no flag any more")
-    some = next(iter(class_.__members__.values()))
-    return reduce(or_, members, some ^ some)
-
-
-def _named_tuple(class_: Any, values: list[Any]) -> object:  # noqa: ANN401
-    if len(values) != len(class_._fields):
-        raise ValueError(f"it has {len(class_._fields)} fields, not {len(values)}")
-    return tuple.__new__(class_, values)
-
-
-def _values_of_tuple(value: Any) -> list[Any]:  # noqa: ANN401
-    if getattr(value, "__dict__", None):
-        raise UnserializableError("a named tuple with attributes besides its fields")
-    return list(value)
-
-
-# Items and models
-
-
-def _item(class_: type[Item], fields: dict[str, Any]) -> Item:
-    item = Item.__new__(class_)
-    Item.__init__(item)
-    for name, value in fields.items():
-        Item.__setitem__(item, name, value)
-    return item
-
-
-def _model(class_: type, state: dict[str, Any]) -> object:
-    model: object = object.__new__(class_)
-    _pydantic().__setstate__(model, state)
-    missing = getattr(class_, "model_fields", {}).keys() - vars(model).keys()
-    if missing:
-        raise ValueError(f"there is nothing for {', '.join(sorted(missing))}")
-    return model
-
-
-# Instances
+    return None if _names_of_fields(class_) is None else "object"
 
 
 def _names_of_fields(class_: type) -> list[str] | None:
@@ -165,18 +92,35 @@ def _names_of_fields(class_: type) -> list[str] | None:
     attributes = getattr(class_, "__attrs_attrs__", None)
     if attributes is not None:
         return [attribute.name for attribute in attributes]
-    return [] if global_object_name(class_) in REGISTERED else None
+    pydantic: Any = sys.modules.get("pydantic.main")  # it is not imported for this
+    if pydantic is not None and issubclass(class_, pydantic.BaseModel):
+        return [*class_.model_fields]  # type: ignore[attr-defined]
+    is_known = issubclass(class_, Item) or global_object_name(class_) in REGISTERED
+    return [] if is_known else None
+
+
+def _name_of_member(value: Any) -> str:  # noqa: ANN401
+    if value.name not in type(value).__members__:
+        raise UnserializableError("it is a combination of flags")
+    return str(value.name)
+
+
+def _values_of_tuple(value: Any) -> list[Any]:  # noqa: ANN401
+    if getattr(value, "__dict__", None):
+        raise UnserializableError("it has attributes besides its fields")
+    return list(value)
+
+
+def _named_tuple(class_: Any, values: list[Any]) -> object:  # noqa: ANN401
+    if len(values) != len(class_._fields):
+        raise ValueError(f"it has {len(class_._fields)} fields, not {len(values)}")
+    return tuple.__new__(class_, values)
 
 
 def _attributes(value: object) -> dict[str, Any]:
-    """Return the attributes of an instance, in its dict and in slots."""
+    """Return the attributes of an instance whose class can make it again."""
     class_ = type(value)
-    attributes = dict(getattr(value, "__dict__", {}))
-    for name, slot in _slots(class_).items():
-        try:
-            attributes[name] = slot.__get__(value, class_)
-        except AttributeError:  # not set
-            continue
+    attributes = state_of(value)
     attributes.update(REGISTERED.get(global_object_name(class_), {}))
     if attributes.get(_CACHED_HASH) is not None:
         attributes[_CACHED_HASH] = None
@@ -194,13 +138,37 @@ def _instance(class_: type, attributes: dict[str, Any]) -> object:
     if missing:
         raise ValueError(f"there is nothing for {', '.join(sorted(missing))}")
     instance: object = object.__new__(class_)
-    slots = _slots(class_)
+    with_state(instance, attributes)
+    return instance
+
+
+_KINDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], object]]] = {
+    "enum": (_name_of_member, lambda class_, name: class_.__members__[name]),
+    "tuple": (_values_of_tuple, _named_tuple),
+    "object": (_attributes, _instance),
+}
+"""How an object of a kind is taken apart, and put together."""
+
+
+def state_of(value: object) -> dict[str, Any]:
+    """Return the attributes of an instance, in its dict and in slots."""
+    attributes = dict(getattr(value, "__dict__", {}))
+    for name, slot in _slots(type(value)).items():
+        try:
+            attributes[name] = slot.__get__(value)
+        except AttributeError:  # not set
+            continue
+    return attributes
+
+
+def with_state(instance: object, attributes: dict[str, Any]) -> None:
+    """Set the attributes of an instance. No property and no ``__setattr__`` runs."""
+    slots = _slots(type(instance))
     for name, value in attributes.items():
         if name in slots:
             slots[name].__set__(instance, value)
         else:
             instance.__dict__[name] = value
-    return instance
 
 
 def _slots(class_: type) -> dict[str, MemberDescriptorType]:
@@ -210,22 +178,6 @@ def _slots(class_: type) -> dict[str, MemberDescriptorType]:
         for name, member in vars(base).items()
         if isinstance(member, MemberDescriptorType)
     }
-
-
-_TAKE: dict[str, Callable[[Any], Any]] = {
-    "enum": _names_of_member,
-    "tuple": _values_of_tuple,
-    "item": dict,
-    "model": lambda value: _pydantic().__getstate__(value),
-    "object": _attributes,
-}
-_PUT: dict[str, Callable[[Any, Any], object]] = {
-    "enum": _member,
-    "tuple": _named_tuple,
-    "item": _item,
-    "model": _model,
-    "object": _instance,
-}
 
 
 def loaded_class(name: str) -> type:

@@ -1,8 +1,9 @@
 """Callbacks: the methods of a spider in a stored request, and back.
 
-A method of the spider is its name. A ``functools.partial`` of a method is stored with
-its arguments, if these are constants: values that cannot change. Any other value, such
-as a list, might be shared with other callbacks, and its copy would not be.
+A method of the spider is its name. A ``functools.partial`` of a method is a list of
+name, arguments and keywords, if these are constants: values that cannot change. Any
+other value, such as a list, might be shared with other callbacks, and its copy would
+not be.
 
 Lambdas and functions within a method are not stored, nor is any other function. Nothing
 is imported, and the bytes hold no code.
@@ -27,9 +28,7 @@ from bloomdupe.errors import UnserializableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType
 
-    from scrapy import Request
 
 CONSTANTS = (
     str,
@@ -56,14 +55,47 @@ class Callbacks:
     def __init__(self, spider: Spider) -> None:
         self.spider = spider
         self._names: dict[Any, str] = {}
+        """Of methods of the class that have been stored."""
+        self._of_class: set[str] = set()
+        """Names of methods of the class that have been read."""
 
-    def name_of(self, function: Callable[..., Any]) -> str | int | None:
+    def stored(self, function: Callable[..., Any]) -> str | int | list[Any]:
+        """Return what is stored of a function.
+
+        Raises :class:`UnserializableError` if it cannot be stored.
+        """
+        name = self._name_of(function)
+        if name is not None:
+            return name
+        if type(function) is partial and not vars(function):
+            name = self._name_of(function.func)
+        if name is None:
+            raise UnserializableError(_refusal(function, self.spider))
+        for value in (*function.args, *function.keywords.values()):  # type: ignore[attr-defined]
+            if not is_constant(value):
+                raise UnserializableError(
+                    f"partial({name}) has an argument of type"
+                    f" {global_object_name(type(value))}: give it to the request in"
+                    " cb_kwargs"
+                )
+        return [name, [*function.args], dict(function.keywords)]  # type: ignore[attr-defined]
+
+    def function(self, stored: Any) -> Callable[..., Any]:  # noqa: ANN401 - of a store
+        """Return the function of what is stored; any exception if it is damaged."""
+        if type(stored) is not list:
+            return self._method(stored)
+        name, arguments, keywords = stored
+        if type(name) is not str or not all(type(word) is str for word in keywords):
+            raise TypeError(f"it is no function: {name!r}")
+        if not all(map(is_constant, (*arguments, *keywords.values()))):
+            raise TypeError("it has a value that no partial is stored with")
+        return partial(self._method(name), *arguments, **keywords)
+
+    def _name_of(self, function: Any) -> str | int | None:  # noqa: ANN401
         """Return the name of a method of the spider; None for any other function."""
-        if function is NO_CALLBACK:
-            return 0
         plain = getattr(function, "__func__", None)
         if plain is None or getattr(function, "__self__", None) is not self.spider:
-            return None
+            return 0 if function is NO_CALLBACK else None
         known = self._names.get(plain)
         if known is not None:
             return known
@@ -78,61 +110,16 @@ class Callbacks:
                 return name
         return None
 
-    def method(self, name: str | int) -> Callable[..., Any]:
-        """Return the method of a name; raises :class:`TypeError` if it is gone."""
+    def _method(self, name: Any) -> Callable[..., Any]:  # noqa: ANN401 - of a store
+        if name in self._of_class and name not in vars(self.spider):
+            return getattr(self.spider, name)  # type: ignore[no-any-return]
         if name == 0:
             return NO_CALLBACK
         method = _method_of(self.spider, str(name))
         if method is None:
             raise TypeError(f"the spider has no method {name!r} any more")
+        self._of_class.add(name)
         return method
-
-    def partial_of(self, function: Callable[..., Any]) -> tuple[str, list[Any]]:
-        """Return a name to show for a partial of a method, and what it consists of.
-
-        These are the method's name, the arguments and the keywords. Raises
-        :class:`UnserializableError` if it is any other function.
-        """
-        name = None
-        if type(function) is partial and not vars(function):
-            name = self.name_of(function.func)
-        if name is None:
-            raise UnserializableError(_refusal(function, self.spider))
-        for value in (*function.args, *function.keywords.values()):  # type: ignore[attr-defined]
-            if not is_constant(value):
-                raise UnserializableError(
-                    f"{_shown(name)} has an argument of type"
-                    f" {global_object_name(type(value))}: give it to the request in"
-                    " cb_kwargs"
-                )
-        parts = [name, [*function.args], dict(function.keywords)]  # type: ignore[attr-defined]
-        return _shown(name), parts
-
-    def function_in(self, request: Request) -> CodeType | None:
-        """Return the code of a callback or errback that is a plain function."""
-        for function in (request.callback, request.errback):
-            if type(function) is partial:
-                function = function.func  # noqa: PLW2901 - what it calls
-            if type(function) is FunctionType:
-                return function.__code__
-        return None
-
-    def partial(self, shown: object, parts: Any) -> partial[Any]:  # noqa: ANN401
-        """Return the partial of these parts; any exception if they are damaged."""
-        name, arguments, keywords = parts
-        if (
-            type(name) is not str
-            or shown != _shown(name)
-            or not all(type(keyword) is str for keyword in keywords)
-        ):
-            raise TypeError(f"it is not the function {shown!r}")
-        if not all(map(is_constant, (*arguments, *keywords.values()))):
-            raise TypeError("it has a value that no partial is stored with")
-        return partial(self.method(name), *arguments, **keywords)
-
-
-def _shown(name: str | int) -> str:
-    return f"partial({name})"
 
 
 def _refusal(function: Any, spider: Spider) -> str:  # noqa: ANN401 - any callable
@@ -152,13 +139,10 @@ def name_in_class(owner: object, plain: Any) -> str | None:  # noqa: ANN401
     have another method of that name.
     """
     kind = type(owner)
-    name = getattr(plain, "__name__", "")
-    if getattr(kind, name, None) is plain:
-        return str(name)
-    for base in kind.__mro__:
-        for name, value in vars(base).items():
-            if value is plain and getattr(kind, name) is plain:
-                return name
+    names = (name for base in kind.__mro__ for name in vars(base))
+    for name in (getattr(plain, "__name__", ""), *names):
+        if getattr(kind, name, None) is plain:
+            return str(name)
     return None
 
 
