@@ -169,7 +169,7 @@ class Holding:
         if self._committing:
             return None
         began = self._clock()
-        look = self.owner.look(self._partitions)
+        look = self.owner.look_as_owner(self._partitions)
         claims, me = self._claims, self.owner.token
         claims.see(look, began, self.owner.client.interruptions)
         self.owner.forget(claims.idle(look, me))

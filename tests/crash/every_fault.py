@@ -25,6 +25,7 @@ from shared_crawls import (
 from shared_idioms import SharedIdioms
 from shared_kills import SharedKills
 from stop_points import RaisingPoints, StopPoints
+from store_on_redis import GeneratedOnRedis, StopPointsOnRedis
 from syscalls import SystemCalls
 from trial import Fault
 
@@ -42,6 +43,7 @@ EVERY_FAULT: tuple[Fault, ...] = (
     Backups(),
     HostileSites(),
     StopPoints(),
+    StopPointsOnRedis(),
     RaisingPoints(),
     OtherParts(),
     Ends(),
@@ -52,6 +54,7 @@ EVERY_FAULT: tuple[Fault, ...] = (
     ReplicatedCrawls(),
     SharedIdioms(),
     OnDisk(),
+    GeneratedOnRedis(),
     OnRedis(),
     FeedServerKills(),
 )

@@ -47,20 +47,21 @@ def test_a_worker_whose_commits_are_refused_reads_again_and_goes_on(
     model = expected(idiom)
     monkeypatch.setenv(SWITCH, logged_redis.url("").removesuffix("#"))
     with Crawl(idiom) as crawl, logged_redis.client() as client:
-        place = f"bd:{{{(crawl.folder / 'job' / 'bloomdupe').absolute()}}}"
         ended = threading.Event()
         refused: list[int] = []
 
         def refuse() -> None:
-            """Let a step pass that is not the worker's own, several times."""
+            """Let steps pass that are not the worker's own, several times."""
             seen = 0
             while not ended.is_set() and len(refused) < REFUSED:
-                step = int(client.hget(f"{place}:head", "ended") or 0)
-                if step > seen + 2:
-                    for token in client.hkeys(f"{place}:steps"):
-                        client.hincrby(f"{place}:steps", token, 9)
-                    refused.append(step)
-                    seen = step
+                for head in client.keys(f"bd:{{{crawl.folder}*:head"):
+                    step = int(client.hget(head, "ended") or 0)
+                    if step > seen + 2:
+                        steps = head.removesuffix(b"head") + b"steps"
+                        for token in client.hkeys(steps):
+                            client.hincrby(steps, token, 9)
+                        refused.append(step)
+                        seen = step
                 ended.wait(0.005)
 
         thread = threading.Thread(target=refuse)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from bloomdupe.store.redis.address import Address
+    from bloomdupe.store.redis.crawl_reader import Look
 
     Word: TypeAlias = bytes | str | int
 
@@ -102,6 +103,14 @@ class PartitionOwner(CrawlOnRedis):
             taken.append(store)
         self.stores |= {store.number: store for store in taken}
         return taken
+
+    def look_as_owner(self, partitions: int) -> Look:
+        """Return how the crawl stands, if this worker stands as it believes."""
+        look = self.look(partitions)
+        mine = {number for number, token in look.owners.items() if token == self.token}
+        if look.steps.get(self.token) != self.step or mine != self.stores.keys():
+            raise not_owner(self.client.address.shown)
+        return look
 
     def still_owns(self, store: RedisStore) -> bool:
         """Whether Redis has this worker as the owner, at its step."""
