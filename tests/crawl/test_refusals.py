@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
+from typing import Any
 
 import pytest
+from scrapy import Spider
 from spiders.refused import Varied, refuse
 from support.crawl import FEEDS, Crawl
+from support.jobs import idle_crawler
 from support.site import Page, links
+
+from bloomdupe.crawl.state.attributes import ATTRIBUTES, SpiderAttributes
 
 pytestmark = pytest.mark.slow
 
@@ -59,3 +64,22 @@ def test_a_last_commit_that_is_refused_leaves_the_rest_to_the_next_run(
     assert crawl.run(Varied).finish_reason == "finished"
     found = Counter(item["item"] for item in crawl.items())
     assert found == expected(crawl.site.base)
+
+
+def test_the_spider_remembers_what_it_did_at_the_last_commit() -> None:
+    crawler = idle_crawler()
+    spider: Any = Spider("remembers")
+    crawler.spider = spider
+    spider.known = {"a"}
+    attributes = SpiderAttributes(crawler, None, resumed=False)
+    attributes.spider_opened()
+    spider.known.add("b")
+    part = attributes.prepare()
+    part.done()
+    spider.known.add("c")
+    spider.further = 1
+    attributes.read_again(part.blobs[ATTRIBUTES])
+    assert spider.known == {"a", "b"}
+    assert not hasattr(spider, "further")
+    attributes.read_again(None)
+    assert spider.known == {"a"}
