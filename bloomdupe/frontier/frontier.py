@@ -135,9 +135,7 @@ class Frontier:
 
     def drop(self) -> None:
         """Leave the rotation that it shares: it is not used any more."""
-        for queue in self.slots:
-            if queue.ring is not None:
-                self._rotation.leave(queue)
+        self._rotation.drop(self.slots)
 
     def read_again(self) -> None:
         """Forget what is in memory, marks included, and go on from the last checkpoint.
@@ -150,6 +148,7 @@ class Frontier:
 
     def _begin(self) -> None:
         self._rotation = self._shared or Rotation(self._wait)
+        self._rotation.add(self.slots)
         self._sequence = 0
         self.pending = 0
         """Requests that are pending in their slots."""
@@ -193,9 +192,7 @@ class Frontier:
             snapshot.expect_entries(LATER, later["requests"])
             clock = Clock(self.stored_at, most=self._longest_rest)
             self.slots.restore(snapshot, numbered, clock)
-        for queue in self.slots:
-            self._rotation.join(queue)
-            self.pending += queue.stored
+        self.pending = sum(pending for _, pending in self.slots.pending())
         if self.pending != self._stored:
             raise store.damaged(
                 f"the slots account for {self.pending:,} requests, but"
@@ -306,12 +303,11 @@ class Frontier:
 
     def pending_in(self, slot: str) -> int:
         """Count the pending requests of a slot."""
-        queue = self.slots.get(slot)
-        return 0 if queue is None else queue.pending
+        return self.slots.pending_in(slot)
 
     def pending_by_slot(self) -> Iterator[tuple[str, int]]:
         """Yield the slots, each with its number of pending requests."""
-        return ((queue.name, queue.pending) for queue in self.slots)
+        return self.slots.pending()
 
     def lease(self) -> Entry | None:
         """Hand out the next request, or return None if no request is ready."""
@@ -589,6 +585,8 @@ class Frontier:
         for queue in prepared.stored:
             if not queue.pending:
                 self._tidy(queue)
+            elif not queue.heap and self.slots.cool(queue):
+                self._crowded.pop(queue, None)
 
     def _relieve(self, queues: Iterable[SlotQueue]) -> None:
         """Free memory, now that everything is on disk."""
@@ -601,6 +599,7 @@ class Frontier:
                 queue = next(iter(self._crowded))
                 del self._crowded[queue]
                 self._loaded -= queue.relieve(0)
+                self.slots.cool(queue)
 
 
 class _Prepared(NamedTuple):

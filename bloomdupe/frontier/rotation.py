@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bloomdupe.frontier.slot_queue import SlotQueue
+    from bloomdupe.frontier.slots import Slots
 
 
 class Rotation:
@@ -21,14 +22,34 @@ class Rotation:
     time has come or a request of it is done, so a call costs the same for any
     number of queues. ``wait(slot, in_progress)`` returns the seconds until the slot may
     have another request; 0 means now.
+
+    The rings of the queues without requests in progress, :attr:`Slots.idle`, have
+    names: a queue is made of one whose turn has come, if there is no object of it yet.
+    Several frontiers take turns.
     """
 
     def __init__(self, wait: Callable[[SlotQueue, int], float]) -> None:
         self._wait = wait
-        self._rings: list[OrderedDict[SlotQueue, None]] = [OrderedDict()]
+        self._slots: deque[Slots] = deque()
+        self._rings: list[OrderedDict[SlotQueue, None]] = []
+        """Queues with one request in progress, with two, and so on."""
         self._aside: OrderedDict[SlotQueue, None] = OrderedDict()
         self._alarms: list[tuple[float, int, SlotQueue]] = []
         self._alarm = 0
+
+    def add(self, slots: Slots) -> None:
+        """Choose among the slots of another frontier, too."""
+        self._slots.append(slots)
+
+    def drop(self, slots: Slots) -> None:
+        """Forget the slots of a frontier."""
+        slots.idle.clear()
+        for queue in slots:
+            if queue.ring is slots.idle:
+                queue.ring = None
+            elif queue.ring is not None:
+                self.leave(queue)
+        self._slots.remove(slots)
 
     def join(self, queue: SlotQueue) -> None:
         """Add a queue with pending requests, which is in no ring yet."""
@@ -36,8 +57,7 @@ class Rotation:
 
     def leave(self, queue: SlotQueue) -> None:
         """Remove a queue without pending requests."""
-        assert queue.ring is not None  # noqa: S101 - until now it had some
-        del queue.ring[queue]
+        self._take(queue)
         queue.ring = None
 
     def took(self, queue: SlotQueue) -> None:
@@ -65,14 +85,26 @@ class Rotation:
         """Return the next queue, or None if no queue is ready."""
         while (alarm := self.next_alarm()) is not None and alarm <= now:
             self._put(self._alarms[0][2])
-        for active, ring in enumerate(self._rings):
+        for _ in range(len(self._slots)):
+            slots = self._slots[0]
+            self._slots.rotate(-1)
+            while slots.idle:
+                queue = slots.make(slots.idle[0])
+                if self._may_go(queue, now):
+                    return queue
+        for ring in self._rings:
             while ring:
                 queue = next(iter(ring))
-                seconds = self._wait(queue, active)
-                if seconds <= 0:
+                if self._may_go(queue, now):
                     return queue
-                self._set_aside(queue, now + seconds)
         return None
+
+    def _may_go(self, queue: SlotQueue, now: float) -> bool:
+        """Whether a queue is ready; if not, it is set aside."""
+        seconds = self._wait(queue, queue.active)
+        if seconds > 0:
+            self._set_aside(queue, now + seconds)
+        return seconds <= 0
 
     def next_alarm(self) -> float | None:
         """Return when the next queue that was set aside is due."""
@@ -87,16 +119,30 @@ class Rotation:
     def _put(self, queue: SlotQueue) -> None:
         """Move a queue to the end of the ring of those that are as busy."""
         rings, active = self._rings, queue.active
-        if len(rings) == active:  # it was in the ring before
-            rings.append(OrderedDict())
         if queue.ring is not None:
-            del queue.ring[queue]
-        ring = queue.ring = rings[active]
+            self._take(queue)
+        if not active:
+            queue.ring = queue.idle
+            queue.idle.append(queue.name)
+            return
+        if len(rings) < active:  # it was in the ring before
+            rings.append(OrderedDict())
+        ring = queue.ring = rings[active - 1]
         ring[queue] = None
 
+    def _take(self, queue: SlotQueue) -> None:
+        """Take a queue out of its ring."""
+        ring = queue.ring
+        assert ring is not None  # noqa: S101 - until now it had requests
+        if not isinstance(ring, deque):
+            del ring[queue]
+        elif ring[0] == queue.name:  # nearly always
+            ring.popleft()
+        else:
+            ring.remove(queue.name)
+
     def _set_aside(self, queue: SlotQueue, until: float) -> None:
-        assert queue.ring is not None  # noqa: S101 - it was at the front
-        del queue.ring[queue]
+        self._take(queue)
         queue.ring = self._aside
         self._aside[queue] = None
         self._alarm += 1

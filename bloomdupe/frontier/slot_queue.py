@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from bloomdupe.frontier.rank import AFTER_ALL, BEFORE_ALL
 
 if TYPE_CHECKING:
-    from collections import OrderedDict
+    from collections import OrderedDict, deque
     from collections.abc import Callable, Container, Iterable, Mapping
     from typing import TypeAlias
 
@@ -79,8 +79,8 @@ class SlotQueue:
 
     All requests up to ``bound`` are in ``heap``. The requests above it are in the store
     only, except for ``beyond``: new requests that no checkpoint has written yet, and
-    requests that are volatile or cannot be stored. A slot that is not asked costs no
-    more than this object.
+    requests that are volatile or cannot be stored. A slot of which nothing is in memory
+    has no such object: see :class:`bloomdupe.frontier.slots.Slots`.
     """
 
     __slots__ = (
@@ -90,6 +90,7 @@ class SlotQueue:
         "beyond",
         "bound",
         "heap",
+        "idle",
         "loaded",
         "loading",
         "name",
@@ -122,8 +123,9 @@ class SlotQueue:
         self.state: SlotState | None = None
         """What is remembered of the slot besides its requests."""
         # Of bloomdupe.frontier.rotation:
+        self.idle: deque[str]
         self.active = 0
-        self.ring: OrderedDict[SlotQueue, None] | None = None
+        self.ring: OrderedDict[SlotQueue, None] | deque[str] | None = None
         self.alarm = 0
 
     def push(self, entry: Entry) -> bool:

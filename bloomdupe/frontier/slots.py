@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 MOST_APART = 10_000
 """States in memory of slots without requests here; the rest is read when it is needed.
 Without a store, those that matter are never forgotten."""
+
+BITS = 48
+"""Bits of the number of requests of a cold slot."""
+MOST_REQUESTS = (1 << BITS) - 1
 
 _number = attrgetter("number")
 
@@ -51,6 +56,9 @@ class Slots:
     none there, and its state lasts, its record stands under a digest of its name, where
     it is looked up when the slot gets a request. A checkpoint writes the records that
     have changed.
+
+    A slot that is *cold*, because nothing of it is in memory but its name, costs 170
+    bytes: it has a number in the place of a queue until its turn comes.
     """
 
     def __init__(self, store: Store | None, downloader: Downloader | None) -> None:
@@ -60,7 +68,11 @@ class Slots:
             self._delays_of = None
         self._throttled = downloader is not None and downloader.throttled
         self._clock = Clock(None)
-        self._queues: dict[str, SlotQueue] = {}
+        self.idle: deque[str] = deque()
+        """Names of those with pending requests, and none in progress, by their turns:
+        see :class:`bloomdupe.frontier.rotation.Rotation`."""
+        self._queues: dict[str, SlotQueue | int] = {}
+        """By name. The number of a cold slot, and its requests in the lowest bits."""
         self.numbered = 0
         """Slots numbered so far."""
         self._apart: dict[str, SlotState] = {}
@@ -72,16 +84,17 @@ class Slots:
 
     def restore(self, snapshot: Snapshot, numbered: int, clock: Clock) -> None:
         """Restore the slots as they are stored, and keep what is known of servers."""
-        known = {q.name: q.state for q in self._queues.values() if q.state is not None}
+        known = {queue.name: queue.state for queue in self if queue.state is not None}
         known |= self._apart
         self._queues, self._apart, self._touched = {}, {}, {}
+        self.idle.clear()
         self._clock = clock
         self.numbered = numbered
         for slot in snapshot.slots():
-            queue = SlotQueue(slot.number, slot.name, slot.requests)
-            self._queues[slot.name] = queue
-            if slot.state:
-                queue.state = self._read(slot.state)
+            self._queues[slot.name] = slot.number << BITS | slot.requests
+            self.idle.append(slot.name)
+            if slot.state and (state := self._read(slot.state)) is not None:
+                self.make(slot.name).state = state
         self._some_apart = snapshot.entries(SLOTS) > len(self._queues)
         for name, state in known.items():
             self.state(name).learn(state)
@@ -102,29 +115,61 @@ class Slots:
         return len(self._queues)
 
     def __iter__(self) -> Iterator[SlotQueue]:
-        """Yield these slots."""
-        return iter(self._queues.values())
+        """Yield those of these slots that are not cold."""
+        return (one for one in self._queues.values() if not isinstance(one, int))
+
+    def pending(self) -> Iterator[tuple[str, int]]:
+        """Yield all of them by name, each with its number of pending requests."""
+        for name, one in self._queues.items():
+            yield name, one & MOST_REQUESTS if isinstance(one, int) else one.pending
+
+    def pending_in(self, name: str) -> int:
+        """Count the pending requests of a slot."""
+        one = self._queues.get(name, 0)
+        return one & MOST_REQUESTS if isinstance(one, int) else one.pending
 
     def get(self, name: str) -> SlotQueue | None:
-        """Return a slot that has requests."""
-        return self._queues.get(name)
+        """Return a slot that has requests, and is not cold."""
+        one = self._queues.get(name)
+        return None if isinstance(one, int) else one
 
     def make(self, name: str) -> SlotQueue:
-        """Return a slot that is about to have requests."""
-        queue = self._queues.get(name)
-        if queue is None:
+        """Return a slot that is about to have requests, or whose turn has come."""
+        one = self._queues.get(name)
+        if one is None:
             queue = SlotQueue(self.numbered, name)
             queue.state = self.state_of(name)
             self._apart.pop(name, None)
-            self._queues[name] = queue
             self.numbered += 1
+        elif isinstance(one, int):
+            queue = SlotQueue(one >> BITS, name, one & MOST_REQUESTS)
+            queue.ring = self.idle
+        else:
+            return one
+        queue.idle = self.idle
+        self._queues[name] = queue
         return queue
+
+    def cool(self, queue: SlotQueue) -> bool:
+        """Keep no more than numbers of a slot of which nothing is in memory."""
+        if (
+            queue.heap
+            or queue.beyond
+            or queue.out
+            or queue.state is not None
+            or queue.loading
+            or queue.pending != queue.stored
+            or queue.ring is not self.idle
+        ):
+            return False
+        self._queues[queue.name] = queue.number << BITS | queue.stored
+        return True
 
     def state_of(self, name: str) -> SlotState | None:
         """Return the state of a slot, if anything is remembered of it."""
-        queue = self._queues.get(name)
-        if queue is not None:
-            return queue.state
+        one = self._queues.get(name)
+        if one is not None:
+            return None if isinstance(one, int) else one.state
         state = self._apart.get(name)
         if state is None and self._some_apart and self._store is not None:
             with self._store.snapshot() as snapshot:
@@ -141,11 +186,10 @@ class Slots:
         state = self.state_of(name)
         if state is None:
             state = SlotState()
-            queue = self._queues.get(name)
-            if queue is None:
-                self._keep_apart(name, state)
+            if name in self._queues:
+                self.make(name).state = state
             else:
-                queue.state = state
+                self._keep_apart(name, state)
         return state
 
     def touch(self, name: str) -> None:
@@ -183,7 +227,7 @@ class Slots:
         """
         touched = dict(self._touched)
         changed = {queue: n for queue, n in stored.items() if n != queue.stored}
-        for queue in filter(None, map(self._queues.get, touched)):
+        for queue in filter(None, map(self.get, touched)):
             changed.setdefault(queue, stored.get(queue, queue.stored))
         apart = {name: self._apart[name] for name in touched if name in self._apart}
         changes: list[Change] = []

@@ -152,12 +152,12 @@ class SlotRules(Participant):
     def resting(self) -> dict[str, float]:
         """Return the slots that rest, until times of ``time.monotonic()``."""
         now, found = time.monotonic(), {}
-        get = self._frontier.slots.get
+        frontier = self._frontier
         for name in {*self._resting, *self._paused}:
-            slot = get(name)
-            if slot is None:
+            if not frontier.pending_in(name):
                 continue
-            rest = rest_of(slot.state, now, paused=name in self._paused)
+            state = frontier.slots.state_of(name)
+            rest = rest_of(state, now, paused=name in self._paused)
             if rest is None:
                 self._resting.pop(name, None)
             elif rest.reason != PROBED:
