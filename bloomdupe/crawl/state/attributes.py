@@ -128,7 +128,7 @@ class SpiderAttributes(Participant):
             if opened is None:
                 own.pop(name, None)
             elif opened.packed is not None and not _look(value).same_as(opened):
-                (own[name],) = unpack(opened.packed)
+                own[name] = unpack(opened.packed)
         if stored is not None:
             self._restore(stored)
 
