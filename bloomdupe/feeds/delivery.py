@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 logger = logger_of(__name__)
 
-LOCK = "delivering.lock"
-
 
 @dataclass(frozen=True)
 class WaitingFeed:
@@ -125,7 +123,7 @@ class Deliveries:
         A batch that is not full is delivered only if the crawl has ``finished``.
         """
         make_directory(self._directory, 0o700)
-        lock = lock_owner(self._directory, LOCK)
+        lock = lock_owner(self._directory)
         try:
             self._delivered = Delivered(self._directory)
             results = [await self._deliver(feed, finished=finished) for feed in feeds]
