@@ -23,7 +23,7 @@ PAUSE = 1.0
 
 
 def collect(options: Namespace) -> Answer:
-    """Write the output in Redis into files, each line once."""
+    """Write the output in Redis into files, each item once."""
     patience = Patience(PAUSE, warn) if options.follow else None
     interrupted = False
     with (
@@ -63,7 +63,7 @@ def _lines(collected: Collected, *, interrupted: bool) -> Iterator[str]:
         yield from table(
             (
                 file.place,
-                f"{plural(file.added, 'line')} added, {_state(file, collected)}",
+                f"{plural(file.added, 'item')} added, {_state(file, collected)}",
             )
             for file in collected.files.values()
         )
@@ -78,8 +78,8 @@ def _lines(collected: Collected, *, interrupted: bool) -> Iterator[str]:
 def _state(file: CollectedFile, collected: Collected) -> str:
     if not file.later:
         return f"{file.bytes:,} bytes now"
-    if collected.failed:
+    if collected.undelivered:
         return "not all delivered: the same command tries again"
     if collected.finished:
         return "delivered"
-    return "delivered when the batch, or the crawl, is complete"
+    return "kept here until the crawl has ended"

@@ -302,9 +302,9 @@ COLLECT = Verb(
     "write the output of workers that share a crawl into files",
     "Write the output of the workers of a crawl from Redis into its feeds, each item"
     " once, while the crawl runs or later. Local files are in DIRECTORY, named by the"
-    " last part of the feed's URI; other storages get whole files when the crawl or"
-    " batch is complete. After any end, run it again: it goes on at its position. Call"
-    " it in the folder of the project.",
+    " last part of the feed's URI. JSON lines and CSV grow while items come; other"
+    " formats and storages get whole files when the crawl has ended. After any end, run"
+    " it again: it goes on at its position. Call it in the folder of the project.",
     "collect redis://localhost:6379/0#site output --follow --delete",
     (
         argument("directory", metavar="DIRECTORY", help="of the files"),
@@ -320,7 +320,7 @@ COLLECT = Verb(
             "--delete",
             action="store_true",
             help=(
-                "delete lines from Redis that are safe in the files, to free memory;"
+                "delete items from Redis that are safe here, to free memory;"
                 " then only this directory has them"
             ),
         ),
@@ -328,8 +328,8 @@ COLLECT = Verb(
             "--rest",
             action="store_true",
             help=(
-                "let a new directory begin with the lines that Redis still has, though"
-                " some lines were deleted after they were collected elsewhere"
+                "let a new directory begin with the items that Redis still has, though"
+                " some items were deleted after they were collected elsewhere"
             ),
         ),
         argument(

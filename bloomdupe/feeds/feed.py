@@ -171,6 +171,8 @@ class Draft:
         if self._file is None:
             self._open()
             line = feed.head_for(self._opened) + line
+        elif not self._end.size and not self._held:  # it was stored empty
+            line = feed.format.head + line
         self._items += 1
         if not feed.compresses:
             self._write(line)

@@ -53,6 +53,18 @@ class Journal:
         marks = array("I", indexes).tobytes()
         return len(marks).to_bytes(4, "little") + marks + item
 
+    @staticmethod
+    def unpacked(data: bytes) -> tuple[array[int], bytes]:
+        """Return the indexes and the item of a :meth:`packed` item.
+
+        Raises :class:`ValueError` for other data.
+        """
+        marks = _marks(data)
+        size = 4 + len(marks) * marks.itemsize
+        if int.from_bytes(data[:4], "little") != size - 4:
+            raise ValueError("it is no item")
+        return marks, data[size:]
+
     def begin(self) -> None:
         """Take back what was added and not committed."""
         self.file.cut_back(self._committed)
@@ -77,9 +89,9 @@ class Journal:
         Raises :class:`~bloomdupe.errors.FeedError` if the file is damaged.
         """
         for position, _, data in self.file.read(start, self._committed):
-            marks = _marks(data)
+            marks, item = self.unpacked(data)
             if index in marks:
-                yield position, data[4 + len(marks) * marks.itemsize :]
+                yield position, item
 
 
 def _marks(data: bytes) -> array[int]:

@@ -42,6 +42,8 @@ class StoredFeeds:
     anew. The files of a finished crawl belong to the user, who may change them in any
     way. The same holds for the file of a feed that is ``done``: it was complete when
     the crawl had finished, and the run that has found new work did without it.
+
+    ``anew`` says in errors how to begin with other files.
     """
 
     def __init__(
@@ -51,8 +53,10 @@ class StoredFeeds:
         store: Path,
         *,
         resumed: bool,
+        anew: str = ANEW,
     ) -> None:
         self._blobs = blobs
+        self._anew = anew
         self.directory = directory_of(store)
         self.pieces = Pieces(self.directory, record.get("pieces", {}))
         self.journal = Journal(self.directory, record.get("journal", {}))
@@ -121,7 +125,7 @@ class StoredFeeds:
                 f"this crawl has begun with a feed {' and '.join(lacking)}, which this"
                 " run lacks: the items still to come would be missing there. Give it"
                 f" again (the same arguments of the spider, -o {' -o '.join(lacking)},"
-                f" or FEEDS); or {ANEW}"
+                f" or FEEDS); or {self._anew}"
             )
 
     def _check_options(self, record: dict[str, Any], options: dict[str, Any]) -> None:
@@ -130,7 +134,7 @@ class StoredFeeds:
             was, has = changed
             raise FeedChangedError(
                 f"FEEDS: {record['uri']} was begun with {was}, now it has {has}:"
-                f" set it back, name another file, or {ANEW}"
+                f" set it back, name another file, or {self._anew}"
             )
 
     def check_kind(self, name: str, *, waits: bool) -> None:
@@ -142,7 +146,7 @@ class StoredFeeds:
             raise FeedChangedError(
                 f"FEEDS: {record['uri']} was begun with another exporter or storage,"
                 " see FEED_EXPORTERS and FEED_STORAGES: set it back, name another file,"
-                f" or {ANEW}"
+                f" or {self._anew}"
             )
 
     def check_file(self, name: str, place: Path) -> None:
@@ -158,7 +162,7 @@ class StoredFeeds:
         if change:
             raise FeedChangedError(
                 f"the feed {file['path']} {change} since the last run, which left"
-                f" {file['size']:,} bytes in it. Put it back as it was, or {ANEW}"
+                f" {file['size']:,} bytes in it. Put it back as it was, or {self._anew}"
             )
 
     def _is_bound(self, record: dict[str, Any]) -> bool:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*@)?(.*)", re.DOTALL)
-_PARAMETER = re.compile(r"%\((?P<name>[^)]*)\)[-#0 +]*\d*(?:\.\d+)?[a-zA-Z]")
-_CHANGING = frozenset({"time", "batch_time", "batch_id"})
+PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*@)?(.*)", re.DOTALL)
+PARAMETER = re.compile(r"%\((?P<name>[^)]*)\)[-#0 +]*\d*(?:\.\d+)?[a-zA-Z]")
+CHANGING = frozenset({"time", "batch_time", "batch_id"})
 """Parameters for which Scrapy has another value in each run or batch."""
 
 
 def without_secret(uri: str) -> str:
     """Return a URI without its secret, for a store, a log or an error message."""
-    found = _PARTS.fullmatch(uri)
+    found = PARTS.fullmatch(uri)
     return uri if found is None else found[1] + found[3]
 
 
@@ -28,18 +28,18 @@ def with_parameters(template: str, values: Mapping[str, object]) -> str:
     """
 
     def filled(found: re.Match[str]) -> str:
-        return found[0] if found["name"] in _CHANGING else found[0] % values
+        return found[0] if found["name"] in CHANGING else found[0] % values
 
-    return _PARAMETER.sub(filled, template)
+    return PARAMETER.sub(filled, template)
 
 
 def parameters(template: str) -> set[str]:
     """Return the parameters of a template besides those of time and batch."""
-    return {found["name"] for found in _PARAMETER.finditer(template)} - _CHANGING
+    return {found["name"] for found in PARAMETER.finditer(template)} - CHANGING
 
 
 def fits(name: str, template: str) -> bool:
     """Whether a name may be that of this template, with any values of parameters."""
-    literal = _PARAMETER.sub("\0", template)
+    literal = PARAMETER.sub("\0", template)
     pattern = re.escape(literal).replace("\0", ".*")
-    return re.fullmatch(pattern, _PARAMETER.sub("", name), re.DOTALL) is not None
+    return re.fullmatch(pattern, PARAMETER.sub("", name), re.DOTALL) is not None

@@ -74,6 +74,11 @@ class WaitingFeeds:
         feed = WaitingFeed(name, template, slot.feed_options, index, begin)
         self._feeds.append(_Waiting(feed, slot, items))
 
+    @property
+    def slots(self) -> dict[int, FeedSlot]:
+        """The slots of the feeds, by the indexes by which the journal names them."""
+        return {waiting.feed.index: waiting.slot for waiting in self._feeds}
+
     def warn(self) -> None:
         """Say which feeds lack items that no feed of this run can bring to them."""
         for name, record in self._left.owing(self.deliveries).items():

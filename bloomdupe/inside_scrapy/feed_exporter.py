@@ -2,8 +2,7 @@
 
 Scrapy opens a file when a feed gets its first item, and writes each item at once. This
 package writes later, and to more than one file. So it needs the slots of the feed
-exporter without their files, and the text that item exporters write before, between and
-after the items.
+exporter without their files, and the line that CSV exporters write before the items.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from scrapy.crawler import Crawler
-    from scrapy.exporters import BaseItemExporter, CsvItemExporter, JsonItemExporter
+    from scrapy.exporters import BaseItemExporter, CsvItemExporter
     from scrapy.extensions.feedexport import FeedSlot
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -123,14 +122,3 @@ def restore_columns(exporter: CsvItemExporter, fields: Any, *, found: bool) -> N
     if fields:
         exporter._write_headers_and_set_fields_to_export(None)
     exporter._autodetected_fields = found
-
-
-def write_separator(exporter: JsonItemExporter) -> None:
-    """Write the separator between two items."""
-    exporter.first_item = False
-    exporter._add_comma_after_first()
-
-
-def forget_items(exporter: JsonItemExporter) -> None:
-    """Let the exporter write the next item as if it were the first."""
-    exporter.first_item = True

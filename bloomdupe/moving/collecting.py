@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from bloomdupe.crawl.engines.on_redis.going.feeds.spooled_feed import SpooledFeed
 from bloomdupe.errors import (
     StoreDamagedError,
     StoreMismatchError,
@@ -16,10 +14,9 @@ from bloomdupe.errors import (
     UnserializableError,
 )
 from bloomdupe.moving.collected_feeds import CollectedFeeds
-from bloomdupe.moving.collection import Collection, Origin
+from bloomdupe.moving.collection import Collection
 from bloomdupe.moving.reactor import run_in_reactor, run_without_reactor
-from bloomdupe.redis.open_frontier import OpenFrontier
-from bloomdupe.redis.partition import NO_ENTRY
+from bloomdupe.moving.shared_output import SharedOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,20 +25,13 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
     from typing_extensions import Self
 
+    from bloomdupe.moving.item_source import ItemEntry, ItemSource
     from bloomdupe.moving.reactor import Pause
-    from bloomdupe.redis.partition import OutputEntry
 
 T = TypeVar("T")
 
 BATCH_BYTES = 1 << 23
-"""Bytes of lines that become durable together; memory holds a few times as much."""
-PAGE_BYTES = 1 << 20
-"""Bytes of lines to read at once."""
-MOST_ENTRIES = 1_000
-"""Entries to read at once, at most."""
-
-NUMBERED = re.compile(rb"([0-9]{1,9}) (.+)", re.DOTALL)
-"""A line: the number of its feed, a blank, and the line or item itself."""
+"""Bytes of items that become durable together; memory holds a few times as much."""
 
 
 class CollectedFile(NamedTuple):
@@ -50,13 +40,13 @@ class CollectedFile(NamedTuple):
     feed: str
     """The URI of its feed in the crawl."""
     place: str
-    """The path of its present file, or its URI for another storage."""
+    """The path of its first file, or its URI for another storage."""
     added: int
-    """Lines that were added."""
+    """Items that were added."""
     bytes: int
-    """The size of its present file now."""
+    """The size of its first file now."""
     later: bool
-    """Whether the file is kept here, until its storage gets it."""
+    """Whether the items are kept here, until the crawl has ended."""
 
 
 @dataclass
@@ -65,11 +55,13 @@ class Collected:
 
     files: dict[str, CollectedFile] = field(default_factory=dict)
     deleted: int = 0
-    """Entries deleted from Redis; each has a line or more."""
+    """Entries deleted from Redis; each has an item or more."""
     finished: bool = False
     """Whether the crawl had ended before the last read: then nothing is missing."""
     failed: bool = False
-    """Whether a storage has not accepted a file."""
+    """Whether a storage has not accepted a file, or an exporter has failed."""
+    undelivered: bool = False
+    """Whether a feed is not delivered, though the crawl has ended."""
 
 
 @dataclass
@@ -105,41 +97,28 @@ class Patience:
         self._told = False
 
 
-@dataclass
-class _Batch:
-    """Lines that are not in the feeds yet, each with the number of its feed."""
-
-    positions: list[str]
-    lines: list[tuple[int, bytes]] = field(default_factory=list)
-    bytes: int = 0
-
-
 class Collecting:
-    """Collects the output of a frontier in a directory.
+    """Collects the output of a crawl in a directory.
 
     ``progress`` is called with numbers of bytes that have become durable.
     """
 
     def __init__(
         self,
-        frontier: OpenFrontier,
+        output: ItemSource,
         collection: Collection,
         feeds: CollectedFeeds,
         *,
         delete: bool,
         progress: Callable[[int], None],
     ) -> None:
-        self._frontier = frontier
+        self._output = output
         self._collection = collection
         self._feeds = feeds
         self._delete = delete
         self._progress = progress
-        self._added = [0] * len(feeds.durable)
         self._deleted = 0
-        self._clean: dict[int, str] = {}
-        """Positions up to which this object has deleted the output of partitions."""
-        self._begun = self._finished = False
-        self._at_once = 1
+        self._finished = False
 
     @classmethod
     def open(
@@ -154,7 +133,7 @@ class Collecting:
         patience: Patience | None = None,
         progress: Callable[[int], None],
     ) -> Self:
-        """Open a directory, new or begun, for the frontier of a URL.
+        """Open a directory, new or begun, for the crawl at a URL.
 
         ``settings`` are those of the project, see :class:`bloomdupe.jobs.project`. If
         another collection has deleted some of the output from Redis, only the ``rest``
@@ -162,17 +141,16 @@ class Collecting:
         other storages that the settings do not have.
         """
         calling = patience or _at_once
-        frontier = calling(lambda: OpenFrontier.open(url))
+        output = calling(lambda: SharedOutput.open(url))
         with ExitStack() as undo:
-            undo.callback(frontier.close)
-            origin = calling(lambda: _origin_of(frontier, rest=rest))
-            collection = Collection.open(directory, origin)
+            undo.callback(output.close)
+            collection = calling(lambda: Collection.open(directory, output, rest=rest))
             undo.callback(collection.close)
             feeds = CollectedFeeds.open(
-                settings, frontier.identity, collection, frontier.shown, named
+                settings, output.identity, collection, output.shown, named
             )
             undo.pop_all()
-        return cls(frontier, collection, feeds, delete=delete, progress=progress)
+        return cls(output, collection, feeds, delete=delete, progress=progress)
 
     def __enter__(self) -> Self:
         return self
@@ -180,36 +158,31 @@ class Collecting:
     def __exit__(self, *_: object) -> None:
         self._feeds.close()
         self._collection.close()
-        self._frontier.close()
+        self._output.close()
 
     @property
     def result(self) -> Collected:
         """The result so far."""
+        feeds = self._feeds
+        files = dict(map(self._file_of, feeds.added))
+        failed = feeds.failed or feeds.undelivered
         return Collected(
-            dict(map(self._file_of, range(len(self._added)))),
-            self._deleted,
-            self._finished,
-            self._feeds.failed,
+            files, self._deleted, self._finished, failed, feeds.undelivered
         )
 
     def _file_of(self, number: int) -> tuple[str, CollectedFile]:
-        feed = self._feeds.durable[number]
-        name, place = self._feeds.place_of(feed)
-        file = feed.batch.file
-        return name, CollectedFile(
-            feed.name,
-            place,
-            self._added[number],
-            0 if file is None else file.content.size,
-            isinstance(feed, SpooledFeed),
-        )
+        feeds = self._feeds
+        name, place, size = feeds.place_of(number)
+        later = number not in feeds.appended
+        feed: str = self._output.identity["feeds"][number]
+        return name, CollectedFile(feed, place, feeds.added[number], size, later)
 
     # Collecting
 
     def run(self, patience: Patience | None = None) -> None:
         """Collect the output in Redis; with ``patience`` until the crawl has ended.
 
-        Storages get the files that are complete.
+        Storages get the files when it has ended.
         """
         if self._feeds.delivers:
             settings = self._feeds.settings
@@ -218,9 +191,8 @@ class Collecting:
             run_without_reactor(lambda pause: self._run(patience, pause))
 
     async def _run(self, patience: Patience | None, pause: Pause) -> None:
-        self._feeds.begin()
         if self._collection.is_new:
-            self._write([], self._collection.positions)
+            self._write([], self._collection.position)
         while True:
             try:
                 for _ in self._steps():
@@ -232,141 +204,77 @@ class Collecting:
             if self._finished or patience is None:
                 break
             await pause(patience.seconds)
-        self._end()
-        await self._feeds.deliver()
-        self._end()
-
-    def _end(self) -> None:
-        """Complete the files as far as they can be, and drop what is in them."""
         self._feeds.end(finished=self._finished)
-        for _ in range(2):
-            self._write([], self._collection.positions)
+        for _ in range(2):  # the second drops what is in the files
+            self._write([], self._collection.position)
+        self._feeds.sync()
+        await self._feeds.deliver()
 
     def _steps(self) -> Iterator[None]:
         """Collect the output in Redis, with a pause after each batch.
 
-        At the end it is known whether the crawl had ended before. A crawl without any
-        requests has not begun, and a crawl with a worker goes on: ``start()`` may
-        wait, or a request that cannot be stored.
+        At the end it is known whether the crawl had ended before.
         """
-        frontier = self._frontier
-        frontier.check_still_there()
-        # In this order: a crawl that begins between two of these looks has not ended,
-        # nor has one with a worker that offers a request and leaves.
-        self._begun = self._begun or any(c.pushed for c in frontier.counts())
-        finished = self._begun and not frontier.workers() and frontier.finished
-        batch = _Batch(self._collection.positions)
-        for number in range(frontier.partitions):
-            for entry in self._entries(number, batch.positions[number]):
-                self._take(batch, number, entry)
-                if batch.bytes >= BATCH_BYTES:
-                    self._keep(batch)
-                    batch = _Batch(self._collection.positions)
-                    yield
+        self._output.check_still_there()
+        finished = self._output.has_ended()
+        batch: list[ItemEntry] = []
+        size = 0
+        for entry in self._output.entries(self._collection.position):
+            batch.append(entry)
+            size += sum(map(len, entry.items))
+            if size >= BATCH_BYTES:
+                self._keep(batch)
+                batch, size = [], 0
+                yield
         self._keep(batch)
         self._forget()
         self._finished = finished
 
-    def _entries(self, number: int, position: str) -> Iterator[OutputEntry]:
-        """Yield the output of a partition after a position, in bounded pages."""
-        after = position.encode()
-        while True:
-            asked = self._at_once
-            entries = self._frontier.entries(number, after, asked)
-            yield from entries
-            if len(entries) < asked:
-                return
-            after = entries[-1].number
-            size = sum(len(line) for entry in entries for line in entry.lines)
-            self._at_once = (
-                min(MOST_ENTRIES, 2 * asked)
-                if size < PAGE_BYTES
-                else max(1, asked // 2)
-            )
+    def _keep(self, batch: list[ItemEntry]) -> None:
+        """Make a batch durable, if its crawl is still there."""
+        if not batch:
+            return
+        lines = [line for entry in batch for line in self._lines_of(entry)]
+        self._write(lines, batch[-1].position)
+        for item in (item for entry in batch for item in entry.items):
+            self._feeds.count(item)
+            self._progress(len(item))
+        self._forget()
 
-    def _take(self, batch: _Batch, number: int, entry: OutputEntry) -> None:
-        """Sort the lines of an entry into the feeds; all of them, or an error."""
-        for line in entry.lines:
-            found = NUMBERED.fullmatch(line)
+    def _lines_of(self, entry: ItemEntry) -> Iterator[tuple[int, bytes]]:
+        """Yield what the items of an entry add to the feeds."""
+        for item in entry.items:
             try:
-                if found is None:
-                    raise ValueError(line)  # noqa: TRY301
-                feed = int(found[1])
-                data = self._feeds.line_of(feed, found[2])
+                yield from self._feeds.lines_of(item)
             except UnserializableError as error:
                 raise StoreMismatchError(
-                    f"an item of the output of {self._frontier.shown} cannot be read"
+                    f"an item of the output of {self._output.shown} cannot be read"
                     f" here: {error}. Run this in the folder of the project"
                 ) from error
             except ValueError as error:
-                most = len(self._feeds.durable) - 1
+                short = repr(item) if len(item) <= 60 else f"{item[:60]!r}..."
                 raise StoreDamagedError(
-                    f"{self._frontier.shown}: entry {entry.number.decode()} of the"
-                    f" output of partition {number} has no line of a feed (worker"
-                    f" {entry.worker}): {_short(line)}; expected the number of a feed,"
-                    f" 0 to {most}, a blank, and a line with its end, or an item. The"
-                    " batches before it are collected"
+                    f"{self._output.shown}: {entry.shown} has no item for a feed:"
+                    f" {short}. The batches before it are collected"
                 ) from error
-            if data is not None:
-                batch.lines.append((feed, data))
-                batch.bytes += len(data)
-        batch.positions[number] = entry.number.decode()
 
-    def _keep(self, batch: _Batch) -> None:
-        """Make a batch durable, if its frontier is still there."""
-        if batch.positions == self._collection.positions:
-            return
-        self._write(batch.lines, batch.positions)
-        for number, _ in batch.lines:
-            self._added[number] += 1
-        self._progress(batch.bytes)
-        self._forget()
+    def _write(self, lines: list[tuple[int, bytes]], position: Any) -> None:  # noqa: ANN401
+        """Commit lines and the position behind them, and write the lines to the files.
 
-    def _write(self, lines: list[tuple[int, bytes]], positions: list[str]) -> None:
-        """Commit lines and positions, and write the lines to the files.
-
-        A commit may hold a part of the lines. Until all are committed, the old
-        positions stand, and after a crash the files are cut back.
+        After a crash, the next call writes what is committed.
         """
-        whole = False
-        while not whole:
-            self._feeds.sync()
-            part = self._feeds.prepare(lines, BATCH_BYTES)
-            whole, lines = part.whole, lines[part.taken :]
-            self._frontier.check_still_there()
-            known = self._collection.positions
-            self._collection.commit(part, positions if whole else known)
+        self._feeds.sync()
+        part = self._feeds.prepare(lines)
+        self._output.check_still_there()
+        if self._collection.commit(part, position):
             part.done()
             self._feeds.append()
 
     def _forget(self) -> None:
         """Delete from Redis the entries that are durable here, if ``delete`` is set."""
-        if not self._delete:
-            return
-        for number, position in enumerate(self._collection.positions):
-            if position != NO_ENTRY.decode() and self._clean.get(number) != position:
-                self._deleted += self._frontier.forget(number, position.encode())
-                self._clean[number] = position
+        if self._delete:
+            self._deleted += self._output.forget(self._collection.position)
 
 
 def _at_once(call: Callable[[], T]) -> T:
     return call()
-
-
-def _short(line: bytes) -> str:
-    return repr(line) if len(line) <= 60 else f"{line[:60]!r}..."
-
-
-def _origin_of(frontier: OpenFrontier, *, rest: bool) -> Origin:
-    """Return the place at which a new collection of a frontier begins."""
-    feeds = frontier.identity.get("feeds")
-    if not isinstance(feeds, list) or not all(isinstance(f, str) for f in feeds):
-        raise StoreMismatchError(
-            f"{frontier.shown} is no crawl of Scrapy, because it names no feeds: its"
-            " output can be read, but not collected"
-        )
-    start = [
-        (frontier.forgotten(number) if rest else NO_ENTRY).decode()
-        for number in range(frontier.partitions)
-    ]
-    return Origin(frontier.mark, frontier.identity, start)

@@ -4,131 +4,118 @@ from __future__ import annotations
 
 import contextlib
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import StoreDamagedError, StoreMismatchError
-from bloomdupe.store.files import lock_owner, make_directory, write_file
-from bloomdupe.store.format import blob_sum
+from bloomdupe.store.files import lock_owner, make_directory, read_json, write_json
 from bloomdupe.store.system_errors import failed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
+    from pathlib import Path
 
     from typing_extensions import Self
 
+    from bloomdupe.moving.item_source import ItemSource
     from bloomdupe.store.descriptor import Descriptor
     from bloomdupe.store.participant import Part
 
-FORMAT = 2
+FORMAT = 3
 RECORD = ".collected"
 LOCK = ".collected.lock"
-LATER = "the missing lines are still in Redis: run the same command again"
+LATER = "the missing items are still in Redis: run the same command again"
 ANEW = "if nothing was deleted from Redis, collect all of it into a new directory"
-
-
-class Origin(NamedTuple):
-    """The frontier of the lines."""
-
-    mark: str
-    """The mark that identifies the frontier."""
-    identity: dict[str, Any]
-    start: list[str]
-    """For each partition, the position after which a new collection begins."""
 
 
 class Collection:
     """The record of a directory of feeds; it takes the place of a job's store.
 
     The directory holds the files of the feeds, ``.collected.lock``, which a single
-    process locks, ``.collected.feeds``, the spool, and ``.collected``, the record. The
-    record begins with a line of JSON:
+    process locks, ``.collected.feeds`` with the pieces and the journal of the feeds,
+    and ``.collected``, the record, in JSON:
 
-    ``format``     2; any other format is refused
-    ``frontier``   the mark that identifies the frontier
-    ``identity``   of the frontier: spider, fingerprinter, feeds
-    ``positions``  for each partition, the last entry of its output in the record
-    ``blobs``      size and checksum of each value behind the line, by name
-    ``entries``    see :class:`OldFeedsPart`; paths of files in
-                   the directory are relative to it
+    ``format``    3; any other format is refused
+    ``frontier``  the mark that identifies the crawl
+    ``identity``  of the crawl: spider, fingerprinter, feeds
+    ``position``  the output up to there is durable here
+    ``blobs``     lines that are held, by name, in base64
+    ``entries``   see :class:`~bloomdupe.feeds.feed_job.FeedsPart`
 
-    The values are the pieces that may not be in the files yet. So after any end of the
-    process, record and files together hold all lines up to the positions.
+    So after any end of the process, record, pieces, journal and files together hold all
+    items up to the position.
     """
 
-    def __init__(self, directory: Path, origin: Origin) -> None:
+    def __init__(self, directory: Path, output: ItemSource) -> None:
         self.directory = directory
         self.is_new = False
         """Whether it was begun by this process."""
-        self.blobs: dict[str, bytes] = {}
-        self._origin = origin
+        self._output = output
         self._lock: Descriptor | None = None
         self._record: dict[str, Any] = {}
 
     @classmethod
-    def open(cls, directory: Path, origin: Origin) -> Self:
+    def open(cls, directory: Path, output: ItemSource, *, rest: bool) -> Self:
         """Open a collection that was begun, or begin a collection.
 
         Raises :class:`~bloomdupe.errors.StoreLockedError` if another process has it,
-        and :class:`~bloomdupe.errors.StoreMismatchError` if it belongs to another
-        frontier.
+        and :class:`~bloomdupe.errors.StoreMismatchError` if it is of another crawl.
         """
-        collection = cls(directory, origin)
+        start = output.start(rest=rest)
+        collection = cls(directory, output)
         with contextlib.ExitStack() as undo:
             undo.callback(collection.close)
             with collection._in_our_words("cannot collect"):
                 make_directory(directory)
                 collection._lock = lock_owner(directory, LOCK)
-                collection._read()
+                collection._read(start)
             undo.pop_all()
         return collection
 
     @property
     def store(self) -> Path:
-        """The path beside which the spool is."""
+        """The path beside which the pieces and the journal are."""
         return self.directory / RECORD
 
     @property
-    def positions(self) -> list[str]:
-        """For each partition, the last entry that is durable here."""
-        return list(self._record["positions"])
+    def position(self) -> Any:  # noqa: ANN401 - JSON of the output
+        """The position in the output up to which it is durable here."""
+        return self._record["position"]
 
     @property
     def entries(self) -> dict[str, Any]:
         """The entries of the feeds, as of the last commit."""
-        entries: dict[str, Any] = self._record["entries"]
-        files = [
-            {**file, "path": str(self.directory / file["path"])}
-            if "spooled" not in file
-            else file
-            for file in entries.get("files", [])
-        ]
-        return {**entries, "files": files}
+        return dict(self._record["entries"])
 
-    def commit(self, part: Part, positions: Sequence[str]) -> None:
-        """Make a part of the feeds durable, with the output up to these positions.
+    @property
+    def blobs(self) -> dict[str, bytes]:
+        """The lines that are held, as of the last commit."""
+        blobs = self._record["blobs"]
+        return {name: b64decode(blobs[name], validate=True) for name in blobs}
 
-        Nothing is written if nothing has changed. Raises
+    def commit(self, part: Part, position: Any) -> bool:  # noqa: ANN401 - JSON
+        """Make a part of the feeds durable, with the output up to this position.
+
+        Returns False, and writes nothing, if nothing has changed. Raises
         :class:`~bloomdupe.errors.StoreError`; then the last commit stands.
         """
-        files = [self._relative(file) for file in part.entries["files"]]
         record = {
             "format": FORMAT,
-            "frontier": self._origin.mark,
-            "identity": self._origin.identity,
-            "positions": [*positions],
+            "frontier": self._output.mark,
+            "identity": self._output.identity,
+            "position": position,
             "blobs": {
-                name: [len(blob), blob_sum(name, blob)]
-                for name, blob in part.blobs.items()
+                name: b64encode(part.blobs[name]).decode() for name in part.blobs
             },
-            "entries": {**part.entries, "files": files},
+            "entries": part.entries,
         }
-        if record == self._record:
-            return
+        record = json.loads(json.dumps(record))
+        if _without_turn(record) == _without_turn(self._record):
+            return False
         with self._in_our_words("cannot write", LATER):
-            head = json.dumps(record).encode() + b"\n"
-            write_file(self.store, [head, *part.blobs.values()])
+            write_json(self.store, record)
         self._record = record
+        return True
 
     def close(self) -> None:
         """Release the directory; nothing is written."""
@@ -136,25 +123,18 @@ class Collection:
             self._lock.close()
             self._lock = None
 
-    def _relative(self, file: dict[str, Any]) -> dict[str, Any]:
-        if "spooled" in file:
-            return file
-        path = Path(file["path"]).relative_to(self.directory)
-        return {**file, "path": str(path)}
-
-    def _read(self) -> None:
-        """Read the record; refuse a damaged record, or that of another frontier."""
+    def _read(self, start: Any) -> None:  # noqa: ANN401 - JSON
+        """Read the record; refuse a damaged record, or that of another crawl."""
         try:
-            data = self.store.read_bytes()
-        except FileNotFoundError:
-            self.is_new = True
-            self._record = {"positions": self._origin.start, "entries": {}}
-            return
-        try:
-            head, _, rest = data.partition(b"\n")
-            self._check(json.loads(head))
-            self._take_blobs(rest)
-        except (KeyError, TypeError, ValueError) as error:
+            record = read_json(self.store)
+            if record is None:
+                self.is_new = True
+                self._record = {"position": start, "entries": {}, "blobs": {}}
+                return
+            self._check(record)
+            self._record = record
+            _ = self.position, self.entries, self.blobs
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             if isinstance(error, StoreMismatchError):
                 raise
             raise StoreDamagedError(
@@ -162,14 +142,13 @@ class Collection:
             ) from error
 
     def _check(self, record: dict[str, Any]) -> None:
-        origin = self._origin
         if record["format"] != FORMAT:
             raise StoreMismatchError(
                 f"{self.store} has format {record['format']!r}, this version of"
                 f" bloomdupe reads format {FORMAT}; use the version that wrote it"
             )
-        if record["frontier"] != origin.mark:
-            theirs, ours = record["identity"], origin.identity
+        if record["frontier"] != self._output.mark:
+            theirs, ours = record["identity"], self._output.identity
             raise StoreMismatchError(
                 f"{self.directory} was collected from another frontier: "
                 + (
@@ -179,18 +158,6 @@ class Collection:
                 )
                 + ". Collect into another directory"
             )
-        if len(record["positions"]) != len(origin.start):
-            raise ValueError("it is not as it was written")
-        self._record = record
-
-    def _take_blobs(self, data: bytes) -> None:
-        """Take the values behind the line."""
-        for name, (size, total) in self._record["blobs"].items():
-            self.blobs[name], data = data[:size], data[size:]
-            if blob_sum(name, self.blobs[name]) != total:
-                raise ValueError(f"the value {name} is not as it was written")
-        if data:
-            raise ValueError(f"{len(data):,} bytes are too many")
 
     @contextlib.contextmanager
     def _in_our_words(self, what: str, then: str = "") -> Iterator[None]:
@@ -202,3 +169,9 @@ class Collection:
             raise failed(
                 f"{what} into {self.directory}", self.directory, error, then
             ) from error
+
+
+def _without_turn(record: dict[str, Any]) -> dict[str, Any]:
+    """Return all that counts; the pieces take turns though no line has come."""
+    entries = record["entries"]
+    return {**record, "entries": {n: entries[n] for n in entries if n != "pieces"}}

@@ -47,7 +47,6 @@ NOT_FOR_A_PLAIN_CRAWL = {
     "tqdm",
     "bloomdupe.cli",
     "bloomdupe.crawl.engines.on_redis",
-    "bloomdupe.feeds.shared_feed",
     "bloomdupe.feeds.whole_files",
     "bloomdupe.jobs",
     "bloomdupe.monitoring",

@@ -358,6 +358,7 @@ class DisturbedCrawl:
             options = ("--delete", *options)
         self._place.wait_until_ready()
         url = self.crawl.engine.job
+        self.crawl.make_project()  # which has the classes of the items
         process = self.crawl.start_bloomdupe("collect", url, "collected", *options)
         self.collectors.append(Worker(process, "collect"))
 

@@ -24,6 +24,7 @@ from collections.abc import Callable
 from spiders.staying import Stays
 from support.crawl import FEEDS, Crawl, Process
 from support.engines import Redis
+from support.output import lines_in
 from support.redis_server import RedisServer
 from support.site import Answer, Site, Visit
 from support.waiting import until
@@ -208,8 +209,9 @@ class FeedServer:
         with self._engine.frontier() as frontier:
             outputs = list(frontier.outputs())
         done = {
-            _page_of(one.line.decode().partition(" ")[2]): _time_of(one.number)
+            _page_of(line): _time_of(one.number)
             for one in outputs
+            for _, line in lines_in(one.line)
         }
         collected = (self.crawl.folder / "out" / "items.jsonl").read_text()
         figures.requests = sum(map(len, visits.values()))

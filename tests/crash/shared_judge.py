@@ -11,6 +11,7 @@ from pathlib import Path
 
 from disturbed_crawl import WORKERS, DisturbedCrawl
 from support.judge import compare_visits
+from support.output import lines_in
 from support.site import Visit
 from trial import OK, Outcome, crashed, lost, silently_wrong
 
@@ -137,8 +138,9 @@ def _outputs(crawl: DisturbedCrawl) -> list[tuple[str, float]]:
     """Return the lines as Redis has them, and the Unix times of their settlement."""
     with SharedFrontier.open(crawl.crawl.engine.job) as frontier:
         return [
-            (output.line.decode(), int(output.number.split(b"-")[0]) / 1000)
+            (f"{feed} {line}\n", int(output.number.split(b"-")[0]) / 1000)
             for output in frontier.outputs()
+            for feed, line in lines_in(output.line)
         ]
 
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bloomdupe.crawl.engines.on_redis.going.feeds.shared_feed import given_options
 from bloomdupe.errors import BloomDupeError, FeedError, StoreError
 from bloomdupe.feeds.feed_format import options_of
 from bloomdupe.feeds.records import RecordFile
 from bloomdupe.feeds.stored_feeds import StoredFeeds
+from bloomdupe.moving.named_feeds import given_options
 
 if TYPE_CHECKING:
     from pathlib import Path

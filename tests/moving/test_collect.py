@@ -23,6 +23,7 @@ import pytest
 from support.collecting_child import (
     FEEDS,
     IDENTITY,
+    LATER,
     NAMES,
     Crawl,
     Disk,
@@ -31,11 +32,12 @@ from support.collecting_child import (
     started,
 )
 from support.jobs import Verb, as_project
+from support.output import packed
 from support.redis_server import LOGGED, RedisServer
 from support.waiting import DEADLINE, until
 
 from bloomdupe.cli import collecting as cli_collect
-from bloomdupe.moving import collecting
+from bloomdupe.moving import collecting, shared_output
 from bloomdupe.moving.collection import LOCK, RECORD
 from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.redis.shared_frontier import SharedFrontier
@@ -72,8 +74,7 @@ def streams(crawl: Crawl) -> list[str]:
 
 
 def record_of(directory: Path) -> dict[str, Any]:
-    with (directory / RECORD).open("rb") as file:
-        found: dict[str, Any] = json.loads(file.readline())
+    found: dict[str, Any] = json.loads((directory / RECORD).read_bytes())
     return found
 
 
@@ -112,7 +113,8 @@ def test_each_line_comes_once_however_often_it_is_called(
     assert (done.code, done.err) == (0, "")
     assert "The crawl has not ended" not in done.out
     assert crawl.complaints(out) == []
-    assert {path.name for path in out.iterdir()} == {*NAMES, RECORD, LOCK}
+    private = {RECORD, f"{RECORD}.feeds", LOCK}
+    assert {path.name for path in out.iterdir()} == {*NAMES, *private}
 
     def record() -> tuple[int, int]:
         found = (out / RECORD).stat()
@@ -136,7 +138,7 @@ def test_the_output_of_collect(verb: Verb, crawl: Crawl, tmp_path: Path) -> None
                 "place": str(out / name),
                 "added": lines[name],
                 "bytes": (out / name).stat().st_size,
-                "later": False,
+                "later": name in LATER,
             }
             for name, feed in zip(NAMES, FEEDS, strict=True)
         },
@@ -149,12 +151,51 @@ def test_the_output_of_collect(verb: Verb, crawl: Crawl, tmp_path: Path) -> None
     crawl.offer(1)
     crawl.leave()
     said = verb("collect", crawl.url, out).out
-    assert f"{out / 'site.jsonl'}  0 lines added, " in said
+    assert f"{out / 'site.jsonl'}  0 items added, " in said
     assert "The crawl has not ended: the same command" in said
     crawl.join()
     crawl.put_out(20, random.Random(3))
     assert "deleted from Redis: " in verb("collect", crawl.url, out, "--delete").out
     assert crawl.complaints(out) == []
+
+
+def test_a_csv_file_that_was_stored_empty_gets_its_columns(
+    verb: Verb, server: RedisServer, url: str, tmp_path: Path
+) -> None:
+    crawl, place = Crawl(url), tmp_path / "out" / "c d.csv"
+    crawl.offer(1)
+    crawl.frontier.settle([(lease, []) for lease in crawl.frontier.lease(1)])
+    crawl.leave()
+    assert verb("collect", url, tmp_path / "out").code == 0
+    assert place.read_bytes() == b""
+    with server.client() as client:
+        client.xadd(streams(crawl)[0], {"worker": "w", "1": packed({"a": 1}, 2)})
+    assert verb("collect", url, tmp_path / "out").code == 0
+    assert place.read_bytes() == b"a\r\n1\r\n"
+
+
+def test_an_item_that_an_exporter_cannot_write_is_named(
+    verb: Verb,
+    server: RedisServer,
+    crawl: Crawl,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The other feeds, and the other items, are written."""
+    wrong = packed({"text": {(1, 2): "a key that JSON does not know"}}, 0, 2)
+    with server.client() as client:
+        client.xadd(streams(crawl)[0], {"worker": "w", "1": wrong})
+        client.xadd(streams(crawl)[0], {"worker": "w", "1": packed({"b": 1}, 0)})
+    done = verb("collect", crawl.url, tmp_path / "out")
+    assert done.code == 1
+    (said,) = (r.getMessage() for r in caplog.records if r.levelname == "ERROR")
+    assert said.count("\n") == 0
+    assert "out/site.jsonl lacks an item" in said
+    assert "a key that JSON does not know" in said
+    lines = (tmp_path / "out" / "site.jsonl").read_text().splitlines()
+    assert '{"b": 1}' in lines
+    assert "a key that" in (tmp_path / "out" / "c d.csv").read_text()
+    assert verb("collect", crawl.url, tmp_path / "out").code == 0
 
 
 def test_a_crawl_that_has_not_begun_has_not_ended(
@@ -174,6 +215,7 @@ def test_pages_are_as_large_as_lines_allow(
     crawl.put_out(200, random.Random(4))
     asked = []
     entries = OpenFrontier.entries
+    crawl.leave()
 
     def watched(frontier: OpenFrontier, number: int, *more: Any) -> Any:
         asked.append(more[1])
@@ -181,7 +223,7 @@ def test_pages_are_as_large_as_lines_allow(
 
     monkeypatch.setattr(OpenFrontier, "entries", watched)
     for page, batch, most in ((1, 1, 1), (500, 2_000, 8), (10**6, 10**6, 128)):
-        monkeypatch.setattr(collecting, "PAGE_BYTES", page)
+        monkeypatch.setattr(shared_output, "PAGE_BYTES", page)
         monkeypatch.setattr(collecting, "BATCH_BYTES", batch)
         asked.clear()
         out = tmp_path / str(page)
@@ -517,22 +559,22 @@ def test_the_rest_goes_into_another_directory(
         assert verb("collect", crawl.url, day, "--rest", "--delete").code == 0
         crawl.put_out(9, random.Random(16))
         assert verb("collect", crawl.url, day, "--rest", "--delete").code == 0
-        assert any((day / name).stat().st_size for name in NAMES)
+        assert (day / "site.jsonl").stat().st_size
     assert crawl.complaints(*days) == []
 
 
 def shorter(out: Path) -> None:
-    with (out / "b.json").open("r+b") as file:
+    with (out / "site.jsonl").open("r+b") as file:
         file.truncate(3)
 
 
 def longer(out: Path) -> None:
-    with (out / "b.json").open("ab") as file:
+    with (out / "site.jsonl").open("ab") as file:
         file.write(b"mine\n")
 
 
 def missing(out: Path) -> None:
-    (out / "b.json").unlink()
+    (out / "site.jsonl").unlink()
 
 
 def no_record(out: Path) -> None:
@@ -555,18 +597,23 @@ def changed(**fields: Any) -> Callable[[Path], None]:
     return change
 
 
+def contents(out: Path) -> dict[Path, bytes]:
+    files = (path for path in out.rglob("*") if path.is_file())
+    return {path: path.read_bytes() for path in files if path.name != LOCK}
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (shorter, ["b.json was cut to 3 bytes", "Put it back"]),
-        (longer, ["b.json has grown to", "collect into another directory"]),
-        (missing, ["b.json was deleted", "Put it back"]),
+        (shorter, ["site.jsonl was cut to 3 bytes", "Put it back"]),
+        (longer, ["site.jsonl has grown to", "collect into another directory"]),
+        (missing, ["site.jsonl was deleted", "Put it back"]),
         (no_record, ["site.jsonl is there, and was not collected", "Move it away"]),
         (damaged, [f"{RECORD} is damaged", "Put it back"]),
-        (cut, [f"{RECORD} is damaged: 4 bytes are too many"]),
-        (changed(format=3), ["has format 3", "reads format 2"]),
-        (changed(positions=["0-0"]), ["is not as it was written"]),
-        (changed(blobs={"feed0": [0, ""]}), ["feed0 is not as it was written"]),
+        (cut, [f"{RECORD} is damaged: Extra data"]),
+        (changed(format=2), ["has format 2", "reads format 3"]),
+        (changed(position=["0-0"]), ["has another number of partitions"]),
+        (changed(blobs={"held0": "?"}), [f"{RECORD} is damaged"]),
     ],
 )
 def test_files_changed_by_another_program_are_refused_and_left(
@@ -581,13 +628,13 @@ def test_files_changed_by_another_program_are_refused_and_left(
     assert verb("collect", crawl.url, out).code == 0
     change(out)
     crawl.put_out(5, random.Random(11))
-    before = {path: path.read_bytes() for path in out.iterdir() if path.name != LOCK}
+    before = contents(out)
     refused = verb("collect", crawl.url, out)
     assert (refused.code, refused.out) == (1, "")
     assert refused.err.count("\n") == 1
     for word in words:
         assert word in refused.err
-    assert before == {p: p.read_bytes() for p in out.iterdir() if p.name != LOCK}
+    assert before == contents(out)
 
 
 def test_a_change_of_a_file_during_collect_is_noticed(
@@ -596,7 +643,7 @@ def test_a_change_of_a_file_during_collect_is_noticed(
     monkeypatch.setattr(cli_collect, "PAUSE", 0.02)
     out = tmp_path / "out"
     with following(crawl, out) as pid:
-        for name in NAMES:
+        for name in {*NAMES} - {*LATER}:
             (out / name).rename(out / f"{name}.1")
         crawl.put_out(20, random.Random(12))
         assert ended(pid) == 1
@@ -660,7 +707,7 @@ def test_a_second_collect_at_the_same_time_is_refused(
         ({}, "names no feeds"),
         ({"feeds": "a.jsonl"}, "names no feeds"),
         ({"feeds": []}, "has no feeds, so there is nothing to collect"),
-        ({"feeds": ["a/x.jsonl", "file:///b/x.jsonl"]}, "would have the same file"),
+        ({"feeds": ["a/x.jsonl", "file:///b/x.jsonl"]}, "have the same file"),
         ({"feeds": ["out/"]}, "'out/' has no last part"),
         ({"feeds": ["a/.."]}, "'a/..' has no last part"),
         ({"feeds": ["a/.collected.json"]}, "which is bloomdupe's"),
@@ -688,22 +735,39 @@ def test_a_feed_of_a_storage_that_is_not_here_is_refused(
     assert "cannot be written here" in refused.err
 
 
+ITEM = packed({"a": 1}, 0)
+
+
 @pytest.mark.parametrize(
-    "line",
-    [b"3 {}\n", b"0 {}", b"2 {}\n", b"{}\n", b"-1 {}\n", b" 0 {}\n", b"", b"0\n"],
+    ("data", "words"),
+    [
+        (packed({"a": 1}, 3), "has no item for a feed"),
+        (packed({"a": 1}), "has no item for a feed"),
+        (packed({"a": 1}, 0, 5), "has no item for a feed"),
+        (b"0 {}\n", "has no item for a feed"),
+        (b"", "has no item for a feed"),
+        (ITEM[:3], "has no item for a feed"),
+        (ITEM[:8], "cannot be read here"),
+        (ITEM[:-1], "cannot be read here"),
+        (ITEM + b"x", "cannot be read here"),
+    ],
 )
-def test_an_invalid_line_is_refused(
-    verb: Verb, server: RedisServer, crawl: Crawl, tmp_path: Path, line: bytes
+def test_an_invalid_item_is_refused(
+    verb: Verb,
+    server: RedisServer,
+    crawl: Crawl,
+    tmp_path: Path,
+    data: bytes,
+    words: str,
 ) -> None:
-    key = streams(crawl)[1]
     with server.client() as client:
-        client.xadd(key, {"worker": "w", "1": b"0 {}\n", "2": line})
+        client.xadd(streams(crawl)[1], {"worker": "w", "1": ITEM, "2": data})
     refused = verb("collect", crawl.url, tmp_path / "out")
-    assert refused.code == 1
-    assert "of the output of partition 1 has no line of a feed (worker w)" in (
-        refused.err
-    )
-    assert repr(line) in refused.err
+    assert (refused.code, refused.err.count("\n")) == (1, 1)
+    assert words in refused.err
+    if "for a feed" in words:
+        assert "of the output of partition 1 (worker w)" in refused.err
+        assert repr(data) in refused.err
 
 
 def test_an_entry_of_another_program_is_refused(

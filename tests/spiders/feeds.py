@@ -26,7 +26,6 @@ from support.stops import moment, stop_at
 
 import bloomdupe.crawl.leases.outcomes
 import bloomdupe.feeds.feed
-from bloomdupe.crawl.engines.on_redis.going.feeds import old_delivery as going
 from bloomdupe.feeds.delivery import Delivered
 from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.target import Target
@@ -344,7 +343,6 @@ def stop_around_storing() -> None:
         target.store = watched
 
     watch(Target)
-    watch(going.OldTarget)
 
 
 def stop_in_a_delivery() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.failure import Failure, stored_failures
+from support.output import lines_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -173,8 +174,8 @@ class Redis(Disk):
     def items(self, folder: Path) -> list[Any]:
         del folder
         with self.frontier() as frontier:
-            lines = [output.line.decode() for output in frontier.outputs()]
-        return [json.loads(line.partition(" ")[2]) for line in lines]
+            lines = [lines_in(output.line) for output in frontier.outputs()]
+        return [json.loads(line) for some in lines for _, line in some]
 
 
 DISK = Disk()

@@ -29,7 +29,7 @@ def begin_shared_job(url: str, settings: Settings | None, spider: str | None) ->
     crawler = project.crawler
     assert crawler.spider is not None  # noqa: S101 - the project has made it
     workers = CrawlJob.of(crawler.spider, crawler.settings)
-    feeds = shared_feeds_of(crawler, project.serializer)
+    feeds = shared_feeds_of(crawler)
     open_frontier(OpenFrontier, url, workers, feeds, fifo=True).close()
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from bloomdupe.crawl.engines.on_redis.going.feeds.shared_feed import SharedFeed
+    from bloomdupe.crawl.engines.on_redis.shared_feeds import SharedFeed
 
     Opened = TypeVar("Opened", bound=OpenFrontier)
 

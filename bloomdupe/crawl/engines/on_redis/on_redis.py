@@ -598,6 +598,6 @@ class EngineOnRedis:
 
 
 def _lines_of(outcome: Outcome) -> list[bytes]:
-    """Take the lines out of an outcome: each with the number of its feed."""
+    """Take the items for the output out of an outcome."""
     lines, outcome.lines = outcome.lines, []
-    return [b"%d %b" % line for line in lines]
+    return [item for _, item in lines]

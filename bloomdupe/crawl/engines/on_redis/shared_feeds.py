@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
-from bloomdupe.crawl.engines.on_redis.going.feeds.old_feed import encode
-from bloomdupe.crawl.engines.on_redis.going.feeds.shared_feed import SharedFeed
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.feeds.exporter import FeedExporter
+from bloomdupe.feeds.feed import name_of
+from bloomdupe.feeds.feed_format import options_of
+from bloomdupe.feeds.journal import ITEM, Journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,16 +22,80 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.outcomes import Line
     from bloomdupe.requests.serializer import Serializer
 
-__all__ = ["FEED_OPTIONS", "SharedFeeds", "identity_of", "shared_feeds_of"]
+__all__ = ["FEED_OPTIONS", "SharedFeed", "SharedFeeds", "identity_of"]
 
 FEED_OPTIONS = "feed_options"
+OBJECTS = "objects"
+JSON_LINES: dict[str, Any] = {
+    "format": "jsonlines",
+    "fields": None,
+    "encoding": None,
+    "indent": 0,
+    "item_export_kwargs": {},
+    "postprocessing": [],
+    "overwrite": False,
+    "store_empty": True,
+    "batch_item_count": 0,
+}
+"""The options of a feed of which nothing was recorded."""
+
+
+class SharedFeed:
+    """A feed with items of workers, written by ``collect``.
+
+    Raises :class:`KeyError` if the spider lacks a parameter of the URI.
+    """
+
+    def __init__(
+        self, template: str, options: dict[str, Any], access: FeedExporter
+    ) -> None:
+        self.name = name_of(access, template, options)
+        self.accepts = access.new_slot(template, options, 1).filter.accepts
+        self._options = options
+
+    @property
+    def shared_options(self) -> dict[str, Any]:
+        """Return the options that a process without these settings needs, as JSON.
+
+        Options that are those of ``JSON_LINES`` are left out. ``objects`` says that
+        the options hold objects, so that only the settings have them.
+        """
+        given, plain = self._options, options_of(self._options)
+        found = {
+            **plain,
+            "encoding": given.get("encoding"),
+            "overwrite": bool(given.get("overwrite")),
+            "store_empty": bool(given["store_empty"]),
+            "batch_item_count": int(given["batch_item_count"] or 0),
+            OBJECTS: not _is_plain(given, plain),
+        }
+        left_out = {**JSON_LINES, OBJECTS: False}
+        return {name: found[name] for name in found if found[name] != left_out[name]}
+
+
+def _is_plain(given: dict[str, Any], plain: dict[str, Any]) -> bool:
+    """Whether JSON returns the options as they were given."""
+    try:
+        known = json.loads(json.dumps(given.get("item_export_kwargs") or {}))
+    except (TypeError, ValueError):
+        return False
+    return bool(
+        known == plain["item_export_kwargs"]
+        and list(given.get("postprocessing", ())) == plain["postprocessing"]
+        and given.keys() <= _PLAIN_OPTIONS
+    )
+
+
+_PLAIN_OPTIONS = {*JSON_LINES, "item_classes", "item_filter", "uri_params"}
+"""Options that are recorded, or that only workers need."""
 
 
 class SharedFeeds:
     """Takes the feeds from Scrapy: no worker writes a file.
 
-    ``put`` gets the lines of an item and its response, ``fail`` an error for which the
-    crawl must stop.
+    ``put`` gets an item for the output and its response, ``fail`` an error for which
+    the crawl must stop. An item is as the journal of a job has it, with the numbers of
+    its feeds.
     """
 
     def __init__(
@@ -41,22 +107,35 @@ class SharedFeeds:
     ) -> None:
         self._put = put
         self._fail = fail
+        self._dump = serializer.dump_item
         exporter = crawler.get_extension(FeedExporter)
-        self.feeds = [] if exporter is None else _taken_from(exporter, serializer)
+        self.feeds = [] if exporter is None else _taken_from(exporter)
         """In the order of their numbers."""
         crawler.signals.connect(self._scraped, signals.item_scraped)
 
     def _scraped(self, item: object, response: Any) -> None:  # noqa: ANN401
+        accepting: list[int] = []
         lines: list[Line] = []
+        failure = None
+        for number, feed in enumerate(self.feeds):
+            try:
+                if feed.accepts(item):
+                    accepting.append(number)
+            except Exception as error:  # noqa: BLE001 - of any filter in the settings
+                failure = error
         try:
-            encode(item, self.feeds, lines)
+            if accepting:
+                data = Journal.packed(accepting, self._dump(item))
+                lines.append((ITEM, data))
         except (BloomDupeError, MemoryError) as error:
             self._fail(error)
         finally:
             self._put(response, lines)
+        if failure is not None:
+            raise failure
 
 
-def shared_feeds_of(crawler: Crawler, serializer: Serializer) -> list[SharedFeed]:
+def shared_feeds_of(crawler: Crawler) -> list[SharedFeed]:
     """Return the feeds that workers with these settings have."""
     if not FeedExporter.is_enabled(crawler):
         return []
@@ -64,7 +143,7 @@ def shared_feeds_of(crawler: Crawler, serializer: Serializer) -> list[SharedFeed
         exporter = FeedExporter(crawler)
     except NotConfigured:
         return []
-    return _taken_from(exporter, serializer)
+    return _taken_from(exporter)
 
 
 def identity_of(feeds: Sequence[SharedFeed]) -> dict[str, Any]:
@@ -79,14 +158,11 @@ def identity_of(feeds: Sequence[SharedFeed]) -> dict[str, Any]:
     }
 
 
-def _taken_from(
-    exporter: Any,  # noqa: ANN401 - as the feed needs it
-    serializer: Serializer,
-) -> list[SharedFeed]:
+def _taken_from(exporter: FeedExporter) -> list[SharedFeed]:
     """Take the feeds from Scrapy; their order gives them their numbers."""
     feeds = [
-        SharedFeed(number, template, options, exporter, serializer.dump_item)
-        for number, (template, options) in enumerate(exporter.feeds.items())
+        SharedFeed(template, options, exporter)
+        for template, options in exporter.feeds.items()
     ]
     exporter.feeds.clear()
     return feeds

@@ -1,1 +1,0 @@
-"""Feeds of workers on Redis, and of the `collect` that writes their output."""
