@@ -337,7 +337,7 @@ class CrawlEngine(Settling):
             if volatile:
                 lease = self._expect_volatile(entry, offer)
             self._mark_seen(offer.keys)
-        if page is None or page.is_start_item:
+        if self.durable and (page is None or page.is_start_item):
             self._apart.add(offer, entry, lease)
         where = "disk" if self.durable and payload is not None else "memory"
         self._stats.inc_value(f"scheduler/enqueued/{where}")
