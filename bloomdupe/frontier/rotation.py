@@ -49,7 +49,8 @@ class Rotation:
                 queue.ring = None
             elif queue.ring is not None:
                 self.leave(queue)
-        self._slots.remove(slots)
+        if slots in self._slots:
+            self._slots.remove(slots)
 
     def join(self, queue: SlotQueue) -> None:
         """Add a queue with pending requests, which is in no ring yet."""
