@@ -42,7 +42,10 @@ class Rotation:
         self._slots.append(slots)
 
     def drop(self, slots: Slots) -> None:
-        """Forget the slots of a frontier."""
+        """Forget the slots of a frontier, if it has them.
+
+        A frontier that could not be read again is dropped already.
+        """
         slots.idle.clear()
         for queue in slots:
             if queue.ring is slots.idle:

@@ -16,6 +16,7 @@ from support.waiting import until
 
 import bloomdupe
 from bloomdupe import BloomFilter
+from bloomdupe.moving.collecting import Collecting
 from bloomdupe.redis.frontier_header import FORMAT
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -164,6 +165,24 @@ def test_a_filter_that_has_grown_is_named(
     assert (found["grown_partitions"], found["keys"]) == (1, 4_000)
     assert found["expected_loss"] < 4_000e-6
     assert "5, 1 grown" in run(capsys, "info", url).out
+
+
+def test_output_is_counted_until_it_is_collected_and_deleted(
+    url: str, info: Callable[[str], dict[str, Any]], tmp_path: Path
+) -> None:
+    crawl = StandingCrawl(url)
+    crawl.fill(10, 10)
+    crawl.work_off()
+    crawl.fill(10, 15)
+    crawl.work_off()
+    entries = sum(bool(one.done) for one in crawl.workers["one"].counts())
+    assert info(url)["job"]["output_entries"] == 2 * entries
+    with Collecting.open(url, tmp_path, delete=True, progress=lambda _: None) as one:
+        one.run()
+    assert info(url)["job"]["output_entries"] == 0
+    crawl.fill(10, 20)
+    crawl.work_off()
+    assert info(url)["job"]["output_entries"] == entries
 
 
 def test_nothing_is_changed_and_nothing_but_reading_is_needed(

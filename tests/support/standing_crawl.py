@@ -11,6 +11,7 @@ from bloomdupe.crawl.engines.on_redis.messages import ITEM, REQUEST, joined, pay
 from bloomdupe.crawl.engines.on_redis.shared_totals import counts_of
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.totals import Totals
+from bloomdupe.feeds.journal import Journal
 from bloomdupe.redis.partition import Offer, Settled
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.requests.serializer import Serializer
@@ -35,6 +36,8 @@ LONG = 3_600.0
 """Seconds; no lease of this length runs out in a test."""
 
 _serializer = Serializer(SPIDER)
+ITEM_OF_PAGE = Journal.packed([0], _serializer.dump_item({"a": "line"}))
+"""What a worker puts out for the first feed."""
 
 
 def offer_of(request: Request, slot: str) -> Offer:
@@ -117,7 +120,7 @@ class StandingCrawl:
         self.waiting += Counter()  # without those of which nothing is left
 
     def settle(self, worker: str, count: int) -> None:
-        """Let some be done, each with a line, all in one step for each partition."""
+        """Let some be done, each with an item, all in one step for each partition."""
         some, self.leased[worker] = (
             self.leased[worker][:count],
             self.leased[worker][count:],
@@ -125,7 +128,7 @@ class StandingCrawl:
         assert len(some) == count
         frontier = self.workers[worker]
         done = [
-            Settled(one, [b"0 a line\n"], counts=counts_of_page(one)) for one in some
+            Settled(one, [ITEM_OF_PAGE], counts=counts_of_page(one)) for one in some
         ]
         assert frontier.settle(done) == []
         self.done += count
