@@ -216,8 +216,8 @@ class Stopping:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self.failure: BaseException | None = None
-        self.reads_again: Callable[[NotOwnerError], bool] = lambda _: False
-        """Told of a refused commit; whether the crawl goes on from the last one."""
+        self.reads_again: Callable[[NotOwnerError], None] | None = None
+        """Told of a refused commit, lets the crawl go on from the last one."""
         self._ending = False
         # Not within the call that has failed: closing calls the scheduler.
         self._closing = Timer(self._close)
@@ -231,8 +231,9 @@ class Stopping:
         """Record a failure, and close the crawl soon; ``what`` has failed."""
         if self.failure is not None:
             return
-        refused = error if isinstance(error, NotOwnerError) else None
-        if refused is not None and not self._ending and self.reads_again(refused):
+        reads_again = None if self._ending else self.reads_again
+        if reads_again is not None and isinstance(error, NotOwnerError):
+            reads_again(error)
             return
         self.failure = error
         what, reason = f"{what} failed", f"{error}" or type(error).__name__

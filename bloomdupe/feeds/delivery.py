@@ -117,28 +117,28 @@ class Deliveries:
         end = record["end"] if record is not None and same else begin
         return any(True for _ in self._journal.items(index, end))
 
-    async def deliver(self, feeds: Iterable[WaitingFeed], *, finished: bool) -> bool:
+    async def deliver(self, feeds: Iterable[WaitingFeed]) -> bool:
         """Deliver all that is in the journal; return whether all went well.
 
-        A batch that is not full is delivered only if the crawl has ``finished``.
+        The crawl has finished: a batch that is not full is delivered, too.
         """
         make_directory(self._directory, 0o700)
         lock = lock_owner(self._directory)
         try:
             self._delivered = Delivered(self._directory)
-            results = [await self._deliver(feed, finished=finished) for feed in feeds]
+            results = [await self._deliver(feed) for feed in feeds]
         finally:
             lock.close()
         return all(results)
 
-    async def _deliver(self, feed: WaitingFeed, *, finished: bool) -> bool:
+    async def _deliver(self, feed: WaitingFeed) -> bool:
         slot = None
         try:
             record = self._record_of(feed)
             start, count = self._part(feed, record)
             most = int(feed.options["batch_item_count"] or 0) or count
-            files = -(-count // most) if most and finished else count // (most or 1)
-            if not count and self._wants_empty(feed, record) and finished:
+            files = -(-count // most) if most else 0
+            if not count and self._wants_empty(feed, record):
                 files = 1
             items = self._journal.items(feed.index, start)
             for _ in range(files):

@@ -165,7 +165,7 @@ class WaitingFeeds:
     async def deliver(self) -> bool:
         """Bring all items to the feeds; return whether all went well."""
         feeds = [waiting.feed for waiting in self._feeds]
-        return not feeds or await self.deliveries.deliver(feeds, finished=True)
+        return not feeds or await self.deliveries.deliver(feeds)
 
     def say_kept(self) -> None:
         """Say which feeds wait for the end of the crawl."""

@@ -588,12 +588,11 @@ class CrawlEngine(Settling):
 
     # A refused commit
 
-    def refused(self, error: NotOwnerError) -> bool:
+    def refused(self, error: NotOwnerError) -> None:
         """Go on from the last commit, soon: another owner has written, or the past.
 
         Not within the call that has found out, and not while callbacks are at work that
-        have begun. Until then nothing is handed out or committed. Returns False if it
-        cannot.
+        have begun. Until then nothing is handed out or committed.
         """
         logger.warning(
             "A commit was refused: %(error)s. The crawl goes on from the last commit",
@@ -603,7 +602,6 @@ class CrawlEngine(Settling):
         self._refused = error
         self._patience = monotonic() + LONGEST
         self._reading.set(0)
-        return True
 
     def _on_refusal(self) -> None:
         """Read the store again, when no callback changes the spider any more."""

@@ -347,12 +347,7 @@ class LmdbStore(Store):
         without: Collection[bytes] = (),
         progress: Callable[[int], None] | None = None,
     ) -> int:
-        """Write a compacted copy of the last commit to the new store ``target``.
-
-        Other processes may read and write meanwhile. The copy holds nothing of the
-        tables ``without``, not even in unused bytes; returns the number of records that
-        were left out. ``progress`` is called with numbers of bytes.
-        """
+        """See :meth:`Store.copy`: it is made beside its place, and renamed."""
         if target.exists():
             raise StoreError(f"{target} exists; name a new place for the copy")
         building = target.with_name(target.name + ".creating")
