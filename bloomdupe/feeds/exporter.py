@@ -316,13 +316,22 @@ class FeedExporter(FeedExporterAccess):
         if self._waiting is not None:
             if not self._finished:
                 self._waiting.say_kept()
-            elif not await self._waiting.deliver():
+            elif not await self._deliver(self._waiting):
                 mark_failed(self.crawler)
             self._pieces.close()
             self._waiting.journal.file.close()
         for sent in self._announced:
             await maybe_deferred_to_future(sent)
         await super().close_spider(spider)
+
+    async def _deliver(self, waiting: WaitingFeeds) -> bool:
+        try:
+            return await waiting.deliver()
+        except FeedError as error:
+            logger.error(  # noqa: TRY400 - a line says it all
+                "%(error)s", {"error": error}, extra={"spider": self.crawler.spider}
+            )
+            return False
 
     def tell(self, slot: FeedSlot, stored: bool, *, quiet: bool = False) -> None:
         """Report a complete file in the log, in the stats and by a signal."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.errors import FeedError
 from bloomdupe.feeds.delivery import Deliveries, WaitingFeed
 from bloomdupe.feeds.journal import ITEM, Journal
 from bloomdupe.feeds.uri import without_secret
@@ -163,9 +164,20 @@ class WaitingFeeds:
     # The end
 
     async def deliver(self) -> bool:
-        """Bring all items to the feeds; return whether all went well."""
+        """Bring all items to the feeds; return whether all went well.
+
+        Raises :class:`~bloomdupe.errors.FeedError` if that cannot be recorded.
+        """
         feeds = [waiting.feed for waiting in self._feeds]
-        return not feeds or await self.deliveries.deliver(feeds)
+        try:
+            return not feeds or await self.deliveries.deliver(feeds)
+        except FeedError:
+            raise
+        except OSError as error:
+            raise FeedError(
+                f"cannot write feeds from {self._left.directory}: {error}; the items"
+                " are kept there: run the same command again"
+            ) from error
 
     def say_kept(self) -> None:
         """Say which feeds wait for the end of the crawl."""

@@ -10,7 +10,6 @@ from scrapy.extensions.feedexport import FileFeedStorage
 from scrapy.utils.project import get_project_settings
 
 from bloomdupe.errors import (
-    BloomDupeError,
     FeedChangedError,
     FeedError,
     StoreMismatchError,
@@ -229,15 +228,7 @@ class CollectedFeeds(FeedExporter):
         assert self._waiting is not None  # noqa: S101 - they are restored
         if not self._finished:
             return
-        try:
-            self.undelivered = not await self._waiting.deliver()
-        except OSError as error:
-            if isinstance(error, BloomDupeError):
-                raise
-            raise FeedError(
-                f"cannot write feeds from {self._directory}: {error}; the items are"
-                " kept there: run the same command again"
-            ) from error
+        self.undelivered = not await self._waiting.deliver()
 
     def tell(self, slot: FeedSlot, stored: bool, *, quiet: bool = False) -> None:
         """Do nothing: no extension listens here."""

@@ -345,3 +345,21 @@ def test_without_items_an_empty_feed_is_delivered_if_it_is_wanted(
     assert not [*place.iterdir()]
     crawl.run(Empty, JOBDIR="other")
     assert mails(place) == [[]]
+
+
+def test_feeds_that_cannot_be_written_are_kept_and_the_crawl_has_failed(
+    crawl: Crawl,
+) -> None:
+    crawl.settings["FEEDS"] = {"items.json": JSON}
+    crawl.killed(Articles, stop=THIRD)
+    lock = crawl.folder / "job" / "bloomdupe.feeds" / "owner.lock"
+    lock.mkdir()
+    log = crawl.run(Articles, status=1).log
+    (line,) = (line for line in log.splitlines() if "cannot write feeds" in line)
+    assert str(lock) in line
+    assert "run the same command again" in line
+    assert "Traceback" not in log
+    assert not (crawl.folder / "items.json").exists()
+    lock.rmdir()
+    crawl.run(Articles)
+    assert read(crawl.folder / "items.json") == ITEMS
