@@ -65,8 +65,6 @@ class WatchedCommit:
         self._settling = settling
 
     def send(self) -> None:
-        if self._settling is not None:
-            self._points.tell("commit", self._settling, time.monotonic())
         self._commit.send()
 
     def done(self) -> None:
@@ -95,6 +93,8 @@ def _install_begin(points: Points, kind: Any) -> None:
         # One that holds a part of the lines, and nothing else, settles no request.
         whole = any(_module_of(part) == FRONTIER for part in parts)
         points.reach("before commit")
+        if whole:  # what happens from here on belongs to the next one
+            points.tell("commit", self.path, time.monotonic())
         commit = begin(self, *(_watched(points, part) for part in parts))
         return WatchedCommit(points, commit, self.path if whole else None)
 
