@@ -9,6 +9,7 @@ key                       type    value
 ``bd:{CRAWL}:owners``     hash    token of the owner, by number of the partition
 ``bd:{CRAWL}:steps``      hash    number of the last commit, by token of the worker
 ``bd:{CRAWL}:counts``     hash    requests that are not done, by number of the partition
+``bd:{CRAWL}:rules``      string  :class:`bloomdupe.crawl.state.rules.Rules` as JSON
 ``bd:{CRAWL}:output``     stream  lines of the output, each with the fields that the
                                   commit gave it
 ``bd:{CRAWL}:P:TABLE``            a table of partition P: :mod:`bloomdupe.store.format`
@@ -40,6 +41,7 @@ class CrawlKeys:
         self.owners = self._tag + b"owners"
         self.steps = self._tag + b"steps"
         self.counts = self._tag + b"counts"
+        self.rules = self._tag + b"rules"
         self.output = self._tag + b"output"
 
     @property

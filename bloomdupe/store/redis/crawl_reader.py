@@ -28,6 +28,8 @@ class Look(NamedTuple):
     """Requests that are not done, by partition; missing before its first commit."""
     inboxes: list[int]
     """Entries in the inbox of each partition."""
+    rules: bytes | None
+    """The rules of the user, as JSON; None: there are none."""
 
     @property
     def finished(self) -> bool:
@@ -93,8 +95,8 @@ class CrawlOnRedis:
     def look(self, partitions: int) -> Look:
         """Return how the crawl stands, all of it at one moment."""
         inboxes = [self.keys.inbox(number) for number in range(partitions)]
-        head, owners, steps, counts, lengths = self.client.run(
-            LOOK, self.keys.common, *inboxes
+        head, owners, steps, counts, rules, lengths = self.client.run(
+            LOOK, (*self.keys.common, self.keys.rules), *inboxes
         )
         fields = self.checked(pairs(head))
         if not fields:
@@ -105,6 +107,7 @@ class CrawlOnRedis:
             {token: int(step) for token, step in pairs(steps).items()},
             {int(one): int(count) for one, count in pairs(counts).items()},
             lengths,
+            rules,
         )
 
 

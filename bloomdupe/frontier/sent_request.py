@@ -1,0 +1,58 @@
+"""SentRequest: a request on its way to the worker that has its partition.
+
+Packed, it is a msgpack array of the fields, in their order. Workers send such requests
+to each other, and ``bloomdupe add`` sends them to a crawl on Redis.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import mmh3
+import msgpack  # type: ignore[import-untyped]
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PARTITIONS = 16
+"""Partitions of a crawl with several workers."""
+
+
+def partition_of(slot: str, partitions: int = PARTITIONS) -> int:
+    """Return the partition of all requests of a slot."""
+    number: int = mmh3.hash(slot.encode(errors="surrogatepass"), signed=False)
+    return number % partitions
+
+
+class SentRequest(NamedTuple):
+    """A request, with what its partition needs to know of it."""
+
+    slot: str
+    priority: int
+    payload: bytes
+    """Empty: there is no request, only its marks are set."""
+    keys: Sequence[tuple[bytes, bool]] = ()
+    """Marks to set, and whether each must be kept exactly: first its fingerprint."""
+    start: bool = False
+    """Whether it comes last within its priority, as start requests do."""
+    not_before: float | None = None
+    """Unix time before which it is not fetched."""
+    dont_filter: bool = False
+    """Whether it is made pending even if its fingerprint was seen."""
+
+    @property
+    def packed(self) -> bytes:
+        """The entry of an inbox."""
+        packed: bytes = msgpack.packb(tuple(self), unicode_errors="surrogatepass")
+        return packed
+
+    @classmethod
+    def read(cls, entry: bytes) -> SentRequest:
+        """Return the request that was packed; raises :class:`ValueError`."""
+        try:
+            fields = msgpack.unpackb(entry, unicode_errors="surrogatepass")
+            found = cls(*fields)
+            keys = [(bytes(key), bool(exact)) for key, exact in found.keys]
+        except Exception as error:
+            raise ValueError(f"it is no request: {error!r}") from error
+        return found._replace(keys=keys)
