@@ -12,12 +12,10 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 import scrapy
-from scrapy import Request
 from support import taken_away
 from support.forks import forks
 from support.site import Pages, Site, links
@@ -25,8 +23,6 @@ from support.site import Pages, Site, links
 from bloomdupe.crawl.admission import expand_jobdir
 from bloomdupe.errors import SettingError
 from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.inside_scrapy import plain_request
-from bloomdupe.inside_scrapy.engine import EngineAccess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -370,23 +366,6 @@ def without(project: Project, name: str) -> Ended:
     return Ended(done.returncode, done.stdout)
 
 
-def test_a_downloader_without_ip_concurrency_works() -> None:
-    access: Any = EngineAccess.__new__(EngineAccess)
-    access._downloader = SimpleNamespace(domain_concurrency=8)
-    access._slot_settings = {}
-    assert access._concurrency_of("a.example") == 8
-
-
-def test_a_request_without_cb_kwargs_switches_the_faster_way_off(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Other:
-        __slots__ = tuple({*Request.__slots__} - {"_cb_kwargs", "__weakref__"})
-
-    monkeypatch.setattr(plain_request, "_new", lambda _: Other())
-    assert not plain_request.makes_the_same()
-
-
 @pytest.mark.parametrize("process", ["CrawlerProcess", "AsyncCrawlerProcess"])
 def test_a_script_has_the_error(project: Project, process: str) -> None:
     project.scrapy("crawl", "first")
@@ -398,13 +377,6 @@ def test_a_script_has_the_error(project: Project, process: str) -> None:
     script.write_text(SCRIPT.format(process=process) + handle)
     assert "was made with spider = 'first'" in project.run("script.py").output
     assert project.files() == files
-
-
-def test_a_script_crawls_in_the_job(project: Project) -> None:
-    (project.folder / "script.py").write_text(SCRIPT.format(process="CrawlerProcess"))
-    assert project.run("script.py").status == 0
-    assert "job/bloomdupe/data.mdb" in project.files()
-    project.scrapy("crawl", "second")
 
 
 NAMELESS = """
@@ -430,25 +402,6 @@ def test_a_spider_may_get_its_name_when_it_is_made(project: Project) -> None:
     assert "jobs/named late/bloomdupe/data.mdb" in project.files()
     with pytest.raises(SettingError, match="the spider's class has no name"):
         expand_jobdir("jobs/%(spider)s", None)
-
-
-@pytest.mark.parametrize("orders", [(1, 2), (2, 1)])
-def test_the_order_of_add_ons_does_not_matter(
-    project: Project, orders: tuple[int, int]
-) -> None:
-    """That of scrapy-poet sets REQUEST_FINGERPRINTER_CLASS."""
-    ours, poets = orders
-    addons = f'ADDONS = {{"bloomdupe.Addon": {ours}, "scrapy_poet.Addon": {poets}}}'
-    with (project.folder / "project.py").open("a") as file:
-        file.write(addons)
-    project.scrapy("crawl", "first", "-s", "CLOSESPIDER_PAGECOUNT=3")
-    assert "Resuming crawl" in project.scrapy("crawl", "first").output
-    assert sorted(project.site.requested) == sorted(PAGES)
-    files = project.files()
-    other = "REQUEST_FINGERPRINTER_CLASS=scrapy.utils.request.RequestFingerprinter"
-    refused = project.scrapy("crawl", "first", "-s", other, status=1)
-    assert "set REQUEST_FINGERPRINTER_CLASS back" in refused.last_line
-    assert project.files() == files
 
 
 def test_each_spider_has_a_job_of_its_own(project: Project) -> None:

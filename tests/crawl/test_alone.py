@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime
 import io
-import re
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,34 +11,12 @@ from typing import Any
 import pytest
 from scrapy import FormRequest, Request, Spider
 from scrapy.http import HtmlResponse
-from spiders.functions import (
-    AgainBeside,
-    ByHand,
-    Lambdas,
-    Retries,
-)
-from support.crawl import Crawl
-from support.engines import on_both_engines
-from support.site import Pages, graph
 
 from bloomdupe.crawl.leases.alone import MOST_VALUES, stands_alone
 
-SIZE = 60
-EVERY = 35
-"""Of so many answers, some are leaves in any order: 30 pages have links."""
-MOST_RUNS = 3
 URL = "http://a.example/"
 PAGE = HtmlResponse(URL, body=b"<p><a href='/1'>1</a><a href='/2'>2</a></p>")
 ROWS = PAGE.css("a")
-
-
-@pytest.fixture
-def pages() -> Pages:
-    others = ("", "closure", "method", "page", "child", "memory")
-    return {**graph(SIZE, across=0), **{f"/{path}": "a page" for path in others}}
-
-
-def module_function(response: object, *more: object) -> None: ...
 
 
 def make(value: object) -> Callable[..., Any]:
@@ -195,66 +171,3 @@ def test_a_request_with_very_many_values_counts_with_its_page(
     meta: dict[str, Any] = dict.fromkeys(map(str, range(count)))
     request = Request(URL, spider.closure(1), meta=meta)
     assert stands_alone(request, spider) != bool(more)
-
-
-@on_both_engines
-@pytest.mark.usefixtures("feed")
-def test_a_tree_ends_although_it_is_killed_again_and_again(crawl: Crawl) -> None:
-    """Pages that are done count, and do not come again."""
-    crawl.starts = ("/0",)
-    done: set[int] = set()
-    for _ in range(MOST_RUNS - 1):
-        done = killed_when_all_counts(crawl, done)
-    run = crawl.run(Lambdas)
-    assert run.finish_reason == "finished"
-    assert not {int(path[1:]) for path in run.requested} & done
-    found = Counter(item["page"] for item in crawl.items())
-    assert found == Counter(range(SIZE))
-
-
-def killed_when_all_counts(crawl: Crawl, before: set[int]) -> set[int]:
-    """Kill a run after so many answers, once all that is done is in the output.
-
-    It may have finished. Return the pages that are done.
-    """
-    crawl.site.hold_after(EVERY)
-    process = crawl.start(Lambdas)
-
-    def done() -> set[int]:
-        scraped = {*map(int, re.findall(r"Scraped from <200 .*/(\d+)>", process.log))}
-        found = {*before}
-        for page in reversed(range(SIZE)):
-            below = {2 * page + 1, 2 * page + 2} & {*range(SIZE)}
-            if page in scraped and below <= found:
-                found.add(page)
-        return found if len(scraped) == EVERY else set()
-
-    def all_counts() -> bool:
-        known = done()
-        return known > before and known <= {item["page"] for item in crawl.items()}
-
-    process.until(lambda: not process.alive or all_counts())
-    process.kill()
-    crawl.site.release()
-    return done() or before
-
-
-@on_both_engines
-@pytest.mark.usefixtures("feed")
-def test_a_retry_of_a_request_in_memory_yields_further_children(crawl: Crawl) -> None:
-    crawl.finish(Retries)
-    assert [item["page"] for item in crawl.items()] == ["child", "child"]
-
-
-@on_both_engines
-@pytest.mark.usefixtures("feed")
-def test_a_page_that_is_replaced_waits_for_its_requests_in_memory(crawl: Crawl) -> None:
-    crawl.finish(AgainBeside)
-    assert {item["page"] for item in crawl.items()} == {"again", "memory"}
-
-
-@on_both_engines
-@pytest.mark.usefixtures("feed")
-def test_requests_in_memory_need_no_page_that_has_yielded_them(crawl: Crawl) -> None:
-    crawl.finish(ByHand)
-    assert sorted(item["page"] for item in crawl.items()) == ["child", "memory"]

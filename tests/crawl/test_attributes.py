@@ -12,15 +12,11 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 import pytest
-from scrapy import Spider
 from scrapy.signalmanager import SignalManager
 from spiders.attributes import (
     Login,
     NewSite,
-    OpensItself,
     Remembers,
-    WithLargeToken,
-    WithSession,
     patient,
 )
 from support.crawl import FEEDS, Crawl
@@ -72,13 +68,6 @@ def test_a_token_of_a_login_that_is_done_is_there_when_the_crawl_resumes(
 
 
 @pytest.mark.slow
-def test_lists_and_dictionaries_that_were_changed_in_place_go_on(paged: Crawl) -> None:
-    paged.interrupted(Login, after=5)
-    stats = paged.run(Login).stats
-    assert stats["pages"] == stats["by_depth"] == PATHS
-
-
-@pytest.mark.slow
 def test_without_the_setting_the_crawl_loses_its_token(paged: Crawl) -> None:
     """The control."""
     paged.settings["BLOOMDUPE_SPIDER_ATTRIBUTES"] = False
@@ -95,35 +84,6 @@ def test_a_new_argument_or_class_attribute_wins(paged: Crawl) -> None:
     given = paged.run(NewSite, ARGUMENTS={"site": "of the argument"})
     assert given.stats["begun_with"] == ["a token", "of the argument"]
     assert lines(paged) == EXPECTED
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("spider", [WithSession, WithLargeToken])
-def test_what_cannot_be_stored_is_named_when_start_requests_are_skipped(
-    paged: Crawl, spider: type[Spider]
-) -> None:
-    first = paged.interrupted(spider, after=3)
-    assert "start requests of an earlier run" not in first.log
-    assert ("attribute token of the spider is too large" in first.log) == (
-        spider is WithLargeToken
-    )
-    for _ in range(2):  # in each run that lacks it
-        log = paged.run(spider, CLOSESPIDER_PAGECOUNT=1).log
-        assert log.count("had put into self.token, because that cannot be stored") == 1
-
-
-@pytest.mark.slow
-def test_what_start_makes_in_each_run_is_not_missed(paged: Crawl) -> None:
-    paged.interrupted(OpensItself, after=3)
-    assert "had put into" not in paged.run(OpensItself).log
-    assert lines(paged) == EXPECTED
-
-
-@pytest.mark.slow
-def test_a_new_round_begins_without_them(paged: Crawl) -> None:
-    paged.settings["BLOOMDUPE_START_REQUESTS"] = "again"
-    paged.run(Login)
-    assert paged.run(Login).stats["begun_with"] == [None, "of the class"]
 
 
 KILLS = (6, 14, 22)
@@ -304,14 +264,6 @@ def test_a_checkpoint_before_the_spider_is_open_keeps_what_is_stored() -> None:
     again = Kept(Plain(), stored)
     assert again.checkpoint() == stored
     assert again.open().spider.pages == [1]
-
-
-def test_another_value_at_the_opening_wins() -> None:
-    spider: Any = Plain(site="a")
-    kept = Kept(spider).open()
-    vars(spider).update(site="b", ticket="t")
-    again = vars(kept.resumed(Plain(site="c")))
-    assert (again["site"], again["ticket"]) == ("c", "t")
 
 
 def digest_of(value: object) -> bytes:

@@ -45,12 +45,6 @@ class Many(Base):
     name = "many"
 
 
-def back(spider: Spider, callback: Any, **more: Any) -> Any:
-    """Return the callback that another process would have."""
-    payload = Serializer(spider).dump(Request(URL, callback, **more))
-    return Serializer(spider).load(payload).callback
-
-
 PARTIALS_OF_METHODS: list[Callable[[Many], Any]] = [
     lambda spider: partial(spider.got, 1, "two", part=(3, None)),
     lambda spider: partial(partial(spider.got, 1), part=2),
@@ -73,18 +67,6 @@ def test_a_partial_of_a_method_comes_back(made: Callable[[Many], Any]) -> None:
             wanted.keywords,
         )
     assert Serializer(other).dump(again) == payload
-
-
-class Subclass(Request):
-    """A request of a class that is not Scrapy's: it is tried out."""
-
-
-def test_requests_of_other_classes_have_partials_too() -> None:
-    spider = Many()
-    again: Any = back(spider, partial(spider.got, 1))
-    assert again("x") == ("many", 1, "x")
-    request = Subclass(URL, partial(spider.got, 1))
-    assert type(Serializer(spider).load(Serializer(spider).dump(request))) is Subclass
 
 
 # Functions that are not stored
@@ -156,15 +138,6 @@ def test_any_other_function_is_refused(name: str) -> None:
         assert words in str(caught.value)
 
 
-def test_values_that_share_values_are_refused() -> None:
-    value: Any = "x"
-    for _ in range(40):
-        value = (value, value)
-    spider = Many()
-    with pytest.raises(UnserializableError, match="it has more than 64 MB"):
-        Serializer(spider).dump(Request(URL, partial(spider.got, value)))
-
-
 # Bytes of other people
 
 
@@ -189,15 +162,6 @@ def test_bytes_name_nothing_else(case: str) -> None:
     payload = msgpack.packb(["\x04a.example/", None, None, None, others])
     with pytest.raises(UnserializableError):
         Serializer(Many()).load(payload)
-
-
-def test_a_method_has_no_further_bytes() -> None:
-    spider = Many()
-    request = Request(URL, spider.got, errback=spider.got, cb_kwargs={"a": 1})
-    payload = Serializer(spider).dump(request)
-    assert payload.hex() == (
-        "95ab04612e6578616d706c652fc0c0c0830c81a1610101a3676f7402a3676f74"
-    )
 
 
 # Names

@@ -26,7 +26,7 @@ from scrapy.http.cookies import CookieJar
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
-from bloomdupe.crawl.state.cookies import Cookies, forget_cookies, without_cookie_header
+from bloomdupe.crawl.state.cookies import Cookies, without_cookie_header
 from bloomdupe.errors import EngineError
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.requests.serializer import Serializer
@@ -306,15 +306,6 @@ def test_jars_that_cannot_be_stored_are_named_once(
     assert not crawl.cookies.changed
 
 
-def test_forgotten_cookies_are_gone(crawl: Crawl) -> None:
-    forget_cookies(crawl.store)
-    crawl.answer("a=1", "b=1")
-    crawl.checkpoint()
-    forget_cookies(crawl.store)
-    assert crawl.stored == 0
-    assert again(crawl).sent() == set()
-
-
 # The header of a request that is sent again
 
 
@@ -331,45 +322,7 @@ def test_the_header_is_not_stored_where_it_is_made_anew() -> None:
     assert without_cookie_header(own) is own
 
 
-class Product(Request):
-    """Takes other arguments than a plain request."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(f"{URL}/{number}", headers={"Cookie": "s=1"})
-
-
-def test_no_constructor_runs_when_the_header_is_taken_away() -> None:
-    sent = Product(7)
-    stored = without_cookie_header(sent)
-    assert (stored.url, stored.headers) == (sent.url, {})
-    assert sent.headers["Cookie"] == b"s=1"
-
-
 # Format, ledger, backup
-
-
-def test_the_bytes_of_a_cookie_are_frozen(crawl: Crawl) -> None:
-    crawl.middleware.jars["bob"].set_cookie(cookie_named("a", 2**31))
-    crawl.checkpoint()
-    with crawl.store._env.begin(db=crawl.store._tables[COOKIES]) as txn:
-        ((key, value),) = txn.cursor()
-    assert key.hex() == "5f1b77782b6e09b18811cc91daec86e1"
-    assert value[:8].hex() == "7dfe0a9995a35087"
-    assert value[8:] == (
-        b"\xdc\x00\x12\xc4\x04\xa3bob\x00\xa1a\xa1v\xc0\xc2\xadwww.a.example\xc2\xc2\xa1/"
-        b"\xc3\xc2\xce\x80\x00\x00\x00\xc2\xc0\xc0\x80\xc2"
-    )
-
-
-def test_the_ledger_counts_cookies(crawl: Crawl) -> None:
-    crawl.answer("a=1", "b=1", "c=1")
-    crawl.checkpoint()
-    crawl.answer("a=2", "b=; Max-Age=0")
-    crawl.checkpoint()
-    crawl.close()
-    report = verify(crawl.path)
-    assert report.problems == []
-    assert report.counts["cookies"] == 2
 
 
 def blob(number: int) -> Part:

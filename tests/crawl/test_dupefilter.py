@@ -51,7 +51,6 @@ def crawl(crawl: Crawl) -> Crawl:
     return crawl
 
 
-SMALL: dict[str, Any] = {"BLOOMDUPE_EXPECTED_URLS": 3}
 STOCK: dict[str, Any] = {"ADDONS": {}}
 
 
@@ -172,13 +171,6 @@ def test_its_own_stats_and_no_page_is_read_for_them(crawl: Crawl) -> None:
     assert stats["bloomdupe/disk_bytes"] > 0
 
 
-def test_growth_is_seen_in_the_stats(crawl: Crawl) -> None:
-    run = crawl.run(Follow, JOBDIR=None, **SMALL)
-    # A full layer gets another with the next checkpoint; how many, is a matter of time.
-    assert run.stats["bloomdupe/layers"] >= 2
-    assert "The filter reached its capacity at " in run.log
-
-
 # What is refused
 
 
@@ -208,39 +200,6 @@ def test_another_crawls_store_is_refused_and_left_alone(crawl: Crawl) -> None:
     assert files(crawl.folder / "job") == before
 
 
-@pytest.mark.parametrize("name", ["thesis.tex", "data.mdb"], ids=["foreign", "garbage"])
-def test_a_foreign_store_is_refused_and_left_alone(crawl: Crawl, name: str) -> None:
-    crawl.store.mkdir(parents=True)
-    (crawl.store / name).write_bytes(b"x" * 10_000)
-    before = files(crawl.folder / "job")
-    assert "job/bloomdupe" in crawl.refused(Follow).log
-    assert files(crawl.folder / "job") == before
-
-
-def test_a_store_in_the_place_of_the_jobdir_is_refused(crawl: Crawl) -> None:
-    """The next run would begin an empty job inside it."""
-    crawl.run(Follow, CLOSESPIDER_PAGECOUNT=3)
-    wrong = crawl.store.rename(crawl.folder / "wrong")
-    before = files(wrong)
-    assert (
-        f"JOBDIR: {wrong} is itself a store, and the store of a job is"
-        f" {wrong}/bloomdupe: move all files of {wrong} into {wrong}/bloomdupe"
-    ) in crawl.refused(Follow, JOBDIR="wrong").log
-    assert files(wrong) == before
-    moved = [*wrong.iterdir()]
-    (wrong / "bloomdupe").mkdir()
-    for file in moved:
-        file.rename(wrong / "bloomdupe" / file.name)
-    crawl.run(Follow, JOBDIR="wrong")
-    assert paths(crawl) == EACH_ONCE
-
-
-def test_a_filter_that_is_too_large_is_refused(crawl: Crawl) -> None:
-    said = "BLOOMDUPE_EXPECTED_URLS: capacity = 1,000,"
-    assert said in crawl.refused(Follow, BLOOMDUPE_EXPECTED_URLS=1e18).log
-    assert not (crawl.folder / "job").exists()
-
-
 # Without the add-on
 
 
@@ -248,16 +207,6 @@ def test_the_dupefilter_works_without_the_add_on(crawl: Crawl) -> None:
     crawl.run(Follow, DUPEFILTER_CLASS="bloomdupe.BloomDupeFilter", **STOCK)
     assert paths(crawl) == EACH_ONCE
     assert (crawl.store / "data.mdb").exists()
-
-
-def test_a_child_with_dont_filter_does_not_mark_its_page(tmp_path: Path) -> None:
-    crawler = Crawler(Spider, {"JOBDIR": str(tmp_path / "job")})
-    job = CrawlJob.of(Spider("follow"), crawler.settings)
-    filter_ = BloomDupeFilter(job, RequestFingerprinter(), StatsCollector(crawler))
-    filter_.open()
-    filter_.mark_scheduled(Request("http://a.example/", dont_filter=True))
-    assert not filter_.request_seen(Request("http://a.example/"))
-    filter_.close("finished")
 
 
 def test_a_retry_of_a_start_request_is_no_start_request(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from spiders.ending import (
     GivesReason,
     Leaves,
     Mended,
-    Renamed,
     Says,
     Start,
     StartMended,
@@ -87,20 +86,6 @@ def test_a_crawl_with_a_request_left_is_incomplete_until_it_is_done(
     job = JobReader(crawl.store).read().job
     assert job.runs is not None
     assert (job.runs.last_run, job.pending) == ("finished", 0)
-
-
-def test_requests_that_cannot_be_restored_leave_a_crawl_incomplete(
-    crawl: Crawl,
-) -> None:
-    crawl.run(Renamed, SCRAPER_SLOT_MAX_ACTIVE_SIZE=0)
-    run = crawl.run(Mended, status=1)
-    assert run.stats["finish_reason"] == "incomplete"
-    left = run.stats["bloomdupe/unrestorable"]
-    assert left == 6
-    known = f"Requests that are not done: {left}, such as {crawl.site.base}/"
-    assert known in run.log
-    assert "it cannot be restored: " in run.log
-    assert delivered(crawl) is None
 
 
 def test_without_a_job_unfinished_requests_are_lost_with_a_warning(

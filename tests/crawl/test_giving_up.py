@@ -12,10 +12,8 @@ from support.crawl import Crawl
 from support.engines import Disk, on_both_engines
 from support.site import Answer, Page, Site, links
 
-from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.settings import JobSettings
-from bloomdupe.store.format import FAILURES
 from bloomdupe.store.lmdb.check import verify
 
 LINKS = [
@@ -77,13 +75,6 @@ def test_only_requests_that_gave_up_are_failed(crawl: Crawl) -> None:
     assert "ZeroDivisionError" in found["/raise_fail404"].detail
     assert "404" in found["/raise_fail404"].detail
     assert found["/lost"].status is None
-
-
-def test_failed_requests_are_counted_in_the_store(crawl: Crawl) -> None:
-    crawl.run(Wrong)
-    report = verify(crawl.store)
-    assert report.problems == []
-    assert report.counts["failures"] == len(WRONG)
 
 
 @on_both_engines
@@ -220,17 +211,6 @@ def test_failed_requests_are_not_retried_twice_after_a_kill(crawl: Crawl) -> Non
     assert failures(crawl)["/x"].times == 2
 
 
-@pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("engine", ["redis"], indirect=True)
-@pytest.mark.parametrize(("stop", "asked"), [("before", ["/x"]), ("after", [])])
-def test_a_kill_beside_the_settlement_counts_a_failure_once(
-    crawl: Crawl, stop: str, asked: list[str]
-) -> None:
-    crawl.killed(Wrong, stop=f"{stop} settle", starts=("/x",))
-    assert crawl.run(Wrong, starts=("/x",)).requested == asked
-    assert failures(crawl)["/x"].times == 1
-
-
 @on_both_engines
 def test_no_failure_is_lost_by_kills(
     crawl: Crawl, site: Site, pages: dict[str, Page]
@@ -274,15 +254,6 @@ def test_without_failed_requests_none_is_stored(
 ) -> None:
     crawl.run(Wrong, starts=(start,), **settings)
     assert verify(crawl.store).counts["failures"] == 0
-
-
-def test_lost_failed_requests_are_named(crawl: Crawl) -> None:
-    crawl.run(Wrong)
-    with BloomFilter.open(crawl.store) as seen:
-        inside: Any = seen._store
-        with inside._env.begin(write=True) as txn:
-            txn.drop(inside._tables[FAILURES], delete=False)
-    assert any("failures" in problem for problem in verify(crawl.store).problems)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import resource
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from scrapy.settings import Settings
 from spiders.follow import Follow
 from support.crawl import Crawl
-from support.engines import DISK, on_both_engines
+from support.engines import on_both_engines
 from support.shared_data import REPOSITORY
 from support.site import Site
 
@@ -21,7 +20,6 @@ from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.progress.history import (
     MOST_RUNS,
-    TIERS,
     History,
     Point,
     Ran,
@@ -43,7 +41,6 @@ from bloomdupe.jobs.view import View
 from bloomdupe.settings import JobSettings
 from bloomdupe.store import platform
 from bloomdupe.store.format import HISTORY
-from bloomdupe.store.lmdb.check import verify
 
 START = 1_700_000_000.0
 
@@ -90,23 +87,6 @@ def test_the_history_of_a_job_goes_on_after_a_kill(crawl: Crawl, site: Site) -> 
     assert found.seconds == last.seconds <= time.monotonic() - begun
 
 
-def test_the_totals_are_in_the_record_of_the_store(crawl: Crawl) -> None:
-    run = crawl.run(Follow)
-    assert run.stats["bloomdupe/total_pages"] == 13
-    totals = DISK.totals(crawl.folder)
-    assert totals["statuses"] == {"200": 13}
-    assert totals["depths"] == {"0": 1, "1": 6, "2": 6}
-    found = view(crawl)
-    last = found.points[-1]
-    assert totals["by_slot"] == {"127.0.0.1": [13, last.bytes]}
-    assert last.disk > 0 < last.free
-    assert verify(crawl.store).problems == []
-    # And a run that has nothing to do leaves no trace.
-    crawl.run(Follow)
-    again = view(crawl)
-    assert (again.points, again.runs) == (found.points, found.runs)
-
-
 def test_pages_are_counted_by_slot_up_to_a_number_of_slots() -> None:
     outcomes = []
     for slot in range(MOST_SLOTS + 1):
@@ -128,22 +108,6 @@ def test_a_crawl_in_memory_logs_its_progress(crawl: Crawl, site: Site) -> None:
     process.until(lambda: line.search(process.log))
     site.release()
     assert process.wait().finish_reason == "finished"
-
-
-@pytest.mark.parametrize(
-    ("age", "step"), [(0.0, 5.0), (2_000.0, 60.0), (2 * 86_400.0, 3_600.0)]
-)
-def test_older_points_are_farther_apart(age: float, step: float) -> None:
-    moments = [(int((START - age - at) * 1000), 1) for at in range(7_200, -1, -1)]
-    kept = set(moments) - set(surplus(moments, START))
-    assert {moments[0], moments[-1]} <= kept
-    starts = Counter(
-        (tier, at // 1000 // tier)
-        for at, _ in kept - {moments[0], moments[-1]}
-        for tier in [next(t for a, t in TIERS if START - at / 1000 <= a)]
-    )
-    assert set(starts.values()) == {1}
-    assert min(tier for tier, _ in starts) == step
 
 
 def test_the_ends_of_runs_stay_while_the_runs_are_remembered() -> None:

@@ -10,7 +10,6 @@ import dataclasses
 import enum
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import attr
@@ -23,7 +22,7 @@ from scrapy import Request, Spider
 from support.shared_data import needs_package
 
 from bloomdupe.errors import UnserializableError
-from bloomdupe.requests.objects import put_together, take_apart
+from bloomdupe.requests.objects import put_together
 from bloomdupe.requests.serializer import Serializer
 
 SPIDER = Spider("example")
@@ -395,11 +394,6 @@ def test_reading_runs_no_property() -> None:
     assert not Setter.calls
 
 
-def test_objects_of_other_kinds_are_not_taken_apart() -> None:
-    for value in (1, "x", [1], (1,), {}, object(), Ordinary, Plain, print):
-        assert take_apart(value) is None
-
-
 def test_pydantic_attrs_and_playwright_are_not_imported() -> None:
     code = (
         "import sys, bloomdupe.requests.serializer as s, scrapy\n"
@@ -410,18 +404,3 @@ def test_pydantic_attrs_and_playwright_are_not_imported() -> None:
         "assert not {'pydantic', 'scrapy_playwright'} & sys.modules.keys()\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_an_object_whose_module_is_not_loaded_waits_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "notes.py").write_text(
-        "import dataclasses\n\n\n@dataclasses.dataclass\nclass Note:\n    text: str\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    payload = payload_of("object", "notes.Note", {"text": "x"})
-    with pytest.raises(UnserializableError, match="import it where the spider is"):
-        SAFE.load(payload)
-    import notes  # type: ignore[import-not-found]
-
-    assert SAFE.load(payload).meta == {"v": notes.Note("x")}

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
-import time
 from collections import Counter
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
-from spiders.planned import InOrder, Planned, Spread
+from spiders.planned import Planned, Spread
 from support.crawl import Crawl, Process
-from support.ports import kept_port
 from support.site import Pages, Site
-from support.waiting import DEADLINE
 
 pytestmark = [
     pytest.mark.slow,
@@ -88,21 +83,6 @@ def test_after_a_kill_none_is_lost_and_none_comes_too_often(
     judge(crawl, site, kills=1)
 
 
-def test_the_order_of_a_host_is_the_usual_one(crawl: Crawl) -> None:
-    crawl.settings |= {"CONCURRENT_REQUESTS": 1, "BLOOMDUPE_WAIT": 0}
-    crawl.run(InOrder, SECONDS=DAY)
-    run = crawl.run(InOrder, before=crawl.engine.pass_time(DAY + 1))
-    # By priority; a worker on Redis gets requests of the same priority in any order.
-    asked = run.requested
-    assert [{*asked[:2]}, {*asked[2:4]}, *asked[4:]] == [
-        {"/1", "/4"},
-        {"/0", "/3"},
-        "/2",
-    ]
-    if crawl.engine.name == "disk":  # the newest first, as without a time
-        assert asked[:4] == ["/4", "/1", "/3", "/0"]
-
-
 def test_a_crawl_that_is_started_twice_schedules_them_once(
     crawl: Crawl, site: Site
 ) -> None:
@@ -126,43 +106,6 @@ def test_a_crawl_that_sleeps_can_be_stopped_and_goes_on(
     run = crawl.run(Spread, before=crawl.engine.pass_time(DAY))
     assert run.finish_reason == "finished"
     assert sorted(site.take()) == sorted(SPREAD)
-
-
-def test_a_crawl_that_stays_open_fetches_them_and_waits_again(
-    crawl: Crawl, site: Site
-) -> None:
-    process = crawl.start(Spread, SECONDS=1, BLOOMDUPE_STAY=True)
-    process.until_requested(1 + len(SPREAD))
-    process.until(lambda: state_of(crawl)["state"] == "waiting for URLs")
-    crawl.bloomdupe("stop", crawl.engine.job)
-    assert process.wait().finish_reason == "asked_to_stop"
-    assert Counter(site.take()) == Counter(["/", *SPREAD])
-
-
-def test_the_metrics_have_them(crawl: Crawl) -> None:
-    process = crawl.start(
-        Spread,
-        SECONDS=DAY,
-        BLOOMDUPE_PROGRESS_INTERVAL=0.2,
-        BLOOMDUPE_METRICS=kept_port(),
-    )
-    until_asleep(crawl, process)
-    (url,) = re.findall(r"http://127\.0\.0\.1:\d+/metrics", process.log)
-
-    metrics: dict[str, float] = {}
-
-    def all_are_found() -> bool:
-        with urlopen(url, timeout=DEADLINE) as answer:  # noqa: S310 - on loopback
-            text = answer.read().decode()
-        found = re.findall(r"^bloomdupe_(\w+){.*} (.*)", text, re.MULTILINE)
-        metrics.update((name, float(value)) for name, value in found)
-        return metrics.get("later") == len(SPREAD)
-
-    process.until(all_are_found)
-    assert metrics["pending"] == 0
-    due = metrics["next_due_timestamp_seconds"] - time.time()
-    assert 0.9 * DAY < due < DAY
-    process.interrupt()
 
 
 # Several workers
@@ -189,32 +132,3 @@ def test_they_outlive_the_workers_that_have_scheduled_them(
     assert two.finish().finish_reason == "finished"
     assert sorted(site.take()) == sorted(["/", *SPREAD])
     assert len(crawl.items()) == len(SPREAD)
-
-
-@ON_REDIS
-def test_workers_share_the_requests_that_are_due(crawl: Crawl, site: Site) -> None:
-    engine: Any = crawl.engine
-    crew = [crawl.start(Spread, SECONDS=DAY) for _ in range(2)]
-    for worker in crew:
-        worker.until_logged("This is worker")
-    crew[0].until(lambda: sorted(engine.owners.values()) == [2, 2])
-    until_asleep(crawl, *crew)
-    engine.pass_time(DAY)
-    for worker in crew:
-        assert worker.finish().finish_reason == "finished"
-    assert Counter(site.take()) == Counter(["/", *SPREAD])
-
-
-@ON_REDIS
-def test_all_workers_end_if_they_are_not_to_wait(crawl: Crawl, site: Site) -> None:
-    site.hold("/")
-    crew = [crawl.start(Spread, SECONDS=DAY, BLOOMDUPE_WAIT=0) for _ in range(2)]
-    for worker in crew:
-        worker.until_logged("This is worker")
-    site.until_requested("/")
-    site.release()
-    for worker in crew:
-        run = worker.wait()
-        assert (run.status, run.finish_reason) == (0, "waiting")
-        assert "16 requests are scheduled for later" in run.log
-    assert state_of(crawl)["state"] == "stopped"

@@ -98,24 +98,6 @@ def test_after_a_kill_every_page_is_still_revisited(crawl: Crawl, site: Site) ->
     assert site.count["/same"] - texts_of(crawl)["/same"] in (0, 1)
 
 
-@pytest.mark.parametrize("engine", ["redis"], indirect=True)
-@pytest.mark.parametrize("stop", ["before claim", "after claim", "after settle"])
-@pytest.mark.parametrize("nth", [2, 5])
-@BOTH
-def test_after_a_kill_around_a_first_visit_the_page_comes_once_each_time(
-    crawl: Crawl, site: Site, stop: str, nth: int
-) -> None:
-    """The next visit is pending when its page is settled, and not before."""
-    crawl.settings |= every(0.2)
-    assert crawl.killed(Pages, stop=stop, nth=nth).stopped == stop
-    known = ("/", "/same", "/news")
-    visit(crawl, Pages, {path: site.count[path] + 4 for path in known})
-    assert site.count["/same"] - texts_of(crawl)["/same"] in (0, 1)
-    # Only after the kill a page may come sooner, once.
-    for path in known:
-        assert sum(gap < 0.2 for gap in gaps(site.times(path))) <= 1, path
-
-
 @BOTH
 def test_a_job_with_pages_that_come_again_waits(crawl: Crawl) -> None:
     run = crawl.run(Rules, BLOOMDUPE_WAIT=0, **every(3_600))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,8 @@ from support.crawl import Crawl
 from support.engines import on_both_engines
 from support.site import Pages, links
 
-from bloomdupe import BloomFilter, __version__
-from bloomdupe.crawl.progress.rounds import versions_in, versions_of_last_run
+from bloomdupe import __version__
+from bloomdupe.crawl.progress.rounds import versions_of_last_run
 
 AGAIN: dict[str, Any] = {"BLOOMDUPE_START_REQUESTS": "again"}
 STARTS = ["/a", "/b"]
@@ -99,31 +98,6 @@ def test_workers_that_begin_together_are_in_one_round(crawl: Crawl) -> None:
     assert items == {"start": 3, "a": 3, "b": 3, "c": 1}
 
 
-@pytest.mark.slow
-@on_redis
-@pytest.mark.usefixtures("engine")
-def test_a_crawl_that_is_not_finished_begins_no_new_round(crawl: Crawl) -> None:
-    crawl.run(Rounds, **AGAIN)
-    crawl.make_project()
-    crawl.bloomdupe("add", crawl.engine.job, f"{crawl.site.base}/d")
-    run = crawl.run(Rounds, **AGAIN)
-    assert (run.requested, run.stats["bloomdupe/round"]) == (["/d"], 1)
-    refused = crawl.refused(Rounds, BLOOMDUPE_START_REQUESTS="always")
-    assert "each worker would schedule all of them" in refused.log
-
-
-@pytest.mark.slow
-@on_redis
-@pytest.mark.usefixtures("engine")
-def test_items_of_all_rounds_are_collected(crawl: Crawl) -> None:
-    for number in (1, 2):
-        crawl.finish(Rounds, **AGAIN)
-        crawl.collect()
-        lines = (crawl.folder / "items.jsonl").read_text().splitlines()
-        pages = Counter(json.loads(line)["page"] for line in lines)
-        assert pages == {"start": number, "a": number, "b": number, "c": 1}
-
-
 def test_the_versions_of_the_last_run_are_recorded(crawl: Crawl) -> None:
     crawl.killed(Rounds, at_request=2, before=with_older_scrapy, **ONE)
     older = {"scrapy": "2.16.1", "bloomdupe": __version__}
@@ -133,14 +107,3 @@ def test_the_versions_of_the_last_run_are_recorded(crawl: Crawl) -> None:
     assert f"scrapy 2.16.1, bloomdupe {__version__}" in crawl.bloomdupe("info", "job")
     crawl.run(Rounds)
     assert versions_of_last_run(crawl.store)["scrapy"] == scrapy.__version__
-
-
-def test_a_run_with_scrapys_scheduler_records_them_too(crawl: Crawl) -> None:
-    crawl.run(Rounds, ADDONS={}, DUPEFILTER_CLASS="bloomdupe.BloomDupeFilter")
-    assert versions_of_last_run(crawl.store).keys() == {"scrapy", "bloomdupe"}
-
-
-def test_a_store_that_no_run_has_used_has_no_versions(tmp_path: Path) -> None:
-    BloomFilter.open(tmp_path / "store", 1000).close()
-    assert versions_of_last_run(tmp_path / "store") == {}
-    assert versions_in({"versions": ["of", "a", "stranger"]}) == {}

@@ -5,34 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from functools import partial
 from typing import Any
 
 import pytest
-from scrapy import Spider
 from spiders.follow import Follow
 from spiders.scheduler import (
-    Again,
     Closes,
-    ClosesInEachRun,
     Command,
-    Currencies,
-    Everything,
     Forgetful,
     Hosts,
-    LateStart,
-    OneParent,
-    Priorities,
-    Quota,
-    Remembers,
     Renamed,
     RenamedLater,
-    StartCurrencies,
     Status,
-    Twice,
     Unstorable,
     few_files,
-    full_disk,
     look_often,
 )
 from support.crawl import FEEDS, Before, Crawl
@@ -41,8 +27,6 @@ from support.site import PAGES, Site
 
 WHERE = pytest.mark.parametrize("jobdir", [None, "job"], ids=["memory", "job"])
 ONE: dict[str, Any] = {"CONCURRENT_REQUESTS": 1}
-AGAIN: dict[str, Any] = {"BLOOMDUPE_START_REQUESTS": "again"}
-SCRAPYS: dict[str, Any] = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
 
 
 def total(stats: dict[str, Any], *names: str) -> list[int]:
@@ -74,25 +58,6 @@ def test_a_crawl_is_complete_and_its_stats_are_true(
     assert total(run.stats, "bloomdupe/pending", "bloomdupe/unfinished") == [0, 0]
 
 
-def kill_before(crawl: Crawl, spider: type[Spider], page: int, **settings: Any) -> None:
-    """Kill a crawl of a chain when all before a page is durable, and nothing else."""
-    crawl.site.hold(f"/{page}")
-    process = crawl.start(spider, **settings)
-    process.until_requested(f"/{page}")
-    process.until(lambda: crawl.durable_pages == page)
-    log = process.kill().log
-    crawl.site.release()
-    assert "Traceback" not in log, log
-
-
-def test_requests_come_back_from_the_disk_as_they_were(crawl: Crawl) -> None:
-    for page in (1, 5):
-        kill_before(crawl, Everything, page)
-    run = crawl.run(Everything)
-    assert run.stats["intact"] == 1, run.log
-    assert run.finish_reason == "finished"
-
-
 def test_closed_early_it_goes_on_without_fetching_anything_twice(crawl: Crawl) -> None:
     first = crawl.run(Follow, CLOSESPIDER_PAGECOUNT=4, **ONE)
     assert first.finish_reason == "closespider_pagecount"
@@ -108,12 +73,6 @@ def test_closed_early_it_goes_on_without_fetching_anything_twice(crawl: Crawl) -
     assert re.search(r"[1-9]\d* URLs seen before \(job/bloomdupe\)", second.log)
 
 
-def test_a_new_round_fetches_its_start_and_new_pages(crawl: Crawl) -> None:
-    crawl.run(Follow)
-    run = crawl.run(Follow, starts=("/", "/new", "/"), **AGAIN)
-    assert sorted(run.requested) == ["/", "/", "/new"]
-
-
 def test_start_requests_that_are_new_are_work_for_a_finished_job(crawl: Crawl) -> None:
     crawl.run(Follow)
     run = crawl.run(Follow, starts=("/", "/new"))
@@ -124,16 +83,6 @@ def test_start_requests_that_are_new_are_work_for_a_finished_job(crawl: Crawl) -
     assert run.stats["bloomdupe/runs"] == 2, "a run without any request was counted"
     assert "This job was finished on" in run.log
     assert 'BLOOMDUPE_START_REQUESTS = "again"' in run.log
-
-
-def test_interrupted_after_finishing_the_new_round_goes_on(crawl: Crawl) -> None:
-    starts = ("/a", "/b", "/c", "/d")
-    crawl.run(Follow, starts=starts)
-    few = {"CLOSESPIDER_PAGECOUNT": 2}
-    first = crawl.run(Follow, starts=starts, **ONE, **AGAIN, **few).requested
-    assert len(first) < 4
-    second = crawl.run(Follow, starts=starts, **AGAIN).requested
-    assert sorted(first + second) == list(starts)
 
 
 def test_start_requests_always_come_if_the_setting_says_so(
@@ -159,12 +108,6 @@ def test_a_request_that_cannot_be_stored_keeps_its_parent(crawl: Crawl) -> None:
     assert run.stats["bloomdupe/unfinished"] == 0
 
 
-def test_only_the_parent_of_an_unstorable_request_is_kept(crawl: Crawl) -> None:
-    run = crawl.killed(OneParent, stop="here alone", starts=("/a", "/b"))
-    assert sorted(run.requested) == ["/a", "/b", "/c"]
-    assert pending(crawl) == ["/a"]
-
-
 def test_a_request_whose_callback_is_gone_is_kept_and_named(crawl: Crawl) -> None:
     crawl.run(Renamed)
     before = pending(crawl)
@@ -178,32 +121,6 @@ def test_a_request_whose_callback_is_gone_is_kept_and_named(crawl: Crawl) -> Non
     assert "no method 'parse_more'" in run.log
     assert f"{crawl.site.base}/b" in run.log
     assert sorted(pending(crawl)) == sorted(before)
-
-
-def test_the_same_object_scheduled_again_is_another_request(crawl: Crawl) -> None:
-    run = crawl.run(Again)
-    assert sorted(run.requested) == sorted([*PAGES, *PAGES])
-    assert run.stats["bloomdupe/unfinished"] == 0
-    assert run.stats["bloomdupe/pending"] == 0
-
-
-def test_a_job_begun_with_scrapys_scheduler_is_refused(
-    crawl: Crawl, site: Site
-) -> None:
-    crawl.run(Follow, CLOSESPIDER_PAGECOUNT=2, **SCRAPYS, **ONE)
-    log = crawl.refused(Follow).log
-    assert "only Scrapy's own scheduler can see" in log
-    assert "requests.queue" in log
-    crawl.run(Follow, **SCRAPYS)
-    assert set(site.requested) == set(PAGES)
-
-
-def test_a_job_begun_with_ours_is_refused_by_scrapys(crawl: Crawl, site: Site) -> None:
-    crawl.run(Follow, CLOSESPIDER_PAGECOUNT=2, **ONE)
-    log = crawl.refused(Follow, **SCRAPYS).log
-    assert "only bloomdupe.FrontierScheduler can see" in log
-    crawl.run(Follow)
-    assert sorted(site.requested) == sorted(PAGES)
 
 
 def test_a_second_process_on_the_job_is_refused(crawl: Crawl, site: Site) -> None:
@@ -274,28 +191,6 @@ def test_a_callback_with_another_error_is_done(crawl: Crawl) -> None:
     assert "/c" not in crawl.run(Forgetful, FAIL="other").requested
 
 
-def test_when_the_disk_is_full_the_crawl_stops_and_goes_on_later(
-    crawl: Crawl, site: Site
-) -> None:
-    site.hold_after(2)
-    process = crawl.start(Remembers, before=partial(full_disk, 1_000_000))
-    process.until_logged("Closing spider (frontier_disk_full)")
-    site.release()
-    log = process.wait().log
-    assert "the store of the crawl failed" in log.lower()
-    assert "run the same command again" in log
-    crawl.run(Follow)
-    assert set(site.requested) == set(PAGES)
-
-
-@on_both_engines
-def test_a_start_request_that_comes_twice_is_fetched_twice(crawl: Crawl) -> None:
-    """Stopped between the two, the second is not taken for the first."""
-    assert crawl.killed(Twice, stop="here between").requested == ["/a"]
-    assert crawl.run(Twice).requested == ["/a"]
-    assert crawl.run(Twice).requested == []
-
-
 def test_the_telnet_console_shows_the_pending_requests(crawl: Crawl) -> None:
     log = crawl.run(Status, CONCURRENT_REQUESTS=1).log
     # Of six links, the first is asked for.
@@ -327,36 +222,6 @@ def test_a_page_that_closes_the_crawl_after_an_item_is_done_and_has_failed(
     assert Counter(pages_of(crawl)) == expected + Counter(["/ 0", "/ 1"])
 
 
-@pytest.mark.parametrize("engine", ["redis"], indirect=True)
-@pytest.mark.usefixtures("engine", "feed")
-def test_items_before_the_crawl_was_closed_come_once_though_they_differ(
-    crawl: Crawl,
-) -> None:
-    crawl.run(ClosesInEachRun, CLOSE=1, RUN=1)
-    crawl.run(ClosesInEachRun, RUN=2)
-    expected = Counter(f"{page} {n}" for page in PAGES for n in range(3))
-    assert Counter(pages_of(crawl)) == expected
-
-
-def test_a_crawl_that_cannot_open_leaves_the_state_alone(crawl: Crawl) -> None:
-    """Scrapy would empty JOBDIR/spider.state, and fail to read it in the next run."""
-    state = crawl.folder / "job" / "spider.state"
-    crawl.run(Follow, CLOSESPIDER_PAGECOUNT=2)
-    before = state.read_bytes()
-    assert before
-    crawl.store.rename(crawl.folder / "kept")
-    (crawl.folder / "elsewhere").mkdir()
-    in_the_way = crawl.store.with_name("bloomdupe.creating")
-    in_the_way.symlink_to(crawl.folder / "elsewhere")
-    assert "is a link or a file" in crawl.refused(Follow).log
-    assert state.read_bytes() == before
-    in_the_way.unlink()
-    (crawl.folder / "kept").rename(crawl.store)
-    run = crawl.run(Follow)
-    assert run.finish_reason == "finished"
-    assert "EOFError" not in run.log
-
-
 @pytest.mark.parametrize(
     ("look", "answers"), [(None, 1), (look_often, 0)], ids=["checkpoint", "look"]
 )
@@ -385,35 +250,3 @@ def test_half_a_file_of_scrapys_state_is_not_read(crawl: Crawl) -> None:
     run = crawl.run(Follow)
     assert run.finish_reason == "finished"
     assert "Traceback" not in run.log
-
-
-@on_both_engines
-@pytest.mark.parametrize("spider", [LateStart, Currencies, StartCurrencies])
-def test_with_a_common_fingerprint_each_comes_once(
-    crawl: Crawl, spider: type[Spider]
-) -> None:
-    """Requests that differ in their arguments only, in an order that changes."""
-    crawl.settings["FEEDS"] = FEEDS
-    crawl.killed(spider, stop="here three", FIRST="ABCDEF")
-    run = crawl.run(spider, FIRST="FEDCBA")
-    assert run.finish_reason == "finished"
-    assert sorted(item["name"] for item in crawl.items()) == list("ABCDEF")
-
-
-@pytest.mark.parametrize("engine", ["redis"], indirect=True)
-@pytest.mark.usefixtures("engine")
-def test_closed_earlier_the_second_time_no_item_comes_again(crawl: Crawl) -> None:
-    for quota in (4, 2, 99):
-        crawl.run(Quota, QUOTA=quota, FEEDS=FEEDS)
-    assert [item["n"] for item in crawl.items()] == list(range(6))
-
-
-@on_both_engines
-def test_a_priority_may_be_of_any_size(crawl: Crawl) -> None:
-    crawl.site.pages = dict.fromkeys(["/", *Priorities.of], "a page")
-    scheduled = crawl.run(Priorities, CONCURRENT_REQUESTS=1)
-    assert scheduled.finish_reason == "all are scheduled"
-    assert scheduled.requested == ["/"]
-    run = crawl.run(Priorities, CONCURRENT_REQUESTS=1)
-    assert run.finish_reason == "finished"
-    assert run.requested == list(Priorities.of)

@@ -9,13 +9,8 @@ from scrapy import Spider
 from spiders.second_use import (
     Again,
     Back,
-    Decorated,
-    Killed,
-    LateStart,
     Login,
-    Parts,
     Rules,
-    Waits,
 )
 from support.crawl import Crawl
 from support.judge import lines
@@ -49,29 +44,11 @@ def check_as_stock(crawl: Crawl, spider: type[Spider]) -> None:
 
 
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("spider", [Login, Again, Rules, Decorated, Parts])
+@pytest.mark.parametrize("spider", [Login, Again, Rules])
 def test_the_same_pages_are_fetched_as_by_scrapy(
     crawl: Crawl, spider: type[Spider]
 ) -> None:
     check_as_stock(crawl, spider)
-
-
-def test_without_a_jobdir_the_same_pages_are_fetched(crawl: Crawl) -> None:
-    del crawl.settings["JOBDIR"]
-    check_as_stock(crawl, Login)
-
-
-@pytest.mark.usefixtures("engine")
-def test_a_second_use_is_known_after_a_kill(crawl: Crawl) -> None:
-    crawl.killed(Killed, stop="here second is done")
-    assert crawl.run(Killed).finish_reason == "finished"
-    assert items(crawl) == {"second": 1}
-
-
-def test_a_plain_link_back_is_a_duplicate(crawl: Crawl) -> None:
-    run = crawl.run(Rules)
-    assert Counter(run.requested)["/"] == 2  # once more for the rule, not for each link
-    assert run.stats["dupefilter/filtered"] == 6
 
 
 @pytest.mark.usefixtures("engine")
@@ -79,16 +56,3 @@ def test_a_link_back_is_a_duplicate(crawl: Crawl) -> None:
     run = crawl.run(Back)
     assert sorted(run.requested) == ["/", "/a", "/b"]
     assert items(crawl) == Counter(["", "a", "b"])
-
-
-@pytest.mark.usefixtures("engine")
-def test_a_second_use_may_come_before_start_has_yielded_its_page(crawl: Crawl) -> None:
-    crawl.killed(LateStart, stop="here asked")
-    assert crawl.run(LateStart, LATE=True).finish_reason == "finished"
-    assert items(crawl) == {"private": 1}
-
-
-@pytest.mark.usefixtures("engine")
-def test_a_start_page_that_scrapy_remembers_has_no_second_use(crawl: Crawl) -> None:
-    assert crawl.run(Waits).finish_reason == "finished"
-    assert items(crawl) == {"": 1, "child": 1}

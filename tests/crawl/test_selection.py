@@ -10,7 +10,7 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint
 
 from bloomdupe.frontier.payload import short_url
-from bloomdupe.jobs.selection import FEW_PAGES, Search
+from bloomdupe.jobs.selection import Search
 
 URLS = (
     "https://example.com/",
@@ -61,23 +61,3 @@ def test_no_spelling_of_a_wanted_url_is_denied(url: str) -> None:
             assert may_be(payload), stored.url
             assert may_be(b"\n".join([b"other%41", payload, b"%"])), stored.url
     assert same > 10
-
-
-@pytest.mark.parametrize(
-    ("other", "plain"),
-    [
-        ("https://example.org/a/page-7.html", False),
-        ("https://an.example.com/a/page-7.html", False),
-        ("https://example.community/a/page-7.html", False),
-        ("https://example.com/a/page-8.html", True),
-    ],
-)
-@pytest.mark.parametrize("pages", [1, FEW_PAGES + 1])
-def test_requests_for_another_host_are_denied_and_other_pages_if_few_are_wanted(
-    other: str, plain: bool, pages: int
-) -> None:
-    urls = ["https://example.com/a/page-7.html"] * pages
-    wanted = {bytes([number]): url for number, url in enumerate(urls)}
-    may_be = Search(wanted, reader(plain=plain)).may_be
-    assert bool(may_be(msgpack.packb([short_url(other)]))) == (plain and pages > 1)
-    assert may_be(msgpack.packb([short_url(urls[0])]))

@@ -6,15 +6,11 @@ from typing import Any
 
 import pytest
 from spiders.starting import (
-    Again,
     Ended,
     InTurn,
-    Late,
     LateItems,
-    PlainOrNot,
     Polls,
     Stamped,
-    Timed,
 )
 from support.crawl import Crawl
 from support.engines import on_both_engines
@@ -48,12 +44,6 @@ def test_more_for_the_same_page_are_new_work(crawl: Crawl) -> None:
     assert crawl.run(Stamped, MORE=True).requested == []
 
 
-@pytest.mark.parametrize("first", [False, True])
-def test_the_same_page_with_and_without_more_to_it(crawl: Crawl, first: bool) -> None:
-    assert crawl.run(PlainOrNot, PLAIN=first).requested == ["/a"]
-    assert crawl.run(PlainOrNot, PLAIN=not first).requested == []
-
-
 def test_a_killed_job_knows_its_start_requests_once_start_has_ended(
     crawl: Crawl,
 ) -> None:
@@ -69,19 +59,6 @@ def test_before_its_end_start_may_change_the_order(crawl: Crawl) -> None:
     crawl.killed(InTurn, stop="here one")
     crawl.run(InTurn, TURNED=True)
     assert items(crawl) == [("a", 1), ("a", 2)]
-
-
-def test_the_time_of_a_request_does_not_make_it_another_one(crawl: Crawl) -> None:
-    crawl.killed(Timed, stop="here one")
-    assert crawl.run(Timed).requested == []
-    assert items(crawl) == [("a", 1)]
-
-
-def test_a_new_round_asks_for_all_start_requests(crawl: Crawl) -> None:
-    crawl.run(Stamped)
-    run = crawl.run(Stamped, BLOOMDUPE_START_REQUESTS="again")
-    assert sorted(run.requested) == ["/a", "/a", "/b"]
-    assert crawl.run(Stamped).requested == []
 
 
 # Marks of pages that must not be lost
@@ -105,25 +82,6 @@ def test_no_start_request_with_an_exact_url_is_lost(crawl: Crawl, exact: bool) -
     run = crawl.run(Stamped, MORE=True)
     assert sorted(run.requested) == (["/a", "/c"] if exact else [])
     assert crawl.run(Stamped, MORE=True).requested == []
-
-
-def test_no_second_use_of_an_exact_url_is_lost(crawl: Crawl) -> None:
-    """Even if the filter takes everything for seen."""
-    crawl.settings |= {**SMALL, **EXACT}
-    crawl.run(Again, starts=("/a",))
-    fill(crawl)
-    assert crawl.run(Again, starts=("/b",)).requested == ["/b", "/b"]
-
-
-@on_both_engines
-@pytest.mark.usefixtures("engine")
-def test_a_request_that_comes_after_the_end_is_left_to_the_next_run(
-    crawl: Crawl,
-) -> None:
-    first = crawl.run(Late, CLOSESPIDER_PAGECOUNT=1)
-    assert "Traceback" not in first.log
-    crawl.run(Late)
-    assert items(crawl) == [("a", 0), ("b", 0)]
 
 
 @pytest.mark.usefixtures("engine")
@@ -152,9 +110,3 @@ def test_a_poller_gets_a_warning_when_it_is_not_polled(crawl: Crawl) -> None:
     third = crawl.run(Polls, BLOOMDUPE_START_REQUESTS="always")
     assert words not in third.log
     assert "bloomdupe/start_requests_skipped" not in third.stats
-
-
-@on_both_engines
-def test_a_start_that_has_ended_is_no_poller(crawl: Crawl) -> None:
-    crawl.run(Stamped, MORE=True)
-    assert "again and again" not in crawl.run(Stamped, MORE=True).log

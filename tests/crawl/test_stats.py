@@ -59,23 +59,6 @@ def test_each_method_does_and_warns_of_the_same(given: dict[str, Any]) -> None:
     assert found[0] == found[1]
 
 
-def test_methods_are_plain_attributes() -> None:
-    stats = Stats(crawler())
-    assert {name for name, _ in CALLS} < vars(stats).keys()
-    assert vars(Stats)["__getattribute__"] is object.__getattribute__
-
-
-def test_stats_are_kept_when_the_spider_closes() -> None:
-    mine = crawler()
-    mine.spider = Spider("site")
-    stats = Stats(mine)
-    stats.inc_value("a")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        stats.close_spider(spider=mine.spider, reason="finished")
-    assert stats.spider_stats == {"site": {"a": 1}}
-
-
 def test_a_method_of_a_subclass_is_called() -> None:
     class Doubled(Stats):
         def inc_value(self, key: str, count: int = 1, *more: Any, **given: Any) -> None:

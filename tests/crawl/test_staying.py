@@ -155,37 +155,6 @@ def test_a_crawl_that_is_stopped_in_the_midst_goes_on_with_the_next_run(
 
 
 @pytest.mark.slow
-def test_a_feed_is_delivered_when_the_crawl_is_stopped(
-    crawl: Crawl, site: Site, call: Callable[..., str]
-) -> None:
-    place = crawl.folder / "place"
-    place.mkdir()
-    crawl.settings |= {
-        "FEED_STORAGES": {"mail": "spiders.feeds.Mailbox"},
-        "FEEDS": {f"mail://{place}": {"format": "jsonlines"}},
-    }
-    process = crawl.start(Stays)
-    process.until_logged(f"finds nothing pending: mail://{place}")
-    call("add", f"{site.base}/a")
-    process.until_requested("/a")
-    until_waiting(process, call)
-    assert not [*place.iterdir()]
-    call("stop")
-    assert process.wait().status == 0
-    (mail,) = place.iterdir()
-    assert len(mail.read_text().splitlines()) == 2
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
-def test_the_limits_of_scrapy_end_it(crawl: Crawl) -> None:
-    run = crawl.run(Stays, starts=("/b",), CLOSESPIDER_PAGECOUNT=1)
-    assert run.finish_reason == "closespider_pagecount"
-    run = crawl.run(Stays, CLOSESPIDER_TIMEOUT_NO_ITEM=1)
-    assert run.finish_reason == "closespider_timeout_no_item"
-
-
-@pytest.mark.slow
 def test_a_finished_job_waits_and_says_when_no_other_verb_can_have_it(
     crawl: Crawl, site: Site, call: Callable[..., str]
 ) -> None:
@@ -322,27 +291,6 @@ def test_an_add_that_is_killed_may_be_repeated_and_may_begin_the_crawl(
     assert sorted(process.wait().requested) == ["/a", "/b", "/c"]
 
 
-@pytest.mark.slow
-@on_redis
-@pytest.mark.usefixtures("engine")
-def test_output_is_followed_as_long_as_a_worker_waits(
-    crawl: Crawl, site: Site, call: Callable[..., str]
-) -> None:
-    process = crawl.start(Stays)
-    process.until_logged(WAITS)
-    collecting = crawl.start_bloomdupe("collect", crawl.engine.job, "out", "--follow")
-    file = crawl.folder / "out" / "items.jsonl"
-    for count, path in enumerate(("/b", "/c"), 1):
-        call("add", site.base + path)
-        collecting.until(
-            lambda: file.exists() and len(file.read_text().splitlines()) == count  # noqa: B023 - at once
-        )
-        until_waiting(process, call)
-    call("stop")
-    assert process.wait().finish_reason == "asked_to_stop"
-    assert collecting.wait().status == 0
-
-
 def rights_of(words: str) -> list[str]:
     """Return the rights that the document names after some words."""
     section = (DOCS / "redis.md").read_text().partition("## Rights")[2]
@@ -380,22 +328,3 @@ def test_the_rights_in_the_document_are_enough(
     assert call("drop", "--slot", "a.invalid") == "1 removed, 2 pending\n"
     crawl.engine.job = job
     crawl.finish(Stays, BLOOMDUPE_STAY=False, BLOOMDUPE_REDIS_URL=works)
-
-
-@on_redis
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
-def test_a_worker_that_is_closed_early_does_not_say_that_the_crawl_has_finished(
-    crawl: Crawl, site: Site, call: Callable[..., str]
-) -> None:
-    crawl.settings |= {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}
-    run = crawl.run(Stays, starts=("/a",), BLOOMDUPE_STAY=False)
-    assert run.finish_reason == "closespider_pagecount"
-    assert "Finished" not in run.log
-    # It knows that nothing was pending, and then something is.
-    process = crawl.start(Stays, CLOSESPIDER_PAGECOUNT=2)
-    process.until_logged(WAITS)
-    call("add", f"{site.base}/c", f"{site.base}/d")
-    run = process.wait()
-    assert run.finish_reason == "closespider_pagecount"
-    assert "Finished" not in run.log

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from scrapy import Request
-from spiders.waiting import Bad, Crowd, Idle, Lambda, Later, set_clock
+from spiders.waiting import Bad, Crowd, Idle, Later, set_clock
 from support.crawl import Crawl
 from support.site import Pages, Site
 
@@ -90,14 +90,6 @@ def test_the_object_that_was_yielded_stays_as_it_is() -> None:
 
 
 @BOTH
-def test_what_cannot_be_stored_waits_in_memory(crawl: Crawl, site: Site) -> None:
-    run = crawl.run(Lambda, SECONDS=1)
-    assert run.stats["scheduler/unserializable"] == 1
-    assert site.requested == ["/", "/a"]
-    assert at(site)["/a"] >= at(site)["/"] + 1
-
-
-@BOTH
 @pytest.mark.usefixtures("feed")
 def test_an_invalid_request_is_refused_and_its_page_stays_pending(crawl: Crawl) -> None:
     run = crawl.run(Bad, BAD=True, status=1)
@@ -128,28 +120,10 @@ def test_an_invalid_request_is_refused_and_its_page_stays_pending(crawl: Crawl) 
 
 
 @BOTH
-def test_a_spider_is_idle_when_nothing_waits(crawl: Crawl, site: Site) -> None:
-    run = crawl.run(Idle, SECONDS=1)
-    assert site.requested == ["/", "/soon", "/moved", "/fed"]
-    assert at(site)["/soon"] >= at(site)["/"] + 1
-    assert run.stats["idle"] == 2
-
-
-@BOTH
 def test_a_run_that_ends_early_is_idle_first(crawl: Crawl) -> None:
     run = crawl.run(Idle, SECONDS=DAY, BLOOMDUPE_WAIT=5)
     assert run.requested == ["/", "/fed"]
     assert run.finish_reason == "waiting"
-
-
-@WHERE
-@BOTH
-def test_a_crawl_that_sleeps_says_so_and_can_be_closed(crawl: Crawl) -> None:
-    process = crawl.start(Later, SECONDS=DAY)
-    process.until_logged("2 requests are scheduled for later, the next one for")
-    run = process.interrupt()
-    assert run.finish_reason == "shutdown"
-    assert run.stats["bloomdupe/later"] == 2
 
 
 @BOTH

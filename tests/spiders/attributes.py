@@ -61,35 +61,6 @@ class NewSite(Login):
     site = "of the changed class"
 
 
-class WithSession(Login):
-    """Keeps an object that cannot be stored."""
-
-    name = "with_session"
-
-    def log_in(self) -> None:
-        self.token = _Session()
-
-
-class WithLargeToken(Login):
-    """Keeps more than fits into a checkpoint."""
-
-    name = "with_large_token"
-
-    def log_in(self) -> None:
-        self.token = "a token" + "x" * 1_000_000
-
-
-class OpensItself(WithSession):
-    """Makes the object in each run."""
-
-    name = "opens_itself"
-
-    async def start(self) -> Any:
-        self.log_in()
-        async for request in super().start():
-            yield request
-
-
 class Remembers(Spider):
     """Remembers the items that it has yielded, and takes its time between them."""
 

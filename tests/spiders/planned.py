@@ -81,20 +81,3 @@ class Spread(Spider):
 
     def page(self, response: Any) -> Any:
         yield {"page": response.url}
-
-
-class InOrder(Spider):
-    """Requests of a host that are due at the same moment have their usual order."""
-
-    name = "in_order"
-
-    def parse(self, response: Any) -> Any:
-        wait = self.settings.getfloat("SECONDS")
-        due = time.time() + wait
-        for number, priority in enumerate((0, 5, -5, 0, 5)):
-            yield response.follow(
-                f"/{number}", self.page, meta={NOT_BEFORE: due}, priority=priority
-            )
-
-    def page(self, response: Any) -> None:
-        """Do nothing."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import functools
 import logging
 import resource
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +11,6 @@ import scrapy
 from scrapy import Request, signals
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.utils.engine import format_engine_status
-from support.counters import PerRun
-from support.stops import in_progress, moment
 
 import bloomdupe.crawl.progress.watch
 from bloomdupe.store.files import lock_owner
@@ -29,12 +24,6 @@ def look_often() -> None:
 
 def few_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
-
-
-def full_disk(size: int) -> None:
-    """Let no file grow beyond a size, as on a full disk."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 class Command(logging.Handler):
@@ -109,56 +98,8 @@ class Unstorable(Follow):
                 yield response.follow(href)
 
 
-class OneParent(Follow):
-    """/a and /b are in progress when /a yields a request that cannot be stored."""
-
-    name = "one_parent"
-    yielded = PerRun(False)
-
-    async def parse(self, response: Any) -> Any:
-        if response.url.endswith("/a"):
-            while in_progress(self) < 2:
-                await asyncio.sleep(0.01)
-            callback = functools.partial(self.parse_more, before=response)
-            yield response.follow("/c", callback=callback)
-            self.yielded = True
-        while not self.yielded:
-            await asyncio.sleep(0.01)
-
-    async def parse_more(self, response: Any, before: Any) -> Any:
-        await moment(self, "alone", alone=True)
-
-
 def nothing(_: Any) -> None:
     """Be no function of a spider."""
-
-
-class Leaves(Follow):
-    """None of the callbacks can be stored, and none yields anything."""
-
-    name = "leaves"
-
-    async def start(self) -> Any:
-        for path in ["", "a", "b", "c", "d", "e", "f"]:
-            yield Request(self.start_urls[0] + path, callback=nothing)
-
-
-class Twice(scrapy.Spider):
-    """The same page twice; killed between the two, when the first is done."""
-
-    name = "twice"
-
-    async def start(self) -> Any:
-        yield Request(self.start_urls[0] + "a", dont_filter=True)
-        await moment(self, "between", when=self.first_is_done)
-        yield Request(self.start_urls[0] + "a", dont_filter=True)
-
-    def first_is_done(self) -> bool:
-        received = self.crawler.stats.get_value("response_received_count") == 1
-        return received and not in_progress(self)
-
-    def parse(self, response: Any) -> Any:
-        pass
 
 
 class Status(AtOnce):
@@ -175,16 +116,6 @@ class Status(AtOnce):
     def show(self, request: Any) -> None:
         if "depth" in request.meta:
             self.log(format_engine_status(self.crawler.engine))
-
-
-class Remembers(Follow):
-    """Needs more of the disk than the store has."""
-
-    name = "follow"
-
-    def parse(self, response: Any) -> Any:
-        self.state["much"] = 2_000_000 * "x"  # type: ignore[attr-defined]
-        yield from super().parse(response)
 
 
 class Closes(AtOnce):
@@ -204,99 +135,6 @@ class Closes(AtOnce):
         for href in links[1::2]:
             yield response.follow(href)
         yield {"page": f"{page} 2"}
-
-
-class ClosesInEachRun(Closes):
-    """Its items differ from run to run, such as those of a files pipeline."""
-
-    def parse(self, response: Any) -> Any:
-        for output in super().parse(response):
-            if isinstance(output, dict):
-                output["run"] = self.settings["RUN"]
-            yield output
-
-
-class Currencies(Follow):
-    """The same page once for each name, killed when three are on disk."""
-
-    name = "currencies"
-
-    def requests(self) -> Any:
-        for name in self.settings["FIRST"]:
-            yield Request(
-                self.start_urls[0] + "a",
-                self.price,
-                dont_filter=True,
-                cookies={"currency": name},
-                cb_kwargs={"name": name},
-            )
-
-    async def stop(self, number: int, before: int) -> None:
-        if number == 3:
-            stats = self.crawler.stats
-            await moment(
-                self,
-                "three",
-                when=lambda: stats.get_value("scheduler/enqueued") == before + 3,
-            )
-
-    async def parse(self, response: Any) -> Any:
-        for number, request in enumerate(self.requests()):
-            await self.stop(number, 1)
-            yield request
-
-    def price(self, response: Any, name: Any) -> Any:
-        yield {"name": name}
-
-
-class StartCurrencies(Currencies):
-    name = "start_currencies"
-
-    async def start(self) -> Any:
-        for number, request in enumerate(self.requests()):
-            await self.stop(number, 0)
-            yield request
-
-
-class LateStart(Currencies):
-    """A request that start() yields late was found as a link before."""
-
-    name = "late_start"
-
-    async def start(self) -> Any:
-        yield Request(self.start_urls[0], self.links)
-        stats = self.crawler.stats
-        await moment(
-            self,
-            "three",
-            when=lambda: stats.get_value("response_received_count") == 7,
-        )
-        for path, name in zip("abcdef", "ABCDEF", strict=True):
-            yield Request(
-                self.start_urls[0] + path,
-                self.price,
-                dont_filter=True,
-                cb_kwargs={"name": name},
-            )
-
-    def links(self, response: Any) -> Any:
-        yield from Follow.parse(self, response)
-
-    async def parse(self, response: Any) -> Any:
-        for _ in ():
-            yield
-
-
-class Quota(Follow):
-    """Six items, and enough when the quota is reached."""
-
-    name = "quota"
-
-    def parse(self, response: Any) -> Any:
-        for n in range(6):
-            if n == self.settings.getint("QUOTA"):
-                raise CloseSpider("quota")
-            yield {"n": n}
 
 
 class Hosts(Follow):
@@ -354,40 +192,3 @@ class Renamed(Follow):
 
 class RenamedLater(scrapy.Spider):
     name = "renamed"
-
-
-class Again(Follow):
-    """A downloader middleware returns the very same request once."""
-
-    name = "again"
-    custom_settings = {"DOWNLOADER_MIDDLEWARES": {"spiders.scheduler.OnceMore": 1}}
-
-
-class OnceMore:
-    def process_response(self, request: Any, response: Any, spider: Any = None) -> Any:
-        if "once" in request.meta:
-            return response
-        request.meta["once"] = True
-        request.dont_filter = True
-        return request
-
-
-class Priorities(scrapy.Spider):
-    """Has priorities of any size, and ends before any of these requests is made."""
-
-    name = "priorities"
-    of = {
-        "/highest": 10**320,
-        "/high": 2**60,
-        "/low": -(2**60),
-        "/lowest": -(10**320),
-    }
-
-    def parse(self, response: Any) -> Any:
-        assert self.crawler.engine is not None
-        self.crawler.engine.pause()
-        for path in ("/low", "/highest", "/lowest", "/high"):
-            yield response.follow(path, self.page, priority=self.of[path])
-        self.crawler.engine.close_spider(self, "all are scheduled")
-
-    def page(self, response: Any) -> None: ...

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
 from itertools import count
 from typing import Any
@@ -39,16 +38,6 @@ class Stamped(Base):
         self.yielded_all = True
 
 
-class PlainOrNot(Base):
-    name = "plain"
-
-    async def start(self) -> Any:
-        if self.settings["PLAIN"]:
-            yield self.request("a")
-        else:
-            yield self.request("a", at=str(uuid.uuid4()))
-
-
 class Ended(Stamped):
     name = "ended"
 
@@ -68,50 +57,6 @@ class InTurn(Base):
         yield self.request("a", n=1)
         stats = self.crawler.stats
         await moment(self, "one", when=lambda: stats.get_value("item_scraped_count"))
-
-
-class Timed(Base):
-    """Gives its request another time in each run; killed before its end."""
-
-    name = "timed"
-
-    async def start(self) -> Any:
-        request = self.request("a", n=1)
-        yield request.replace(meta={"bloomdupe_not_before": time.time() - 1})
-        stats = self.crawler.stats
-        await moment(self, "one", when=lambda: stats.get_value("item_scraped_count"))
-
-
-class Again(Base):
-    name = "again"
-    start = Spider.start
-
-    def parse(self, response: Any, n: int = 0, at: str = "") -> Any:
-        yield Request(response.url, self.second)
-        yield Request(response.url, self.second)
-
-    def second(self, response: Any) -> None:
-        """Yield nothing."""
-
-
-class Late(Base):
-    """If it is limited, its second request comes when the scheduler has closed."""
-
-    name = "late"
-
-    async def start(self) -> Any:
-        closed, asked = asyncio.Event(), asyncio.Event()
-
-        async def when_closed() -> None:
-            closed.set()
-            await asked.wait()
-
-        yield self.request("a")
-        if self.settings.getint("CLOSESPIDER_PAGECOUNT"):
-            self.crawler.signals.connect(when_closed, signals.spider_closed)
-            await closed.wait()
-            self.crawler.signals.connect(asked.set, signals.request_scheduled)
-        yield self.request("b")
 
 
 class LateItems(Base):

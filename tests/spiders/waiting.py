@@ -60,18 +60,6 @@ class Crowd(Later):
             )
 
 
-class Lambda(Later):
-    """It cannot be stored, so it waits in memory, and its parent is not done."""
-
-    name = "lambda"
-
-    def parse(self, response: Any) -> Any:
-        wait = self.settings.getfloat("SECONDS")
-        yield response.follow(
-            "/a", lambda _: response.meta and None, meta={DELAY: wait}
-        )
-
-
 class Bad(Later):
     name = "bad"
     values: list[dict[str, Any]] = [
