@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,24 +9,18 @@ from typing import TYPE_CHECKING
 import lmdb
 import pytest
 from support.offering import offer
-from support.repetition import repeated
 from support.waiting import until_later
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError, StoreError
-from bloomdupe.filter.layer import LayerState
 from bloomdupe.frontier import frontier
-from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.store.files import MarkFile
 from bloomdupe.store.format import SLOTS, StoredSlot, slot_record
-from bloomdupe.store.lmdb.check import check, verify
+from bloomdupe.store.lmdb.check import verify
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-GOLDEN = Path(__file__).parents[1] / "golden" / "frontier1"
+    from collections.abc import Iterator
 
 
 @pytest.fixture(params=["memory", "store"])
@@ -46,17 +38,6 @@ def stored(tmp_path: Path) -> Iterator[BloomFilter]:
         yield filter_
 
 
-@pytest.fixture
-def reopen(tmp_path: Path) -> Callable[[BloomFilter], BloomFilter]:
-    """Close without a checkpoint, as a crash does, and open again."""
-
-    def crash(seen: BloomFilter) -> BloomFilter:
-        seen.close()  # a shared filter writes nothing now
-        return BloomFilter.open(tmp_path / "store")
-
-    return crash
-
-
 def drain(owed: Frontier) -> list[str]:
     """Lease and settle everything."""
     payloads = []
@@ -68,32 +49,6 @@ def drain(owed: Frontier) -> list[str]:
 
 
 # The contract
-
-
-def test_order_is_priority_then_newest_first_then_start_requests(
-    seen: BloomFilter,
-) -> None:
-    owed = Frontier(seen)
-    for name, priority, start in (
-        ("s1", 0, True),
-        ("s2", 0, True),
-        ("a", 0, False),
-        ("b", 0, False),
-        ("low", -1, False),
-        ("high", 1, True),
-        ("huge", 10**30, False),
-        ("tiny", -(10**30), False),
-    ):
-        owed.push("host", priority, name.encode(), start=start)
-    order = ["huge", "high", "b", "a", "s1", "s2", "low", "tiny"]
-    assert drain(owed) == order
-
-
-def test_the_oldest_goes_first_if_asked_for(seen: BloomFilter) -> None:
-    owed = Frontier(seen, fifo=True, start_fifo=False)
-    for name, start in (("s1", True), ("s2", True), ("a", False), ("b", False)):
-        owed.push("host", 0, name.encode(), start=start)
-    assert drain(owed) == ["a", "b", "s2", "s1"]
 
 
 def test_slots_take_turns(seen: BloomFilter) -> None:
@@ -139,21 +94,6 @@ def test_a_slot_that_must_wait_is_passed_over_until_its_time(
     assert owed.seconds_until_ready() is None
 
 
-def test_a_full_slot_is_ready_again_when_a_request_is_done(
-    seen: BloomFilter,
-) -> None:
-    owed = Frontier(seen, wait=lambda _, under_way: 60.0 * (under_way >= 2))
-    for _ in range(3):
-        owed.push("host", 0, b"x")
-    first, _, third = (owed.lease() for _ in range(3))
-    assert first is not None
-    assert third is None
-    owed.release(first)
-    owed.release(first)  # twice is once
-    assert owed.lease() is not None
-    assert (owed.pending, owed.leased) == (0, 3)
-
-
 def test_a_slot_is_asked_again_before_its_time(seen: BloomFilter) -> None:
     full = {"a": 60.0}
     owed = Frontier(
@@ -168,21 +108,6 @@ def test_a_slot_is_asked_again_before_its_time(seen: BloomFilter) -> None:
     owed.ask_again("a")
     assert owed.seconds_until_ready() is None  # no slot waits any more
     assert drain(owed) == ["a"]
-
-
-def test_the_time_of_a_slot_counts_once(seen: BloomFilter) -> None:
-    now = [0.0]
-    owed = Frontier(seen, wait=lambda _, busy: 60.0 * (busy >= 2), clock=lambda: now[0])
-    for _ in range(3):
-        owed.push("host", 0, b"x")
-    first, _, none = (owed.lease() for _ in range(3))
-    assert first is not None
-    assert none is None
-    owed.settle(first)  # the slot is ready sooner than it has said
-    assert owed.lease() is not None
-    now[0] = 60.0
-    assert owed.lease() is None
-    assert owed.seconds_until_ready() is None
 
 
 def test_the_next_of_several_times_counts(seen: BloomFilter) -> None:
@@ -205,19 +130,6 @@ def test_the_next_of_several_times_counts(seen: BloomFilter) -> None:
     assert drain(owed) == ["b"]
     now[0] = 100.0
     assert drain(owed) == ["a"]
-
-
-def test_the_numbers_of_requests_and_slots(seen: BloomFilter) -> None:
-    owed = Frontier(seen)
-    for slot in "aab":
-        owed.push(slot, 0, b"x")
-    assert dict(owed.pending_by_slot()) == {"a": 2, "b": 1}
-    assert [owed.pending_in(slot) for slot in "abc"] == [2, 1, 0]
-    assert (len(owed.slots), owed.sequence) == (2, 3)
-    owed.push("c", 0, b"x", sequence=10)
-    assert owed.sequence == 11
-    owed.push("c", 0, b"x", sequence=5)
-    assert owed.sequence == 12
 
 
 @pytest.mark.parametrize("first_ends", [True, False])
@@ -286,41 +198,6 @@ def test_empty_slots_are_forgotten(seen: BloomFilter) -> None:
 # In a store
 
 
-def test_requests_in_progress_are_pending_again_after_a_crash(
-    stored: BloomFilter, reopen: Callable[[BloomFilter], BloomFilter]
-) -> None:
-    owed = Frontier(stored)
-    for name in "abc":
-        offer(owed, name.encode())
-    done, leased = owed.lease(), owed.lease()
-    assert done is not None
-    assert leased is not None
-    owed.settle(done)
-    owed.checkpoint()
-    offer(owed, b"d")
-    owed.settle(leased)
-    with reopen(stored) as again:
-        owed = Frontier(again)
-        assert owed.pending == 2
-        assert drain(owed) == ["b", "a"]
-        assert b"c" in again
-        assert b"d" not in again
-
-
-def test_a_request_settled_before_it_was_written_is_never_written(
-    stored: BloomFilter, tmp_path: Path
-) -> None:
-    owed = Frontier(stored)
-    offer(owed, b"a")
-    drain(owed)
-    owed.checkpoint()
-    stored.close()
-    with lmdb.open(str(tmp_path / "store"), max_dbs=16) as env:
-        queue = env.open_db(b"queue", create=False)
-        with env.begin() as txn:
-            assert txn.stat(queue)["entries"] == 0
-
-
 def test_a_checkpoint_is_due_sooner_if_its_requests_are_in_many_slots(
     stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,26 +215,6 @@ def test_a_checkpoint_is_due_sooner_if_its_requests_are_in_many_slots(
     assert not owed.due
 
 
-def test_a_full_batch_of_marks_waits_for_the_push(tmp_path: Path) -> None:
-    """At its limit the filter must not commit a mark alone."""
-    path = tmp_path / "store"
-    seen = BloomFilter.open(path, 10, 1e-6)
-    owed = Frontier(seen)
-    for number in range(25):  # two layers
-        name = str(number).encode()
-        assert offer(owed, name)
-        committed = seen.record("filter")
-        assert committed is not None
-        marks = sum(LayerState(*state).keys for state in committed["layers"])
-        waiting = seen.record("frontier") or {"requests": 0}
-        assert marks == waiting["requests"]
-        if owed.due:
-            owed.checkpoint()
-    assert len(seen) == 25
-    assert seen.layer_count == 2
-    seen.close()
-
-
 def test_memory_is_bounded(
     stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -373,19 +230,6 @@ def test_memory_is_bounded(
     assert in_memory <= 50
     assert owed._loaded == sum(queue.loaded for queue in owed.slots)
     assert sorted(map(int, drain(owed))) == list(range(3000))
-
-
-def test_the_order_holds_where_requests_join_those_that_stayed_in_memory(
-    stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(frontier, "MAX_HEAD", 5_900)
-    owed = Frontier(stored)
-    for priority in range(0, 40, 2):
-        owed.push("host", priority, str(priority).encode())
-    owed.checkpoint()  # the next five stay in memory
-    for priority in range(1, 40, 2):
-        owed.push("host", priority, str(priority).encode())
-    assert drain(owed) == [str(priority) for priority in reversed(range(40))]
 
 
 def test_an_unstorable_request_stays_in_memory(
@@ -427,63 +271,6 @@ def test_large_requests_are_bounded_by_their_bytes(stored: BloomFilter) -> None:
     assert sorted(found) == list(range(80))
 
 
-def test_large_requests_are_read_in_pieces(
-    stored: BloomFilter, reopen: Callable[[BloomFilter], BloomFilter]
-) -> None:
-    """Reading ends after some of them, long before as many as it may be."""
-    owed = Frontier(stored)
-    names = [f"{number} ".ljust(400 << 10, "x") for number in range(12)]
-    for name in names:
-        owed.push("host", 0, name.encode())
-    owed.checkpoint()
-    with reopen(stored) as again:
-        assert drain(Frontier(again)) == names[::-1]
-
-
-def test_many_requests_of_a_slot_are_written_beside_few_of_another(
-    stored: BloomFilter, reopen: Callable[[BloomFilter], BloomFilter], tmp_path: Path
-) -> None:
-    owed = Frontier(stored)
-    names = [f"many {number}" for number in range(frontier.MANY + 1)]
-    for name in names:
-        owed.push("many", 0, name.encode())
-    owed.push("few", 0, b"few")
-    owed.checkpoint()
-    assert disagreements(check(tmp_path / "store" / "data.mdb")) == []
-    with reopen(stored) as again:
-        assert sorted(drain(Frontier(again))) == sorted(["few", *names])
-
-
-def test_requests_settled_before_a_checkpoint_make_none_due(
-    stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(frontier, "MAX_FRESH", 10_000)
-    owed = Frontier(stored)
-    for _ in range(30):
-        owed.push("host", 0, b"x" * 1_000)
-        drain(owed)
-        assert not owed.due
-
-
-def test_a_damaged_request_is_noticed(stored: BloomFilter, tmp_path: Path) -> None:
-    owed = Frontier(stored)
-    owed.push("host", 0, b"payload")
-    owed.checkpoint()
-    stored.close()
-    path = tmp_path / "store"
-    data = (path / "data.mdb").read_bytes()
-    until_later(path / "data.mdb")
-    (path / "data.mdb").write_bytes(data.replace(b"payload", b"playoad"))
-    with pytest.raises(StoreDamagedError, match="damaged"):
-        BloomFilter.open(path)
-    # As if it were the disk's doing, which changes no time of the file.
-    MarkFile(path).write((path / "data.mdb").stat(), 0)
-    with BloomFilter.open(path) as again:
-        owed = Frontier(again)
-        with pytest.raises(StoreDamagedError, match="damaged"):
-            owed.lease()
-
-
 @pytest.mark.parametrize(
     ("counts", "words"),
     [
@@ -510,25 +297,6 @@ def test_wrong_counts_of_slots_are_noticed(
         pytest.raises(StoreDamagedError, match=words),
     ):
         drain(Frontier(again))
-
-
-@pytest.mark.parametrize("database", [b"queue", b"slots"])
-def test_a_missing_record_is_noticed(
-    stored: BloomFilter, tmp_path: Path, database: bytes
-) -> None:
-    owed = Frontier(stored)
-    for slot in "ab":
-        owed.push(slot, 0, b"payload")
-    owed.checkpoint()
-    stored.close()
-    until_later(tmp_path / "store" / "data.mdb")
-    with lmdb.open(str(tmp_path / "store"), max_dbs=16, lib_version=0) as env:
-        damaged = env.open_db(database, create=False)
-        with env.begin(write=True) as txn, txn.cursor(damaged) as cursor:
-            cursor.first()
-            cursor.delete()
-    with pytest.raises(StoreDamagedError, match="stand where"):
-        BloomFilter.open(tmp_path / "store")
 
 
 def test_a_sound_record_of_another_time_is_found(tmp_path: Path) -> None:
@@ -578,92 +346,7 @@ def test_a_store_made_without_a_frontier_gets_one(tmp_path: Path) -> None:
         assert drain(Frontier(seen)) == ["c", "b"]
 
 
-MANY_HOSTS = """
-import os, resource, sys
-resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
-from bloomdupe import BloomFilter
-from bloomdupe.frontier.frontier import Frontier
-def files():
-    return len(os.listdir("/proc/self/fd"))
-with BloomFilter.open(sys.argv[1], 1000) as seen:
-    owed = Frontier(seen)
-    owed.push("host", 0, b"x")
-    owed.checkpoint()
-    before = files()
-    for number in range(int(sys.argv[2])):
-        owed.push(f"host{number}", 0, b"x")
-        if owed.due:
-            owed.checkpoint()
-    for _ in range(1000):
-        entry = owed.lease()
-        assert entry is not None
-    owed.checkpoint()
-    assert files() <= before + 1, (before, files())
-with BloomFilter.open(sys.argv[1]) as seen:
-    print(Frontier(seen).pending)
-"""
-
-
-@pytest.mark.parametrize("hosts", repeated([10_000, 100_000]))
-def test_many_hosts_need_no_more_files(tmp_path: Path, hosts: int) -> None:
-    place = str(tmp_path / "store")
-    command = [sys.executable, "-c", MANY_HOSTS, place, str(hosts)]
-    assert int(subprocess.check_output(command)) == hosts + 1
-
-
-def test_when_a_commit_fails_nothing_is_lost(
-    stored: BloomFilter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    owed = Frontier(stored)
-    store = stored._store
-    assert store is not None
-    commit = store.commit
-
-    def broken(*_changes: object) -> None:
-        raise StoreError("disk full")
-
-    offer(owed, b"a")
-    owed.checkpoint()
-    entry = owed.lease()
-    assert entry is not None
-    offer(owed, b"b")
-    owed.settle(entry)
-    monkeypatch.setattr(store, "commit", broken)
-    with pytest.raises(StoreError):
-        owed.checkpoint()
-    changed = [owed.changed]
-    monkeypatch.setattr(store, "commit", commit)
-    owed.checkpoint()
-    changed.append(owed.changed)
-    assert changed == [True, False]
-    assert disagreements(check(tmp_path / "store" / "data.mdb")) == []
-    assert drain(owed) == ["b"]
-
-
 # While a checkpoint is committed
-
-
-@pytest.mark.parametrize("once_more", [False, True])
-def test_changes_during_a_commit_belong_to_the_next(
-    stored: BloomFilter,
-    reopen: Callable[[BloomFilter], BloomFilter],
-    once_more: bool,
-) -> None:
-    owed = Frontier(stored)
-    store = owed.store
-    assert store is not None
-    offer(owed, b"a")
-    change = owed.prepare()
-    drain(owed)
-    offer(owed, b"b")
-    store.commit(change)
-    assert owed.changed
-    if once_more:
-        owed.checkpoint()
-        assert not owed.changed
-    with reopen(stored) as again:
-        assert drain(Frontier(again)) == (["b"] if once_more else ["a"])
-        assert (b"a" in again, b"b" in again) == (True, once_more)
 
 
 def test_a_slot_of_a_checkpoint_that_was_given_up_is_forgotten(

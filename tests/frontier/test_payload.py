@@ -30,22 +30,6 @@ def test_a_url_can_be_shortened_and_restored(head: str, rest: str) -> None:
         assert long_url(short_url(url)) == url
 
 
-@pytest.mark.parametrize(
-    ("url", "short"),
-    [
-        ("https://www.a/b", "\1a/b"),
-        ("https://a/b", "\2a/b"),
-        ("http://www.a/b", "\3a/b"),
-        ("http://a/b", "\4a/b"),
-        ("ftp://a/b", "ftp://a/b"),
-        ("\4a", "\0\4a"),
-        ("\5a", "\5a"),
-    ],
-)
-def test_the_first_character_stands_for_the_beginning(url: str, short: str) -> None:
-    assert short_url(url) == short
-
-
 def test_the_url_of_a_payload_can_be_printed() -> None:
     payload = msgpack.packb([short_url(f"{URL}\n"), "whatever follows"])
     assert url_of(payload) == f"{URL}\\n"

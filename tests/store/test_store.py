@@ -21,7 +21,6 @@ from bloomdupe.errors import (
     StoreLockedError,
     StoreMismatchError,
 )
-from bloomdupe.filter import layer
 from bloomdupe.store.batch import Batch
 from bloomdupe.store.format import (
     TABLES,
@@ -30,7 +29,6 @@ from bloomdupe.store.format import (
     page_value,
     total_of,
 )
-from bloomdupe.store.lmdb import environment
 from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
 from bloomdupe.store.lmdb.lmdb_store import Directory
 from bloomdupe.store.participant import Part
@@ -307,69 +305,6 @@ def test_a_filter_whose_parts_disagree_is_damaged(
 # Transactions
 
 
-def _fail(_: object) -> None:
-    raise ZeroDivisionError
-
-
-def _refuse() -> None:
-    raise AssertionError("it was not written")
-
-
-def test_a_commit_is_all_or_nothing(path: Path) -> None:
-    with BloomFilter.open(path) as seen:
-        seen.add("before")
-        store = seen._store
-        assert store is not None
-        with pytest.raises(ZeroDivisionError):
-            store.commit(seen.prepare(), Part(write=_fail, done=_refuse))
-        with store.snapshot() as snapshot:
-            record = snapshot.record("filter")
-        assert record is not None
-        assert sum(state[4] for state in record["layers"]) == len(seen) - 1
-        seen.checkpoint()
-    with BloomFilter.open(path) as again:
-        assert "before" in again
-
-
-class _Told:
-    """Remembers whether it was told, and may raise then."""
-
-    def __init__(self, error: BaseException | None = None) -> None:
-        self.error = error
-        self.told = 0
-
-    def done(self) -> None:
-        self.told += 1
-        if self.error is not None:
-            raise self.error
-
-
-def test_every_part_is_notified_of_durability_even_if_one_raises(
-    path: Path,
-) -> None:
-    with BloomFilter.open(path) as seen:
-        store = seen._store
-        assert store is not None
-        seen.add("before")
-        first, second = ZeroDivisionError(), KeyboardInterrupt()
-        listeners = _Told(first), _Told(second), _Told()
-        parts = [Part(done=listener.done) for listener in listeners]
-        with pytest.raises(ZeroDivisionError) as caught:
-            store.commit(*parts[:2], seen.prepare(), parts[2])
-        assert caught.value is first
-        assert [listener.told for listener in listeners] == [1, 1, 1]
-        assert not seen.changed
-
-
-def test_a_full_map_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "MAP_BYTES", 1 << 16)
-    with BloomFilter.open(tmp_path / "seen", 500_000, 1e-6) as seen:
-        seen.update(map(str, range(100_000)))
-    assert (tmp_path / "seen/data.mdb").stat().st_size > 1 << 20
-    with BloomFilter.open(tmp_path / "seen") as again:
-        assert again.update(map(str, range(100_000))) == 0
-
-
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     """A limit on file size stands for the full disk; lifted, the same object works."""
     code = """
@@ -402,27 +337,6 @@ print(count)
     with BloomFilter.open(tmp_path / "seen") as seen:
         assert len(seen) == count > 0
         assert all(str(number) in seen for number in range(count))
-
-
-def test_the_last_pages_of_a_sweep_are_recorded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Count and sum of the stored pages agree with the pages in the file."""
-    monkeypatch.setattr(layer, "MIN_BACKLOG", 100)
-    monkeypatch.setattr(layer, "MIN_SWEEP", 1)
-    with BloomFilter.open(tmp_path / "seen", 50_000, 1e-6) as seen:
-        for number in range(300):
-            seen.add(str(number))
-            seen.checkpoint()
-        state = seen._contents.newest.state
-    with lmdb.open(
-        str(tmp_path / "seen"), max_dbs=16, readonly=True, lib_version=0
-    ) as env:
-        pages = env.open_db(b"pages", create=False)
-        with env.begin() as txn, txn.cursor(pages) as cursor:
-            sums = [int.from_bytes(value[:8], "little") for _, value in cursor]
-    assert 0 < len(sums) == state.stored
-    assert sum(sums) % 2**64 == state.stored_sum
 
 
 # Format
