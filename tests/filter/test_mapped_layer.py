@@ -12,7 +12,6 @@ from bloomdupe.filter import bloom, layer, parameters
 from bloomdupe.filter.layer import Layer
 from bloomdupe.filter.mapped_layer import MappedLayer, most_memory
 from bloomdupe.store import platform
-from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,15 +52,6 @@ def test_it_has_the_bits_of_a_filter_in_memory(tmp_path: Path) -> None:
         assert not any(mapped.contains_many(STRANGERS))
 
 
-@pytest.mark.parametrize("fpp", [0.3, 1e-2])
-def test_the_rate_holds(fpp: float, tmp_path: Path) -> None:
-    with opened(tmp_path / "seen", 0, fpp) as seen:
-        seen.update(KEYS)
-        assert seen.layer_count > 1
-        assert all(seen.contains_many(KEYS))
-        assert sum(seen.contains_many(STRANGERS)) <= 1.1 * fpp * len(STRANGERS)
-
-
 def test_memory_is_for_news_only(tmp_path: Path) -> None:
     with opened(tmp_path / "seen", 0) as seen:
         seen.update(KEYS)
@@ -74,29 +64,6 @@ def test_memory_is_for_news_only(tmp_path: Path) -> None:
             assert not each._unapplied
             assert each.memory_bytes() < most_memory(each.geometry)
         assert all(seen.contains_many(KEYS))
-
-
-def test_keys_may_be_added_while_a_checkpoint_is_committed(tmp_path: Path) -> None:
-    with opened(tmp_path / "seen", 0) as seen:
-        store = seen.share_store()
-        assert store is not None
-        for first in range(0, CAPACITY, 100):
-            part = seen.prepare()
-            seen.update(KEYS[first : first + 50])
-            store.commit(Part(write=part.write))
-            seen.update(KEYS[first + 50 : first + 100])
-            part.done()
-        assert all(seen.contains_many(KEYS[:CAPACITY]))
-
-
-def test_a_union_leaves_no_page_in_memory(tmp_path: Path) -> None:
-    other = BloomFilter(CAPACITY, 1e-2, key=KEY)
-    other.update(STRANGERS)
-    with opened(tmp_path / "seen", 0) as seen:
-        seen.update(KEYS)
-        seen |= other
-        assert all(seen.contains_many(STRANGERS))
-        assert not any(page for each in seen._contents.layers for page in each.pages)
 
 
 def test_layers_are_in_memory_as_long_as_they_fit(tmp_path: Path) -> None:
@@ -145,16 +112,6 @@ def test_a_damaged_page_is_found_when_it_is_touched_first(tmp_path: Path) -> Non
             file.write(bytes([value[len(value) // 2] ^ 1]))
         with pytest.raises(StoreDamagedError, match="page"):
             seen.contains_many(KEYS)
-
-
-def test_a_reader_knows_the_keys_of_the_journal(tmp_path: Path) -> None:
-    with opened(tmp_path / "seen", 0) as seen:
-        seen.update(KEYS)
-        assert seen.info().journal_keys
-    with BloomFilter.open(tmp_path / "seen", readonly=True, memory=0) as reader:
-        assert kinds(reader) == [MappedLayer, MappedLayer]
-        assert all(reader.contains_many(KEYS))
-        assert sum(reader.contains_many(STRANGERS)) < 0.02 * len(STRANGERS)
 
 
 def test_the_memory_is_that_of_the_control_group(

@@ -16,10 +16,6 @@ def test_bits_per_key_of_the_literature(fpp: float, bits: float) -> None:
     assert sizing.optimal_bits_per_key(fpp) == pytest.approx(bits, abs=0.005)
 
 
-def test_one_byte_a_key_gives_about_two_percent() -> None:
-    assert sizing.optimal_fpp(8) == pytest.approx(0.0214, abs=0.0001)
-
-
 @pytest.mark.parametrize("fpp", [0.5, 1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-9, 1e-12])
 def test_fewer_hashes_cost_at_most_five_percent_of_bits(fpp: float) -> None:
     hashes = sizing.choose_hashes(fpp)
@@ -80,16 +76,6 @@ def test_the_layers_of_a_growing_filter_never_exceed_its_promise() -> None:
     assert capacities == [1000, 2000, 4000, 8000]
 
 
-@pytest.mark.parametrize("fpp", [0.5, 1e-2, 1e-3, 1e-6])
-def test_hashes_never_fall_from_layer_to_layer(fpp: float) -> None:
-    shapes = [sizing.layer_geometry(100_000, fpp, number) for number in range(8)]
-    hashes = [shape.hashes for shape in shapes]
-    assert hashes == sorted(hashes)
-    for shape in shapes:
-        optimum = sizing.optimal_bits_per_key(shape.fpp)
-        assert sizing.bits_per_key(shape.fpp, shape.hashes) <= 1.25 * optimum
-
-
 def test_expected_loss_and_rate_against_single_steps() -> None:
     """Add keys singly, by expectation, and count the keys that would be lost."""
     first = sizing.layer_geometry(20_000, 1e-1, 0)
@@ -131,20 +117,3 @@ def test_a_bad_fpp_is_refused_by_name(value: object) -> None:
         SettingError, match=r"^BLOOMDUPE_FPP = .*probability from 1e-12"
     ):
         sizing.check_fpp(value, "BLOOMDUPE_FPP")
-
-
-@pytest.mark.parametrize("value", [10_000, 1e4, "10000", "1e4", "10_000"])
-def test_a_capacity_may_be_a_number_or_its_text(value: object) -> None:
-    capacity = sizing.check_capacity(value)
-    assert capacity == 10_000
-    assert type(capacity) is int
-
-
-def test_a_huge_capacity_stays_exact() -> None:
-    assert sizing.check_capacity(2**63 + 1) == 2**63 + 1
-
-
-def test_the_keys_of_a_full_layer_are_a_number() -> None:
-    shape = sizing.geometry(1000, 1e-2, 4)
-    assert shape.keys_for_fill(0.999) < shape.keys_for_fill(1) < 1e6
-    assert shape.keys_for_fill(shape.fill(1000)) == pytest.approx(1000, rel=0.05)
