@@ -14,8 +14,6 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.jobs import run_script
 from support.waiting import DEADLINE
 
@@ -104,26 +102,6 @@ def test_a_text_in_json_may_be_of_anything() -> None:
 
 
 # What is honest is read as ever
-
-plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
-    | st.text(st.characters()) | st.binary() | st.complex_numbers(allow_nan=False),
-    lambda inner: st.lists(inner)
-    | st.tuples(inner, inner)
-    | st.dictionaries(st.text() | st.integers() | st.tuples(st.text()), inner)
-    | st.frozensets(st.text() | st.binary())
-    | st.sets(st.integers()),
-    max_leaves=20,
-)  # fmt: skip
-
-
-@given(plain)
-def test_packed_values_pass(value: object) -> None:
-    try:
-        data = values.pack(value)
-    except UnserializableError:
-        return
-    check_packed(data)
 
 
 # The verb

@@ -107,18 +107,6 @@ def test_a_pending_request_is_found_by_any_spelling_of_its_url(
     assert verb("check", job, url).out == f"pending in slot, priority 0, parse: {url}\n"
 
 
-def test_a_form_is_another_request_than_its_page(verb: Verb, tmp_path: Path) -> None:
-    form = Request("https://a.example/", SPIDER.parse_item, method="POST", body="x=1")
-    job = make_job(tmp_path / "job", [form])
-    assert verb("check", job, form.url).out == "new: https://a.example/\n"
-    line = json.dumps({"url": form.url, "method": "POST", "body": "x=1"})
-    (tmp_path / "lines").write_text(line)
-    answer = verb("check", job, "--from", tmp_path / "lines")
-    assert (
-        answer.out == "pending in a.example, priority 0, parse_item: " + form.url + "\n"
-    )
-
-
 def test_another_fingerprinter_is_refused(verb: Verb, tmp_path: Path) -> None:
     identity = {**IDENTITY, "fingerprinter": "project.Fingerprinter"}
     with BloomFilter.open(tmp_path / "job/bloomdupe", 100, identity=identity):
@@ -148,13 +136,6 @@ def test_add_appends_new_requests_in_their_order(verb: Verb, job: Path) -> None:
     assert answer == (0, "10 pending now\n3 were seen before: skipped\n", "")
     assert urls(verb, job) == before[:100] + new + before[100:]
     assert verb("check", job, new[0]).out.startswith("pending in a.example")
-
-
-def test_add_names_the_kind_of_request(verb: Verb, job: Path) -> None:
-    options = ["--callback", "parse_item", "--priority", "5"]
-    verb("add", job, "https://z.example/", *options)
-    answer = verb("list", job, "--slot", "z.example")
-    assert answer.out == "z.example  5  GET  parse_item  https://z.example/\n"
 
 
 def test_broken_lines_are_named_and_the_rest_is_added(
@@ -329,17 +310,6 @@ def test_requeue_brings_back_only_done_requests(verb: Verb, job: Path) -> None:
     # Once more changes nothing.
     assert verb("requeue", job, DONE[0]).out.startswith("0 pending now\n1 was pending")
     assert len(urls(verb, job)) == len(WAIT) + 2
-
-
-def test_requeue_chooses_among_the_given_urls(
-    verb: Verb, job: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "list").write_text("\n".join(DONE))
-    source = ["--from", tmp_path / "list"]
-    verb("requeue", job, *source, "--slot", "b.example")
-    assert sorted(urls(verb, job)) == sorted(WAIT)
-    verb("requeue", job, *source, "--pattern", "/4.$")
-    assert sorted(urls(verb, job)) == sorted([*WAIT, *DONE[40:]])
 
 
 # paths
@@ -619,17 +589,6 @@ CHANGES = {
     "reset": ["--yes"],
     "requeue": [DONE[0]],
 }
-
-
-def test_a_running_job_is_left_alone(job: Path, tmp_path: Path) -> None:
-    with BloomFilter.open(job / "bloomdupe") as seen:
-        before = (job / "bloomdupe/data.mdb").read_bytes()
-        done = call("reset", str(job), "--yes", cwd=tmp_path)
-        assert done.returncode == 1
-        assert f"is in use by process {os.getpid()}; wait for it" in done.stderr
-        assert done.stderr.count("\n") == 1
-        assert (job / "bloomdupe/data.mdb").read_bytes() == before
-        assert len(seen) == len(DONE) + len(WAIT)
 
 
 @pytest.mark.parametrize("name", [name for name in CHANGES if name != "add"])

@@ -174,31 +174,6 @@ def test_check_knows_failed_requests(verb: Verb, job: Path) -> None:
     assert found["urls"][0]["failed"] == {"reason": "status", "status": 503, "times": 2}
 
 
-def test_a_dropped_request_is_not_pending(verb: Verb, job: Path) -> None:
-    verb("requeue", job, "--failed")
-    assert verb("drop", job, f"{A}1").out == "1 removed, 2 pending\n"
-    assert re.findall(r"example/(\d)", verb("list", job, "--failed").out) == ["4", "1"]
-    assert verb("drop", job, "--slot", "b.example").out.startswith("1 removed")
-    listed = verb("list", job, "--failed").out
-    assert re.findall(r"example/(\d)", listed) == ["4", "3", "1"]
-    assert verb("requeue", job, "--failed", "--slot", "a.example").out.splitlines() == [
-        "1 pending now",
-        "1 was pending already: not added",
-    ]
-    assert sound(verb, job)
-
-
-def test_a_blocked_failed_request_is_not_requeued(verb: Verb, job: Path) -> None:
-    verb("block", job, "--pattern", "[13]$")
-    answer = verb("requeue", job, "--failed")
-    assert answer.out.splitlines() == [
-        "1 pending now",
-        "2 are blocked: `bloomdupe block --undo` deletes a rule",
-    ]
-    assert answer.code == 1
-    assert urls(verb, job) == [f"{A}2"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -14,7 +14,6 @@ import pytest
 from scrapy import Request
 from support.jobs import IDENTITY, SPIDER, Verb, call, make_job
 from support.monitored_jobs import NOW, failures_part
-from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli.listing import FIRST
@@ -202,12 +201,6 @@ def fit_mark(store: Path) -> None:
     (store / "clean.json").write_text(json.dumps(mark).ljust(files.MARK_BYTES))
 
 
-def test_a_bad_expression_is_refused(verb: Verb, job: Path) -> None:
-    answer = verb("list", job, "--pattern", "(")
-    assert (answer.code, answer.out) == (2, "")
-    assert "--pattern '(' is not a regular expression" in answer.err
-
-
 @pytest.mark.parametrize("limit", ["0", "x", "-1", "1.5"])
 def test_an_invalid_limit_is_refused(verb: Verb, tmp_path: Path, limit: str) -> None:
     answer = verb("list", tmp_path, f"--limit={limit}")
@@ -225,40 +218,7 @@ def test_a_store_that_was_never_a_crawls_has_no_requests(
     assert report["job"] is None
 
 
-def test_a_reader_that_stops_early_changes_no_list(job: Path, tmp_path: Path) -> None:
-    script = str(Path(sys.executable).with_name("bloomdupe"))
-    done = subprocess.run(
-        ["bash", "-c", f"{script} list {job} | head -n 1; echo ${{PIPESTATUS[0]}}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=DEADLINE,
-        cwd=tmp_path,
-        env={**os.environ, "COLUMNS": "40"},
-    )
-    first, code = done.stdout.splitlines()
-    assert (code, done.stderr) == ("0", "")
-    assert first.startswith("a.example")
-
-
 # info
-
-
-def job_report(verb: Verb, job: Path) -> dict[str, object]:
-    report: dict[str, object] = json.loads(verb("info", job, "--json").out)
-    return report["job"]  # type: ignore[return-value]
-
-
-def test_info_counts_pending_requests(verb: Verb, job: Path) -> None:
-    report = job_report(verb, job)
-    assert report["pending"] == report["taken_in"] == 3000
-    assert report["slots"] == 3
-    assert report["largest"] == dict.fromkeys(HOSTS, 1000)
-    assert report["process"] is None
-    assert (report["state"], report["state_detail"]) == ("stopped", "shutdown")
-    out = verb("info", job).out
-    assert "requests pending                       3,000, of 3,000 ever added" in out
-    assert "stopped: shutdown" in out
 
 
 def test_info_and_list_look_at_a_running_job(job: Path) -> None:
@@ -266,14 +226,6 @@ def test_info_and_list_look_at_a_running_job(job: Path) -> None:
         shown = call("info", str(job), cwd=job).stdout
         assert f"in use by process {os.getpid()}" in shown
         assert call("list", str(job), cwd=job).stdout.count("\n") == 3000
-
-
-def test_an_owner_is_known_as_long_as_it_lives(job: Path) -> None:
-    store = job / "bloomdupe"
-    assert files.owner_of(store) is None
-    with BloomFilter.open(store):
-        assert files.owner_of(store) == files.Owner(os.getpid(), None)
-    assert files.owner_of(store) is None
 
 
 def test_on_a_terminal_the_list_has_a_header_and_columns(

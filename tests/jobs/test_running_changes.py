@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from spiders.follow import Follow, Unstorable, without_room
 from support.crawl import Crawl, Process
-from support.engines import Redis
 from support.jobs import killed_after
 from support.rules import BAD, make_bad
 from support.site import PAGES, Pages, Site, links
@@ -126,46 +125,6 @@ def test_a_job_that_runs_drops_and_requeues_nothing(
     assert asked["/a"] == (2 if name == "requeue" else 1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["redis"], indirect=True)
-@pytest.mark.usefixtures("engine")
-def test_workers_obey_a_rule_of_a_verb_that_was_killed(
-    crawl: Crawl, site: Site
-) -> None:
-    """Any worker, also for a failed request that is pending again."""
-    site.pages = {path: page for path, page in PAGES.items() if path != "/a"}
-    process = begun(crawl)
-    assert isinstance(crawl.engine, Redis)
-    job, failures = crawl.engine.job, crawl.engine.failures
-    process.until(lambda: failures(crawl.folder))
-    rule = ["block", job, "--pattern", "/[a-e]1?$"]
-    point = "bloomdupe.redis.open_frontier:OpenFrontier.change_rules"
-    killed_after(point, 1, *rule, cwd=crawl.folder)
-    process.until_logged("keeps requests out by 1 rule")
-    other = crawl.start(Follow, **SLOW, BLOOMDUPE_RETRY_FAILED=True)
-    other.until_logged("keeps requests out by 1 rule")
-    site.release()
-    for worker in (process, other):
-        worker.finish()
-    assert set(site.requested) == {"/", "/a", "/b", "/f", "/f1"}
-    # Nothing repeats it.
-    assert f"{site.base}/a\n" in crawl.bloomdupe("list", job, "--failed")
-
-
-def test_a_failed_request_that_a_rule_keeps_out_is_listed_again(
-    crawl: Crawl, site: Site
-) -> None:
-    site.pages = {path: page for path, page in PAGES.items() if path != "/a"}
-    crawl.finish(Follow)
-    assert crawl.bloomdupe("requeue", "job", "--failed") == "1 pending now\n"
-    assert crawl.bloomdupe("list", "job", "--failed") == ""
-    crawl.bloomdupe("block", "job", f"{site.base}/a")
-    run = crawl.start(Follow).finish()
-    assert run.stats["bloomdupe/dropped_blocked"] == 1
-    assert site.count["/a"] == 1
-    assert f"{site.base}/a\n" in crawl.bloomdupe("list", "job", "--failed")
-
-
 def test_a_crawl_of_blocked_requests_ends_and_goes_on_meanwhile(
     crawl: Crawl, site: Site
 ) -> None:
@@ -207,30 +166,6 @@ def test_a_running_crawl_adds_urls(crawl: Crawl, site: Site, running: Process) -
     running.finish()
     assert Counter(site.requested) == Counter([*PAGES, "/new", "/new1"])
     assert inbox(crawl) == []
-
-
-def test_a_running_crawl_does_not_add_what_a_rule_keeps_out(
-    crawl: Crawl, site: Site, running: Process
-) -> None:
-    crawl.bloomdupe("block", "job", "--pattern", "new$")
-    running.until_logged("keeps requests out by 1 rule")
-    crawl.bloomdupe("add", "job", f"{site.base}/new", f"{site.base}/new1")
-    running.until_logged("Added by `bloomdupe add`: 1 request, 1 blocked\n")
-    running.kill()
-
-
-def test_a_large_addition_is_a_single_line_of_the_log(
-    crawl: Crawl, running: Process
-) -> None:
-    urls = [f"https://a.example/{number}" for number in range(2_500)]
-    (crawl.folder / "lines").write_text("\n".join([*urls, *urls[:12]]))
-    running.send(signal.SIGSTOP)
-    crawl.bloomdupe("add", "job", "--from", "lines")
-    running.send(signal.SIGCONT)
-    news = "Added by `bloomdupe add`: "
-    running.until_logged(f"{news}2,500 requests, 12 known already\n")
-    assert running.log.count(news) == 1
-    running.kill()
 
 
 def test_a_slot_is_paused_and_resumed_also_over_a_kill(
@@ -368,15 +303,3 @@ def test_a_running_crawl_keeps_its_rules_if_the_file_is_bad(
     running.finish()
     gone = {f"/{name}{more}" for name in "cde" for more in ("", "1")}
     assert Counter(site.requested) == Counter(PAGES.keys() - gone)
-
-
-def test_a_run_without_rules_that_it_could_keep_is_refused(
-    crawl: Crawl, site: Site
-) -> None:
-    crawl.start(Follow).finish()
-    make_bad(crawl.store, "{")
-    before = len(site.requested)
-    refused = crawl.start(Follow).wait()
-    assert refused.status == 1
-    assert "rules.json: Expecting property name" in refused.log
-    assert site.requested[before:] == []

@@ -13,11 +13,9 @@ from spiders.follow import Follow
 from spiders.retries import Many
 from support.crawl import Crawl
 from support.jobs import run as verb
-from support.monitored_jobs import point
 from support.site import Answer, Site
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.progress.pace import time_to_fill, time_to_go
 from bloomdupe.crawl.progress.slot_times import SlotPaces, SlotTimes
 from bloomdupe.frontier.frontier import Frontier
 
@@ -97,17 +95,6 @@ def test_delays_are_shown_and_the_slowest_slot_decides_when_it_ends(
     path = str(crawl.folder / "job")
     found = json.loads(verb(capsys, "top", path, "--json").out)
     assert found["last_point"]["slowest"] == 50 * found["last_point"]["pending"] > 0
-
-
-def test_forecasts_need_data_and_look_at_the_slowest_slot() -> None:
-    first = point(0, pending=1_000, free=10**6)
-    last = point(10, pending=500, free=10**6 - 1_000)
-    assert time_to_go(first, last) == pytest.approx(10)
-    assert time_to_go(first, last._replace(slowest=226.0)) == 226.0
-    assert time_to_fill(first, last) is None  # less than a minute of data
-    later = point(60, free=10**6 - 1_000)
-    assert time_to_fill(first, later) == pytest.approx(60 * 999)
-    assert time_to_fill(first, later._replace(free=10**6 - 100)) is None  # days
 
 
 def test_the_pace_of_a_slot_is_that_of_the_last_minute_or_two() -> None:

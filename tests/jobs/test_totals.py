@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 from spiders.totals import ClosedAt, Everything
 from support.crawl import FEEDS, Crawl
-from support.ports import kept_port
 from support.repetition import repeated
 from support.site import Answer, Page, Site, links
 
@@ -108,60 +106,3 @@ def test_a_page_with_a_callback_that_closes_the_crawl_counts_once(
     crawl.run(ClosedAt, AT=page, CONCURRENT_REQUESTS=1)
     crawl.finish(ClosedAt)
     check(crawl, pages)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["redis"], indirect=True)
-def test_duplicates_that_only_redis_knows_count_too(
-    crawl: Crawl, pages: dict[str, Page]
-) -> None:
-    """Each page is done by another process than the page before."""
-    chain = {f"/{n}": links(*(f"/{m}" for m in range(n + 2))) for n in range(4)}
-    pages.clear()
-    pages |= {**chain, "/4": "the end"}
-    crawl.starts = ["/0"]
-    for _ in range(6):
-        crawl.run(Everything, CLOSESPIDER_PAGECOUNT=1, CONCURRENT_REQUESTS=1)
-    found = totals(crawl)
-    assert found["pages"] == len(pages)
-    assert found["duplicates"] == sum(n + 1 for n in range(4))
-
-
-@pytest.mark.parametrize("engine", ["redis"], indirect=True)
-@pytest.mark.parametrize("nth", repeated([2, 1]))
-@pytest.mark.parametrize("when", repeated(["after", "before"]))
-def test_a_kill_beside_a_settlement_counts_its_pages_once(
-    crawl: Crawl, pages: dict[str, Page], when: str, nth: int
-) -> None:
-    crawl.killed(Everything, stop=f"{when} settle", nth=nth, CONCURRENT_REQUESTS=1)
-    crawl.finish(Everything)
-    check(crawl, pages)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["redis"], indirect=True)
-def test_metrics_and_log_of_a_worker_are_about_all_workers(
-    crawl: Crawl, site: Site
-) -> None:
-    """Also about a worker that was killed."""
-    crawl.settings["BLOOMDUPE_PROGRESS_INTERVAL"] = 0.05
-    site.hold("/b")
-    crawl.starts = ["/a"]
-    one = crawl.start(Everything)
-    one.until_requested("/b")
-    one.until(lambda: totals(crawl)["pages"] == 9)  # all but /b and its link
-    one.kill()
-    two = crawl.start(Everything, BLOOMDUPE_METRICS=kept_port())
-    two.until_logged("; 9 pages by all workers")
-    (url,) = re.findall(r"http://127\.0\.0\.1:\d+/metrics", two.log)
-
-    def says(figure: str) -> bool:
-        with urlopen(url, timeout=300) as answer:  # noqa: S310 - on loopback
-            text: str = answer.read().decode()
-        return f"\nbloomdupe_{figure}\n" in re.sub(r'{spider="everything",?', "{", text)
-
-    two.until(lambda: says("pages_total{} 9.0"))
-    two.until(lambda: says('responses_total{status="2xx"} 7.0'))
-    two.until(lambda: says("items_total{} 9.0"))
-    site.release()
-    two.finish()
