@@ -128,16 +128,6 @@ def test_a_bar_shows_after_a_second_and_only_on_a_terminal(
     assert not any("1.00/16.0" in bar for bar in bars)
 
 
-def test_the_verbs_are_grouped(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        cli.main(["--help"])
-    lines = capsys.readouterr().out.splitlines()
-    for title, group in verbs.GROUPS.items():
-        after = lines[lines.index(f"  {title}") + 1 :]
-        named = [line.split()[0] for line in after if line[4:5].isalpha()]
-        assert named[: len(group)] == [verb.name for verb in group]
-
-
 def test_an_option_that_was_mistyped_is_corrected(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -175,14 +165,3 @@ def test_ctrl_c_while_the_verbs_are_imported_leaves_no_traceback() -> None:
     )
     assert done.returncode == -signal.SIGINT
     assert done.stderr == done.stdout == ""
-
-
-def test_ctrl_c_while_the_arguments_are_read_leaves_no_traceback(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(cli, "build_parser", interrupted)
-    assert cli.main(["info", "x"]) == 130
-    assert capsys.readouterr().err == "bloomdupe: interrupted\n"

@@ -14,13 +14,10 @@ from support.repetition import repeated
 from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
-from bloomdupe.cli import main as cli
 from bloomdupe.cli.size import count, memory
 from bloomdupe.cli.verb import BOTH
 from bloomdupe.cli.verbs import VERBS
-from bloomdupe.filter import sizing
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.jobs import open_job
 
 KEY = bytes(16)
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -67,12 +64,6 @@ def test_a_file_is_no_job(verb: Verb, name: str, place: str) -> None:
     assert f"{place} is not a directory; name a JOBDIR" in err
 
 
-def test_size_prints_a_table(verb: Verb) -> None:
-    _, out, _ = verb("size", "--urls", "1M", "--fpp", "1e-3")
-    assert "expected URLs (n)" in out
-    assert "1,000,000" in out
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -101,16 +92,6 @@ def test_an_invalid_amount_is_refused(verb: Verb, text: str) -> None:
     code, _, last = verb("size", f"--urls={text}")
     assert code == 2
     assert "is not a number such as" in last
-    assert len(last) < 500
-
-
-def test_an_error_about_arguments_is_short(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit):
-        cli.main(["add", "job", "https://a.example", "--priority", "9" * 5_000])
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert "argument --priority: invalid int value" in last
     assert len(last) < 500
 
 
@@ -205,13 +186,6 @@ def test_a_verb_that_an_engine_lacks_is_refused_and_the_rest_named(
     assert not [*tmp_path.iterdir()]
 
 
-def test_every_url_is_on_redis_and_anything_else_on_disk() -> None:
-    for url in ("redis://a/0#b", "rediss://a/0#b", "unix:///a?db=0#b", "http://a/"):
-        assert open_job(url).engine == "redis"
-    for path in ("crawls/site", "redis"):
-        assert open_job(path).engine == "disk"
-
-
 def test_a_missing_store_is_an_error(verb: Verb, tmp_path: Path) -> None:
     for name in ("info", "verify", "backup"):
         target = [tmp_path / "copy"] if name == "backup" else []
@@ -281,9 +255,3 @@ def test_the_scrapy_command_knows_the_jobdir(job: Path, tmp_path: Path) -> None:
     done = call(*words, "nowhere", cwd=tmp_path, script="scrapy")
     assert done.returncode == 1
     assert "nowhere: there is no bloomdupe store" in done.stderr
-
-
-def test_the_smallest_filter_has_the_bits_that_size_prints() -> None:
-    shape = sizing.layer_geometry(1_000_000, 1e-3, 0)
-    seen = BloomFilter(1_000_000, 1e-3)
-    assert seen.info().layers[0].pages == shape.pages

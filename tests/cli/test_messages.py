@@ -46,12 +46,6 @@ def test_jobs_are_a_table(verb: Verb, crawls: Path) -> None:
     assert verb("info", crawls / "nothing").code == 1
 
 
-def test_a_directory_without_jobs_is_no_store(verb: Verb, tmp_path: Path) -> None:
-    answer = verb("info", tmp_path)
-    assert (answer.code, answer.out) == (1, "")
-    assert f"{tmp_path}: there is no bloomdupe store" in answer.err
-
-
 @pytest.mark.parametrize("name", ["info", "list", "top", "verify"])
 def test_a_path_that_was_mistyped_is_corrected(
     verb: Verb, crawls: Path, name: str
@@ -62,17 +56,6 @@ def test_a_path_that_was_mistyped_is_corrected(
     answer = verb(name, crawls / "gamma/delta/x")
     assert answer.code == 1
     assert "there is no bloomdupe store\n" in answer.err
-
-
-def test_the_name_of_a_job_in_a_directory_leads_to_it(
-    verb: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "crawls").mkdir()
-    monitored_job(tmp_path / "crawls").rename(tmp_path / "crawls/books")
-    monkeypatch.chdir(tmp_path)
-    answer = verb("info", "books")
-    assert answer.code == 1
-    assert "there is no bloomdupe store; did you mean crawls/books?" in answer.err
 
 
 def test_the_parent_of_jobs_says_which_jobs_it_holds(verb: Verb, crawls: Path) -> None:
@@ -134,16 +117,6 @@ def test_a_run_says_where_the_items_are(crawl: Crawl) -> None:
     feeds = {"items.jsonl": {"format": "jsonlines"}}
     log = crawl.run(Count, FEEDS=feeds).log
     assert "Finished; 13 pages, 13 items in items.jsonl\n" in log
-
-
-def test_a_run_without_an_item_has_stored_none(crawl: Crawl) -> None:
-    feeds = {"items.jsonl": {"format": "jsonlines"}}
-    first = crawl.interrupted(Count, after=3, CONCURRENT_REQUESTS=1, FEEDS=feeds)
-    assert "Stored jsonlines feed (" in first.log
-    crawl.site.pages = {}
-    run = crawl.run(Count, RETRY_ENABLED=False, FEEDS=feeds)
-    assert run.stats.get("item_scraped_count", 0) == 0
-    assert "Stored jsonlines feed" not in run.log
 
 
 def test_reset_removes_the_state_of_the_spider(crawl: Crawl) -> None:

@@ -89,15 +89,6 @@ def test_a_long_task_of_a_store_is_announced(
     assert answer.out.startswith("{")
 
 
-def test_a_task_of_one_step_is_not_announced(
-    verb: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However slow the machine is."""
-    job = make_job(tmp_path / "job", URLS)
-    monkeypatch.setattr(progress, "PATIENCE", 0)
-    assert verb("info", str(job)).err == ""
-
-
 def test_short_tasks_after_each_other_are_not_silent_for_long(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

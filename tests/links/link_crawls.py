@@ -16,7 +16,6 @@ from scrapy import Spider
 from scrapy.crawler import CrawlerProcess
 from spiders.links import (
     Asynchronous,
-    AsyncKinds,
     ByHand,
     ByRules,
     Follow,
@@ -49,7 +48,6 @@ CASES: dict[str, tuple[type[Spider], dict[str, Any]]] = {
     "by_hand": (ByHand, {}),
     "by_rules": (ByRules, {}),
     "kinds": (Kinds, {}),
-    "async_kinds": (AsyncKinds, {}),
     "unstorable": (Unstorable, {"JOBDIR": True}),
     "poet": (PoetSpider, {"ADDONS": {"bloomdupe.Addon": 1, POET: 2}}),
     "poet_first": (PoetSpider, {"ADDONS": {"bloomdupe.Addon": 2, POET: 1}}),
@@ -69,17 +67,11 @@ CASES: dict[str, tuple[type[Spider], dict[str, Any]]] = {
     ),
     "exact": (Follow, {"BLOOMDUPE_EXACT": True}),
     "scrapys_scheduler": (Follow, SCRAPYS_SCHEDULER),
-    "scrapys_scheduler_by_hand": (ByHand, SCRAPYS_SCHEDULER),
     "url_length": (Follow, {"URLLENGTH_LIMIT": "fits"}),
     "depth": (Follow, {"DEPTH_LIMIT": 1}),
-    "depth_by_hand": (ByHand, {"DEPTH_LIMIT": 1}),
     "offsite": (Follow, {"allowed_domains": ["elsewhere.example"]}),
     "lower_order": (
         Follow,
-        {"SPIDER_MIDDLEWARES": {f"{HERE}.Rewrite": 543, "bloomdupe.LinkFilter": 500}},
-    ),
-    "lower_order_by_hand": (
-        ByHand,
         {"SPIDER_MIDDLEWARES": {f"{HERE}.Rewrite": 543, "bloomdupe.LinkFilter": 500}},
     ),
     # Where it must step aside:
@@ -106,10 +98,6 @@ CASES: dict[str, tuple[type[Spider], dict[str, Any]]] = {
     "scrapys_filter": (
         Follow,
         {"DUPEFILTER_CLASS": "scrapy.dupefilters.RFPDupeFilter", **SCRAPYS_SCHEDULER},
-    ),
-    "scrapys_filter_by_hand": (
-        ByHand,
-        {"DUPEFILTER_CLASS": "scrapy.dupefilters.RFPDupeFilter"},
     ),
     # Controls:
     "control_url_only": (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import random
 from functools import partialmethod
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from scrapy import Request
 from scrapy.http import HtmlResponse, JsonResponse, TextResponse, XmlResponse
 from scrapy.link import Link
-from support.url_lists import BASES, LINKS, SEED, at_random, result
+from support.url_lists import SEED, at_random, result
 
 from bloomdupe.crawl.fast_functions import FastFunctions
 from bloomdupe.inside_scrapy.plain_request import makes_the_same, state_of
@@ -96,13 +95,6 @@ def test_every_option(more: dict[str, Any]) -> None:
         same(page_of(), url, **more)
 
 
-@pytest.mark.parametrize("base", BASES)
-def test_every_kind_of_link_on_every_kind_of_page(base: str) -> None:
-    page = page_of(base)
-    for url in LINKS:
-        same(page, url)
-
-
 def test_links_put_together_at_random() -> None:
     for base, url in at_random(random.Random(SEED), 1_000):
         same(page_of(base), url)
@@ -117,12 +109,6 @@ def test_a_page_with_another_base() -> None:
     body = b'<html><head><base href="http://b.example/c/"></head></html>'
     assert same(page_of(body=body), "d")
     assert follow_(page_of(body=body), "d").url == "http://b.example/c/d"
-
-
-def test_one_page_after_the_other() -> None:
-    first, second = page_of("http://a.example/b"), page_of("http://c.example/d")
-    urls = [follow_(page, "/e").url for page in (first, second, first, second)]
-    assert urls == ["http://a.example/e", "http://c.example/e"] * 2
 
 
 def test_a_page_is_not_kept_in_memory() -> None:
@@ -153,19 +139,6 @@ def test_other_types_take_the_usual_way() -> None:
         same(page_of(), url)
     for selector in page_of(body=b'<a href=" /d ">e</a>').css("a, a::attr(href)"):
         same(page_of(), selector)
-
-
-def test_values_are_copied() -> None:
-    given: dict[str, Any] = {"a": 1}
-    request = follow_(page_of(), "/e", meta=given, cb_kwargs=given)
-    given["a"] = 2
-    assert request.meta == request.cb_kwargs == {"a": 1}
-    assert request.meta is not request.cb_kwargs
-
-
-def test_its_signature_is_scrapys() -> None:
-    assert inspect.signature(follow) == inspect.signature(scrapys_follow)
-    assert follow.__doc__ == scrapys_follow.__doc__
 
 
 # In Scrapy

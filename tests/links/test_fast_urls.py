@@ -74,12 +74,6 @@ def test_links_put_together_at_random(count: int) -> None:
     assert joined > 0.04 * count
 
 
-def test_every_kind_of_link_on_every_kind_of_page() -> None:
-    _, safe, joined = compare((base, link) for base in BASES for link in LINKS)
-    assert safe
-    assert joined > 40
-
-
 @pytest.mark.parametrize("where", ["%s", "/a%sb", "a%sb", "?a=b%sc", "#%s", "/a?b#%sc"])
 def test_every_character(where: str) -> None:
     urls = [where % chr(code) for code in range(256)]
@@ -144,15 +138,6 @@ def test_scrapy_uses_them_while_a_crawl_runs() -> None:
     assert response_module.urljoin is parse.urljoin
 
 
-def test_a_crawl_that_did_not_open_leaves_the_functions_of_another() -> None:
-    one, refused = FastFunctions(), FastFunctions()
-    one.spider_opened()
-    refused.spider_closed()
-    assert request_module.safe_url_string is safe_url_string
-    one.spider_closed()
-    assert request_module.safe_url_string is w3lib_url.safe_url_string
-
-
 def test_a_function_of_other_code_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = partial(w3lib_url.safe_url_string)
     monkeypatch.setattr(request_module, "safe_url_string", mine)
@@ -171,12 +156,6 @@ def test_an_original_that_differs_is_not_replaced(
 ) -> None:
     monkeypatch.setattr(module, name, lambda *_: "http://a.example/other")
     assert name not in {each.name for each in FastFunctions()._names}
-
-
-def test_the_probes_are_taken_the_fast_way() -> None:
-    assert all(map(safe_urls._is_safe, safe_urls.PROBES))
-    assert all(map(safe_urls._link, safe_urls.PROBED_LINKS))
-    assert safe_urls.parts_of(safe_urls.PROBED_BASE)
 
 
 def test_the_add_on_adds_it_unless_it_is_switched_off() -> None:

@@ -93,7 +93,6 @@ ACTIVE = [
     "by_hand",
     "by_rules",
     "kinds",
-    "async_kinds",
     "unstorable",
     "poet",
     "poet_first",
@@ -101,12 +100,9 @@ ACTIVE = [
     "says_so",
     "exact",
     "scrapys_scheduler",
-    "scrapys_scheduler_by_hand",
     "url_length",
     "depth",
-    "depth_by_hand",
     "lower_order",
-    "lower_order_by_hand",
 ]
 ASIDE = {
     "headers": "the REQUEST_FINGERPRINTER_CLASS may read values that a request",
@@ -118,17 +114,7 @@ ASIDE = {
     "debug": "DUPEFILTER_DEBUG is on",
     "depths": "DEPTH_STATS_VERBOSE is on",
     "scrapys_filter": "SCHEDULER or DUPEFILTER_CLASS is not bloomdupe's own",
-    "scrapys_filter_by_hand": "SCHEDULER or DUPEFILTER_CLASS is not bloomdupe's own",
 }
-TWO_IN_ONE = {
-    "async_kinds",
-    "depth_by_hand",
-    "lower_order_by_hand",
-    "poet_first",
-    "scrapys_filter_by_hand",
-    "scrapys_scheduler_by_hand",
-}
-"""Cases that show together the behaviour of two other cases; they are left to CI."""
 COUNTED = (
     "dupefilter/filtered",
     "scheduler/enqueued",
@@ -142,11 +128,7 @@ COUNTED = (
 
 
 def each(*names: str) -> pytest.MarkDecorator:
-    cases = [
-        pytest.param(name, marks=[pytest.mark.slow] * (name in TWO_IN_ONE))
-        for name in names
-    ]
-    return pytest.mark.parametrize("case", cases, scope="module")
+    return pytest.mark.parametrize("case", names, scope="module")
 
 
 def counts(result: Result) -> dict[str, Any]:
@@ -243,16 +225,6 @@ def test_known_urls_stay_within_their_bytes() -> None:
     assert 2_500 < len(known) < 15_000
     assert held <= 0.11 * MAX_BYTES
     assert peak <= 0.16 * MAX_BYTES  # while a table grows
-
-
-def test_known_urls_keep_those_that_are_asked_for() -> None:
-    known = KnownUrls(100_000)
-    known.add("often")
-    for number in range(10_000):
-        known.add(f"once {number}")
-        assert "often" in known
-    assert "once 0" not in known
-    assert "once 9999" in known
 
 
 def test_the_add_on_respects_the_users_own_order() -> None:

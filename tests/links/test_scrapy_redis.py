@@ -11,7 +11,7 @@ import pytest
 from scrapy import Request
 from scrapy.utils.request import RequestFingerprinter
 
-from bloomdupe.links.fingerprint import fingerprint_function, is_known_early, is_plain
+from bloomdupe.links.fingerprint import fingerprint_function
 from bloomdupe.links.scrapy_redis import ScrapyRedisFingerprinter
 
 PAGE = Request("https://example.com/b?z=1&a=2#top")
@@ -49,8 +49,3 @@ def test_fast_fingerprints_are_the_same() -> None:
             Request(url, meta={"verbatim_url": True}),
         ):
             assert fast(request) == ScrapyRedisFingerprinter().fingerprint(request)
-
-
-def test_links_are_dropped_as_early_as_with_scrapys_own() -> None:
-    assert is_plain(ScrapyRedisFingerprinter())
-    assert is_known_early(ScrapyRedisFingerprinter(), {})  # type: ignore[arg-type]

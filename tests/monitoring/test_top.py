@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -27,7 +26,6 @@ from bloomdupe.monitoring import extra
 from bloomdupe.monitoring.extra import need
 from bloomdupe.monitoring.top import BARS, screen, spark
 from bloomdupe.monitoring.verdict import verdict
-from bloomdupe.store import files
 
 
 @pytest.fixture
@@ -85,18 +83,6 @@ def test_a_rate_falls_while_nothing_comes(job: Path) -> None:
     assert silent.seconds == pytest.approx(60)
 
 
-def test_an_old_rate_is_shown_only_where_it_can_be_dimmed(job: Path) -> None:
-    view = at_work(job, 120, SILENT)
-    plain = "\n".join(shown(view, 80))
-    assert "no sign of life for 2 min" in plain
-    assert "a minute" not in plain
-    assert "in sight" not in plain
-    terminal = Console(width=80, height=24, force_terminal=True)
-    with terminal.capture() as dimmed:
-        terminal.print(screen(view, terminal, "pending"))
-    assert "1,200 a minute" in dimmed.get()
-
-
 def test_the_time_to_go_is_at_least_that_of_a_rest(job: Path) -> None:
     view = at_work(job, 10)
     fewer = [one._replace(pending=70 - n) for n, one in enumerate(view.points)]
@@ -126,21 +112,6 @@ def test_a_crawl_that_rests_altogether_has_no_time_to_go(job: Path) -> None:
     assert f"on 2 hosts, which all rest, the first until {until}" in verdict(view)
 
 
-def test_a_state_that_needs_it_has_a_remedy(job: Path) -> None:
-    assert shown(JobReader(job / "bloomdupe").read(), 80)[1] == (
-        "Run the same command again: it goes on."
-    )
-
-
-def test_info_has_the_rate_of_a_crawl_that_runs(verb: Verb, job: Path) -> None:
-    assert "pages a minute" not in verb("info", job).out
-    owner = files.lock_owner(job / "bloomdupe")
-    files.beat(owner, time.time() + 3_600)  # never too long ago
-    said = verb("info", job).out
-    owner.close()
-    assert re.search(r"^  pages a minute +[\d,]+\n  time to go +\S", said, re.MULTILINE)
-
-
 def test_slots_are_sorted_as_asked(job: Path) -> None:
     def names(sort: str) -> list[str]:
         return re.findall(
@@ -164,13 +135,6 @@ def test_without_a_terminal_it_prints_a_line(verb: Verb, job: Path) -> None:
     assert found["slots"] == {"a.example": 5, "b.example": 1, LONG: 1}
     assert found["pages_per_minute"] == pytest.approx(1200)
     assert found["seconds_to_go"] is None  # it does not run
-
-
-def test_a_job_may_have_no_history_yet(verb: Verb, tmp_path: Path) -> None:
-    answer = verb("top", monitored_job(tmp_path, history=False))
-    assert answer.code == 0
-    assert "none yet" in answer.out
-    assert "7" in answer.out
 
 
 def test_a_directory_without_a_job_is_refused(verb: Verb, tmp_path: Path) -> None:
@@ -207,14 +171,6 @@ def test_keys_sort_and_quit_and_the_terminal_is_as_before(job: Path) -> None:
     terminal.wait_for("s sort by resting")
     terminal.press("q")
     assert terminal.end() == 0
-
-
-def test_no_colour_means_no_colour(job: Path) -> None:
-    terminal = Terminal(str(job), 40, NO_COLOR="1")
-    terminal.wait_for("q quit")
-    terminal.press("q")
-    assert terminal.end() == 0
-    assert not re.search(r"\x1b\[[\d;]*3[1-7][;m]", terminal.shown)
 
 
 def test_a_terminal_that_cannot_be_refreshed_shows_it_once(job: Path) -> None:
