@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from spiders.feeds import (
     Articles,
-    Empty,
     close_mailbox,
     fill_the_file,
     fill_the_memory,
@@ -182,16 +181,6 @@ def test_an_exporter_that_cannot_be_interrupted_is_run_at_the_end(
 SEMICOLONS = {"FEED_EXPORTERS": {"csv": "spiders.feeds.Semicolons"}}
 
 
-def test_a_subclass_of_scrapys_exporters_is_run_at_the_end(crawl: Crawl) -> None:
-    file = crawl.folder / "items.csv"
-    crawl.settings |= {"FEEDS": {"items.csv": CSV}, **SEMICOLONS}
-    crawl.killed(Articles, stop=THIRD)
-    assert not file.exists()
-    crawl.run(Articles)
-    assert file.read_text().startswith("path;number\n")
-    assert items_in(file.read_bytes().replace(b";", b","), "csv") == ITEMS
-
-
 def test_another_kind_of_exporter_is_refused(crawl: Crawl) -> None:
     crawl.settings["FEEDS"] = {"items.csv": CSV}
     file = crawl.folder / "items.csv"
@@ -231,18 +220,6 @@ def test_an_exporter_that_fails_is_reported_while_the_crawl_runs(
     assert "Error storing the feed (63 items)" in late
     crawl.run(Articles)
     assert read(crawl.folder / "items.sums") == ITEMS
-
-
-def test_a_plugin_that_cannot_be_interrupted_is_run_at_the_end(crawl: Crawl) -> None:
-    file = crawl.folder / "items.json"
-    file.write_text("old\n")
-    plugin = {**JSON, "postprocessing": ["spiders.feeds.Reversed"]}
-    crawl.settings["FEEDS"] = {"items.json": plugin}
-    crawl.killed(Articles, stop=THIRD)
-    crawl.run(Articles)
-    old, data = file.read_bytes().split(b"\n", 1)
-    assert old == b"old"
-    assert items_in(data[::-1], "json") == ITEMS
 
 
 def test_a_plugin_sees_the_exporters_writes_and_may_close_the_file(
@@ -300,18 +277,6 @@ def test_a_storage_that_replaces_has_it_once_though_the_process_dies_at_any_step
     assert read(place / f"items.{kind}") == ITEMS
 
 
-def test_the_old_content_of_a_local_file_stays(crawl: Crawl) -> None:
-    place = crawl.folder / "items.sums"
-    place.write_text("old\n")
-    crawl.settings["FEEDS"] = {"items.sums": SUMS}
-    for step in ("synced", "recorded"):
-        crawl.killed(Articles, stop=f"here {step}", before=stop_in_a_delivery)
-    crawl.run(Articles)
-    # New work of a finished job: the file is as it was left, so it is written anew.
-    crawl.run(Articles, starts=("/", "/new"))
-    assert items_in(place.read_bytes().removeprefix(b"old\n"), "sums") == NEW
-
-
 @pytest.mark.parametrize("kind", ["json", "sums"])
 def test_a_storage_of_the_user_gets_the_whole_file(
     crawl: Crawl, place: Path, kind: str
@@ -335,16 +300,6 @@ def test_lines_of_a_removed_feed_are_reported(crawl: Crawl, place: Path) -> None
     assert f"The feed mail://{place} (63 items) is not delivered" in run.log
     crawl.run(Articles, FEEDS=feeds)
     assert mails(place) == [ITEMS]
-
-
-def test_without_items_an_empty_feed_is_delivered_if_it_is_wanted(
-    crawl: Crawl, place: Path
-) -> None:
-    crawl.settings["FEEDS"] = {f"mail://{place}": JSON}
-    crawl.run(Empty, FEED_STORE_EMPTY=False)
-    assert not [*place.iterdir()]
-    crawl.run(Empty, JOBDIR="other")
-    assert mails(place) == [[]]
 
 
 def test_feeds_that_cannot_be_written_are_kept_and_the_crawl_has_failed(

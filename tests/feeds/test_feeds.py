@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,20 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 from spiders.feeds import (
     INSTANTS,
-    Late,
-    Many,
     Shop,
-    Starts,
     die_at_piece,
 )
 from support.crawl import FEEDS
 from support.shop import (
     FOUND,
     ITEMS,
-    MANY,
     READERS,
     feeds,
-    items_of,
     read,
 )
 
@@ -37,7 +31,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 FORMATS = [kind for kind in READERS if kind != "sums"]
-NOT_WRITTEN = "committed, not written"
 THEIRS = "scrapy.extensions.feedexport.FeedExporter"
 
 
@@ -71,91 +64,6 @@ def test_written_at_once_items_would_be_doubled(crawl: Crawl) -> None:
     crawl.killed(Shop, stop="here item")
     crawl.run(Shop)
     assert read(crawl.folder / "items.jsonl") != ITEMS
-
-
-def test_earlier_contents_of_the_file_stay(crawl: Crawl) -> None:
-    crawl.settings["FEEDS"] = feeds()
-    (crawl.folder / "items.jsonl").write_text('{"path": "old", "number": 0}\n')
-    (crawl.folder / "items.csv").write_text("path,number,text\r\nold,0,\r\n")
-    crawl.killed(Shop, before=partial(die_at_piece, 5, NOT_WRITTEN))
-    crawl.run(Shop)
-    for name in feeds():
-        assert read(crawl.folder / name) == sorted([*ITEMS, ("old", 0)])
-
-
-def test_items_of_start_come_once(crawl: Crawl) -> None:
-    crawl.settings["FEEDS"] = FEEDS
-    for number in (1, 4):
-        crawl.killed(Starts, before=partial(die_at_piece, number, NOT_WRITTEN))
-    run = crawl.run(Starts)
-    expected = sorted([*ITEMS, *items_of("start")])
-    assert read(crawl.folder / "items.jsonl") == expected
-    assert run.stats["bloomdupe/total_items"] == len(expected)
-
-
-def test_an_item_that_comes_after_the_end_comes_again(crawl: Crawl) -> None:
-    crawl.settings["FEEDS"] = feeds(FORMATS)
-    first = crawl.run(Late, CLOSESPIDER_PAGECOUNT=1)
-    assert "Traceback" not in first.log
-    crawl.run(Late)
-    for name in crawl.settings["FEEDS"]:
-        assert read(crawl.folder / name) == sorted([*ITEMS, *items_of("start", 1)])
-
-
-def test_a_page_with_very_many_items_is_all_there_or_not_at_all(crawl: Crawl) -> None:
-    crawl.settings["FEEDS"] = feeds()
-    for number in (10, 20):
-        crawl.killed(Many, before=partial(die_at_piece, number, "half written"))
-    crawl.run(Many)
-    for name in feeds():
-        assert read(crawl.folder / name) == MANY
-
-
-def test_files_are_valid_up_to_the_last_item_during_a_crawl(
-    crawl: Crawl,
-) -> None:
-    crawl.settings["FEEDS"] = feeds()
-    files = [crawl.folder / name for name in feeds()]
-    for number in (4, 8):
-        crawl.killed(Shop, before=partial(die_at_piece, number, "written"))
-        assert all({*read(file)} < {*ITEMS} for file in files)
-    crawl.run(Shop, CLOSESPIDER_PAGECOUNT=5)
-    assert all(read(file) for file in files)
-
-
-def lengthen(file: Path) -> None:
-    with file.open("a") as stream:
-        stream.write('{"path": "mine", "number": 0}\n')
-
-
-@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
-def test_a_changed_file_is_refused_and_left_alone(crawl: Crawl, killed: bool) -> None:
-    crawl.settings["FEEDS"] = FEEDS
-    if killed:
-        crawl.killed(Shop, before=partial(die_at_piece, 3, "written"))
-    else:
-        crawl.run(Shop, CLOSESPIDER_PAGECOUNT=5)
-    file = crawl.folder / "items.jsonl"
-    lengthen(file)
-    changed = file.read_bytes()
-    run = crawl.refused(Shop)
-    assert "items.jsonl has grown to" in run.log
-    assert file.read_bytes() == changed
-    size, *_ = re.findall(r"which left ([\d,]+) bytes in it", run.log)
-    os.truncate(file, int(size.replace(",", "")))
-    crawl.run(Shop)
-    assert read(file) == ITEMS
-
-
-def test_the_files_of_a_finished_crawl_are_the_users(crawl: Crawl) -> None:
-    crawl.settings["FEEDS"] = feeds()
-    crawl.run(Shop)
-    (crawl.folder / "items.jsonl").unlink()
-    lengthen(crawl.folder / "items.csv")
-    run = crawl.run(Shop, BLOOMDUPE_START_REQUESTS="again")
-    # A new round: the start page is looked at anew.
-    assert read(crawl.folder / "items.jsonl") == items_of("")
-    assert run.stats["bloomdupe/total_items"] == len(ITEMS) + 3
 
 
 def test_a_feed_exporter_that_is_switched_off_stays_off(crawl: Crawl) -> None:

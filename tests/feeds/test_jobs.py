@@ -11,7 +11,6 @@ from spiders.feeds import (
     NamedLate,
     NotForJson,
     Wanders,
-    without_csv_headers,
 )
 from support.repetition import repeated
 from support.shop import ITEMS, NEW, feeds, items_of, read
@@ -26,21 +25,6 @@ A, B = (
     {name: {"format": "jsonl", "overwrite": True}} for name in ("a.jsonl", "b.jsonl")
 )
 ALL = feeds(["jsonl", "json", "csv"], overwrite=True)
-
-
-def test_a_run_without_a_feed_of_the_job_is_refused(crawl: Crawl) -> None:
-    a = crawl.folder / "a.jsonl"
-    crawl.killed(Articles, stop=THIRD, FEEDS=A)
-    before = a.read_bytes()
-    for other in ({}, B):
-        run = crawl.refused(Articles, FEEDS=other)
-        assert "has begun with a feed a.jsonl" in run.log
-        assert "-o a.jsonl" in run.log
-        assert a.read_bytes() == before
-        assert not (crawl.folder / "b.jsonl").exists()
-    # One file under another name is the same feed.
-    crawl.run(Articles, FEEDS={str(a): A["a.jsonl"]})
-    assert read(a) == ITEMS
 
 
 PIPELINE = {"ITEM_PIPELINES": {"spiders.feeds.Wandering": 1}}
@@ -92,16 +76,6 @@ def test_options_that_shape_a_file_must_not_change(
     crawl.run(Articles, FEEDS=feeds([kind]))
     content = (crawl.folder / name).read_bytes()
     assert content.startswith(before.rstrip(b"\n]</items>"))
-
-
-@pytest.mark.slow
-def test_the_encoding_is_the_one_that_counts_in_the_end(crawl: Crawl) -> None:
-    crawl.settings["FEEDS"] = feeds(["csv"])
-    crawl.killed(Articles, stop=THIRD)
-    run = crawl.refused(Articles, FEED_EXPORT_ENCODING="latin-1")
-    assert "encoding = 'utf-8', now it has encoding = 'iso8859-1'" in run.log
-    crawl.run(Articles, FEED_EXPORT_ENCODING="UTF8")
-    assert read(crawl.folder / "items.csv") == ITEMS
 
 
 def test_a_finished_job_changes_none_of_its_files(crawl: Crawl) -> None:
@@ -208,15 +182,6 @@ def test_a_parameter_may_be_known_late(crawl: Crawl, form: str) -> None:
         assert read(place) == NEW
 
 
-def test_a_feed_continues_its_file_in_a_later_run(crawl: Crawl) -> None:
-    name = "%(category)s %(time)s %(batch_time)s.jsonl"
-    crawl.settings |= {"FEEDS": {name: {"format": "jsonl"}}, "CATEGORY": "books"}
-    crawl.killed(ByCategory, stop=THIRD)
-    crawl.run(ByCategory)
-    (place,) = crawl.folder.glob("books*.jsonl")
-    assert read(place) == ITEMS
-
-
 def test_columns_of_another_crawl_get_another_header(crawl: Crawl) -> None:
     place = crawl.folder / "items.csv"
     place.write_text("name,price\na,5")
@@ -224,12 +189,6 @@ def test_columns_of_another_crawl_get_another_header(crawl: Crawl) -> None:
     first, second, header, *rows = place.read_text().splitlines()
     assert (first, second, header) == ("name,price", "a,5", "path,number")
     assert len(rows) == len(ITEMS)
-
-
-def test_an_unavailable_feature_of_scrapy_is_named(crawl: Crawl) -> None:
-    run = crawl.refused(Articles, FEEDS=feeds(["csv"]), before=without_csv_headers)
-    assert "CsvItemExporter._write_headers_and_set_fields_to_export" in run.log
-    assert not (crawl.folder / "items.csv").exists()
 
 
 def test_an_item_that_fails_in_one_exporter_reaches_the_other_feeds(

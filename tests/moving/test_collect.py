@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
@@ -37,7 +36,7 @@ from support.redis_server import LOGGED, RedisServer
 from support.waiting import DEADLINE, until
 
 from bloomdupe.cli import collecting as cli_collect
-from bloomdupe.moving import collecting, shared_output
+from bloomdupe.moving import collecting
 from bloomdupe.moving.collection import LOCK, RECORD
 from bloomdupe.redis.open_frontier import OpenFrontier
 from bloomdupe.redis.shared_frontier import SharedFrontier
@@ -205,31 +204,6 @@ def test_a_crawl_that_has_not_begun_has_not_ended(
     assert not json.loads(verb("collect", url, tmp_path / "a", "--json").out)[
         "finished"
     ]
-
-
-def test_pages_are_as_large_as_lines_allow(
-    verb: Verb, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Entries come by the page and go by the batch, for all sizes of both."""
-    crawl = Crawl(url)
-    crawl.put_out(200, random.Random(4))
-    asked = []
-    entries = OpenFrontier.entries
-    crawl.leave()
-
-    def watched(frontier: OpenFrontier, number: int, *more: Any) -> Any:
-        asked.append(more[1])
-        return entries(frontier, number, *more)
-
-    monkeypatch.setattr(OpenFrontier, "entries", watched)
-    for page, batch, most in ((1, 1, 1), (500, 2_000, 8), (10**6, 10**6, 128)):
-        monkeypatch.setattr(shared_output, "PAGE_BYTES", page)
-        monkeypatch.setattr(collecting, "BATCH_BYTES", batch)
-        asked.clear()
-        out = tmp_path / str(page)
-        assert verb("collect", url, out).code == 0
-        assert crawl.complaints(out) == []
-        assert 1 <= max(asked) <= most
 
 
 def test_deleting_leaves_the_last_entry_of_each_partition(
@@ -637,20 +611,6 @@ def test_files_changed_by_another_program_are_refused_and_left(
     assert before == contents(out)
 
 
-def test_a_change_of_a_file_during_collect_is_noticed(
-    crawl: Crawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cli_collect, "PAUSE", 0.02)
-    out = tmp_path / "out"
-    with following(crawl, out) as pid:
-        for name in {*NAMES} - {*LATER}:
-            (out / name).rename(out / f"{name}.1")
-        crawl.put_out(20, random.Random(12))
-        assert ended(pid) == 1
-    said = Path(f"{out}.said").read_text()
-    assert "was deleted by another program while the crawl was running" in said
-
-
 def test_a_different_frontier_is_refused(
     verb: Verb, server: RedisServer, crawl: Crawl, tmp_path: Path
 ) -> None:
@@ -667,23 +627,6 @@ def test_a_different_frontier_is_refused(
     refused = verb("collect", crawl.url, out)
     assert refused.code == 1
     assert "this one was made anew under its name" in refused.err
-    assert crawl.complaints(out) == []
-
-
-def test_a_frontier_created_anew_during_collect_is_noticed(
-    server: RedisServer,
-    crawl: Crawl,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(cli_collect, "PAUSE", 0.02)
-    out = tmp_path / "out"
-    with following(crawl, out) as pid:
-        with server.client() as client:
-            client.flushdb()
-        with contextlib.suppress(OSError):
-            Crawl(crawl.url).put_out(5, random.Random(14))
-        assert ended(pid) == 1
     assert crawl.complaints(out) == []
 
 

@@ -15,8 +15,6 @@ from scrapy import FormRequest, Request, squeues
 from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
 from scrapy.dupefilters import RFPDupeFilter
-from scrapy.http import HtmlResponse
-from scrapy.linkextractors import LinkExtractor
 from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.request import fingerprint
@@ -410,17 +408,6 @@ def test_killed_in_the_middle_and_run_again(verb: Verb, tmp_path: Path) -> None:
     assert answer.code == 1
     assert "is there already: import into a JOBDIR without a job" in answer.err
     assert len(urls(verb, job)) == len(same)
-
-
-def test_texts_of_lxml_are_plain_values(verb: Verb, tmp_path: Path) -> None:
-    """As in ``meta["link_text"]`` of the requests that a ``CrawlSpider`` yields."""
-    page = HtmlResponse("https://a.example/", body=b"<a href=/1>One <b>more</b></a>")
-    (link,) = LinkExtractor().extract_links(page)
-    assert type(link.text) is not str
-    request = Request(link.url, meta={"rule": 0, "link_text": link.text})
-    job = stopped(tmp_path / "job", [request], 0)
-    assert verb("import", job, *IMPORT).code == 0
-    assert urls(verb, job) == [link.url]
 
 
 # What is no job of Scrapy's

@@ -91,16 +91,6 @@ def wander() -> None:
     os.chdir("elsewhere")
 
 
-class Many(Shop):
-    """One page brings a great many items."""
-
-    name = "many"
-    many = 200
-
-    def item(self, path: str, number: int) -> Any:
-        return {"path": path, "number": number, "text": "x" * 100}
-
-
 class Late(Shop):
     """An item of ``start()`` comes when the run has been closed, if it is limited."""
 
@@ -114,19 +104,6 @@ class Late(Shop):
         if self.settings.getint("CLOSESPIDER_PAGECOUNT"):
             await closed.wait()
         yield self.item("start", 0)
-
-
-class Starts(Shop):
-    """Items from ``start()``, before the request and after it."""
-
-    name = "starts"
-
-    async def start(self) -> Any:
-        yield self.item("start", 0)
-        async for request in super().start():
-            yield request
-        for number in (1, 2):
-            yield self.item("start", number)
 
 
 class Articles(Shop):
@@ -239,21 +216,6 @@ class Quotients(Sums):
     def export_item(self, item: Any) -> None:
         assert 1 // item.number >= 0
         super().export_item(item)
-
-
-class Reversed:
-    """A plugin that needs everything at once."""
-
-    def __init__(self, file: Any, feed_options: Any) -> None:
-        self.file = file
-        self.data = b""
-
-    def write(self, data: bytes) -> int:
-        self.data += data
-        return len(data)
-
-    def close(self) -> None:
-        self.file.write(self.data[::-1])
 
 
 class Lined:
@@ -375,13 +337,6 @@ def stop_when_taken() -> None:
         stop_at("taken")
 
     Delivered.put = watched  # type: ignore[method-assign]
-
-
-def without_csv_headers() -> None:
-    """Rename a method of Scrapy's that the feeds need."""
-    exporter = CsvItemExporter
-    exporter._write_header = exporter._write_headers_and_set_fields_to_export
-    del exporter._write_headers_and_set_fields_to_export
 
 
 def _half(file: FeedFile, piece: bytes) -> None:

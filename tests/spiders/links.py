@@ -70,15 +70,6 @@ class Kinds(Spider):
         pass
 
 
-class AsyncKinds(Kinds):
-    async def parse(  # type: ignore[override]
-        self, response: Response
-    ) -> AsyncIterator[Any]:
-        for request in super().parse(response):
-            yield request
-            await asyncio.sleep(0)
-
-
 class Headers(Spider):
     """For a fingerprinter that looks at a header."""
 
