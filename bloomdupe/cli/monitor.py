@@ -82,11 +82,9 @@ def report(options: Namespace) -> Answer:
 
 
 def _page(job: Job) -> str:
-    """Return the page; the job is read once, so that no figure has two values."""
     with job.reader() as reader:
         view = reader.read()
-        found = reader.describe()
     need("matplotlib", "report", "bloomdupe report")
     from bloomdupe.monitoring.report import report as page_of
 
-    return page_of(view, found.as_dict())
+    return page_of(view)

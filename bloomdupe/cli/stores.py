@@ -51,7 +51,7 @@ def verify_store(options: Namespace) -> Answer:
     problems = report.problems or disagreements(report)
     rows = [("store", str(store))]
     for name, count in report.counts.items():
-        rows.append((f"  {name}", f"{count:,} records"))
+        rows.append((f"  {name}", plural(count, "record")))
     end = f"Damaged: {last_backup(store)}."
     lines = [*table(rows), *problems]
     lines.append(end if problems else "Everything is as it was written.")

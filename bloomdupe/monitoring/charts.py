@@ -13,7 +13,6 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from bloomdupe.crawl.progress.pace import rates
 from bloomdupe.crawl.progress.rounds import OPEN
 from bloomdupe.monitoring.drawing import BAD, FIRST, GOOD, SECOND, Chart, drawing
-from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from bloomdupe.crawl.progress.history import Point
-    from bloomdupe.crawl.totals import Totals
     from bloomdupe.jobs.view import View
-    from bloomdupe.jobs.worker_figures import WorkerFigures
     from bloomdupe.monitoring.drawing import Maker
 
 
@@ -33,39 +30,14 @@ LEAST_STEP = 5.0
 """Seconds from one rate to the next, at least."""
 MOST_MARKS = 60
 """Runs with marks at their beginnings and ends, the latest runs."""
-MOST_BARS = 12
-MOST_PARTITIONS = 256
-"""Bars, largest partitions first."""
 
 
 def charts(view: View) -> Iterator[Chart]:
     """Yield all charts of a job."""
     if len(view.present) > 1:
         yield from _Lines(view).charts()
-    yield from _counts(view.job.totals)
-    if view.job.workers is not None:
-        yield from _of_workers(view.job.workers)
-
-
-def _counts(totals: Totals) -> Iterator[Chart]:
-    if not totals.statuses:
-        return
-    yield _bars(
-        "Status codes",
-        "Pages by the status of their response, over all runs.",
-        {f"{code}": n for code, n in sorted(totals.statuses.items())},
-    )
-    yield _depths(totals.depths)
-
-
-def _of_workers(workers: WorkerFigures) -> Iterator[Chart]:
-    most = sorted(workers.workers, key=lambda worker: -worker.leased)[:MOST_BARS]
-    yield _bars(
-        "Workers",
-        "Requests in progress.",
-        {worker.name: worker.leased for worker in most},
-    )
-    yield _partitions(workers)
+    if statuses := view.job.totals.statuses:
+        yield _of_statuses(statuses)
 
 
 class _Lines:
@@ -104,7 +76,6 @@ class _Lines:
             "Pending requests that are not scheduled for later.",
             ("pending", FIRST, ""),
         )
-        yield self._plotted("Pages", "Pages done, over all runs.", ("pages", FIRST, ""))
         with self._axes() as (axes, chart):
             active = self._line(lambda point: point.slots)
             axes.plot(*active, color=FIRST, label="active")
@@ -134,11 +105,6 @@ class _Lines:
                 "Memory", "Bytes of all data in Redis.", memory, unit="B"
             )
             return
-        with self._axes() as (axes, chart):
-            axes.vlines(*self._highest(), color=FIRST)
-            axes.yaxis.set_major_locator(MaxNLocator(5))
-            axes.yaxis.set_major_formatter(EngFormatter("s"))
-            yield chart("Checkpoints", "The longest of each stretch of time.")
         yield self._plotted(
             "Memory and disk",
             "Bytes.",
@@ -233,59 +199,19 @@ class _Lines:
         middles = [begin + (part + 0.5) * step for part in range(parts)]
         return middles, rates(running, begin, parts)
 
-    def _highest(self) -> tuple[list[float], list[float], list[float]]:
-        """Return positions, lower and upper ends of lines: the longest checkpoints."""
-        points, step = self._points, self._step
-        stretches = [points[at : at + step] for at in range(0, len(points), step)]
-        times = [stretch[0].seconds for stretch in stretches]
-        heights = [max(point.checkpoint for point in stretch) for stretch in stretches]
-        return times, [0.0] * len(times), heights
 
-
-# Bars
-
-
-def _bars(title: str, note: str, values: Mapping[str, int]) -> Chart:
-    """Draw a bar for each name."""
-    if not values:
-        return Chart(title, note, "")
+def _of_statuses(statuses: Mapping[str, int]) -> Chart:
+    pages = dict(sorted(statuses.items()))
     with drawing() as (axes, chart):
-        names = [printable(name) for name in values]
-        names = [name if len(name) < 30 else f"{name[:28]}…" for name in names]
-        drawn = axes.barh(range(len(names)), list(values.values()), color=FIRST)
-        axes.bar_label(drawn, [f"{n:,}" for n in values.values()], padding=3)
-        axes.set_yticks(range(len(names)), names)
+        drawn = axes.barh(range(len(pages)), list(pages.values()), color=FIRST)
+        axes.bar_label(drawn, [f"{n:,}" for n in pages.values()], padding=3)
+        axes.set_yticks(range(len(pages)), list(pages))
         axes.invert_yaxis()
         axes.margins(x=0.2)
         axes.set_xticks([])
         axes.spines["bottom"].set_visible(False)
-        return chart(title, note)
-
-
-def _depths(depths: Mapping[str, int]) -> Chart:
-    with drawing() as (axes, chart):
-        axes.bar([int(depth) for depth in depths], list(depths.values()), color=FIRST)
-        axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
-        whole = MaxNLocator(5, integer=True, min_n_ticks=1)
-        axes.yaxis.set_major_locator(whole)
-        return chart("Depth", "Pages by their number of links from a start page.")
-
-
-def _partitions(workers: WorkerFigures) -> Chart:
-    """Draw the URLs in each partition: hosts differ in size, so partitions do."""
-    with drawing() as (axes, chart):
-        keys = sorted((one.keys for one in workers.partitions), reverse=True)
-        keys = keys[:MOST_PARTITIONS]
-        axes.bar(range(1, len(keys) + 1), keys, color=FIRST)
-        first = workers.partitions[0].layers[0][0].capacity
-        if keys[0] > first / 2:
-            axes.axhline(first, color=BAD, ls="--", lw=1.2)
-        axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
-        chart.lowest = 0.0
         return chart(
-            "Partitions",
-            "URLs seen in each, the largest first. Above the dashed line, if there is"
-            " one, a filter has grown.",
+            "Status codes", "Pages by the status of their response, over all runs."
         )
 
 

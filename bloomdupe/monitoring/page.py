@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe._version import __version__
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from bloomdupe.monitoring.drawing import Chart
 
@@ -111,46 +110,11 @@ def page(title: str, parts: Iterable[str]) -> str:
 
 def figure(chart: Chart) -> str:
     """Return a chart under its title."""
-    drawn = chart.svg or "<p>None.</p>"
     return (
         f'<figure role="img" aria-label="{text(chart.title)}"><figcaption>'
         f"<b>{text(chart.title)}</b>"
-        f'<p class="note">{text(chart.note)}</p></figcaption>{drawn}</figure>'
+        f'<p class="note">{text(chart.note)}</p></figcaption>{chart.svg}</figure>'
     )
-
-
-def in_figures(
-    figures: Iterable[tuple[str, str]], info: Mapping[str, Any]
-) -> Iterator[str]:
-    """Yield a table of figures, and all of ``info`` as JSON.
-
-    ``info`` is the object that ``bloomdupe info --json`` prints. A figure is a dotted
-    name in it, and its description in words; figures that are missing are left out.
-    """
-    yield "<h2>In figures</h2>"
-    yield '<p class="note">The same as <code>bloomdupe info --json</code>.</p>'
-    yield '<div class="rows"><table>'
-    yield from _rows(figures, info)
-    yield "</table></div>"
-    yield (
-        '<script type="application/json" id="info">'
-        + json.dumps(info).replace("<", "\\u003c")
-        + "</script>"
-    )
-
-
-def _rows(figures: Iterable[tuple[str, str]], info: Mapping[str, Any]) -> Iterator[str]:
-    for name, words in figures:
-        value: Any = info
-        for key in name.split("."):
-            value = value.get(key)
-        if value is None:
-            continue
-        shown = f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
-        yield (
-            f'<tr><td>{words}</td><td class="number" data-name="{name}"'
-            f' data-value="{value}">{shown}</td></tr>'
-        )
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -2,47 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.progress.line import pages_lost
 from bloomdupe.crawl.progress.pace import duration, local, size, zone
 from bloomdupe.jobs import state as states
 from bloomdupe.monitoring import tables
 from bloomdupe.monitoring.charts import charts
-from bloomdupe.monitoring.page import figure, in_figures, page, text
+from bloomdupe.monitoring.page import figure, page, text
 from bloomdupe.monitoring.verdict import verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from bloomdupe.jobs.view import View
     from bloomdupe.monitoring.drawing import Chart
 
-FIGURES: tuple[tuple[str, str], ...] = (
-    ("job.pages", "pages done"),
-    ("job.done", "requests done, with a page or without"),
-    ("job.items", "items"),
-    ("job.pending", "pending requests"),
-    ("job.later", "of these, scheduled for later"),
-    ("job.leased", "requests in progress"),
-    ("job.taken_in", "requests ever added"),
-    ("job.slots", "slots with requests"),
-    ("job.partitions", "partitions"),
-    ("job.unowned_partitions", "of these, without a worker"),
-    ("job.output_entries", "entries of output to be collected"),
-    ("job.memory_bytes", "bytes of all data in this Redis"),
-    ("job.runs", "runs"),
-    ("job.round", "round"),
-    ("job.seconds", "seconds that it was running"),
-    ("keys", "URLs seen"),
-    ("capacity", "expected URLs (n)"),
-    ("fpp", "false-positive probability (p), given"),
-    ("current_fpp", "the same, calculated for now"),
-    ("expected_loss", "new URLs lost to false positives, expected number"),
-    ("grown_partitions", "partitions whose filters have grown"),
-    ("disk_bytes", "bytes of the store"),
-)
-"""Names in ``bloomdupe info --json``, and in words; a job lacks some of them."""
 FIRST_CHARTS = 3
 """Charts to see at once; the others are folded."""
 COLOURS = {
@@ -63,8 +38,8 @@ class Tile(NamedTuple):
     """``bad`` or ``dim``, if it is."""
 
 
-def report(view: View, info: Mapping[str, Any]) -> str:
-    """Return the page; ``info`` is the object of ``bloomdupe info --json``."""
+def report(view: View) -> str:
+    """Return the page."""
     title = f"Crawl of {view.spider}"
     colour = COLOURS.get(view.job.state.name, "calm")
     if view.job.all_rest and colour == "good":
@@ -79,7 +54,7 @@ def report(view: View, info: Mapping[str, Any]) -> str:
             f'<p class="note">{text(view.place)}, as of {as_of}. All times are in'
             f" {text(zone())}.</p>",
             '<div class="tiles">',
-            *map(_tile, [*_counts(view), *_of_filter(view, info), *_of_redis(view)]),
+            *map(_tile, [*_counts(view), *_of_filter(view), *_of_redis(view)]),
             "</div>",
             *_missing(view),
             *tables.runs(view),
@@ -90,7 +65,6 @@ def report(view: View, info: Mapping[str, Any]) -> str:
             "<details><summary>More</summary>",
             *_charts(drawn[FIRST_CHARTS:]),
             *tables.failed_requests(view),
-            *in_figures(FIGURES, info),
             "</details>",
         ],
     )
@@ -152,12 +126,13 @@ def _pace(view: View) -> Iterator[Tile]:
         yield Tile("to go", duration(view.to_go), dim)
 
 
-def _of_filter(view: View, info: Mapping[str, Any]) -> Iterator[Tile]:
+def _of_filter(view: View) -> Iterator[Tile]:
     last = view.last
     if last is not None:
         yield Tile("filter", f"{last.seen / view.capacity:.1%} full")
-        lost = info["expected_loss"] if view.job.runs is None else last.loss
-        yield Tile("lost by it", pages_lost(lost).replace("no page lost", "none"))
+        if view.job.runs is not None:
+            lost = pages_lost(last.loss).replace("no page lost", "none")
+            yield Tile("lost by it", lost)
 
 
 def _of_redis(view: View) -> Iterator[Tile]:
