@@ -14,6 +14,7 @@ from support.repetition import repeated
 from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
+from bloomdupe.cli import main as cli
 from bloomdupe.cli.size import count, memory
 from bloomdupe.cli.verb import BOTH
 from bloomdupe.cli.verbs import VERBS
@@ -92,6 +93,16 @@ def test_an_invalid_amount_is_refused(verb: Verb, text: str) -> None:
     code, _, last = verb("size", f"--urls={text}")
     assert code == 2
     assert "is not a number such as" in last
+    assert len(last) < 500
+
+
+def test_an_error_about_arguments_is_short(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["add", "job", "https://a.example", "--priority", "9" * 5_000])
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "argument --priority: invalid int value" in last
     assert len(last) < 500
 
 

@@ -12,7 +12,8 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 import scrapy
@@ -23,6 +24,7 @@ from support.site import Pages, Site, links
 from bloomdupe.crawl.admission import expand_jobdir
 from bloomdupe.errors import SettingError
 from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.inside_scrapy.engine import EngineAccess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -364,6 +366,13 @@ def without(project: Project, name: str) -> Ended:
         timeout=60,
     )
     return Ended(done.returncode, done.stdout)
+
+
+def test_a_downloader_without_ip_concurrency_works() -> None:
+    access: Any = EngineAccess.__new__(EngineAccess)
+    access._downloader = SimpleNamespace(domain_concurrency=8)
+    access._slot_settings = {}
+    assert access._concurrency_of("a.example") == 8
 
 
 @pytest.mark.parametrize("process", ["CrawlerProcess", "AsyncCrawlerProcess"])

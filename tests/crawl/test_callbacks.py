@@ -119,6 +119,9 @@ class Refused(Base):
     def of_an_instance(self) -> Any:
         return Callable_(), "is not a method of"
 
+    def of_another_spider(self) -> Any:
+        return Many().got, "is not a method of"
+
     def of_the_spider(self) -> Any:
         return partial(self), "is not a method of"
 

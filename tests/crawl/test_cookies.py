@@ -325,6 +325,20 @@ def test_the_header_is_not_stored_where_it_is_made_anew() -> None:
 # Format, ledger, backup
 
 
+def test_no_constructor_runs_when_the_header_is_taken_away() -> None:
+    sent = Product(7)
+    stored = without_cookie_header(sent)
+    assert (stored.url, stored.headers) == (sent.url, {})
+    assert sent.headers["Cookie"] == b"s=1"
+
+
+class Product(Request):
+    """Takes other arguments than a plain request."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"{URL}/{number}", headers={"Cookie": "s=1"})
+
+
 def blob(number: int) -> Part:
     value = b"x" * (2100 + number)
     return Part(changes={BLOBS: [(f"x{number}".encode(), value)]})

@@ -209,6 +209,16 @@ def test_the_dupefilter_works_without_the_add_on(crawl: Crawl) -> None:
     assert (crawl.store / "data.mdb").exists()
 
 
+def test_a_child_with_dont_filter_does_not_mark_its_page(tmp_path: Path) -> None:
+    crawler = Crawler(Spider, {"JOBDIR": str(tmp_path / "job")})
+    job = CrawlJob.of(Spider("follow"), crawler.settings)
+    filter_ = BloomDupeFilter(job, RequestFingerprinter(), StatsCollector(crawler))
+    filter_.open()
+    filter_.mark_scheduled(Request("http://a.example/", dont_filter=True))
+    assert not filter_.request_seen(Request("http://a.example/"))
+    filter_.close("finished")
+
+
 def test_a_retry_of_a_start_request_is_no_start_request(tmp_path: Path) -> None:
     """It inherits ``is_start_request``; skipped on resume, its page would be lost."""
     crawler = Crawler(Spider, {"JOBDIR": str(tmp_path / "job")})

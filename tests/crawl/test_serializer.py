@@ -224,6 +224,14 @@ VALUES: st.SearchStrategy[object] = st.recursive(
 )
 
 
+@pytest.mark.parametrize("value", ["now", 7, {"a": 1}, [1]])
+def test_only_a_time_has_a_zone(value: object) -> None:
+    zone = msgpack.unpackb(SAFE.dump_value(UTC))
+    bad = msgpack.ExtType(14, msgpack.packb([value, zone, 0]))
+    with pytest.raises(UnserializableError):
+        SAFE.load_value(msgpack.packb(bad))
+
+
 @given(VALUES)
 def test_any_plain_value_comes_back(value: object) -> None:
     restored = back(Request("http://a.example/", meta={"v": value}))
@@ -331,6 +339,16 @@ def test_values_that_share_values_are_refused_before_they_are_written(
         SAFE.dump(request)
     few = Request("http://a.example/", meta={"v": doubled("x", pair, 4)})
     assert back(few).meta == few.meta
+
+
+@pytest.mark.parametrize("shared", ["x" * 10_000, b"x" * 10_000, [1] * 10_000])
+def test_large_values_count_for_each_reference(
+    shared: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serializer, "MOST_BYTES", 6 << 20)
+    for times, fits in ((600, True), (700, False)):
+        request = Request("http://a.example/", meta={"v": [shared] * times})
+        assert (SAFE.dump_or_none(request) is not None) is fits
 
 
 def test_a_body_that_is_too_large_is_refused() -> None:

@@ -187,6 +187,30 @@ def test_a_stored_rest_is_no_longer_than_the_limit(tmp_path: Path) -> None:
         assert held(frontier, "slot") == pytest.approx(LONGEST_HOLD)
 
 
+states = st.fixed_dictionaries(
+    {
+        "pages": st.integers(0, 2**64 - 1),
+        "delay": st.floats(0, 1e6),
+        "held": st.floats(1, 1e12),
+        "until": st.floats(1, 1e12),
+        "last": st.floats(1, 1e12),
+        "failures": st.integers(0, 2**32 - 1),
+        "rests": st.integers(0, 2**32 - 1),
+        "dead": st.booleans(),
+        "reason": st.text(),
+    }
+)
+
+
+@given(states)
+def test_a_state_is_read_as_it_was_written(given: dict[str, Any]) -> None:
+    state = SlotState()
+    for name, value in given.items():
+        setattr(state, name, value)
+    found = SlotState.read(state.packed(float), float)
+    assert {name: getattr(found, name) for name in given} == given
+
+
 def records(frontier: Frontier) -> dict[str, int]:
     """Return the requests of each record by the name of its slot; 0: it has none."""
     assert frontier.store is not None
@@ -227,6 +251,23 @@ def test_a_slot_has_one_record_as_long_as_anything_is_remembered(
         frontier.push("b", 0, b"x")
         frontier.checkpoint()
         assert records(frontier) == {"b": 1}
+
+
+def test_a_checkpoint_that_fails_changes_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        frontier.push("a", 0, b"x")
+        frontier.slots.state("a").pages = 7
+        frontier.slots.touch("a")
+        frontier.checkpoint()
+        finish(frontier)
+        frontier.prepare()  # and it is not committed
+        assert records(frontier) == {"a": 1}
+        frontier.checkpoint()
+        assert records(frontier) == {"a": 0}
+        frontier.push("a", 0, b"x")
+        frontier.prepare()
+        frontier.checkpoint()
+        assert records(frontier) == {"a": 1}
 
 
 def test_delays_of_the_downloader_stand_in_the_record(tmp_path: Path) -> None:

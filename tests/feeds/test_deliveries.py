@@ -277,6 +277,18 @@ def test_a_storage_that_replaces_has_it_once_though_the_process_dies_at_any_step
     assert read(place / f"items.{kind}") == ITEMS
 
 
+def test_the_old_content_of_a_local_file_stays(crawl: Crawl) -> None:
+    place = crawl.folder / "items.sums"
+    place.write_text("old\n")
+    crawl.settings["FEEDS"] = {"items.sums": SUMS}
+    for step in ("synced", "recorded"):
+        crawl.killed(Articles, stop=f"here {step}", before=stop_in_a_delivery)
+    crawl.run(Articles)
+    # New work of a finished job: the file is as it was left, so it is written anew.
+    crawl.run(Articles, starts=("/", "/new"))
+    assert items_in(place.read_bytes().removeprefix(b"old\n"), "sums") == NEW
+
+
 @pytest.mark.parametrize("kind", ["json", "sums"])
 def test_a_storage_of_the_user_gets_the_whole_file(
     crawl: Crawl, place: Path, kind: str

@@ -22,7 +22,7 @@ from bloomdupe.errors import (
     StoreError,
     StoreMismatchError,
 )
-from bloomdupe.filter import bloom, hashing, sizing
+from bloomdupe.filter import bloom, hashing, layer, sizing
 from bloomdupe.filter.contents import Contents
 
 if TYPE_CHECKING:
@@ -327,6 +327,13 @@ def test_union_of_different_filters_is_refused(
         local.union(other)
 
 
+def test_the_error_of_a_union_does_not_give_the_key_away() -> None:
+    a, b = BloomFilter(10), BloomFilter(10)
+    with pytest.raises(IncompatibleFilterError) as caught:
+        a |= b
+    assert a.key.hex()[:8] not in str(caught.value)
+
+
 def test_copy_is_independent(local: BloomFilter) -> None:
     local.update(keys(10))
     copy = local.copy()
@@ -463,6 +470,27 @@ def test_a_closed_filter_answers_nothing(tmp_path: Path) -> None:
             use("a")
     with pytest.raises(StoreError, match="closed"):
         seen.backup(tmp_path / "copy")
+
+
+def test_the_journal_is_swept_into_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layer, "MIN_BACKLOG", 500)
+    monkeypatch.setattr(layer, "MIN_SWEEP", 1)
+    monkeypatch.setattr(layer, "MAX_SWEEP", 2)
+    with BloomFilter.open(tmp_path / "seen", 20_000, 1e-6, key=KEY) as seen:
+        for number in range(200):
+            seen.update(f"{number}/{key}" for key in range(50))
+            seen.checkpoint()
+            # One round per 2,000 keys (a tenth of the capacity), and no faster.
+            expected = min(2_000, (number + 1) * 50)
+            assert expected - 200 <= seen.info().journal_keys <= expected + 100
+        seen.update(f"late/{key}" for key in range(5_000))
+        seen.checkpoint()  # of which two pages are folded
+        assert seen.info().journal_keys >= 6_400
+    with BloomFilter.open(tmp_path / "seen") as again:
+        assert again.update(f"{n}/{key}" for n in range(200) for key in range(50)) == 0
+        assert again.update(f"late/{key}" for key in range(5_000)) == 0
 
 
 def test_backup_of_a_filter_in_use(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from bloomdupe.filter import bloom, layer, parameters
 from bloomdupe.filter.layer import Layer
 from bloomdupe.filter.mapped_layer import MappedLayer, most_memory
 from bloomdupe.store import platform
+from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,6 +65,19 @@ def test_memory_is_for_news_only(tmp_path: Path) -> None:
             assert not each._unapplied
             assert each.memory_bytes() < most_memory(each.geometry)
         assert all(seen.contains_many(KEYS))
+
+
+def test_keys_may_be_added_while_a_checkpoint_is_committed(tmp_path: Path) -> None:
+    with opened(tmp_path / "seen", 0) as seen:
+        store = seen.share_store()
+        assert store is not None
+        for first in range(0, CAPACITY, 100):
+            part = seen.prepare()
+            seen.update(KEYS[first : first + 50])
+            store.commit(Part(write=part.write))
+            seen.update(KEYS[first + 50 : first + 100])
+            part.done()
+        assert all(seen.contains_many(KEYS[:CAPACITY]))
 
 
 def test_layers_are_in_memory_as_long_as_they_fit(tmp_path: Path) -> None:

@@ -94,6 +94,21 @@ def test_a_slot_that_must_wait_is_passed_over_until_its_time(
     assert owed.seconds_until_ready() is None
 
 
+def test_a_full_slot_is_ready_again_when_a_request_is_done(
+    seen: BloomFilter,
+) -> None:
+    owed = Frontier(seen, wait=lambda _, under_way: 60.0 * (under_way >= 2))
+    for _ in range(3):
+        owed.push("host", 0, b"x")
+    first, _, third = (owed.lease() for _ in range(3))
+    assert first is not None
+    assert third is None
+    owed.release(first)
+    owed.release(first)  # twice is once
+    assert owed.lease() is not None
+    assert (owed.pending, owed.leased) == (0, 3)
+
+
 def test_a_slot_is_asked_again_before_its_time(seen: BloomFilter) -> None:
     full = {"a": 60.0}
     owed = Frontier(

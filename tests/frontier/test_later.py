@@ -84,6 +84,19 @@ def test_a_scheduled_request_is_not_leased_before_its_time(
     assert owed.seconds_until_ready() is None
 
 
+def test_due_requests_have_the_usual_order(owed: Frontier, wall: Wall) -> None:
+    owed.push("host", 0, b"first", not_before=NOON + 1)
+    owed.push("host", 5, b"high", not_before=NOON + 3)
+    owed.push("host", 0, b"start", not_before=NOON + 1, start=True)
+    owed.push("host", 0, b"second", not_before=NOON + 2)
+    owed.push("host", 10**30, b"highest", not_before=NOON + 3)
+    owed.push("host", 0, b"too late", not_before=NOON + 4)
+    owed.push("host", 4, b"pending")
+    wall.now += 3
+    order = [b"highest", b"high", b"pending", b"second", b"first", b"start"]
+    assert drain(owed) == order
+
+
 def test_requests_in_memory_can_be_withdrawn(wall: Wall) -> None:
     owed = Frontier(BloomFilter(1000, 1e-6), wall=wall)
     for number in range(9):

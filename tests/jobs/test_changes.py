@@ -315,6 +315,17 @@ def test_requeue_brings_back_only_done_requests(verb: Verb, job: Path) -> None:
 # paths
 
 
+def test_requeue_chooses_among_the_given_urls(
+    verb: Verb, job: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "list").write_text("\n".join(DONE))
+    source = ["--from", tmp_path / "list"]
+    verb("requeue", job, *source, "--slot", "b.example")
+    assert sorted(urls(verb, job)) == sorted(WAIT)
+    verb("requeue", job, *source, "--pattern", "/4.$")
+    assert sorted(urls(verb, job)) == sorted([*WAIT, *DONE[40:]])
+
+
 def test_a_job_may_have_a_name_that_is_no_text(verb: Verb, tmp_path: Path) -> None:
     job = make_job(tmp_path / "j\udcff", WAIT, done=DONE)
     assert verb("backup", job, tmp_path / "\udcfe").code == 0

@@ -168,6 +168,16 @@ def test_a_running_crawl_adds_urls(crawl: Crawl, site: Site, running: Process) -
     assert inbox(crawl) == []
 
 
+def test_a_running_crawl_does_not_add_what_a_rule_keeps_out(
+    crawl: Crawl, site: Site, running: Process
+) -> None:
+    crawl.bloomdupe("block", "job", "--pattern", "new$")
+    running.until_logged("keeps requests out by 1 rule")
+    crawl.bloomdupe("add", "job", f"{site.base}/new", f"{site.base}/new1")
+    running.until_logged("Added by `bloomdupe add`: 1 request, 1 blocked\n")
+    running.kill()
+
+
 def test_a_slot_is_paused_and_resumed_also_over_a_kill(
     crawl: Crawl, site: Site, running: Process
 ) -> None:

@@ -36,6 +36,7 @@ from support.repetition import repeated
 from support.shared_data import needs_package
 from support.site import links
 
+from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreError
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.jobs.project import Project
@@ -238,6 +239,18 @@ def test_a_member_that_is_no_fingerprint_is_named(theirs: Theirs) -> None:
     assert answer.code == 1
     assert "1 URL counts as seen" in answer.out
     assert "site:dupefilter: b'xyz' is no fingerprint" in answer.out
+
+
+def test_many_marks(theirs: Theirs) -> None:
+    as_project(FINGERPRINTER)
+    theirs.push(pages(1))
+    theirs.mark(pages(1))
+    others = [f"{n:040x}" for n in range(20_000)]
+    theirs.client.sadd("site:dupefilter", *others)
+    answer = theirs.import_()
+    assert answer.code == 0
+    with BloomFilter.open("job/bloomdupe", readonly=True) as seen:
+        assert all(seen.contains(bytes.fromhex(one)) for one in others)
 
 
 def test_without_a_set_a_remark_says_so(theirs: Theirs) -> None:

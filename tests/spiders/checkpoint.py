@@ -82,6 +82,16 @@ class Waiting(Count):
             await pause(0.001)
 
 
+class Media(Count):
+    name = "media"
+
+    async def parse(self, response: Any) -> Any:
+        async for output in super().parse(response):
+            if isinstance(output, dict):
+                output["file_urls"] = [response.urljoin("/image")]
+            yield output
+
+
 class Failing:
     """Fails to write its data before a checkpoint, if it is to fail."""
 
