@@ -108,17 +108,6 @@ def test_the_projects_own_fingerprinter_decides(crawl: Crawl) -> None:
     assert {"/~d", "/%7Ed"} <= set(requested)
 
 
-def test_the_fingerprints_are_kept(crawl: Crawl) -> None:
-    crawl.run(Follow)
-    assert paths(crawl) == EACH_ONCE
-    fingerprint = RequestFingerprinter().fingerprint
-    with BloomFilter.open(crawl.store) as seen:
-        assert len(seen) == len(EACH_ONCE) + START_MARKS
-        for path in EACH_ONCE:
-            assert fingerprint(Request(crawl.site.base + path)) in seen
-        assert fingerprint(Request(crawl.site.base + "/absent")) not in seen
-
-
 def test_exact_urls_survive_a_filter_that_calls_everything_seen(crawl: Crawl) -> None:
     crawl.settings["BLOOMDUPE_EXPECTED_URLS"] = 1_000
 
@@ -153,22 +142,27 @@ def test_stats_and_log_are_those_of_scrapys_own_filter(
     assert ("no more duplicates will be shown" in ours.log) == (not debug)
 
 
-def test_it_logs_its_parameters_at_the_start(crawl: Crawl) -> None:
-    log = crawl.run(Follow, BLOOMDUPE_EXPECTED_URLS=1e6, BLOOMDUPE_FPP=1e-4).log
+def test_it_tells_its_parameters_and_keeps_the_fingerprints(crawl: Crawl) -> None:
+    """And no page is read for its stats."""
+    large: dict[str, Any] = {"BLOOMDUPE_EXPECTED_URLS": 1e6, "BLOOMDUPE_FPP": 1e-4}
+    run = crawl.run(Follow, BLOOMDUPE_EXACT=True, before=without_samples, **large)
     assert (
         "Duplicate filter: 1,000,000 expected URLs, false-positive probability 0.0001,"
-        " 2.5 MB of memory when full; 0 URLs seen before (job/bloomdupe)" in log
+        " 2.5 MB of memory when full; 0 URLs seen before (job/bloomdupe)" in run.log
     )
-
-
-def test_its_own_stats_and_no_page_is_read_for_them(crawl: Crawl) -> None:
-    stats = crawl.run(Follow, BLOOMDUPE_EXACT=True, before=without_samples).stats
+    stats = run.stats
     assert stats["bloomdupe/seen"] == len(EACH_ONCE) + START_MARKS
     assert stats["bloomdupe/layers"] == 1
-    assert stats["bloomdupe/current_fpp"] < 1e-6
+    assert stats["bloomdupe/current_fpp"] < 1e-4
     assert stats["bloomdupe/expected_loss"] == 0.0
     assert stats["bloomdupe/memory_bytes"] > 0
     assert stats["bloomdupe/disk_bytes"] > 0
+    fingerprint = RequestFingerprinter().fingerprint
+    with BloomFilter.open(crawl.store) as seen:
+        assert len(seen) == len(EACH_ONCE) + START_MARKS
+        for path in EACH_ONCE:
+            assert fingerprint(Request(crawl.site.base + path)) in seen
+        assert fingerprint(Request(crawl.site.base + "/absent")) not in seen
 
 
 # What is refused

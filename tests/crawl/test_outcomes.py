@@ -27,23 +27,6 @@ def with_lines(outcomes: Outcomes, number: int, count: int) -> Outcome:
     return outcome
 
 
-def test_unsettled_outputs_do_not_count(outcomes: Outcomes) -> None:
-    with_lines(outcomes, 1, 3)
-    assert not outcomes.changed
-    assert list(outcomes.lines()) == []
-
-
-def test_lines_can_be_read_until_they_are_committed(outcomes: Outcomes) -> None:
-    outcomes.settle(with_lines(outcomes, 1, 2))
-    expected = [(0, b"1-0"), (1, b"1-1")]
-    assert list(outcomes.lines()) == expected
-    assert list(outcomes.lines()) == expected, "reading takes nothing away"
-    outcomes.settle(with_lines(outcomes, 2, 1))
-    assert list(outcomes.lines()) == [*expected, (0, b"2-0")]
-    outcomes.committed(2)
-    assert not outcomes.changed
-
-
 def test_many_requests_put_their_lines_into_one_file(
     outcomes: Outcomes, tmp_path: Path
 ) -> None:

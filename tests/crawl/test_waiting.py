@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from scrapy import Request
-from spiders.waiting import Bad, Crowd, Idle, Later, set_clock
+from spiders.waiting import Bad, Idle, Later, set_clock
 from support.crawl import Crawl
 from support.site import Pages, Site
 
@@ -18,14 +18,13 @@ pytestmark = pytest.mark.slow
 
 NOW = ["/", "/ago", "/now", "/past"]
 LATER = ["/date", "/moved", "/soon"]
-CROWD = [f"/crowd{number}" for number in range(150)]
 BAD = [*(f"/{number}" for number in range(10)), "/odd"]
 DAY = 86_400.0
 
 
 @pytest.fixture
 def pages() -> Pages:
-    names = ["/fed", "/a", "/start", "/after", *NOW, *LATER, *CROWD, *BAD]
+    names = ["/fed", "/a", "/start", "/after", *NOW, *LATER, *BAD]
     return {**dict.fromkeys(names, "x"), "/soon": "-> /moved"}
 
 
@@ -50,36 +49,6 @@ def test_a_request_is_sent_at_its_time_and_not_before(crawl: Crawl, site: Site) 
     assert run.finish_reason == "finished"
     assert run.stats["item_scraped_count"] == 5
     assert run.stats["bloomdupe/later"] == run.stats.get("bloomdupe/pending", 0) == 0
-
-
-@WHERE
-@BOTH
-def test_a_run_that_is_not_to_wait_ends(crawl: Crawl) -> None:
-    run = crawl.run(Later, SECONDS=DAY, **AT_ONCE)
-    assert sorted(run.requested) == NOW
-    assert run.finish_reason == "waiting"
-    assert run.stats["bloomdupe/later"] == run.stats.get("bloomdupe/pending", 2) == 2
-
-
-@BOTH
-def test_after_kills_none_is_lost_none_is_early_and_none_comes_twice(
-    crawl: Crawl, site: Site
-) -> None:
-    in_progress = 0
-    for answers in (40, 80):
-        site.hold_after(40)
-        process = crawl.start(Crowd, SECONDS=1)
-        process.until_requested(41)
-        process.until(lambda answers=answers: crawl.durable_pages == answers)  # type: ignore[misc]
-        process.kill()
-        in_progress += site.waiting
-        site.release()
-    assert crawl.run(Crowd).finish_reason == "finished"
-    assert site.count.keys() == {"/", *CROWD}
-    assert site.count.total() - len(site.count) == in_progress
-    for visit in site.log[1:]:
-        number = int(visit.path.removeprefix("/crowd"))
-        assert visit.time >= site.log[0].time + 1 + number / 100
 
 
 def test_the_object_that_was_yielded_stays_as_it_is() -> None:

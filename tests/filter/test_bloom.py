@@ -11,7 +11,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.full_filter import take_everything_for_seen
 from support.repetition import repeated
 
 from bloomdupe import BloomFilter
@@ -201,52 +200,7 @@ def test_growth_is_logged_once_a_layer(caplog: pytest.LogCaptureFixture) -> None
     assert "reached its capacity at 1000 keys" in record.getMessage()
 
 
-def test_a_layer_may_fill_up_while_a_checkpoint_is_committed(tmp_path: Path) -> None:
-    """What is not durable yet stays in the layer that it was added to."""
-    with BloomFilter.open(tmp_path / "seen", 50, 1e-6) as seen:
-        store = seen.share_store()
-        assert store is not None
-        change = seen.prepare()
-        assert seen.update(keys(60)) == 60
-        assert (seen.changed, seen.due) == (True, True)
-        store.commit(change)
-        assert seen.layer_count == 2
-        assert (seen.changed, seen.due) == (True, False)
-        store.commit(seen.prepare())
-        assert (seen.changed, seen.due) == (False, False)
-    with BloomFilter.open(tmp_path / "seen") as again:
-        assert len(again) == 60
-        assert [layer.keys for layer in again.info().layers] == [60, 0]
-        assert again.update(keys(60)) == 0
-
-
 # Certainty
-
-
-@pytest.mark.parametrize("stored", [False, True])
-def test_all_keys_may_be_exact(stored: bool, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"exact": True, "key": KEY}
-    if stored:
-        seen = BloomFilter.open(tmp_path / "seen", 100, 0.5, **options)
-    else:
-        seen = BloomFilter(100, 0.5, **options)
-    take_everything_for_seen(seen)
-    exact: set[str] = set()
-    for number in range(30_000):
-        key = f"{number % 20_000}"
-        assert seen.add(key) == (key not in exact)
-        exact.add(key)
-    assert len(seen) == 20_000
-    assert not any(key in seen for key in keys(5_000, "out"))
-    info = seen.info()
-    assert info.exact_keys == 20_000
-    assert info.expected_loss == 0
-    seen.close()
-    if stored:
-        with BloomFilter.open(tmp_path / "seen") as again:
-            assert not any(again.update([key]) for key in exact)
-            assert not any(key in again for key in keys(5_000, "out"))
-            assert again.info().exact_keys == 20_000
 
 
 # What is known about it
@@ -291,19 +245,6 @@ def test_union_holds_both(local: BloomFilter) -> None:
     assert measured <= 2e-3 + 3 * error
 
 
-def test_union_in_a_store_survives(tmp_path: Path) -> None:
-    other = BloomFilter(1000, 1e-3, key=KEY, exact=True)
-    other.update(keys(5000, "b"))
-    path = tmp_path / "seen"
-    with BloomFilter.open(path, 1000, 1e-3, key=KEY, exact=True) as seen:
-        seen |= other
-        assert seen == other
-    with BloomFilter.open(path) as again:
-        assert again == other
-        assert all(key in again for key in keys(5000, "b"))
-        assert again.info().exact_keys == other.info().exact_keys == 5000
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -344,17 +285,6 @@ def test_copy_is_independent(local: BloomFilter) -> None:
     assert copy != {"more"}
 
 
-def test_clear_forgets_all_but_parameters(seen: BloomFilter) -> None:
-    seen.update(keys(5000))
-    parameters = seen.parameters
-    seen.clear()
-    assert len(seen) == 0
-    assert not any(seen.contains_many(keys(5000)))
-    assert not any(key in seen for key in keys(50))
-    assert seen.parameters == parameters
-    assert seen.update(keys(5000)) > 4900
-
-
 # Opening
 
 
@@ -362,16 +292,6 @@ def test_a_new_store_needs_a_capacity(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="give a capacity to create one"):
         BloomFilter.open(tmp_path / "seen")
     assert not (tmp_path / "seen").exists()
-
-
-def test_reopening_needs_no_parameters(tmp_path: Path) -> None:
-    path = str(tmp_path / "seen")
-    with BloomFilter.open(path, 5000, 1e-4, exact=True, key=KEY) as seen:
-        seen.update(keys(100))
-    with BloomFilter.open(path) as again:
-        assert (again.capacity, again.fpp, again.exact) == (5000, 1e-4, True)
-        assert again.key == KEY
-        assert len(again) == 100
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,17 +72,6 @@ def test_keys_sort_by_slot_and_then_the_other_way_round(
     else:
         assert (first < second) == (slot < other_slot)
     assert first == second or not second.startswith(first)
-
-
-@pytest.mark.parametrize("start", [False, True])
-def test_neighbouring_priorities_differ(start: bool) -> None:
-    for priority in range(-60, 60):
-        newest = rank(priority, 2**48 - 1, start, False)
-        oldest = rank(priority, 0, start, False)
-        assert newest < oldest
-        # Of the same priority are start requests next, then those of the one below.
-        below = (priority - 1, False) if start else (priority, True)
-        assert oldest < rank(below[0], 2**48 - 1, below[1], False)
 
 
 def test_a_plain_request_has_a_short_key() -> None:

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -448,50 +447,6 @@ def test_ctrl_c_ends_following(crawl: Crawl, tmp_path: Path, *, json_: bool) -> 
     assert json.loads(said)["interrupted"] if json_ else "goes on" in said
     crawl.put_out(5, random.Random(8))
     assert collect(crawl.url, out) == 0
-    assert crawl.complaints(out) == []
-
-
-def test_following_waits_for_redis_and_reports_it_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cli_collect, "PAUSE", 0.02)
-    out, rng = tmp_path / "out", random.Random(9)
-    said, looks = Path(f"{out}.said"), tmp_path / "looks"
-    looks.touch()
-
-    def look(seconds: float, pause: Callable[[float], None] = time.sleep) -> None:
-        if seconds == cli_collect.PAUSE:
-            with looks.open("a") as file:
-                file.write("look\n")
-        pause(seconds)
-
-    monkeypatch.setattr(time, "sleep", look)
-
-    def waits() -> int:
-        return said.read_text().count("Waiting for it")
-
-    def look_several_times() -> None:
-        before = len(looks.read_text())
-        until(lambda: len(looks.read_text()) > before + len("look\n") * 3)
-
-    with RedisServer(tmp_path / "redis", *LOGGED) as server:
-        crawl = Crawl(server.url("a"))
-        crawl.put_out(9, rng)
-        crawl.offer(1)
-        server.kill()
-        with started(server.url("a"), out, "--follow") as pid:
-            for times in (1, 2):
-                until(lambda: said.exists() and times == waits())  # noqa: B023
-                look_several_times()
-                server.start()
-                until((out / RECORD).exists)
-                until(lambda: not crawl.complaints(out))
-                if times == 1:
-                    server.kill()
-            crawl.put_out(9, rng)
-            crawl.leave()
-            assert ended(pid) == 0
-    assert waits() == 2
     assert crawl.complaints(out) == []
 
 

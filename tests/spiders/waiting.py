@@ -47,19 +47,6 @@ class Later(Spider):
         yield {"page": response.url}
 
 
-class Crowd(Later):
-    """Very many of them, due one after the other."""
-
-    name = "crowd"
-
-    def parse(self, response: Any) -> Any:
-        wait = self.settings.getfloat("SECONDS")
-        for number in range(150):
-            yield response.follow(
-                f"/crowd{number}", self.page, meta={DELAY: wait + number / 100, "x": 1}
-            )
-
-
 class Bad(Later):
     name = "bad"
     values: list[dict[str, Any]] = [

@@ -169,17 +169,6 @@ def test_after_a_kill_in_a_commit_nothing_is_checked(
     assert read_mark(interrupted).clean
 
 
-def test_after_a_kill_right_after_a_commit_nothing_is_checked(
-    path: Path, checks: list[Path]
-) -> None:
-    written = (path / "data.mdb").stat().st_ctime_ns
-    before = read_mark(path).transaction - 1
-    change_mark(path, transaction=before, changed=0, modified=0, committing=written)
-    assert not read_mark(path).clean
-    BloomFilter.open(path).close()
-    assert checks == []
-
-
 def test_after_a_failed_commit_the_file_is_checked(
     path: Path, checks: list[Path]
 ) -> None:
@@ -253,23 +242,6 @@ def test_a_file_that_another_program_writes_gets_no_mark(path: Path) -> None:
         seen.checkpoint()
         assert not read_mark(path)[0]
     assert not read_mark(path)[0]
-
-
-def test_a_reader_beside_an_owner_checks_nothing(
-    path: Path, checks: list[Path]
-) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", WORK, path],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"done\n"
-        delete_mark(path)
-        with BloomFilter.open(path, readonly=True) as seen:
-            assert len(seen) == 101
-        child.kill()
-    assert checks == []
 
 
 @pytest.mark.parametrize("owned", [False, True])
