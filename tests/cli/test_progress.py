@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import re
 import shutil
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 
 import pytest
 from support.jobs import Verb, make_job
-from tqdm import tqdm  # type: ignore[import-untyped]
 
 from bloomdupe.cli import progress_bar
 from bloomdupe.filter import layer
@@ -48,19 +46,6 @@ def test_a_verb_that_may_take_long_shows_its_progress(
 
 
 @pytest.mark.parametrize(
-    ("bar", "drawn"), [(progress_bar._Bar, 1), (tqdm, 21)], ids=["ours", "tqdm"]
-)
-def test_lines_above_a_bar_do_not_draw_it_each_time(bar: Any, drawn: int) -> None:
-    terminal = io.StringIO()
-    with bar(total=20, file=terminal, mininterval=1_000, leave=False) as shown:
-        for number in range(20):
-            tqdm.write(f"line {number}", file=terminal)
-            shown.update()
-    assert terminal.getvalue().count("%|") == drawn
-    assert re.findall(r"line (\d+)\n", terminal.getvalue()) == [*map(str, range(20))]
-
-
-@pytest.mark.parametrize(
     ("words", "said"),
     [
         (["info", "JOB"], "Checking {}/data.mdb, .*: 0 of 0 MB"),
@@ -87,27 +72,3 @@ def test_a_long_task_of_a_store_is_announced(
     answer = verb(*named, "--json")
     assert re.search(line, answer.err)
     assert answer.out.startswith("{")
-
-
-def test_short_tasks_after_each_other_are_not_silent_for_long(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 100.0
-    monkeypatch.setattr(progress, "PATIENCE", 1.0)
-    monkeypatch.setattr(progress, "monotonic", lambda: now)
-    for name in ("_seen", "_due"):  # they hold for the process
-        monkeypatch.setattr(progress.Progress, name, 0.0)
-    caplog.set_level("INFO", "bloomdupe.store.progress")
-    told = []
-    for task in range(8):  # each takes less than the patience
-        steps = progress.Progress(f"task {task}", 3, "steps")
-        for _ in range(3):
-            now += progress.PATIENCE / 5
-            steps.passed(1)
-            told.append(bool(caplog.records))
-            caplog.clear()
-    silent = "".join(" x"[one] for one in told).split("x")
-    assert max(map(len, silent)) < 6
-    now += 1_000
-    progress.Progress("a task that begins later", 3, "steps").passed(1)
-    assert not caplog.records

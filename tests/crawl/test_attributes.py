@@ -339,18 +339,6 @@ def test_the_largest_go_if_all_together_are_too_large(
     assert caplog.text.count("too large") == 1
 
 
-def test_a_list_that_was_too_large_at_the_opening_is_named_when_it_shrinks(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    spider: Any = Plain(urls=["https://example.com/"] * 90_000)
-    kept = Kept(spider).open()
-    assert kept.checkpoint() is None
-    assert not caplog.text
-    spider.urls.pop()
-    kept.checkpoint()
-    assert "attribute urls of the spider is too large" in caplog.text
-
-
 def test_what_cannot_be_stored_is_missed_once_start_requests_are_skipped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

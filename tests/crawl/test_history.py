@@ -24,7 +24,6 @@ from bloomdupe.crawl.progress.history import (
     Point,
     Ran,
     read_history,
-    surplus,
 )
 from bloomdupe.crawl.progress.line import ProgressLine, Room
 from bloomdupe.crawl.progress.pace import (
@@ -108,16 +107,6 @@ def test_a_crawl_in_memory_logs_its_progress(crawl: Crawl, site: Site) -> None:
     process.until(lambda: line.search(process.log))
     site.release()
     assert process.wait().finish_reason == "finished"
-
-
-def test_the_ends_of_runs_stay_while_the_runs_are_remembered() -> None:
-    old = START - 100 * 86_400
-    moments = [
-        (int((old + run) * 1000 + n), run) for run in (1, 2, 3) for n in (0, 1, 2)
-    ]
-    assert surplus(moments, START) == [moments[1], moments[4], moments[7]]
-    late = (int(START * 1000), MOST_RUNS + 2)
-    assert set(moments[1:6]) < set(surplus([*moments, late], START))
 
 
 def test_a_long_history_stays_small(

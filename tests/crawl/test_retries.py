@@ -87,17 +87,6 @@ def test_stock_scrapy_gives_up_while_a_server_is_away(crawl: Crawl, site: Site) 
 
 
 @BOTH
-def test_a_retry_waits_longer_each_time(crawl: Crawl, site: Site) -> None:
-    failure = Answer("", 500)
-    site.pages = {"/0": [failure, failure, "x"]}
-    run = crawl.run(Many, PAGES=1, **backoff(1, 1.5, 9))
-    first, second, third = site.times("/0")
-    assert second - first >= 0.5
-    assert third - second >= 0.75
-    assert run.stats["item_scraped_count"] == 1
-
-
-@BOTH
 def test_a_retry_out_of_a_callback_waits_and_its_child_does_not(
     crawl: Crawl, site: Site
 ) -> None:

@@ -11,7 +11,7 @@ import uuid
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from zoneinfo import TZPATH, ZoneInfo
 
 import msgpack  # type: ignore[import-untyped]
@@ -453,7 +453,10 @@ def test_a_store_sets_no_attribute_in_the_place_of_code(name: str) -> None:
 class Changing(Request):
     """Fetches a page by way of another page, and takes other arguments."""
 
-    def __init__(self, product: int) -> None:
+    made: ClassVar[list[Any]] = []
+
+    def __init__(self, product: Any) -> None:
+        self.made.append(product)
         super().__init__(f"http://proxy.example/?url={product}", meta={"made": 1})
         self.meta["made"] += 1
 
@@ -466,6 +469,7 @@ class OfItsOwn(Request):
 
 def test_no_constructor_of_a_subclass_runs_again() -> None:
     restored = back(Changing(7))
+    assert Changing.made == [7]
     assert type(restored) is Changing
     assert (restored.url, restored.meta) == ("http://proxy.example/?url=7", {"made": 2})
     with pytest.raises(UnserializableError, match="OfItsOwn has its own url"):

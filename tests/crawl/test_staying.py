@@ -14,7 +14,7 @@ import pytest
 from spiders.staying import Stays
 from support.crawl import Crawl, Process
 from support.engines import on_both_engines
-from support.jobs import IDENTITY, killed_after
+from support.jobs import killed_after
 from support.jobs import run as verb
 from support.judge import lines
 from support.redis_server import RedisServer
@@ -247,22 +247,6 @@ class TestKills:
 
 
 on_redis = pytest.mark.parametrize("engine", ["redis"], indirect=True)
-
-
-@on_redis
-@pytest.mark.usefixtures("engine")
-def test_a_line_with_a_time_is_scheduled_and_the_rest_is_added_at_once(
-    crawl: Crawl, call: Callable[..., str]
-) -> None:
-    engine: Any = crawl.engine
-    engine.make({**IDENTITY, "feeds": []})
-    assert "no worker runs" in call("stop", code=1)
-    later = {"url": "https://a.example/2", "not_before": 2_000_000_000}
-    given = ["https://a.example/1", json.dumps(later), "https://a.example/3"]
-    (crawl.folder / "lines").write_text("\n".join(given))
-    assert call("add", "--from", "lines").splitlines() == ["3 pending now"]
-    job = json.loads(call("info", "--json"))["job"]
-    assert (job["pending"], job["later"]) == (3, 1)
 
 
 @pytest.mark.slow

@@ -93,22 +93,6 @@ def test_a_delivery_that_fails_is_tried_again(crawl: Crawl, place: Path) -> None
     assert ftp.complete == ["items.json"]
 
 
-def test_half_a_delivered_file_is_replaced_by_the_whole(
-    crawl: Crawl, place: Path
-) -> None:
-    port = kept_port()
-    with ftp_server(place, port, limit=1) as ftp:
-        crawl.settings["FEEDS"] = {f"{ftp.uri}/items.json": JSON}
-        process = crawl.start(Articles)
-        ftp.wait_for("begun")
-        process.kill()
-    assert ftp.complete == []
-    with ftp_server(place, port) as ftp:
-        crawl.run(Articles)
-    assert ftp.complete == ["items.json"]
-    assert read(place / "items.json") == ITEMS
-
-
 def test_batches_are_delivered_when_they_are_full(crawl: Crawl, place: Path) -> None:
     with ftp_server(place, kept_port()) as ftp:
         options = {**JSON, "batch_item_count": 10}

@@ -148,24 +148,6 @@ def test_another_parameter_of_the_spider_is_another_feed(
     assert len(read(music)) == 6
 
 
-@pytest.mark.parametrize("spider", repeated([NamedLate, ByCategory]))
-def test_a_begun_feed_is_not_continued_with_another_parameter(
-    crawl: Crawl, by_category: tuple[Path, Path], spider: type[Articles]
-) -> None:
-    books, music = by_category
-    crawl.killed(spider, stop=THIRD, CATEGORY="books")
-    before = books.read_bytes()
-    for _ in range(2):
-        run = crawl.refused(spider, CATEGORY="music")
-        assert "has begun with a feed books.jsonl" in run.log
-        assert "the same arguments of the spider, -o books.jsonl" in run.log
-        assert "A checkpoint failed" not in run.log
-        assert books.read_bytes() == before
-        assert not music.exists()
-    crawl.killed(spider, stop=THIRD, CATEGORY="books")
-    assert books.read_bytes().startswith(before)
-
-
 @pytest.mark.parametrize("form", repeated(["json", "jsonl"]))
 def test_a_parameter_may_be_known_late(crawl: Crawl, form: str) -> None:
     options = {"format": form, "overwrite": True}

@@ -20,7 +20,6 @@ from typing import Any
 import pytest
 from scrapy import Request
 from scrapy.settings import Settings
-from scrapy.utils.request import fingerprint
 from spiders.follow import Follow
 from support.jobs import (
     COMMIT,
@@ -28,7 +27,6 @@ from support.jobs import (
     SPIDER,
     Verb,
     bare_job,
-    call,
     killed_after,
     make_job,
     sound,
@@ -63,25 +61,6 @@ def test_check_tells_new_done_and_pending_apart(verb: Verb, job: Path) -> None:
         f"seen, not pending: {DONE[3]}",
         "new: https://c.example",
     ]
-
-
-@pytest.mark.parametrize(
-    "spelled",
-    [
-        "https://WWW.B.example/x?b=2&a=1",
-        "https://www.b.example:443/x?a=1&b=2#part",
-        "https://www.b.example/y/../x?b=2&a=1",
-    ],
-)
-def test_check_sees_urls_as_the_fingerprinter_does(
-    verb: Verb, tmp_path: Path, spelled: str
-) -> None:
-    job = make_job(tmp_path / "job", ["https://www.b.example/x?a=1&b=2"])
-    stored = Request("https://www.b.example/x?a=1&b=2")
-    same = fingerprint(Request(spelled)) == fingerprint(stored)
-    (found,) = json.loads(verb("check", job, spelled, "--json").out)["urls"]
-    assert found["seen"] == same
-    assert bool(found["waits"]) == same
 
 
 @pytest.mark.parametrize(
@@ -220,16 +199,6 @@ def test_a_line_with_a_callback_that_the_spider_lacks_is_refused() -> None:
 def test_a_setting_that_cannot_be_loaded_is_named(name: str, value: object) -> None:
     with pytest.raises(SettingError, match=rf"{name} = .*No module named 'missing'"):
         _ = Project(Settings({name: value}), Follow.name).fingerprinter
-
-
-def test_binary_garbage_on_stdin_is_no_url(job: Path, tmp_path: Path) -> None:
-    garbage = random.Random(3).randbytes(200_000)
-    done = call("add", str(job), "--from", "-", "--json", cwd=tmp_path, given=garbage)
-    report = json.loads(done.stdout)
-    assert (done.returncode, done.stderr) == (1, "")
-    assert report["taken_in"] == 0
-    assert report["broken"]["count"] > 0
-    assert done.stdout.isascii()
 
 
 @pytest.mark.parametrize(

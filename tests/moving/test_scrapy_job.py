@@ -249,16 +249,6 @@ def test_a_job_that_was_never_stopped_is_refused(verb: Verb, tmp_path: Path) -> 
     assert "Let Scrapy go on with it, and stop it by Ctrl-C once" in answer.err
 
 
-def test_a_queue_that_is_gone_is_noticed(verb: Verb, tmp_path: Path) -> None:
-    job = stopped(tmp_path / "job", many(), 5)
-    (job / "requests.queue/-2").unlink()
-    (job / "requests.queue/active.json").touch()
-    answer = verb("import", job, *IMPORT)
-    assert (answer.code, answer.out) == (1, "")
-    assert "-2 is missing, so Scrapy was not stopped" in answer.err
-    assert not (job / "bloomdupe").exists()
-
-
 def test_files_that_are_newer_than_the_stop_are_refused(
     verb: Verb, tmp_path: Path
 ) -> None:
