@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -57,12 +58,27 @@ def test_requests_that_have_ended_leave_the_memory_to_later_requests(
     outcomes: Outcomes,
 ) -> None:
     before = lines_in_memory(outcomes)
-    assert before == 101, "a request that brings more than 100 bytes puts them on disk"
+    assert before == 12, "a request that brings more than 100 bytes puts them on disk"
     for number in range(50):
         outcomes.settle(with_lines(outcomes, number, 60))
         outcomes.committed(1)
         outcomes.forget(with_lines(outcomes, number, 60))
     assert lines_in_memory(outcomes) == before
+
+
+def test_short_lines_take_little_more_memory_than_their_bytes(
+    outcomes: Outcomes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither when they come, nor when they are put aside, nor when they are read."""
+    monkeypatch.setattr(module, "MOST_BYTES", 1 << 18)
+    tracemalloc.start()
+    try:
+        outcomes.settle(with_lines(outcomes, 1, 30_000))
+        assert sum(1 for _ in outcomes.lines()) == 30_000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 << 18
 
 
 def lines_in_memory(outcomes: Outcomes) -> int:

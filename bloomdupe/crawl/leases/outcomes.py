@@ -39,7 +39,7 @@ class Outcome:
         "judged",
         "keys",
         "lines",
-        "size",
+        "packed",
         "visited",
     )
 
@@ -50,8 +50,9 @@ class Outcome:
         """Whether it belongs to no page that could yield it again."""
         self.items = 0
         self.lines: list[Line] = []
-        self.size = 0
-        """Bytes in ``lines``."""
+        """Of the old engine on Redis."""
+        self.packed = bytearray()
+        """Lines, each after its feed's number and its length."""
         self.aside: list[tuple[int, int]] = []
         """Places of the earlier lines in the file of :class:`Outcomes`: first byte, and
         number of bytes."""
@@ -85,10 +86,10 @@ class Outcomes:
 
         Raises :class:`OSError` if there is no room to put it aside.
         """
-        outcome.lines.append(line)
-        size = len(line[1])
-        outcome.size += size
-        self._size += size
+        feed, data = line
+        outcome.packed += _HEAD.pack(feed, len(data))
+        outcome.packed += data
+        self._size += _HEAD.size + len(data)
         if self._size > MOST_BYTES:
             self._put_aside(outcome)
 
@@ -97,21 +98,17 @@ class Outcomes:
             self._file = tempfile.TemporaryFile(  # noqa: SIM115 - as long as the crawl
                 dir=self._directory, buffering=0
             )
-        data = b"".join(
-            part
-            for feed, line in outcome.lines
-            for part in (_HEAD.pack(feed, len(line)), line)
-        )
         self._file.seek(self._end)
-        view = memoryview(data)
-        while view:
-            view = view[self._file.write(view) :]
-        outcome.aside.append((self._end, len(data)))
-        self._end += len(data)
-        self._in_file += len(data)
-        self._size -= outcome.size
-        outcome.size = 0
-        outcome.lines = []
+        size = len(outcome.packed)
+        with memoryview(outcome.packed) as view:
+            written = 0
+            while written < size:
+                written += self._file.write(view[written:])
+        outcome.aside.append((self._end, size))
+        self._end += size
+        self._in_file += size
+        self._size -= size
+        outcome.packed = bytearray()
 
     def settle(self, outcome: Outcome) -> None:
         """Let an outcome count."""
@@ -133,41 +130,35 @@ class Outcomes:
         """Yield the lines of all that is settled."""
         for outcome in list(self._settled):
             for start, size in outcome.aside:
-                yield from self._read(start, size)
-            yield from outcome.lines
+                yield from _unpacked(self._read(start, size))
+            yield from _unpacked(outcome.packed)
 
-    def _read(self, start: int, size: int) -> Iterator[Line]:
-        """Yield the lines of a piece, which was in memory before in one piece, too."""
+    def _read(self, start: int, size: int) -> bytes:
+        """Return a piece, which was in memory before in one piece, too."""
         assert self._file is not None  # noqa: S101 - something was put aside
         try:
             self._file.seek(start)
-            data = self._file.read(size)
+            return self._file.read(size)
         except OSError as error:
             where = self._directory
             raise FeedError(
                 f"cannot read the items put aside in {where}: {error}"
             ) from error
-        at = 0
-        while at < size:
-            feed, length = _HEAD.unpack_from(data, at)
-            at += _HEAD.size
-            yield feed, data[at : at + length]
-            at += length
 
     def committed(self, outcomes: int) -> None:
         """Mark the first ``outcomes`` as durable, with all their lines."""
         for _ in range(outcomes):
             outcome = self._settled.popleft()
-            self._size -= outcome.size
+            self._size -= len(outcome.packed)
             if outcome.aside:
                 self._in_file -= sum(size for _, size in outcome.aside)
         self._shrink()
 
     def forget(self, outcome: Outcome) -> None:
         """Drop an outcome that will never count."""
-        self._size -= outcome.size
+        self._size -= len(outcome.packed)
         self._in_file -= sum(size for _, size in outcome.aside)
-        outcome.lines, outcome.aside, outcome.size = [], [], 0
+        outcome.packed, outcome.aside = bytearray(), []
         self._shrink()
 
     def drop(self) -> None:
@@ -194,3 +185,12 @@ class Outcomes:
             with suppress(OSError):
                 self._file.truncate(0)
             self._end = 0
+
+
+def _unpacked(data: bytes | bytearray) -> Iterator[Line]:
+    at = 0
+    while at < len(data):
+        feed, length = _HEAD.unpack_from(data, at)
+        at += _HEAD.size
+        yield feed, bytes(data[at : at + length])
+        at += length
