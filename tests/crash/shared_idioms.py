@@ -33,8 +33,8 @@ from bloomdupe.redis.shared_frontier import SharedFrontier
 KILLS = 2
 LEASE = 600
 """Seconds; the leases of a worker end when the next one begins."""
-NOT_SHARED = {"idle_state"}
-"""Idioms that differ on Redis; ``tests/idioms/README.md`` says why."""
+NOT_SHARED = {"idle_state", "unsettled"}
+"""Idioms and themes that differ on Redis; ``tests/idioms/README.md`` says why."""
 
 
 class SharedIdioms(Fault):
@@ -70,7 +70,7 @@ class SharedIdioms(Fault):
 
 def can_be_shared(idiom: Idiom) -> bool:
     """Whether a crawl on Redis can have this idiom."""
-    return not (idiom.script or idiom.name in NOT_SHARED)
+    return not (idiom.script or {idiom.name, idiom.theme} & NOT_SHARED)
 
 
 class SharedCrawl(Crawl):

@@ -48,6 +48,8 @@ FIELDS = ["page", "part"]
 """Of all items."""
 LONG = 200
 """A longer value of a field is compared by its digest."""
+FORCED = "forcing unclean shutdown"
+"""In the log of a run in which Ctrl-C came twice."""
 MEDIA = {"file_urls", "files"}
 """Fields that the feeds leave out."""
 
@@ -153,14 +155,17 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        reasons = re.findall(r"Spider closed \((.*?)\)", self.log)
-        return self.status == 0 and set(reasons) <= {"finished"}
+        return self.status == 0 and self._went_well
 
     @property
     def finished_before_stop(self) -> bool:
         """Whether it had finished when it was stopped at the end of the process."""
+        return self.stopped is not None and self._went_well
+
+    @property
+    def _went_well(self) -> bool:
         reasons = re.findall(r"Spider closed \((.*?)\)", self.log)
-        return self.stopped is not None and set(reasons) <= {"finished"}
+        return set(reasons) <= {"finished"} and FORCED not in self.log
 
     @property
     def last_checkpoints(self) -> list[Last]:

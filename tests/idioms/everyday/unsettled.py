@@ -1,0 +1,388 @@
+"""Children that differ in each run, of pages that are stopped before they count.
+
+Nothing tells a child from the one that its page has yielded in the run before: only
+the page decides whether a child counts.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import scrapy
+from common import SITE, item, once, path_of
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares.retry import get_retry_request
+from scrapy.http import Response
+from support.counters import PerRun
+from support.stops import moment, pause
+from table import idiom
+from typing_extensions import Self
+
+DETAILS = 5
+
+
+def at_random() -> str:
+    return f"{random.getrandbits(64):x}"
+
+
+def any_order() -> list[int]:
+    """Return the numbers of all details, in another order each time."""
+    return random.sample(range(DETAILS), DETAILS)
+
+
+class Family(scrapy.Spider):
+    """A page with volatile children, told apart by their paths alone."""
+
+    start_urls = [SITE + "/star"]
+    done = PerRun(0)
+    """Children whose callbacks have ended."""
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        for number in any_order():
+            yield self.child_of(response, number)
+        await moment(self, "children done", lambda: self.done == DETAILS)
+        yield item(response)
+
+    def child_of(self, response: Response, number: int, **given: Any) -> Request:
+        url = f"/detail/{number}"
+        return response.follow(url, self.child, dont_filter=True, **given)
+
+    def child(self, response: Response, **_: Any) -> Iterator[Any]:
+        yield item(response)
+        self.done += 1
+
+
+@idiom(moments=("children done",), asks=DETAILS)
+class RandomValues(Family):
+    """Children with random values in meta, headers and cb_kwargs, in any order."""
+
+    name = "random_values"
+
+    def child_of(self, response: Response, number: int, **given: Any) -> Request:
+        given["headers"] = {"X-Token": at_random()}
+        given["meta"] = {"token": at_random(), "page": {"token": [at_random()]}}
+        given["cb_kwargs"] = {"token": at_random()}
+        return super().child_of(response, number, **given)
+
+
+class AddRandomValues:
+    """A spider middleware that adds random values to each request."""
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        async for output in result:
+            if isinstance(output, Request):
+                output.headers["X-Token"] = at_random()
+                output.meta["token"] = response.meta["came"] = at_random()
+                output.cb_kwargs["token"] = {at_random(): at_random()}
+            yield output
+
+
+@idiom(
+    settings={
+        "SPIDER_MIDDLEWARES": {"everyday.unsettled.AddRandomValues": 100},
+    },
+    moments=("children done",),
+    asks=DETAILS,
+)
+class RandomMiddleware(Family):
+    """A spider middleware sets random values in meta, headers and cb_kwargs."""
+
+    name = "random_middleware"
+
+
+@idiom(moments=("children done",), asks=DETAILS)
+class SmallValues(Family):
+    """Small numbers, True, dictionaries and sets, some of them those of the page."""
+
+    name = "small_values"
+
+    def child_of(self, response: Response, number: int, **given: Any) -> Request:
+        response.meta.update(one=1, true=True, names={"a", "b", at_random()}, none=None)
+        drawn = {random.choice("abc"): random.choice([0, 1, True, False, None, ""])}
+        copied = random.choice([{}, response.meta, {"names": response.meta["names"]}])
+        given["meta"] = {**copied, "drawn": drawn, "shared": [drawn, drawn]}
+        given["cb_kwargs"] = {"one": random.choice([1, True]), "set": {1, 2, "x"}}
+        return super().child_of(response, number, **given)
+
+
+@idiom(moments=("grandchildren done",), asks=DETAILS + DETAILS**2)
+class RandomTree(Family):
+    """Each child has children of its own, all in any order, between pauses."""
+
+    name = "random_tree"
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        for number in any_order():
+            yield response.follow(
+                f"/chain/{number}",
+                self.middle,
+                dont_filter=True,
+                meta={"token": at_random()},
+            )
+            await pause(0.01)
+        await moment(self, "grandchildren done", lambda: self.done == DETAILS**2)
+        yield item(response)
+
+    async def middle(self, response: Response) -> AsyncIterator[Any]:
+        yield item(response)
+        first = DETAILS * int(response.url.rpartition("/")[2])
+        for number in any_order():
+            yield self.child_of(response, first + number)
+            await pause(0.005)
+
+
+@idiom(moments=("all ready",), asks=3 * DETAILS, repeats=3 * DETAILS)
+class RandomPolls(scrapy.Spider):
+    """A page polls others with a random value each time, until all are ready."""
+
+    name = "random_polls"
+    start_urls = [SITE + "/star"]
+    ready = PerRun(0)
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        for number in any_order():
+            yield self.poll(response, number)
+        await moment(self, "all ready", lambda: self.ready == DETAILS)
+        yield item(response)
+
+    def poll(self, response: Response, number: int) -> Request:
+        given = {"cb_kwargs": {"number": number}, "meta": {"at": random.random()}}
+        return response.follow(
+            f"/poll/{number}", self.answer, dont_filter=True, **given
+        )
+
+    def answer(self, response: Any, number: int) -> Iterator[Any]:
+        if response.json()["ready"]:
+            yield item(response, "ready")
+            self.ready += 1
+        else:
+            yield self.poll(response, number)
+
+
+@idiom(moments=("first",), asks=2)
+class RetryElsewhere(scrapy.Spider):
+    """A callback asks again at another URL, beside its item and a child."""
+
+    name = "retry_elsewhere"
+    handle_httpstatus_list = [404]
+    start_urls = [f"{SITE}/missing/{number}" for number in range(DETAILS)]
+    elsewhere = PerRun(0)
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        number = response.url.rpartition("/")[2]
+        if response.status != 404:
+            yield item(response)
+            self.elsewhere += 1
+            return
+        assert response.request is not None
+        other = response.request.replace(url=f"{SITE}/detail/{number}")
+        other.meta["token"] = at_random()
+        yield get_retry_request(other, spider=self, reason="elsewhere")
+        await moment(self, "first", lambda: self.elsewhere > 0)
+        yield response.follow(f"/detail/1{number}", meta={"token": at_random()})
+        yield item(response, "missing")
+
+
+class Slow:
+    """A pipeline that takes its time, another one for each item."""
+
+    async def process_item(self, item: Any, *_: Any) -> Any:
+        await pause(random.random() / 20)
+        return item
+
+
+@idiom(
+    settings={"ITEM_PIPELINES": {"everyday.unsettled.Slow": 100}},
+    moments=("children done",),
+    asks=DETAILS + 1,
+)
+class WaitsForChildren(RandomValues):
+    """A callback waits for its children, whose items are in slow pipelines."""
+
+    name = "waits_for_children"
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        async for output in super().parse(response):
+            yield output
+        while self.done < DETAILS:
+            await pause(0.01)
+        yield self.child_of(response, DETAILS)
+        yield item(response, "after the children")
+
+
+class Asks:
+    """A pipeline that asks for two pages for each item that is no child's."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Asks:
+        return cls(crawler)
+
+    async def process_item(self, item: Any, *_: Any) -> Any:
+        engine: Any = self.crawler.engine
+        spider: Any = self.crawler.spider
+        if "/detail/" not in item["page"]:
+            for name in ("a", "b"):
+                url = f"{SITE}/detail/{item['part']}?{name}"
+                meta = {"token": at_random()}
+                request = Request(url, spider.child, meta=meta, dont_filter=True)
+                engine.crawl(request)
+                await pause(0.01)
+        return item
+
+
+@idiom(
+    settings={"ITEM_PIPELINES": {"everyday.unsettled.Asks": 100}},
+    moments=("asked",),
+    asks=2 * DETAILS,
+)
+class CrawlInPipeline(Family):
+    """A pipeline calls engine.crawl() for items of pages and of start()."""
+
+    name = "crawl_in_pipeline"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield {"page": "start", "part": DETAILS}
+        yield Request(SITE + "/star", dont_filter=True)
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        for number in any_order():
+            yield item(response, number)
+        await moment(self, "asked", lambda: self.done > 2)
+
+
+@idiom(moments=("asked",), asks=3)
+class CrawlInSignals(Family):
+    """Receivers of signals call engine.crawl() for a page and for its item."""
+
+    name = "crawl_in_signals"
+    start_urls = [SITE + "/star", SITE + "/0"]
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.headers, signals.headers_received)
+        crawler.signals.connect(spider.came, signals.response_received)
+        crawler.signals.connect(spider.scraped, signals.item_scraped)
+        return spider
+
+    def headers(self, request: Request) -> None:
+        self.ask(request.url, "headers")
+
+    def came(self, request: Request) -> None:
+        self.ask(request.url, "response")
+
+    def scraped(self, item: Any) -> None:
+        self.ask(SITE + item["page"], "item")
+
+    def ask(self, url: str, why: str) -> None:
+        if "/detail/" in url:
+            return
+        engine: Any = self.crawler.engine
+        meta = {"token": at_random()}
+        child = f"{SITE}/detail/1?{path_of(url)}-{why}"
+        engine.crawl(Request(child, self.child, meta=meta, dont_filter=True))
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        yield item(response)
+        await moment(self, "asked", lambda: self.done >= 3)
+
+
+# Callbacks that wait for what others do
+
+PARTS = tuple(f"/{path}" for path in ("chain/3", "detail/1", "detail/2", "star"))
+
+
+class Waits(scrapy.Spider):
+    """Callbacks that wait for a child, a grandchild, ``start()`` and another page."""
+
+    children = PerRun[set[str]](set())
+    """What they have done; they come again with their page."""
+
+    @property
+    def past(self) -> dict[str, bool]:
+        """What else is past, in any run: a page that is done does not come again."""
+        state: dict[str, bool] = self.__dict__.setdefault("state", {})
+        return state
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(SITE + "/star", dont_filter=True)
+        yield Request(SITE + "/chain/3", self.other, dont_filter=True)
+        await self.until("page began")
+        self.past["start"] = True
+
+    async def until(self, event: str) -> None:
+        while event not in self.past.keys() | self.children:
+            await pause(0.01)
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        self.past["page began"] = True
+        yield response.follow("/detail/1", self.child, dont_filter=True)
+        for event in ("start", "other", "child", "grandchild"):
+            await self.until(event)
+        await moment(self, "all are past")
+        yield item(response)
+
+    async def other(self, response: Response) -> AsyncIterator[Any]:
+        await self.until("page began")
+        yield item(response)
+        self.past["other"] = True
+
+    async def child(self, response: Response) -> AsyncIterator[Any]:
+        meta = {"token": at_random()}
+        yield response.follow("/detail/2", self.grandchild, meta=meta, dont_filter=True)
+        self.children.add("child")
+        await self.until("grandchild")
+        yield item(response)
+
+    async def grandchild(self, response: Response) -> AsyncIterator[Any]:
+        await self.until("other")
+        await self.interrupted()
+        yield item(response)
+        self.children.add("grandchild")
+
+    async def interrupted(self) -> None:
+        """Press Ctrl-C, perhaps."""
+
+
+@idiom(moments=("all are past",), asks=2)
+class WaitsForOthers(Waits):
+    """Callbacks wait for a child, a grandchild, start() and another page."""
+
+    name = "waits_for_others"
+
+
+@idiom(items=PARTS, repeats=None)
+class InterruptedWaiting(Waits):
+    """The same, and Ctrl-C comes when each of them is in progress."""
+
+    name = "interrupted_waiting"
+
+    async def interrupted(self) -> None:
+        if once("interrupted"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@idiom(items=PARTS, repeats=None)
+class InterruptedTwice(Waits):
+    """The same, and Ctrl-C comes twice: a callback waits for what never comes."""
+
+    name = "interrupted_twice"
+
+    async def interrupted(self) -> None:
+        if once("interrupted"):
+            os.kill(os.getpid(), signal.SIGINT)
+            engine: Any = self.crawler.engine
+            while not engine._slot.closing:
+                await pause(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+            await self.until("never")

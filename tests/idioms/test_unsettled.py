@@ -1,0 +1,47 @@
+"""Pages whose children differ in each run: killed twenty times, or three by default."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from crawls import Stop
+from judging import expected, stopped
+from support.repetition import slow_tests_run
+from table import IDIOMS, Idiom, load
+
+load()
+
+KILLS = 20 if slow_tests_run() else 3
+UNSETTLED = [idiom for idiom in IDIOMS.values() if idiom.theme == "unsettled"]
+
+
+def stop_of(idiom: Idiom, requests: int, rng: random.Random) -> Stop:
+    """Return a stop where the children may be done and the page is not, or anywhere."""
+    where = [Stop(point=f"here {name}") for name in idiom.moments]
+    where += [
+        Stop(point=f"{rng.choice(['before', 'after'])} commit", nth=rng.randint(2, 9)),
+        Stop(request=rng.randint(1, requests)),
+    ]
+    return rng.choice(where)
+
+
+@pytest.mark.parametrize("idiom", UNSETTLED, ids=lambda idiom: idiom.name)
+def test_children_that_differ_in_each_run_are_done_once(idiom: Idiom) -> None:
+    model = expected(idiom)
+    assert model.complaints == []
+    rng = random.Random(idiom.name)
+    kills = 0
+    while kills < KILLS:
+        requests = model.visits.total()
+        stops = [stop_of(idiom, requests, rng) for _ in range(min(4, KILLS - kills))]
+        verdict = stopped(idiom, model, stops)
+        assert verdict.complaints == [], stops
+        kills += len(verdict.stopped)
+
+
+def test_the_control_doubles_children_whose_page_is_not_done() -> None:
+    idiom = IDIOMS["random_values"]
+    stops = [Stop(point="here children done")]
+    verdict = stopped(idiom, expected(idiom), stops, without="waiting_for_pages")
+    assert any("too many" in words for words in verdict.complaints)
