@@ -130,17 +130,23 @@ class FeedFile:
         self.end, self.due = end, True
 
     def finish(self, record: dict[str, Any], piece: Iterable[bytes]) -> None:
-        """Write the piece of the last run, which may be in the file in part."""
-        if ends_at(self.place, record["size"], record["end"]):
+        """Write the piece of the last run, which may be in the file in part.
+
+        Also if the file has its end: a power cut may have left a hole before that. But
+        the job has no piece any more of a file that another run was without.
+        """
+        end = self.end
+        for data in piece:
+            end = end.plus(data)
+        owed = (end.size, digest(end.tail)) == (record["size"], record["end"])
+        if not owed and ends_at(self.place, record["size"], record["end"]):
             self.end = Growth(record["size"], tail_of(self.place, record["size"]))
             self.old, self._unsynced = None, True
             self._opened()
-            self.sync()
-            return
-        self.due = self._begun = True
-        for data in piece:
-            self.end = self.end.plus(data)
-        self.append(piece)
+        else:
+            self.due = self._begun = True
+            self.end = end
+            self.append(piece)
         self.sync()
 
     def append(self, piece: Iterable[bytes]) -> None:

@@ -112,7 +112,9 @@ class _Meddled:
         complaints = []
         assert stop.call is not None
         ends = stop.action in ERRORS and stop.call.startswith(ENDS)
-        if ends and not stop.call.endswith(" close"):
+        # An exporter is tried with the first item, and has nothing to do with it yet.
+        said = "fails for its first item" in crawl.runs[-1].log
+        if ends and not (said or stop.call.endswith(" close")):
             complaints.append("nobody noticed: exit status 0")
         with Crawl(self._idiom, stock=True) as stock:
             theirs = stock.run(stop)

@@ -12,7 +12,7 @@ import pytest
 
 from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.feeds.feed_format import options_of
-from bloomdupe.feeds.file import FeedFile, change_of, digest
+from bloomdupe.feeds.file import TAIL_BYTES, FeedFile, change_of, digest
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.feeds.uri import with_parameters
 
@@ -46,13 +46,13 @@ def write(file: FeedFile, piece: bytes) -> None:
     file.append([piece])
 
 
-def left(place: Path, written: int) -> dict[str, Any]:
+def left(place: Path, written: int, piece: bytes = PIECE) -> dict[str, Any]:
     """Leave a file as a run does that dies after so many bytes of the last piece."""
     file = begun(place)
     write(file, BASE)
     file.sync()
-    state = file.record(file.end.plus(PIECE))
-    write(file, PIECE)
+    state = file.record(file.end.plus(piece))
+    write(file, piece)
     file.close()
     os.truncate(place, len(BASE) + written)
     return state
@@ -98,6 +98,14 @@ def test_a_power_cut_may_leave_a_piece_in_any_order(place: Path) -> None:
     place.write_bytes(BASE + b"\0\0e\n\0\0o\n")
     resumed(place, state)
     assert place.read_bytes() == BASE + PIECE
+
+
+def test_a_power_cut_may_leave_a_hole_before_the_end(place: Path) -> None:
+    piece = b"x" * 3 * TAIL_BYTES + b"\n"
+    state = left(place, 0, piece)
+    place.write_bytes(BASE + bytes(len(piece) - TAIL_BYTES) + piece[-TAIL_BYTES:])
+    resumed(place, state, piece)
+    assert place.read_bytes() == BASE + piece
 
 
 @pytest.mark.parametrize("overwritten", [0, 3, len(PIECE)])

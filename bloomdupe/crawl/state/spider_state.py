@@ -64,7 +64,15 @@ class SpiderState(Participant):
 
     def read_again(self, packed: bytes | None) -> None:
         """Give the spider the stored state in the place of its present one."""
-        self._restored = {} if packed is None else self._serializer.load_value(packed)
+        try:
+            self._restored = (
+                {} if packed is None else self._serializer.load_value(packed)
+            )
+        except UnserializableError as error:
+            raise UnserializableError(
+                f"the stored spider.state cannot be read: {error}. Put the job back"
+                " from a backup"
+            ) from error
         self._stored = packed
         self._put()
 
