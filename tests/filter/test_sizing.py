@@ -9,13 +9,6 @@ from bloomdupe.errors import SettingError
 from bloomdupe.filter import sizing
 
 
-@pytest.mark.parametrize(
-    ("fpp", "bits"), [(1e-1, 4.79), (1e-2, 9.59), (1e-3, 14.38), (1e-4, 19.17)]
-)
-def test_bits_per_key_of_the_literature(fpp: float, bits: float) -> None:
-    assert sizing.optimal_bits_per_key(fpp) == pytest.approx(bits, abs=0.005)
-
-
 @pytest.mark.parametrize("fpp", [0.5, 1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-9, 1e-12])
 def test_fewer_hashes_cost_at_most_five_percent_of_bits(fpp: float) -> None:
     hashes = sizing.choose_hashes(fpp)
@@ -34,14 +27,6 @@ def test_a_layer_is_the_smallest_that_keeps_its_promise(
     if shape.pages > 1:
         smaller = replace(shape, pages=shape.pages - 1)
         assert smaller.rate(capacity) > fpp
-
-
-@pytest.mark.parametrize("fpp", [1e-1, 1e-2, 1e-3, 1e-4, 1e-6])
-def test_a_large_filter_takes_at_most_ten_percent_more_than_the_optimum(
-    fpp: float,
-) -> None:
-    shape = sizing.layer_geometry(1_000_000, fpp, 0)
-    assert shape.bits_per_key <= 1.10 * sizing.optimal_bits_per_key(fpp)
 
 
 def test_the_rate_equals_the_textbook_sum_over_binomial_pages() -> None:
@@ -74,23 +59,6 @@ def test_the_layers_of_a_growing_filter_never_exceed_its_promise() -> None:
         sizing.layer_geometry(1000, fpp, number).capacity for number in range(4)
     ]
     assert capacities == [1000, 2000, 4000, 8000]
-
-
-def test_expected_loss_and_rate_against_single_steps() -> None:
-    """Add keys singly, by expectation, and count the keys that would be lost."""
-    first = sizing.layer_geometry(20_000, 1e-1, 0)
-    second = sizing.layer_geometry(20_000, 1e-1, 1)
-    loss = older = 0.0
-    for shape, keys in ((first, 20_000), (second, 5_000)):
-        offered = 0.0
-        for _ in range(keys):
-            rate = sizing.page_rate(shape.hashes, offered / shape.pages)
-            offered += 1 / (1 - rate)
-            loss += (older + rate) / (1 - older - rate)
-        older += sizing.page_rate(shape.hashes, offered / shape.pages)
-        assert shape.offered(keys) == pytest.approx(offered, rel=1e-3)
-    calculated = sizing.expected_loss([(first, 20_000), (second, 5_000)])
-    assert calculated == pytest.approx(loss, rel=1e-2)
 
 
 def test_affordable_fpp_uses_up_the_bits_and_no_more() -> None:

@@ -17,12 +17,14 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
 
 from scrapy import __version__
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from support.site import Answer, Page, Site, links
 
 from bloomdupe.inside_scrapy.private_names import NEEDED, OF_FEEDS, PARTS, WITH_FALLBACK
 
@@ -69,34 +71,15 @@ class Pages(scrapy.Spider):
 """
 
 
-class Site(ThreadingHTTPServer):
-    """Pages with links to all pages, and files."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.requested: list[str] = []
-        self.url = f"http://127.0.0.1:{self.server_port}"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Site
-
-    def do_GET(self) -> None:
-        self.server.requested.append(self.path)
-        links = "".join(f'<a href="/{number}">x</a>' for number in range(PAGES))
-        body = b"file" if self.path.startswith("/file") else links.encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Set-Cookie", "visited=1")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+def pages() -> dict[str, Page]:
+    """Return pages with links to all pages, and files."""
+    cookie = {"Set-Cookie": "visited=1"}
+    body = links(*(f"/{number}" for number in range(PAGES)))
+    found: dict[str, Page] = {}
+    for number in range(PAGES):
+        found[f"/{number}"] = Answer(body, headers=cookie)
+        found[f"/file{number}"] = "file"
+    return found
 
 
 class Ended(NamedTuple):
@@ -136,28 +119,24 @@ def run(folder: Path, taken: str, *command: str) -> Ended:
 
 def try_without(taken: str) -> tuple[str, list[str]]:
     """Crawl without a name; return what happened, and what is wrong."""
-    with tempfile.TemporaryDirectory(prefix="without-") as name:
-        folder, site = Path(name), Site()
+    with tempfile.TemporaryDirectory(prefix="without-") as name, Site(pages()) as site:
+        folder = Path(name)
         (folder / "project.py").write_text(PROJECT)
         (folder / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
-        (folder / "pages.py").write_text(SPIDER.replace("SITE", site.url))
-        try:
-            crawl = ("scrapy", "crawl", "pages")
-            first = run(folder, taken, *crawl, "-s", "CLOSESPIDER_PAGECOUNT=4")
-            refusals = first.lines(REFUSED)
-            if refusals:
-                told = refusals[0].partition(REFUSED)[2]
-                return f"refused: {told}", refusal_faults(folder, site, first)
-            second = run(folder, taken, *crawl)
-            wrong = crawl_faults(first) + crawl_faults(second)
-            wrong += item_faults(folder)
-            for verb in ("info", "list", "verify"):
-                asked = run(folder, taken, "bloomdupe", verb, "job")
-                if asked.status != 0 or asked.lines("Traceback"):
-                    wrong.append(f"bloomdupe {verb}: {asked.output[-200:]}")
-        finally:
-            site.shutdown()
-            site.server_close()
+        (folder / "pages.py").write_text(SPIDER.replace("SITE", site.base))
+        crawl = ("scrapy", "crawl", "pages")
+        first = run(folder, taken, *crawl, "-s", "CLOSESPIDER_PAGECOUNT=4")
+        refusals = first.lines(REFUSED)
+        if refusals:
+            told = refusals[0].partition(REFUSED)[2]
+            return f"refused: {told}", refusal_faults(folder, site, first)
+        second = run(folder, taken, *crawl)
+        wrong = crawl_faults(first) + crawl_faults(second)
+        wrong += item_faults(folder)
+        for verb in ("info", "list", "verify"):
+            asked = run(folder, taken, "bloomdupe", verb, "job")
+            if asked.status != 0 or asked.lines("Traceback"):
+                wrong.append(f"bloomdupe {verb}: {asked.output[-200:]}")
         off = first.lines("so bloomdupe does without")
         what = re.sub(r".*(so bloomdupe.*?)\..*", r"\1", off[0]) if off else "nothing"
         if len(off) > sum(taken in names for names in PARTS.values()):
