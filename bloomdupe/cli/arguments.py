@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from bloomdupe.cli.output import warn
-from bloomdupe.cli.progress_bar import bytes_of
 from bloomdupe.errors import SettingError
 from bloomdupe.jobs.lines import Line, Problems, read_lines
 from bloomdupe.jobs.selection import Selection
 from bloomdupe.settings import FAILURE_REASONS, check_reasons
+from bloomdupe.store.progress import Progress
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -35,8 +35,10 @@ def given_lines(options: Namespace, problems: Problems) -> Iterator[Line]:
     """
     yield from (Line(0, url) for url in options.urls)
     if options.file is not None:
-        with _opened(options.file) as file, bytes_of(_size_of(file)) as read:
-            yield from read_lines(file, problems, read)
+        with _opened(options.file) as file:
+            task = f"Reading {options.file}"
+            progress = Progress(task, _size_of(file), "MB", scale=10**6)
+            yield from read_lines(file, problems, progress.passed)
 
 
 @contextlib.contextmanager

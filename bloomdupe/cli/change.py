@@ -15,7 +15,6 @@ from bloomdupe.cli.arguments import (
     warn_if_unknown,
 )
 from bloomdupe.cli.output import warn
-from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.verb import Answer
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.state.rules import described, rule_of
@@ -88,7 +87,7 @@ def drop(options: Namespace) -> Answer:
 
 def _opened(options: Namespace, *, by_url: bool = True) -> ChangingJob:
     settings = options.project_settings
-    job: ChangingJob = options.job.changing(settings, counted, by_url=by_url)
+    job: ChangingJob = options.job.changing(settings, by_url=by_url)
     return job
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bloomdupe.cli.output import warn
-from bloomdupe.cli.progress_bar import bytes_of
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import INTERRUPTED, Answer
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.moving.collecting import Collecting, Patience
+from bloomdupe.store.progress import Progress
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -26,8 +26,8 @@ def collect(options: Namespace) -> Answer:
     """Write the output in Redis into files, each item once."""
     patience = Patience(PAUSE, warn) if options.follow else None
     interrupted = False
+    progress = Progress("Writing files", None, "MB", scale=10**6)
     with (
-        bytes_of(None) as progress,
         Collecting.open(
             options.job.url,
             Path(options.directory),
@@ -36,7 +36,7 @@ def collect(options: Namespace) -> Answer:
             rest=options.rest,
             named=options.feed,
             patience=patience,
-            progress=progress,
+            progress=progress.passed,
         ) as collecting,
     ):
         try:

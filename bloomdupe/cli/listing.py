@@ -14,7 +14,6 @@ from bloomdupe.cli.arguments import (
     selection_of,
     warn_if_unknown,
 )
-from bloomdupe.cli.progress_bar import counted
 from bloomdupe.cli.verb import Answer
 from bloomdupe.crawl.leases.failure import Failure, in_words
 from bloomdupe.crawl.progress.pace import plural, when
@@ -50,7 +49,7 @@ def list_requests(options: Namespace) -> Answer:
     found: Iterator[Listed]
     with job.reader() as reader:
         if reasons is None:
-            found = reader.requests(selection, counted)
+            found = reader.requests(selection)
         else:
             failures = FailedRequests(
                 reader.failed_requests().selected(selection, reasons)
@@ -146,7 +145,6 @@ def check(options: Namespace) -> Answer:
         options.project_settings,
         given_lines(options, problems),
         problems,
-        counted,
     )
     record = {
         "urls": [one._asdict() for one in urls],

@@ -12,8 +12,6 @@ import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from tqdm import tqdm  # type: ignore[import-untyped]
-
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.printable import printable
 
@@ -22,17 +20,14 @@ if TYPE_CHECKING:
 
 
 def say_all(lines: Iterable[str]) -> None:
-    """Print lines, above the bar if there is one, as long as there is a reader.
+    """Print lines, as long as there is a reader.
 
     Raises :class:`BloomDupeError` if they cannot be written.
     """
     file = sys.stdout  # None: it was closed before the program began
-    terminal = file is not None and file.isatty()
     try:
         for line in lines:
-            if terminal:
-                tqdm.write(_shown(line, file), file=file)
-            elif file is not None:
+            if file is not None:
                 file.write(f"{_shown(line, file)}\n")
     except BrokenPipeError:
         pass
@@ -60,15 +55,15 @@ def write(data: bytes) -> None:
 
 
 def warn(line: str) -> None:
-    """Print a line to standard error, above the bar if there is one."""
+    """Print a line to standard error."""
     file = sys.stderr
     if file is not None:
         with contextlib.suppress(OSError):
-            tqdm.write(_shown(line, file), file=file)
+            print(_shown(line, file), file=file, flush=True)
 
 
 class ToldProgress(logging.Handler):
-    """Prints how far the long tasks of a store are, such as a check when it is opened.
+    """Prints how far a long task is, such as the check of a store, in a terminal.
 
     It is entered with ``with``, and tells nothing outside.
     """
@@ -90,7 +85,8 @@ class ToldProgress(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record; called by logging."""
-        warn(record.getMessage())
+        if _in_terminal():
+            warn(record.getMessage())
 
 
 def flush() -> None:
@@ -109,6 +105,10 @@ def flush() -> None:
         os.close(nowhere)
         if not isinstance(error, BrokenPipeError):
             raise _unwritten(error) from error
+
+
+def _in_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _shown(line: str, file: TextIO) -> str:

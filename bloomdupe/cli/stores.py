@@ -6,7 +6,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bloomdupe.cli.progress_bar import bytes_read, counted
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Answer
 from bloomdupe.crawl.progress.pace import plural
@@ -26,8 +25,8 @@ def backup(options: Namespace) -> Answer:
     from bloomdupe.filter.bloom import BloomFilter
 
     source, target = options.job.directory, options.target
-    with BloomFilter.open(source, readonly=True) as seen, bytes_read(source) as read:
-        left_out = seen.backup(target, cookies=options.with_cookies, progress=read)
+    with BloomFilter.open(source, readonly=True) as seen:
+        left_out = seen.backup(target, cookies=options.with_cookies)
         keys = len(seen)
     lines = [f"{target}: {plural(keys, 'URL')}"]
     if left_out:
@@ -46,8 +45,7 @@ def verify_store(options: Namespace) -> Answer:
     from bloomdupe.store.lmdb.check import verify
 
     store = options.job.directory
-    with bytes_read(store) as read:
-        report = verify(store, read)
+    report = verify(store)
     problems = report.problems or disagreements(report)
     rows = [("store", str(store))]
     for name, count in report.counts.items():
@@ -77,7 +75,6 @@ def import_job(options: Namespace) -> Answer:
             path,
             project,
             source,
-            counted,
             trusted=options.trust_pickles,
             only_seen=options.fingerprints_only,
         )

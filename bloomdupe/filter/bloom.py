@@ -23,10 +23,9 @@ from bloomdupe.filter.parameters import (
 from bloomdupe.store.format import COOKIES
 from bloomdupe.store.participant import Part
 from bloomdupe.store.place import place_of
-from bloomdupe.store.progress import ignored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from types import TracebackType
 
     from bitarray import bitarray
@@ -397,23 +396,17 @@ class BloomFilter:
 
         return Part(write=part.apply, done=done)
 
-    def backup(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        cookies: bool = False,
-        progress: Callable[[int], None] = ignored,
-    ) -> int:
+    def backup(self, path: str | os.PathLike[str], *, cookies: bool = False) -> int:
         """Checkpoint, and write a copy without free space to the new store ``path``.
 
         It may be called while the filter is in use, and on a read-only one while
         another process writes. The ``cookies`` of a crawl are left out unless told;
-        returns how many. ``progress`` is called with numbers of bytes.
+        returns how many.
         """
         store = self._durable("backup")
         self._contents.checkpoint()
         without = () if cookies else (COOKIES,)
-        return store.copy(Path(path), without=without, progress=progress)
+        return store.copy(Path(path), without=without)
 
     def _durable(self, verb: str) -> Store:
         if self._store is None:

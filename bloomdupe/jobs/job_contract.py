@@ -6,15 +6,14 @@ A verb needs no case for each engine.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 from bloomdupe.jobs.selection import Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
-    from typing import TypeAlias
 
     from scrapy.settings import Settings
 
@@ -22,17 +21,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.changes import AddingJob, ChangingJob
     from bloomdupe.jobs.overview import Description
     from bloomdupe.jobs.view import FailedRequests, View
-
-    Watched: TypeAlias = Callable[..., Iterator[Any]]
-    """Yields the given things and shows their progress, by total and kind.
-
-    A fourth argument is a function that returns how many a thing counts for.
-    """
-
-
-def unwatched(things: Iterable[Any], *_: object) -> Iterator[Any]:
-    """Yield the things, and show nothing."""
-    yield from things
 
 
 class ListedRequest(NamedTuple):
@@ -92,9 +80,7 @@ class Reader(Protocol):
     def describe(self) -> Description:
         """Describe the job as it was read last, or a filter; read it if it was not."""
 
-    def requests(
-        self, selection: Selection, watched: Watched
-    ) -> Iterator[ListedRequest | ListedItems]:
+    def requests(self, selection: Selection) -> Iterator[ListedRequest | ListedItems]:
         """Yield the pending and in-progress requests, also after this is closed."""
 
     def failed_requests(self) -> FailedRequests:
@@ -130,7 +116,7 @@ class Job(ABC):
         """Whether a request of a slot is pending or has failed."""
         selection = Selection(slot)
         with self.reader() as reader:
-            pending = next(reader.requests(selection, unwatched), None)
+            pending = next(reader.requests(selection), None)
             return pending is not None or bool(
                 reader.failed_requests().selected(selection, ())
             )
@@ -145,9 +131,7 @@ class Job(ABC):
         """
 
     @abstractmethod
-    def changing(
-        self, settings: Settings | None, watched: Watched, *, by_url: bool
-    ) -> ChangingJob:
+    def changing(self, settings: Settings | None, *, by_url: bool) -> ChangingJob:
         """Open the job for changes, with the project of the settings.
 
         Without ``by_url``, only slots and patterns will be named.

@@ -17,6 +17,7 @@ from bloomdupe.jobs.lines import Problems
 from bloomdupe.jobs.on_disk.changing import HeldJob
 from bloomdupe.requests.serializer import Serializer
 from bloomdupe.store import files
+from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.project import Project
 
 UNTRUSTED = (
@@ -91,7 +91,6 @@ def import_into(
     path: Path,
     project: Project,
     source: Source,
-    watched: Watched,
     *,
     trusted: bool,
     only_seen: bool,
@@ -116,11 +115,14 @@ def import_into(
         files.make_directory(building, 0o700)
         with closing(HeldJob.begun(building / path.name, project)) as job:
             if has_pending:
-                _take_requests(job, source, watched, imported)
+                _take_requests(job, source, imported)
             if not only_seen:
                 job.seen.notes["run"] = IMPORTED
-            found = source.fingerprints(imported.problems)
-            for fingerprint in watched(found, None, "fingerprints"):
+            found, task = (
+                source.fingerprints(imported.problems),
+                f"Reading {source.shown}",
+            )
+            for fingerprint in told(found, task, None, "fingerprints"):
                 job.seen.add(fingerprint, exact=bool(project.exact))
                 imported.marks += 1
                 if job.frontier.due:
@@ -134,9 +136,7 @@ def import_into(
     return imported
 
 
-def _take_requests(
-    job: HeldJob, source: Source, watched: Watched, imported: Imported
-) -> None:
+def _take_requests(job: HeldJob, source: Source, imported: Imported) -> None:
     """Add the pending requests; their ages keep the order in which they were taken."""
     project = job.project
     order = project.order
@@ -145,7 +145,8 @@ def _take_requests(
     serializer = Serializer(crawler.spider)
     room = job.store.path.parent
     total, requests = source.pending(crawler, room, imported.problems)
-    for place, request in enumerate(watched(requests, total, "requests")):
+    requests = told(requests, f"Reading {source.shown}", total, "requests")
+    for place, request in enumerate(requests):
         start = bool(request.meta.get("is_start_request"))
         fifo = order.start_fifo if start and order.starts_apart else order.fifo
         try:

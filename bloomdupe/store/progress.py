@@ -1,6 +1,6 @@
 """Progress: says in the log how far a long task of a store is.
 
-A crawl shows it in its log, and a verb on standard error.
+A crawl shows it in its log, and a verb in a terminal.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 logger = logger_of(__name__)
 
@@ -33,8 +33,11 @@ class Progress:
     """When any task was last at work."""
     _due: ClassVar[float] = 0.0
 
-    def __init__(self, task: str, total: int, unit: str, scale: int = 1) -> None:
-        """``scale`` is the number of things that count as one ``unit``."""
+    def __init__(self, task: str, total: int | None, unit: str, scale: int = 1) -> None:
+        """``scale`` is the number of things that count as one ``unit``.
+
+        ``total`` is None if it is unknown.
+        """
         self._task = task
         self._total = total
         self._unit = unit
@@ -49,26 +52,32 @@ class Progress:
         """Count so many more things."""
         self._done += number
         Progress._seen = now = monotonic()
-        if self._done < self._total and now >= Progress._due:
+        if self._done != self._total and now >= Progress._due:
             Progress._due = now + PATIENCE
+            of = "" if self._total is None else f" of {self._total // self._scale:,}"
             logger.info(
-                "%(task)s: %(done)s of %(total)s %(unit)s",
+                "%(task)s: %(done)s%(of)s %(unit)s",
                 {
                     "task": self._task,
                     "done": f"{self._done // self._scale:,}",
-                    "total": f"{self._total // self._scale:,}",
+                    "of": of,
                     "unit": self._unit,
                 },
             )
 
 
-def told(things: Iterable[Thing], task: str, total: int, unit: str) -> Iterator[Thing]:
-    """Yield things, and log the progress of the task that goes through them."""
+def told(
+    things: Iterable[Thing],
+    task: str,
+    total: int | None,
+    unit: str,
+    size: Callable[[Thing], int] = lambda _: 1,
+) -> Iterator[Thing]:
+    """Yield things, and log the progress of the task that goes through them.
+
+    ``size`` returns how many a thing counts for.
+    """
     progress = Progress(task, total, unit)
     for thing in things:
         yield thing
-        progress.passed(1)
-
-
-def ignored(_: int) -> None:
-    """Ignore the progress."""
+        progress.passed(size(thing))

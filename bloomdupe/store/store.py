@@ -149,15 +149,14 @@ class Store(ABC):
         target: Path,
         *,
         without: Collection[bytes] = (),
-        progress: Callable[[int], None] | None = None,
     ) -> int:
         """Write a compacted copy of the last commit to the new store ``target``.
 
         Other processes may read and write meanwhile. The copy holds nothing of the
         tables ``without``, not even in unused bytes; returns the number of records that
-        were left out. ``progress`` is called with numbers of bytes.
+        were left out.
         """
-        del target, without, progress
+        del target, without
         raise StoreError(f"{self.shown}: back up this Redis with its own means")
 
 

@@ -44,7 +44,6 @@ NOT_FOR_A_PLAIN_CRAWL = {
     "redis",
     "rich",
     "scrapy.pipelines.files",
-    "tqdm",
     "bloomdupe.cli",
     "bloomdupe.crawl.engines.on_redis",
     "bloomdupe.feeds.whole_files",

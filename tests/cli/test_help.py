@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
-import pty
 import shlex
 import signal
-import struct
 import subprocess
 import sys
-import termios
 from importlib import import_module
 from pathlib import Path
 
@@ -85,47 +79,6 @@ def test_options_may_come_between_a_store_and_urls() -> None:
     options = cli.build_parser().parse_args([*words, "https://b.example/"])
     assert options.urls == ["https://a.example/", "https://b.example/"]
     assert options.store == "job"
-
-
-PROGRAM = """
-import tqdm.std
-from bloomdupe.cli.output import say_all
-from bloomdupe.cli.progress_bar import counted
-
-now = 1_000.0
-tqdm.std.time = lambda: now  # the clock of the bar
-
-for number in counted(range(16), 16, "things"):
-    now += 0.1
-    if number == 13:
-        say_all(["a line"])
-"""
-
-
-@pytest.mark.parametrize(("rows", "columns", "widest"), [(24, 40, 40), (0, 0, 80)])
-def test_a_bar_shows_after_a_second_and_only_on_a_terminal(
-    rows: int, columns: int, widest: int
-) -> None:
-    """So does a terminal that does not know its size, as in some containers."""
-    command = [sys.executable, "-c", PROGRAM]
-    quiet = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert (quiet.stdout, quiet.stderr) == ("a line\n", "")
-    parent, child = pty.openpty()
-    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    with subprocess.Popen(command, stderr=child, stdout=subprocess.PIPE) as process:
-        os.close(child)
-        shown = b""
-        with contextlib.suppress(OSError):  # the end, on Linux
-            while part := os.read(parent, 4096):
-                shown += part
-        out, _ = process.communicate()
-    os.close(parent)
-    assert out == b"a line\n"
-    bars = [bar for bar in shown.decode().split("\r") if "16.0" in bar]
-    assert bars
-    assert all(len(bar) <= widest for bar in bars)
-    # Not in the first second, and so not the first of 16.
-    assert not any("1.00/16.0" in bar for bar in bars)
 
 
 def test_an_option_that_was_mistyped_is_corrected(

@@ -3,46 +3,63 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.jobs import Verb, make_job
+from support.jobs import Verb, make_job, run
 
-from bloomdupe.cli import progress_bar
+from bloomdupe.cli import output
 from bloomdupe.filter import layer
 from bloomdupe.store import progress
 
 URLS = [f"https://a.example/{number}" for number in range(30)]
 LONG = {
-    "add": ["add", "JOB", "--from", "LINES"],
-    "backup": ["backup", "JOB", "NEW"],
-    "check": ["check", "JOB", URLS[3]],
-    "drop": ["drop", "JOB", "--pattern", "/1"],
-    "list": ["list", "JOB"],
-    "requeue": ["requeue", "JOB", URLS[3]],
-    "verify": ["verify", "JOB"],
+    "add": (["add", "JOB", "--from", "LINES"], "Reading {lines}"),
+    "backup": (["backup", "JOB", "NEW"], "Writing "),
+    "check": (["check", "JOB", URLS[3]], "Reading {job}"),
+    "drop": (["drop", "JOB", "--pattern", "/1"], "Reading {job}"),
+    "list": (["list", "JOB"], "Reading {job}"),
+    "requeue": (["requeue", "JOB", URLS[3]], "Reading {job}"),
+    "verify": (["verify", "JOB"], "Checking {job}/data.mdb"),
 }
+"""Verbs, and the task that they tell of."""
+
+
+@pytest.fixture
+def verb(verb: Verb, monkeypatch: pytest.MonkeyPatch) -> Verb:
+    """Every step of a long task is told, as if in a terminal."""
+    monkeypatch.setattr(output, "_in_terminal", lambda: True)
+    monkeypatch.setattr(progress, "PATIENCE", -1)
+    monkeypatch.setattr(layer, "MAX_SWEEP", 1)
+    return verb
 
 
 @pytest.mark.parametrize("name", LONG)
 def test_a_verb_that_may_take_long_shows_its_progress(
     name: str, verb: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    passed: list[float] = []
+    passed: dict[str, int] = {}
 
-    class Bar(progress_bar._Bar):
-        def update(self, size: float = 1) -> Any:
-            passed.append(size)
-            return super().update(size)
+    def count(self: progress.Progress, number: int) -> None:
+        passed[self._task] = passed.get(self._task, 0) + number
 
     job = make_job(tmp_path / "job", URLS)
-    monkeypatch.setattr(progress_bar, "_Bar", Bar)
     lines = tmp_path / "lines"
     lines.write_text("https://b.example/\n")
+    monkeypatch.setattr(progress.Progress, "passed", count)
     places = {"JOB": str(job), "NEW": str(tmp_path / "new"), "LINES": str(lines)}
-    answer = verb(*(places.get(word, word) for word in LONG[name]))
+    words, task = LONG[name]
+    answer = verb(*(places.get(word, word) for word in words))
     assert answer.code == 0, answer
-    assert sum(passed) > 0
+    named = task.format(job=job / "bloomdupe", lines=lines)
+    assert any(name.startswith(named) and count for name, count in passed.items())
+
+
+def test_progress_is_told_in_a_terminal_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", -1)
+    job = make_job(tmp_path / "job", URLS)
+    assert run(capsys, "list", job).err == ""
 
 
 @pytest.mark.parametrize(
@@ -58,7 +75,6 @@ def test_a_long_task_of_a_store_is_announced(
     said: str,
     verb: Verb,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     job = make_job(tmp_path / "job", URLS)
     make_job(job, ["https://b.example/"])  # another slot, and journal entry
@@ -67,8 +83,6 @@ def test_a_long_task_of_a_store_is_announced(
     (copy / "bloomdupe" / "clean.json").unlink()  # so that it is checked
     named = [{"JOB": str(copy), "COPY": str(job)}.get(word, word) for word in words]
     line = said.format(re.escape(str(copy / "bloomdupe")))
-    monkeypatch.setattr(progress, "PATIENCE", 0)
-    monkeypatch.setattr(layer, "MAX_SWEEP", 1)
     answer = verb(*named, "--json")
     assert re.search(line, answer.err)
     assert answer.out.startswith("{")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from bloomdupe.crawl.added_requests import AddedRequests, message_of
 from bloomdupe.crawl.leases.failure import stored_failures
@@ -13,16 +13,16 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import count_pending, pending_that, portions
 from bloomdupe.jobs.changes import Chosen, Dropped, RequeuedFailures, failed_to_repeat
-from bloomdupe.jobs.job_contract import unwatched
 from bloomdupe.jobs.selection import Search
 from bloomdupe.store import files
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.inbox import Inbox
 from bloomdupe.store.participant import Part
 from bloomdupe.store.place import place_of
+from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from scrapy.settings import Settings
@@ -31,11 +31,12 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.added_requests import Asked
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.jobs.changes import Added, AddingJob
-    from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.selection import Selection
     from bloomdupe.store.batch import Change
     from bloomdupe.store.store import Store
+
+    Read = TypeVar("Read")
 
 
 def opened_to_add(
@@ -55,15 +56,12 @@ def opened_to_add(
     return RunningJob(path, project)
 
 
-def opened_to_change(
-    path: Path, settings: Settings | None, watched: Watched, *, by_url: bool
-) -> HeldJob:
+def opened_to_change(path: Path, settings: Settings | None, *, by_url: bool) -> HeldJob:
     """Open the job with the store at ``path``; close it at the end.
 
-    If a process has it, it refuses with :class:`StoreLockedError`. ``watched`` shows
-    the progress of a change. Without ``by_url``, the changes name slots and patterns
-    only, and neither the project nor Scrapy is needed. Raises the errors of
-    :func:`opened_to_add`, too.
+    If a process has it, it refuses with :class:`StoreLockedError`. Without ``by_url``,
+    the changes name slots and patterns only, and neither the project nor Scrapy is
+    needed. Raises the errors of :func:`opened_to_add`, too.
     """
     owner = files.owner_of(path)
     if owner is not None:
@@ -73,7 +71,7 @@ def opened_to_change(
             " stop --wait`), run this again, and then the crawl: it goes on"
         )
     project = _project_of(path, settings, None) if by_url else None
-    return HeldJob.open(path, project, watched)
+    return HeldJob.open(path, project)
 
 
 def _project_of(path: Path, settings: Settings | None, spider: str | None) -> Project:
@@ -108,15 +106,9 @@ class HeldJob:
     Nothing is durable before :meth:`commit`. As long as it is open, no crawl can run.
     """
 
-    def __init__(
-        self,
-        seen: BloomFilter,
-        project: Project | None,
-        watched: Watched = unwatched,
-    ) -> None:
+    def __init__(self, seen: BloomFilter, project: Project | None) -> None:
         self.seen = seen
         self._project = project
-        self._watched = watched
         order = {} if project is None else project.order._asdict()
         self._starts_apart = order.pop("starts_apart", True)
         with ExitStack() as undo:
@@ -126,13 +118,11 @@ class HeldJob:
             undo.pop_all()
 
     @classmethod
-    def open(
-        cls, path: Path, project: Project | None, watched: Watched = unwatched
-    ) -> Self:
+    def open(cls, path: Path, project: Project | None) -> Self:
         """Open the job, or begin it, and take in what was added while it ran."""
         if project is not None and not place_of(path).exists():
             return cls.begun(path, project)
-        job = cls(BloomFilter.open(path), project, watched)
+        job = cls(BloomFilter.open(path), project)
         with ExitStack() as undo:
             undo.callback(job.close)
             AddedRequests(job.store, job._add).take_all(job.commit)
@@ -230,8 +220,7 @@ class HeldJob:
     def _leave_out_pending(self, wanted: dict[bytes, Asked], added: Added) -> None:
         search = Search({key: one.url for key, one in wanted.items()}, self.project)
         found = pending_that(self.store, search.may_be)
-        total = count_pending(self.store)
-        for _, some in self._watched(found, total, "requests", lambda read: read[0]):
+        for _, some in self._told(found, None, lambda read: read[0]):
             for key in (search.key_of(one.payload) for one in some):
                 if key is not None and wanted.pop(key, None) is not None:
                     added.waited += 1
@@ -258,6 +247,12 @@ class HeldJob:
         with self.store.snapshot() as snapshot:
             yield from stored_failures(snapshot)
 
+    def _told(
+        self, found: Iterable[Read], slot: str | None, size: Callable[[Read], int]
+    ) -> Iterator[Read]:
+        total = count_pending(self.store, slot)
+        return told(found, f"Reading {self.store.path}", total, "requests", size)
+
     # Removing requests
 
     def drop(self, selection: Selection, pages: dict[bytes, str]) -> Dropped:
@@ -265,9 +260,8 @@ class HeldJob:
         dropped = 0
         chosen = Chosen(selection, pages, lambda: self.project)
         requeued = RequeuedFailures(self._failures())
-        total = count_pending(self.store, selection.slot)
         found = portions(self.store, selection.slot)
-        for some in self._watched(found, total, "requests", len):
+        for some in self._told(found, selection.slot, len):
             gone = [one for one in some if chosen.has(one.slot, one.payload)]
             self.frontier.remove(gone)
             repeated = filter(None, (requeued.taken(one.payload) for one in gone))

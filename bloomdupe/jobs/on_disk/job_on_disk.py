@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.jobs.changes import AddingJob, ChangingJob
-    from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.store.descriptor import Descriptor
 
 PAUSE = 0.05
@@ -66,13 +65,11 @@ class JobOnDisk(Job):
 
         return opened_to_add(self.new_directory, settings, spider)
 
-    def changing(
-        self, settings: Settings | None, watched: Watched, *, by_url: bool
-    ) -> ChangingJob:
+    def changing(self, settings: Settings | None, *, by_url: bool) -> ChangingJob:
         """Open the job, which no process may have."""
         from bloomdupe.jobs.on_disk.changing import opened_to_change
 
-        return opened_to_change(self.directory, settings, watched, by_url=by_url)
+        return opened_to_change(self.directory, settings, by_url=by_url)
 
     def change_rules(self, change: Callable[[Rules], Rules]) -> Ruled:
         """Replace the file of rules, which a run reads at its checkpoints."""

@@ -20,6 +20,7 @@ from bloomdupe.jobs.request_line import Defaults, read_all
 from bloomdupe.jobs.selection import Search
 from bloomdupe.requests.layout import summary_of
 from bloomdupe.store.place import place_of
+from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.lines import Line, Problems
     from bloomdupe.store.store import Store
 
@@ -51,12 +51,11 @@ def look_up(
     settings: Settings | None,
     lines: Iterable[Line],
     problems: Problems,
-    watched: Watched,
 ) -> tuple[list[FoundUrl], float]:
     """Return the state of each URL, as of the last checkpoint, and the filter's rate.
 
-    Lines that are no requests become ``problems``. ``watched`` shows the progress by
-    kind and total. The rate is the filter's present false-positive probability.
+    Lines that are no requests become ``problems``. The rate is the filter's present
+    false-positive probability.
     """
     with BloomFilter.open(path, readonly=True) as seen:
         project = Project.of_store(settings, seen.identity)
@@ -69,7 +68,7 @@ def look_up(
     pages = {key: url for url, (key, _) in keys.items()}
     with closing(place_of(path).open(readonly=True)) as store:
         # A URL that is not seen may be pending all the same, if another filter marks.
-        pending = _pending(store, Search(pages, project), watched) if pages else {}
+        pending = _pending(store, Search(pages, project)) if pages else {}
         failed = _failures_of(store, pages)
     states = []
     for url, (key, _) in keys.items():
@@ -78,12 +77,11 @@ def look_up(
     return states, fpp
 
 
-def _pending(
-    store: Store, search: Search, watched: Watched
-) -> dict[bytes, list[dict[str, Any]]]:
+def _pending(store: Store, search: Search) -> dict[bytes, list[dict[str, Any]]]:
     waits: dict[bytes, list[dict[str, Any]]] = {}
     read = pending_that(store, search.may_be)
-    read = watched(read, count_pending(store), "requests", itemgetter(0))
+    total = count_pending(store)
+    read = told(read, f"Reading {store.path}", total, "requests", itemgetter(0))
     for one in chain.from_iterable(found for _, found in read):
         key = search.key_of(one.payload)
         if key is None:

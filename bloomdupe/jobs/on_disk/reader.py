@@ -31,12 +31,12 @@ from bloomdupe.requests.layout import summary_of
 from bloomdupe.store import files
 from bloomdupe.store.format import FAILURES, LATER, StoredSlot
 from bloomdupe.store.place import place_of
+from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.selection import Selection
     from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
@@ -169,14 +169,12 @@ class JobReader:
 
     # Single requests
 
-    def requests(
-        self, selection: Selection, watched: Watched
-    ) -> Iterator[ListedRequest]:
+    def requests(self, selection: Selection) -> Iterator[ListedRequest]:
         """Yield the pending requests, slot by slot; memory does not grow."""
         with closing(self._opened()) as store:
             total = count_pending(store, selection.slot)
             found = pending_requests(store, selection.slot)
-            for one in watched(found, total, "requests"):
+            for one in told(found, f"Reading {self._path}", total, "requests"):
                 slot = one.slot
                 try:
                     summary = summary_of(one.payload)

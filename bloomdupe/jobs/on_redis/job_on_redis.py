@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
     from bloomdupe.crawl.state.rules import Rules
-    from bloomdupe.jobs.job_contract import Watched
     from bloomdupe.jobs.on_redis.changing_on_redis import ChangingOnRedis
     from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
 
@@ -50,7 +49,6 @@ class JobOnRedis(Job):
     def changing(
         self,
         settings: Settings | None,
-        watched: Watched,  # noqa: ARG002 - it does not take long
         *,
         by_url: bool,  # noqa: ARG002 - the project is made when it is needed
     ) -> ChangingOnRedis:

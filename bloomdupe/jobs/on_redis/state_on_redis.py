@@ -29,13 +29,14 @@ from bloomdupe.jobs.state import Signs, state_of
 from bloomdupe.jobs.view import View
 from bloomdupe.jobs.worker_figures import PartitionedFilter, WorkerFigures
 from bloomdupe.redis.frontier_reader import FrontierReader, kind_at
+from bloomdupe.store.progress import told
 from bloomdupe.store.redis.address import Address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bloomdupe.frontier.slot_state import Rest
-    from bloomdupe.jobs.job_contract import ListedItems, ListedRequest, Watched
+    from bloomdupe.jobs.job_contract import ListedItems, ListedRequest
     from bloomdupe.jobs.selection import Selection
     from bloomdupe.jobs.view import FailedRequests
     from bloomdupe.redis.frontier_reader import PartitionState
@@ -218,12 +219,11 @@ class CrawlReader:
         job, _ = overview(self._reader, self._failures)
         return job
 
-    def requests(
-        self, selection: Selection, watched: Watched
-    ) -> Iterator[ListedRequest | ListedItems]:
+    def requests(self, selection: Selection) -> Iterator[ListedRequest | ListedItems]:
         """Yield its requests, partition by partition."""
         found = RequestsOnRedis(self._url, selection)
-        return watched(found, found.count(), "requests")
+        task = f"Reading {self._reader.shown}"
+        return told(found, task, found.count(), "requests")
 
     def failed_requests(self) -> FailedRequests:
         """Return those that were not retried since, latest first."""

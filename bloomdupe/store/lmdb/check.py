@@ -26,9 +26,9 @@ from bloomdupe.store.format import (
     total_of,
 )
 from bloomdupe.store.lmdb.datafile import DataFile, Leaf, NotLmdbError
+from bloomdupe.store.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 MAX_PROBLEMS = 100
@@ -65,14 +65,16 @@ class CheckReport:
         return not self.totals.keys().isdisjoint(TABLES)
 
 
-def check(data: Path, progress: Callable[[int], None] | None = None) -> CheckReport:
+def check(data: Path, why: str = "") -> CheckReport:
     """Read the whole file and check structure, sums and ledger.
 
     Raises :class:`~bloomdupe.store.lmdb.datafile.NotLmdbError`, and :class:`OSError` if
-    it cannot be read. ``progress`` is called with numbers of bytes. For the time it
+    it cannot be read. The log says ``why``, after the name of the file. For the time it
     takes see tests/benchmarks/README.md.
     """
-    with DataFile(data, progress=progress) as file:
+    task, size = f"Checking {data}{why}", data.stat().st_size
+    progress = Progress(task, size, "MB", scale=10**6)
+    with DataFile(data, progress=progress.passed) as file:
         wrong: list[str] = []
         report = CheckReport(file.transaction, wrong)
         for database, root in file.databases().items():
@@ -136,7 +138,7 @@ def _count_requests(report: CheckReport, table: bytes, leaf: Leaf) -> None:
             report.slots.update(slot_of(key)[0] for key in keys)
 
 
-def verify(path: Path, progress: Callable[[int], None] | None = None) -> CheckReport:
+def verify(path: Path) -> CheckReport:
     """Read all of a store and change nothing; the store must not be in use."""
     data = path / files.DATA
     files.identify(path)
@@ -145,7 +147,7 @@ def verify(path: Path, progress: Callable[[int], None] | None = None) -> CheckRe
             f"{path} is in use, so it changes: stop its owner, or verify a backup of it"
         )
     try:
-        report = check(data, progress)
+        report = check(data)
     except NotLmdbError as error:
         return CheckReport(0, [f"{data} is not an LMDB file of version 0.9: {error}"])
     problems = report.problems

@@ -15,16 +15,15 @@ from bloomdupe.store.format import COOKIES, META, TABLES
 from bloomdupe.store.lmdb.environment import open_environment
 from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
 from bloomdupe.store.platform import sync
-from bloomdupe.store.progress import ignored
+from bloomdupe.store.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
     from typing import TypeAlias
 
     from bloomdupe.store.lmdb.lmdb_snapshot import LmdbSnapshot
 
-    Progress: TypeAlias = Callable[[int], None]
     Records: TypeAlias = list[tuple[bytes, memoryview]]
 
 BATCH_BYTES = 16 << 20
@@ -37,19 +36,18 @@ def copy_compacted(
     header: dict[str, Any],
     map_size: int,
     without: Collection[bytes] = (),
-    progress: Progress = ignored,
 ) -> int:
     """Write a compacted copy of a store into a directory, with its marker.
 
     A store in which records are missing is refused. The tables ``without`` are left
     out; returns the number of their records. Other processes may read and write the
     store meanwhile. ``map_size`` is the address space that its file needs at most.
-    ``progress`` is called with numbers of bytes of records.
     """
     ledger = snapshot.ledger()
     totals = {n: t for n, t in ledger.totals.items() if n not in without}
     left_out = sum(ledger.totals.get(name, [0])[0] for name in without)
     data = directory / files.DATA
+    progress = Progress(f"Writing {data}", None, "MB", scale=10**6)
     with open_environment(directory, lock=False) as copy:
         copy.set_mapsize(map_size)
         tables = {name: copy.open_db(name) for name in TABLES}
@@ -61,7 +59,7 @@ def copy_compacted(
             for records, size in _portions(snapshot.values(name)):
                 with copy.begin(write=True) as txn, txn.cursor(tables[name]) as cursor:
                     cursor.putmulti(records, append=True)
-                progress(size)
+                progress.passed(size)
         with copy.begin(write=True) as txn:
             batch = LmdbBatch(txn, tables, totals)
             if left_out and COOKIES in without:

@@ -30,7 +30,6 @@ from bloomdupe.store.lmdb.trust import (
     trusted_header,
     trusted_ledger,
 )
-from bloomdupe.store.progress import ignored
 from bloomdupe.store.store import Commit, Store
 from bloomdupe.store.system_errors import failed
 
@@ -345,7 +344,6 @@ class LmdbStore(Store):
         target: Path,
         *,
         without: Collection[bytes] = (),
-        progress: Callable[[int], None] | None = None,
     ) -> int:
         """See :meth:`Store.copy`: it is made beside its place, and renamed."""
         if target.exists():
@@ -357,7 +355,7 @@ class LmdbStore(Store):
             size = int(self._env.info()["map_size"])
             with self.snapshot() as snapshot:
                 left_out = copy_compacted(
-                    snapshot, building, self.header, size, without, progress or ignored
+                    snapshot, building, self.header, size, without
                 )
             files.copy_file(self.path / files.RULES, building / files.RULES)
             building.rename(target)

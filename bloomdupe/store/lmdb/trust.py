@@ -22,7 +22,6 @@ from bloomdupe.store.format import (
 )
 from bloomdupe.store.lmdb.check import CheckReport, check
 from bloomdupe.store.lmdb.datafile import DataFile, NotLmdbError
-from bloomdupe.store.progress import Progress
 from bloomdupe.store.system_errors import failed
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def check_data(path: Path, *, owned: bool) -> None:
             or (mark.interrupted and _commits_follow(data, mark.transaction))
         ):
             return
-        report = _checked(data)
+        report = check(data, ", which was not closed well or has been changed")
     except NotLmdbError as error:
         raise damaged(
             str(data), f"it is not an LMDB file of version 0.9: {error}"
@@ -69,12 +68,6 @@ def check_data(path: Path, *, owned: bool) -> None:
     if problems and (owned or not files.in_use(path) or _is_of(data, report)):
         more = len(problems) - 1
         raise damaged(str(data), problems[0] + (f", and {more:,} more" if more else ""))
-
-
-def _checked(data: Path) -> CheckReport:
-    task = f"Checking {data}, which was not closed well or has been changed"
-    size = data.stat().st_size
-    return check(data, Progress(task, size, "MB", scale=10**6).passed)
 
 
 def _reaches_its_end(data: Path) -> bool:
