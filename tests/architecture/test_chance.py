@@ -21,8 +21,6 @@ SLOW = "It is slow on purpose; nothing is assumed about how far the rest is mean
 HANGS = "Only a program that hangs is killed, and then the test fails."
 
 JUSTIFIED = {
-    f"{SLEEP} in crash/backups.py:_backed_up": STRIKES,
-    f"{SLEEP} in crash/crawl_kills.py:interrupt_twice": STRIKES,
     f"{SLEEP} in crash/disturbed_crawl.py:_go_on": STRIKES,
     f"{SLEEP} in crash/disturbed_crawl.py:_interrupt": STRIKES,
     f"{SLEEP} in crash/redis_places.py:_promote": STRIKES,
@@ -42,7 +40,6 @@ JUSTIFIED = {
     f"{SLEEP} in spiders/everyday.py:process_item": SLOW,
     f"{SLEEP} in support/delays.py:dawdle": SLOW,
     f"{SLEEP} in support/site.py:enter": SLOW,
-    f"{SLEEP} in idioms/everyday/other_components.py:meddle": SLOW,
     f"{SLEEP} in support/stops.py:pause": "It is what the loops of the stops call.",
 }
 """Exceptions, with their reasons."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import platform
-import time
 from importlib import metadata
 from pathlib import Path
 
@@ -56,16 +55,3 @@ def written() -> tuple[int, int]:
     """write_bytes (sent to the disk) and wchar (asked to write) of this process."""
     file = "/proc/self/io"
     return int(_field(file, "write_bytes")), int(_field(file, "wchar"))
-
-
-def sync_times(directory: Path, rounds: int) -> list[float]:
-    """Seconds that this disk takes to append 4 kB and sync them, each time."""
-    times = []
-    with (directory / "probe").open("wb") as file:
-        for _ in range(rounds):
-            file.write(bytes(4096))
-            file.flush()
-            begin = time.perf_counter()
-            os.fdatasync(file.fileno())
-            times.append(time.perf_counter() - begin)
-    return times

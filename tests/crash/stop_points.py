@@ -1,27 +1,32 @@
-"""F17: a crawl that is stopped before and after everything that reaches a disk.
+"""F3: a crawl that is stopped before and after everything that reaches a disk.
 
-And F18: the same points raise instead. The crawls are those of ``tests/idioms``, as is
-their judge; its ``stops.py`` lists the points.
+The crawls are those of ``tests/idioms``, as is their judge; ``support/stops.py`` lists
+the points. A finished job is run again, and stopped there, too: nothing may change.
 """
 
 from __future__ import annotations
 
-import abc
 import random
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from crawls import Crawl, Stop
 from judging import Verdict, stopped, undisturbed
 from table import Idiom, load
-from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
+from trial import OK, Fault, Outcome, crashed, each_caught, lost, silently_wrong
 
-STRIDE = 48
+STRIDE = 96
 """A case tries every so many-th point of an idiom."""
+AT_THE_END = "before note the end"
+"""From here on everything is done; the last commit, and the end of the process."""
+SIGNALS = ("SIGINT", "SIGINT twice", "SIGTERM")
 RAISED = (
     *("EIO", "ENOSPC", "EDQUOT", "EROFS"),
     *("MemoryError", "ValueError", "KeyboardInterrupt"),
 )
+IDLE_POINTS = 12
+"""Of a run that finds its job finished; it has more."""
 
 
 def every_idiom() -> list[Idiom]:
@@ -42,89 +47,78 @@ def outcome_of(verdict: Verdict) -> Outcome:
 
 
 def tried(
-    folder: Path,
     idiom: Idiom,
     choose: Callable[[list[str]], Iterable[list[Stop]]],
+    folder: Path,
+    *,
+    idle: Stop | None = None,
     without: str | None = None,
 ) -> list[Outcome]:
     """Crawl an idiom with each of the chosen lists of stops.
 
     ``choose`` is given the names of all points that an undisturbed crawl passes. A
-    crawl in which no stop took place does not count.
+    crawl in which no stop took place does not count. ``idle`` is a stop of the first
+    run that finds the job finished.
     """
     model = undisturbed(idiom)
     with Crawl(idiom) as crawl:
         points = crawl.run(trace=True).points
+    later = (None,) if idle is None else (idle, None)
     verdicts = [
-        stopped(idiom, model, stops, without=without, place=folder)
+        stopped(idiom, model, stops, without=without, place=folder, later=later)
         for stops in choose(points)
     ]
     return [outcome_of(verdict) for verdict in verdicts if verdict.stopped]
 
 
-class EveryPoint(Fault):
-    """One crawl a point. Case 0 is the first idiom, case 1 the next one, and so on."""
+class StopPoints(Fault):
+    """A few crawls a point. Case 0 is the first idiom, case 1 the next, and so on.
+
+    One is killed there, one once more while it goes on; one gets a signal that a user
+    sends; and in one, an error of the disk, of the memory or of a plugin is raised.
+    """
+
+    number = "F3"
+    name = "`kill -9`, Ctrl-C, SIGTERM, an error at every commit, write and sync"
+    trials = 80
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
-        return self._tried(folder, seed, STRIDE)
-
-    def _tried(self, folder: Path, seed: int, stride: int) -> list[Outcome]:
         idioms = every_idiom()
         rng = random.Random(seed)
-        first = seed // len(idioms) % stride
+        first = seed // len(idioms) % STRIDE
 
         def choose(points: list[str]) -> Iterator[list[Stop]]:
-            for number in range(first + 1, len(points) + 1, stride):
-                yield from self.stops(number, points, rng)
+            end = points.index(AT_THE_END) if AT_THE_END in points else 0
+            for number in (
+                *range(first + 1, len(points) + 1, STRIDE),
+                rng.randint(end + 1, len(points)),
+            ):
+                yield [Stop(number=number)]
+                yield [Stop(number=number), Stop(number=rng.randint(1, len(points)))]
+                yield [Stop(number=number, action=rng.choice(SIGNALS))]
+                yield [Stop(number=number, action=rng.choice(RAISED))]
 
-        return tried(folder, idioms[seed % len(idioms)], choose)
-
-    @abc.abstractmethod
-    def stops(
-        self, number: int, points: list[str], rng: random.Random
-    ) -> Iterator[list[Stop]]:
-        """Yield what is to be tried at a point: the stops of each crawl."""
-
-
-class StopPoints(EveryPoint):
-    """``kill -9`` there; in a second crawl once more while it goes on."""
-
-    number = "F17"
-    name = "`kill -9` of a crawl at every commit, write and sync, for each idiom"
-    trials = 60
-
-    def stops(
-        self, number: int, points: list[str], rng: random.Random
-    ) -> Iterator[list[Stop]]:
-        yield [Stop(number=number)]
-        yield [Stop(number=number), Stop(number=rng.randint(1, len(points)))]
+        idle = Stop(number=rng.randint(1, IDLE_POINTS))
+        return tried(idioms[seed % len(idioms)], choose, folder, idle=idle)
 
     def control(self, folder: Path) -> list[Outcome]:
-        """Feeds that forget and write their lines while the checkpoint is prepared."""
-        stops = [[Stop(point="after pwrite items", nth=nth)] for nth in (1, 3)]
-        plain = load()["plain"]
-        return tried(folder, plain, lambda _: stops, "consuming_while_preparing")
-
-
-class RaisingPoints(EveryPoint):
-    """The errors that a disk, the memory, a plugin or a user can raise there."""
-
-    number = "F18"
-    name = "an exception at every commit, write and sync, for each idiom"
-    trials = 50
-    cases = 2
-
-    def stops(
-        self, number: int, points: list[str], rng: random.Random
-    ) -> Iterator[list[Stop]]:
-        del points
-        yield [Stop(number=number, action=rng.choice(RAISED))]
-
-    def control(self, folder: Path) -> list[Outcome]:
-        """A checkpoint that failed is taken for a good one."""
-        stops = [
+        """Take three protections out, each by itself."""
+        writes = [[Stop(point="after pwrite items", nth=nth)] for nth in (1, 3)]
+        raised = [
             [Stop(point="before fdatasync items", action="EIO")],
             [Stop(point="before pwrite items", nth=3, action="ENOSPC")],
         ]
+        last = [[Stop(point=AT_THE_END)]]
         plain = load()["plain"]
-        return tried(folder, plain, lambda _: stops, "stopping_on_failure")
+
+        def taking_out(
+            without: str, stops: list[list[Stop]]
+        ) -> Callable[[Path], list[Outcome]]:
+            return partial(tried, plain, lambda _: stops, without=without)
+
+        return each_caught(
+            folder,
+            taking_out("consuming_while_preparing", writes),
+            taking_out("stopping_on_failure", raised),
+            taking_out("remembering_starts", last),
+        )

@@ -1,4 +1,4 @@
-"""F17 and F25 on a store on Redis, of one worker with one partition."""
+"""F3 and F25 on a store on Redis, of one worker with one partition."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def stores_on_redis(folder: Path) -> Iterator[None]:
 
 
 class StopPointsOnRedis(StopPoints):
-    """``kill -9`` there, between the steps of a commit, too."""
+    """The same, between the steps of a commit, too."""
 
     name = "the same with the store on Redis"
     trials = 12

@@ -98,16 +98,14 @@ class Stop:
     The site stops it before it answers the request of this number. Or the process stops
     itself at the point of this number (counted from the point ``since``, or from the
     first point), or at the ``nth`` point with a name that begins so. ``action`` is
-    ``kill``, or the name of an error that is raised there. In the ``nth`` ``call`` of
-    this name, of a component that is not bloomdupe's, it may also be ``wait`` or
-    ``change``.
+    ``kill``, or the name of an error that is raised there, or of a signal of a user:
+    ``SIGINT``, ``SIGINT twice``, ``SIGTERM``.
     """
 
     request: int | None = None
     number: int | None = None
     since: str | None = None
     point: str | None = None
-    call: str | None = None
     nth: int = 1
     action: str = "kill"
 
@@ -124,7 +122,7 @@ class Stop:
             return f"at request {self.request}"
         if self.number is not None:
             return f"{self.action} point {self.number} {self.since or ''}".strip()
-        return f"{self.action} {self.call or self.point} #{self.nth}"
+        return f"{self.action} {self.point} #{self.nth}"
 
 
 class Last(NamedTuple):

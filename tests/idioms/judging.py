@@ -26,6 +26,8 @@ RERUN_FINISHED = True
 """Whether a job that is finished is run once more after a stop: issue 12.10."""
 HINTS = ("clean.json", "owner.lock")
 """Files without which nothing is lost: they may fail to be written."""
+USERS = (0, signal.SIGINT, signal.SIGTERM)
+"""How a run may end that a user has stopped: well, or before Scrapy has begun."""
 RUNS = 8
 """After so many runs a crawl must be finished, if it is not stopped any more."""
 
@@ -80,7 +82,8 @@ def judge(model: Model, crawl: Crawl) -> list[str]:
     for run in crawl.runs:
         if run.late:
             complaints.append(f"run {run.number} did not end")
-        if run.stopped is None and "Traceback" in run.log and not crawl.idiom.raises:
+        well = run.stopped is None or run.status == 0
+        if well and "Traceback" in run.log and not crawl.idiom.raises:
             complaints.append(f"run {run.number}: {traceback_in(run.log)}")
     return complaints
 
@@ -182,12 +185,12 @@ def stopped(
     without: str | None = None,
     place: Path | None = None,
     open_files: int | None = None,
-    rerun: bool = False,
+    later: Sequence[Stop | None] = (),
 ) -> Verdict:
     """Crawl, with a stop after the other, then to the end; and judge.
 
     See :class:`crawls.Crawl` for ``without``, and for ``place``, in which the folder is
-    kept if something is wrong. With ``rerun`` the finished job is run again, too.
+    kept if something is wrong. The finished job is run again with the stops ``later``.
     """
     verdict = Verdict()
     with Crawl(idiom, without=without, place=place, open_files=open_files) as crawl:
@@ -205,8 +208,8 @@ def stopped(
         elif RERUN_FINISHED or not crawl.job_finished:
             verdict.complaints += run_to_end(crawl)
         verdict.complaints += judge(model, crawl)
-        if rerun:
-            verdict.complaints += again(crawl, None)
+        if later:
+            verdict.complaints += again(crawl, *later)
         crawl.keep = place is not None and bool(verdict.complaints)
     return verdict
 
@@ -220,6 +223,8 @@ def failed_well(run: Run, stop: Stop) -> list[str]:
     from_disk = stop.action in (*errno.errorcode.values(), "ValueError")
     if run.stopped.endswith(HINTS) and from_disk:
         return []
+    if stop.action.startswith("SIG"):  # a user's: it may have come to its end
+        return [] if -run.status in USERS else [ended(run)]
     if stop.action == "KeyboardInterrupt" and run.status == -signal.SIGINT:
         return []
     return [f"exit status {run.status} after {stop.action} {run.stopped}"]

@@ -1,4 +1,4 @@
-"""Failures that F18 has found: an idiom, and the stop at which it failed."""
+"""Failures that F3 has found: an idiom, and the stop at which it failed."""
 
 from __future__ import annotations
 

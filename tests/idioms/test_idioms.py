@@ -23,7 +23,7 @@ every_idiom = pytest.mark.parametrize(
 
 
 def stops_of(idiom: Idiom, model: Model) -> list[list[Stop]]:
-    """A few crawls, with the stops of each; F17 of ``tests/crash`` has all points.
+    """A few crawls, with the stops of each; F3 of ``tests/crash`` has all points.
 
     By default a single stop: at the moment that the spider names; or at a request, or a
     commit, in turn. An idiom that takes several runs may not come to that request in
@@ -47,8 +47,8 @@ def test_a_stopped_idiom_has_the_result_of_scrapy(idiom: Idiom) -> None:
     assert model.complaints == []
     twelfth = list(IDIOMS).index(idiom.name) % 12 == 0
     for stops in stops_of(idiom, model):
-        rerun = twelfth or slow_tests_run()
-        verdict = stopped(idiom, model, stops, rerun=rerun)
+        later = [None] if twelfth or slow_tests_run() else []
+        verdict = stopped(idiom, model, stops, later=later)
         assert verdict.stopped
         assert verdict.complaints == []
 

@@ -6,10 +6,9 @@ A project calls such a function before it crawls; see :class:`crawls.Crawl`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from bloomdupe.feeds.feed import Feed
 from bloomdupe.feeds.feed_job import FeedsPart
 
 REFUSED = 3
@@ -46,20 +45,6 @@ def remembering_starts() -> None:
     Starting.judge = lambda *_, **__: StartVerdict(  # type: ignore[method-assign]
         skip=False, forced=True
     )
-
-
-def sparing_other_feeds() -> None:
-    """Let an exporter that fails for an item cost the feeds after it that item."""
-    from bloomdupe.feeds import exporter
-
-    def wrong(
-        item: object, feeds: Sequence[Feed], lines: list[tuple[int, bytes]]
-    ) -> None:
-        lines += [
-            (feed.number, feed.encode(item)) for feed in feeds if feed.accepts(item)
-        ]
-
-    exporter.encode = wrong  # type: ignore[assignment,attr-defined]
 
 
 def waiting_for_pages() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -13,7 +12,6 @@ from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.request import urlopen
 
 from w3lib.url import canonicalize_url
 
@@ -23,7 +21,6 @@ from support.forks import forks
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from support.forks import Child
 
 ROOT = Path(__file__).parents[2]
 STOCK = ("-s", "ADDONS={}", "-s", "DUPEFILTER_CLASS=scrapy.dupefilters.RFPDupeFilter")
@@ -79,23 +76,16 @@ class Project:
 
     def crawl(self, *args: str) -> tuple[int, str]:
         """Run a crawl to its end and return its exit status and its log."""
-        return self.end(self.begin(*args))
-
-    def begin(self, *args: str) -> Child:
-        """Begin a crawl, in a fork of a process that has imported Scrapy."""
         task = {
             "folder": str(self.folder),
             "environment": dict(os.environ),
             "log": str(self._log),
             "command": ["scrapy", "crawl", "site", *args],
         }
-        return forks().start(task)
-
-    def end(self, crawl: Child) -> tuple[int, str]:
-        """Wait for the end of a crawl; return its exit status and its log."""
-        status = crawl.wait()
+        child = forks().start(task)
+        status = child.wait()
         if status is None:
-            crawl.kill()
+            child.kill()
         log = self._log.read_text()
         assert status is not None, log
         return status, log
@@ -126,20 +116,6 @@ class SampleProcess:
 
     def requests(self) -> Counter[tuple[int, str]]:
         return read_log(self.log)
-
-    def until_quiet(self) -> None:
-        """Wait until all that a process has sent before its end is in the log."""
-        for _ in range(2):  # the first one may be answered in any order with the rest
-            urlopen(f"{self.url}robots.txt").close()  # noqa: S310 - our own server
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Let nothing be answered meanwhile."""
-        self.process.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self.process.send_signal(signal.SIGCONT)
 
 
 @contextmanager

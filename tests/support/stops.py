@@ -21,8 +21,6 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
-from scrapy.exceptions import DropItem, IgnoreRequest
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -33,8 +31,6 @@ PATIENCE = 20.0
 """Seconds that a moment waits for a checkpoint, if none comes."""
 
 EXCEPTIONS: dict[str, type[BaseException]] = {
-    "DropItem": DropItem,
-    "IgnoreRequest": IgnoreRequest,
     "KeyboardInterrupt": KeyboardInterrupt,
     "MemoryError": MemoryError,
     "ValueError": ValueError,
@@ -90,21 +86,9 @@ class Points:
         action = stop.get("action", "kill")
         if system and action == "ValueError":
             action = "EIO"
-        if here and (raises or action == "kill"):
+        if here and (raises or action == "kill" or action.startswith("SIG")):
             self.tell("stopped", self._passed, point)
             act(action)
-
-    def call(self, name: str) -> str | None:
-        """Pass a call of a third-party component; see :func:`call`."""
-        self.reach(f"call {name}", raises=False)
-        stop = self._stop
-        if stop.get("call") != name:
-            return None
-        self._matching += 1
-        if self._matching != stop["nth"]:
-            return None
-        self.tell("stopped", self._passed, "call", name)
-        return act(stop["action"])
 
     def around(
         self,
@@ -121,19 +105,19 @@ class Points:
         return result
 
 
-def act(action: str) -> str:
-    """End the process, or raise: ``kill``, ``EIO``, ``MemoryError`` ...
-
-    An action for the caller is returned: ``wait``, ``change``.
-    """
+def act(action: str) -> None:
+    """End this process, send it a signal, or raise: ``kill``, ``SIGTERM``, ``EIO``."""
+    name, _, twice = action.partition(" ")
     if action == "kill":
         _kill(os.getpid(), signal.SIGKILL)
-    if action in errno.errorcode.values():
+    elif name in signal.Signals.__members__:
+        for _ in range(2 if twice else 1):
+            _kill(os.getpid(), signal.Signals[name])
+    elif action in EXCEPTIONS:
+        raise EXCEPTIONS[action]("as the stop point was told")
+    else:
         number = getattr(errno, action)
         raise OSError(number, os.strerror(number))
-    if action in EXCEPTIONS:
-        raise EXCEPTIONS[action]("as the stop point was told")
-    return action
 
 
 _points = Points({}, None)
@@ -155,13 +139,9 @@ def tell(*words: object) -> None:
 # For spiders, and for third-party components
 
 
-def call(name: str) -> str | None:
-    """Pass a call of a component that is not bloomdupe's.
-
-    If it is the chosen call, raise the chosen error, or return an action for the
-    component: ``wait`` for a while, or ``change`` its arguments.
-    """
-    return _points.call(name)
+def call(name: str) -> None:
+    """Pass a call of a component that is not bloomdupe's: only a kill ends it."""
+    _points.reach(f"call {name}", raises=False)
 
 
 def stop_at(name: str) -> None:
