@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bloomdupe.crawl.engines.engine_contract import Accepted
 from bloomdupe.crawl.later.not_before import TIME_KEYS, time_of, without_time
 from bloomdupe.crawl.later.retries import is_retry
-from bloomdupe.crawl.later.revisits import REVISIT
+from bloomdupe.crawl.later.revisits import REVISIT, checked_rule
 from bloomdupe.crawl.starting import StartItem
 from bloomdupe.crawl.state.cookies import without_cookie_header
 from bloomdupe.errors import StoreError, UnserializableError
@@ -62,9 +62,9 @@ class Acceptance:
     def takes(self, request: Request) -> bool:
         """Accept a request; False if it was dropped.
 
-        Raises :class:`UnserializableError` if its priority is not an integer.
+        Raises the errors of :func:`check_asked`, before the request is marked.
         """
-        check_priority(request)
+        check_asked(request)
         session, engine, ours = self._session, self._engine, self._ours
         work = session.parent()
         parent = None if type(work) is StartItem else work
@@ -133,7 +133,7 @@ class Acceptance:
         if not is_new and self._engine.knows(key, exact=exact):
             after_form = answers and _is_form(parent)
             mark = self._engine.starting.second_use(request, keys[0], forced=after_form)
-            if mark is None or self._engine.knows(mark[0], exact=mark[1]):
+            if mark is None:
                 self._ours.log(request, self._spider)
                 return False
             keys.append(mark)
@@ -160,8 +160,7 @@ class Acceptance:
                 return Duplicate.NO
             if not engine.starting.is_page((key, exact)):
                 return Duplicate.ALL
-            mark = engine.starting.second_use(request, (key, exact), forced=False)
-            if mark is None or engine.knows(mark[0], exact=mark[1]):
+            if not engine.starting.second_use(request, (key, exact), forced=False):
                 return Duplicate.THIS
         except StoreError:
             pass  # it will fail again when the request is scheduled
@@ -195,9 +194,10 @@ class Acceptance:
         if not ASKING.isdisjoint(request.meta):
             not_before = time_of(request, time.time())
             request = without_time(request)
+        retries, is_again = self._session.retries, is_retry(request, parent)
         # It replaces its parent, which is not visited again itself.
-        repeats = answers or is_retry(request, parent)
-        if (retries := self._session.retries) is not None:
+        repeats = answers or is_again
+        if is_again and retries is not None:
             request, not_before = retries.let_wait(
                 request, parent, not_before, answer=answers
             )
@@ -256,8 +256,15 @@ class Acceptance:
         )
 
 
-def check_priority(request: Request) -> None:
-    """Notice a priority that Scrapy's constructor refuses, and that was set later."""
+def check_asked(request: Request) -> None:
+    """Check what a request asks the scheduler for.
+
+    Raises :class:`RequestTimeError`; and :class:`UnserializableError` for a priority
+    that Scrapy's constructor refuses, and that was set later.
+    """
+    if not ASKING.isdisjoint(request.meta):
+        time_of(request, time.time())
+        checked_rule(request)
     priority = request.priority
     if not isinstance(priority, int):
         raise UnserializableError(f"its priority, {priority!r}, is not an integer")

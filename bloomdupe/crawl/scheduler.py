@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +10,11 @@ from scrapy.dupefilters import BaseDupeFilter
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.crawl.acceptance import ASKING, Acceptance
+from bloomdupe.crawl.acceptance import Acceptance
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.engines.going_on import open_engine
 from bloomdupe.crawl.engines.session import Session
-from bloomdupe.crawl.later.not_before import time_of
-from bloomdupe.crawl.later.revisits import checked_rule
 from bloomdupe.crawl.state.spider_state import leave_scrapys_file
 from bloomdupe.errors import (
     RequestTimeError,
@@ -230,11 +227,7 @@ class FrontierScheduler(BaseScheduler):
             session.access.slot_of(request), request.url
         ):
             return False
-        asks = not ASKING.isdisjoint(request.meta)
         try:
-            if asks:  # before it is marked
-                time_of(request, time.time())
-                checked_rule(request)
             return self._acceptance.takes(request)
         except (RequestTimeError, UnserializableError) as error:
             self._refuse(session, request, error)

@@ -236,14 +236,16 @@ class Starting:
 
         Scrapy's filter does not remember start requests. So a page may lead back to the
         start page, with a different callback. That passes once, and so does a redirect
-        after a form, such as a login (``forced``). Another link back is a duplicate.
+        after a form, such as a login (``forced``). Another link back is a duplicate,
+        and for that None is returned.
         """
         page, exact = key
         if not self.is_page(key):
             return None
         if not forced and self._knows(self._use_of(request, page), exact=exact):
             return None
-        return b"again " + page, exact
+        again = b"again " + page
+        return None if self._knows(again, exact=exact) else (again, exact)
 
 
 class _Occurrences:

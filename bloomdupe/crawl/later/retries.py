@@ -80,13 +80,11 @@ class Retries:
         *,
         answer: bool,
     ) -> tuple[Request, float | None]:
-        """Return a request and the Unix time before which it waits, if it is a retry.
+        """Return a retry, and the Unix time before which it waits.
 
         ``lease`` belongs to the request that led to it. ``answer`` says whether the
         request is the downloader's answer to that.
         """
-        if not is_retry(request, lease):
-            return request, not_before
         if answer and lease is not None and not lease.try_counts:
             # It waits in its slot until that answers again.
             self._stats.inc_value("bloomdupe/retries_not_counted")

@@ -106,7 +106,7 @@ class Revisits:
     def follow(self, lease: Lease) -> Visit | None:
         """Return the visit that a retry or redirect of a request inherits."""
         visit = lease.visit or Visit()
-        rule = visit.rule or self._rule(lease)
+        rule = self._rule(lease)
         lease.outcome.visited = None
         if rule is None or not lease.entry.payload:
             return None

@@ -6,7 +6,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.acceptance import Acceptance, check_priority, was_visited
+from bloomdupe.crawl.acceptance import Acceptance, check_asked, was_visited
 from bloomdupe.crawl.engines.on_redis.going.identity import identity_of, is_once_more
 from bloomdupe.crawl.engines.on_redis.going.shared_offer import SharedOffer as Accepted
 from bloomdupe.crawl.later.retries import is_retry
@@ -38,7 +38,7 @@ class SharedAcceptance(Acceptance):
 
         Raises :class:`UnserializableError` if its priority is not an integer.
         """
-        check_priority(request)
+        check_asked(request)
         session, engine, ours = self._session, self._engine, self._ours
         parent = session.parent()
         answers = session.processing.answering is not None
