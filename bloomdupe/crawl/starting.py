@@ -19,7 +19,7 @@ from bloomdupe.requests.callbacks import name_in_class
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from bloomdupe.crawl.leases.lease import Registry
+    from bloomdupe.crawl.leases.leases import Leases
     from bloomdupe.crawl.leases.outcomes import Key
     from bloomdupe.crawl.progress.rounds import Run
     from bloomdupe.inside_scrapy.processing import Processing
@@ -62,7 +62,7 @@ class StartItem(Lease):
     is_start_item = True
     shown = "start()"
 
-    def __init__(self, leases: Registry, mark: bytes) -> None:
+    def __init__(self, leases: Leases, mark: bytes) -> None:
         super().__init__(leases, Entry(NOWHERE, b"", b""))
         self.outcome.keys = [(mark, True)]
         self.outcome.apart = True
@@ -79,7 +79,7 @@ class Starting:
         run: Run,
         policy: str,
         processing: Processing,
-        leases: Registry,
+        leases: Leases,
         serializer: Serializer,
         knows: Callable[..., bool],
     ) -> None:

@@ -122,7 +122,7 @@ def elements_of(payload: bytes) -> list[Any]:
     check_payload(payload)
     check_kind(payload)
     try:
-        elements = _unpacked(payload)
+        elements = unpacked(payload)
     except Exception as error:  # any fault of the data
         raise UnserializableError(str(error) or type(error).__name__) from error
     if not (
@@ -143,7 +143,7 @@ def changed(
 
     Neither request nor values are made.
     """
-    elements = _unpacked(payload)
+    elements = unpacked(payload)
     elements += [None] * (5 - len(elements))
     if others:
         elements[4] = {**(elements[4] or {}), **others}
@@ -153,7 +153,8 @@ def changed(
     return packed
 
 
-def _unpacked(payload: bytes) -> Any:  # noqa: ANN401 - of a store
+def unpacked(payload: bytes) -> Any:  # noqa: ANN401 - of a store
+    """Unpack a stored request; values of types that msgpack lacks stay packed."""
     return msgpack.unpackb(
         payload, strict_map_key=False, unicode_errors="surrogatepass"
     )

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgpack  # type: ignore[import-untyped]
-
-from bloomdupe.requests.layout import changed
+from bloomdupe.requests.layout import changed, unpacked
 
 _FULL = 0x96
 """First byte of a stored request with a visit."""
@@ -38,10 +36,7 @@ class Visit:
         """Return the visit in a payload, or None."""
         if not payload or payload[0] != _FULL:
             return None
-        elements = msgpack.unpackb(
-            payload, strict_map_key=False, unicode_errors="surrogatepass"
-        )
-        return cls(*elements[-1])
+        return cls(*unpacked(payload)[-1])
 
     def added_to(self, payload: bytes) -> bytes:
         """Return a payload with its visit replaced by this one."""

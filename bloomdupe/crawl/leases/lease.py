@@ -11,8 +11,7 @@ from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.leases.reasons import CODE, FailureReason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
+    from bloomdupe.crawl.leases.leases import Leases
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.requests.visits import Visit
 
@@ -40,31 +39,6 @@ class LeaseEngine(Protocol):
 
         A volatile request of a page that is left is dropped: the page yields it again.
         """
-
-
-class Registry(Protocol):
-    """All requests in progress, as far as each of them uses it.
-
-    See :class:`bloomdupe.crawl.leases.leases.Leases`.
-    """
-
-    @property
-    def answered(self) -> Sequence[Callable[[Lease, object], None]]:
-        """Called with each answer of the downloader."""
-
-    @property
-    def leaves(self) -> Callable[[str, object], None]:
-        """Told of each request that this run cannot do, and why."""
-
-    @property
-    def engine(self) -> LeaseEngine:
-        """Where the requests come from."""
-
-    def of(self, request: object) -> Lease | None:
-        """Return the request in progress that was handed out as this object."""
-
-    def end(self, lease: Lease, *, whole: bool) -> None:
-        """End a request."""
 
 
 class Lease:
@@ -99,9 +73,7 @@ class Lease:
     is_start_item = False
     """Whether it is an item of ``start()``."""
 
-    def __init__(
-        self, leases: Registry, entry: Entry, root: Lease | None = None
-    ) -> None:
+    def __init__(self, leases: Leases, entry: Entry, root: Lease | None = None) -> None:
         self.leases = leases
         self.entry = entry
         self.root = self if root is None else root
