@@ -70,6 +70,10 @@ class Delivered:
                 f"{self._place}, which says what is delivered, is damaged: {error}."
                 " Put it back from a backup; without it all is delivered again"
             ) from error
+        except OSError as error:
+            raise FeedError(
+                f"cannot read {self._place}, which says what is delivered: {error}"
+            ) from error
 
     def get(self, name: str, journal: Journal) -> dict[str, Any] | None:
         """Return the record of a feed, if something of this journal was delivered."""
