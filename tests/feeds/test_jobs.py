@@ -30,11 +30,12 @@ ALL = feeds(["jsonl", "json", "csv"], overwrite=True)
 PIPELINE = {"ITEM_PIPELINES": {"spiders.feeds.Wandering": 1}}
 
 
-@pytest.mark.parametrize(("spider", "settings"), [(Wanders, {}), (Articles, PIPELINE)])
+@pytest.mark.parametrize("way", repeated([(Wanders, {}), (Articles, PIPELINE)]))
 def test_the_working_directory_may_change(
-    crawl: Crawl, spider: type[Articles], settings: dict[str, Any]
+    crawl: Crawl, way: tuple[type[Articles], dict[str, Any]]
 ) -> None:
     """Relative paths begin in the directory in which the crawl was started."""
+    spider, settings = way
     crawl.settings |= settings
     crawl.settings["FEEDS"] = {
         **ALL,

@@ -79,61 +79,41 @@ def call_all(
     return {name: Answer(*answer) for name, answer in json.loads(done).items()}
 
 
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answer]:
-    """Call all verbs in a place that was mounted read-only for them."""
+def test_on_media_that_cannot_be_written_verbs_that_only_read_work(
+    tmp_path: Path,
+) -> None:
+    """They are mounted read-only for the verbs."""
     needs_root()
-    folder = tmp_path_factory.mktemp("media")
-    make_job(folder / "job", [f"https://a.example/{n}" for n in range(10)])
-    (folder / "media").mkdir()
+    make_job(tmp_path / "job", [f"https://a.example/{n}" for n in range(10)])
+    (tmp_path / "media").mkdir()
     mounted = ["unshare", "-m", "sh", "-c", MOUNT, "../job", "../media"]
     verbs = {
         name: ["../media", *arguments]
         for name, arguments in {**READING, **CHANGING}.items()
     }
-    return call_all(folder / "media", verbs, 0, *mounted)
+    answers = call_all(tmp_path / "media", verbs, 0, *mounted)
+    for name in READING:
+        assert (answers[name].code, answers[name].err) == (0, ""), name
+    for name in CHANGING:
+        assert (answers[name].code, answers[name].out) == (1, ""), name
+        assert "Read-only file system" in answers[name].err
+        assert answers[name].err.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", READING)
-def test_verbs_that_only_read_work(answers: dict[str, Answer], name: str) -> None:
-    assert (answers[name].code, answers[name].err) == (0, "")
-
-
-@pytest.mark.parametrize("name", CHANGING)
-def test_verbs_that_change_something_are_refused(
-    answers: dict[str, Answer], name: str
+def test_the_job_of_another_user_is_refused(
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    assert (answers[name].code, answers[name].out) == (1, "")
-    assert "Read-only file system" in answers[name].err
-    assert answers[name].err.count("\n") == 1
-
-
-# A job of another user
-
-
-@pytest.fixture(scope="module")
-def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answer]:
-    """Call all verbs as another user."""
     needs_root()
     folder = tmp_path_factory.mktemp("jobs")
     folder.chmod(0o755)
     make_job(folder / "job", ["https://a.example/1"])
     (folder / "private").mkdir(0o700)
     verbs = {name: ["job", *arguments] for name, arguments in OTHERS.items()}
-    all_of_them = call_all(folder, {"info": ["."]}, NOBODY)["info"]
-    return {**call_all(folder, verbs, NOBODY), "the directory": all_of_them}
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_the_job_of_another_user_is_refused(
-    refusals: dict[str, Answer], name: str
-) -> None:
-    assert (refusals[name].code, refusals[name].out) == (1, "")
-    assert "Permission denied" in refusals[name].err
-    assert "look at its owner and its permissions\n" in refusals[name].err
-    assert refusals[name].err.count("\n") == 1
-
-
-def test_the_job_of_another_user_is_listed(refusals: dict[str, Answer]) -> None:
-    assert refusals["the directory"].code == 1
-    assert "job  cannot be read" in refusals["the directory"].out
+    for name, answer in call_all(folder, verbs, NOBODY).items():
+        assert (answer.code, answer.out) == (1, ""), name
+        assert "Permission denied" in answer.err
+        assert "look at its owner and its permissions\n" in answer.err
+        assert answer.err.count("\n") == 1
+    of_all = call_all(folder, {"info": ["."]}, NOBODY)["info"]
+    assert of_all.code == 1
+    assert "job  cannot be read" in of_all.out
