@@ -10,7 +10,6 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 from scrapy.statscollectors import StatsCollector
-from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.project import get_project_settings
 from scrapy.utils.python import global_object_name
@@ -183,12 +182,6 @@ class Project:
         crawler.spider = Spider.from_crawler(crawler, self.spider)
         crawler.stats = StatsCollector(crawler)
         return crawler
-
-    @staticmethod
-    def slot_of(request: Request) -> str:
-        """Return the slot of a request, as Scrapy's downloader assigns it."""
-        slot = request.meta.get("download_slot")
-        return str(slot or urlparse_cached(request).hostname or "")
 
     @cached_property
     def serializer(self) -> Serializer:

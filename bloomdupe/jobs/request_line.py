@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from scrapy import Request, Spider
+from scrapy.utils.httpobj import urlparse_cached
 
 from bloomdupe.crawl.later.not_before import TIME_KEYS
 from bloomdupe.crawl.later.revisits import checked_rule
@@ -190,10 +191,13 @@ def wanted(
     except RequestTimeError as error:
         raise ValueError(str(error)) from error
     payload = named(_serializer.dump(request), callback, errback)
-    slot = str(
-        request.meta.get("download_slot") or urlsplit(request.url).hostname or ""
-    )
-    return Wanted(request, payload, slot, start)
+    return Wanted(request, payload, slot_of(request), start)
+
+
+def slot_of(request: Request) -> str:
+    """Return the slot of a request, as Scrapy's downloader assigns it."""
+    slot = request.meta.get("download_slot")
+    return str(slot or urlparse_cached(request).hostname or "")
 
 
 def named(
@@ -258,7 +262,7 @@ def _stored(given: dict[str, Any], project: Project) -> Wanted:
     return Wanted(
         request,
         payload,
-        given.get("slot", project.slot_of(request)),
+        given.get("slot", slot_of(request)),
         given.get("start", False),
         given.get("not_before"),
     )

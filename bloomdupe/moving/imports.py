@@ -15,6 +15,7 @@ from bloomdupe.crawl.progress.rounds import IMPORTED
 from bloomdupe.errors import StoreError, UnserializableError
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.jobs.on_disk.changing import HeldJob
+from bloomdupe.jobs.request_line import slot_of
 from bloomdupe.requests.serializer import Serializer
 from bloomdupe.store import files
 from bloomdupe.store.progress import told
@@ -155,7 +156,7 @@ def _take_requests(job: HeldJob, source: Source, imported: Imported) -> None:
             imported.problems.add(request.url, str(error))
             continue
         job.push(
-            project.slot_of(request),
+            slot_of(request),
             request.priority,
             payload,
             start=start,

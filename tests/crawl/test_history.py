@@ -194,24 +194,23 @@ def test_sizes_have_one_unit(number: float, said: str) -> None:
 
 
 def line_of(now: Point, before: Point | None = None, **failed: int) -> str:
-    return ProgressLine(1_000).text(before, before, now, failed, 0.0)
+    return ProgressLine().text(before, before, now, failed, 0.0)
 
 
 def test_the_line_says_all_that_an_operator_asks() -> None:
     now = point(
         60, pages=4_066, pending=698, leased=0, slots=5, failed=413, resting=2,
-        slowest=180.0, loss=0.25, seen=900, disk=1, free=600 * 10**6,
+        slowest=180.0, loss=0.25,
     )  # fmt: skip
-    before = point(0, pages=4_066 - 726, pending=6_980, free=660 * 10**6)
+    before = point(0, pages=4_066 - 726, pending=6_980)
     reasons = {"404": 213, "callback": 43, "503": 5, "timeout": 3, "500": 1}
-    line = ProgressLine(1_000)
+    line = ProgressLine()
     said = (
         "4,066 pages (726/min), 413 failed (213 404, 43 callback, 5 503, 3 timeout,"
         " ...), 698 pending on 5 hosts (2 resting), 3 min to go"
     )
     assert line.text(before, before, now, reasons, 1.26) == (
-        f"{said}; filter 90% full; 0.25 pages lost; longest checkpoint 1.3 s;"
-        " disk full in 10 min"
+        f"{said}; 0.25 pages lost; longest checkpoint 1.3 s"
     )
     # The rest is said only when it changes.
     assert line.text(before, before, now, reasons, 1.26) == said
@@ -233,7 +232,7 @@ def test_the_line_is_short_when_there_is_little_to_say() -> None:
 
 
 def test_a_staying_crawl_logs_when_it_waits() -> None:
-    line = ProgressLine(1_000, stays=True)
+    line = ProgressLine(stays=True)
     before = point(0, pages=8, pending=2, slots=1)
 
     def text(now: Point) -> str:
@@ -255,7 +254,7 @@ def test_the_document_shows_such_a_line() -> None:
         60, pages=4_066, pending=698, slots=5, resting=2, failed=413, slowest=180.0
     )
     reasons = {"404": 213, "callback": 43}
-    assert shown == [ProgressLine(1_000).text(before, before, now, reasons, 0.066)]
+    assert shown == [ProgressLine().text(before, before, now, reasons, 0.066)]
 
 
 # Room

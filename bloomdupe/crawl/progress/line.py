@@ -33,21 +33,18 @@ if TYPE_CHECKING:
 LITTLE = 0.001
 MOST_REASONS = 4
 """Reasons in the line, those of the most failures."""
-FULL = 0.8
-"""Share of the expected URLs from which on the filter is in the line."""
 LONG = 1.0
 """Seconds from which on a checkpoint is in the line."""
 
 
 class ProgressLine:
-    """Makes the lines of a run; each piece of news is in one line only."""
+    """Makes the lines of a run; each piece of news is in one line only.
 
-    def __init__(self, capacity: int, *, stays: bool = False) -> None:
-        """``capacity`` is the expected number of URLs.
+    Where room grows short, :class:`Room` says so.
+    """
 
-        ``stays`` says that the crawl stays open when nothing is pending.
-        """
-        self._capacity = capacity
+    def __init__(self, *, stays: bool = False) -> None:
+        """``stays`` says that the crawl stays open when nothing is pending."""
         self._stays = stays
         self._said: set[str] = set()
 
@@ -64,7 +61,7 @@ class ProgressLine:
         ``reasons`` are numbers of failed requests, the largest first, ``longest`` the
         seconds of the run's longest checkpoint.
         """
-        news = [one for one in self._news(first, now, longest) if one not in self._said]
+        news = [one for one in self._news(now, longest) if one not in self._said]
         self._said.update(news)
         counts = [*_counts(last, now, reasons)]
         if self._stays and not (_unfinished(now) or now.later):
@@ -73,17 +70,11 @@ class ProgressLine:
             counts += _pending(last, first, now)
         return "; ".join([", ".join(counts), *news])
 
-    def _news(self, first: Point | None, now: Point, longest: float) -> Iterator[str]:
-        full = now.seen / self._capacity
-        if full >= FULL:
-            yield f"filter {full:.0%} full"
+    def _news(self, now: Point, longest: float) -> Iterator[str]:
         if now.loss >= LITTLE:
             yield pages_lost(now.loss)
         if longest >= LONG:
             yield f"longest checkpoint {longest:.1f} s"
-        filled = time_to_fill(first, now) if now.disk else None
-        if filled is not None:
-            yield f"disk full in {duration(filled)}"
 
 
 def _counts(

@@ -115,7 +115,7 @@ class Watch:
         self._recent_whole = self._recent.copy()
         self._room = Room(session.crawler.settings, settings, frontier.seen)
         self._stays = settings.stay
-        self._line = ProgressLine(self._capacity, stays=self._stays)
+        self._line = ProgressLine(stays=self._stays)
         self._complete = line
         self._checkpoint_at = 0.0
         self._tick = Timer(self._on_tick)
