@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -88,15 +89,17 @@ class StopPoints(Fault):
         first = seed // len(idioms) % STRIDE
 
         def choose(points: list[str]) -> Iterator[list[Stop]]:
-            end = points.index(AT_THE_END) if AT_THE_END in points else 0
-            for number in (
-                *range(first + 1, len(points) + 1, STRIDE),
-                rng.randint(end + 1, len(points)),
-            ):
-                yield [Stop(number=number)]
-                yield [Stop(number=number), Stop(number=rng.randint(1, len(points)))]
-                yield [Stop(number=number, action=rng.choice(SIGNALS))]
-                yield [Stop(number=number, action=rng.choice(RAISED))]
+            numbers = range(first + 1, len(points) + 1, STRIDE)
+            stops = [Stop(number=number) for number in numbers]
+            there = AT_THE_END in points
+            if there and (after := [*reversed(points)].index(AT_THE_END)):
+                last = rng.randint(1, after)
+                stops.append(Stop(number=last, since=AT_THE_END))
+            for stop in stops:
+                yield [stop]
+                yield [stop, Stop(number=rng.randint(1, len(points)))]
+                yield [replace(stop, action=rng.choice(SIGNALS))]
+                yield [replace(stop, action=rng.choice(RAISED))]
 
         idle = Stop(number=rng.randint(1, IDLE_POINTS))
         return tried(idioms[seed % len(idioms)], choose, folder, idle=idle)
