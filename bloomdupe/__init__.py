@@ -17,7 +17,6 @@ if sys.platform in ("win32", "cygwin"):
     )
 
 from bloomdupe._version import __version__ as __version__
-from bloomdupe.filter import by_url as _by_url
 
 if TYPE_CHECKING:
     from bloomdupe.addon import Addon as Addon
@@ -45,8 +44,6 @@ _HOMES = {
 }
 
 __all__ = list(_HOMES)
-
-_by_url.register(lambda: import_module("bloomdupe.redis.redis_filter").RedisFilter)
 
 
 def __getattr__(name: str) -> object:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from bloomdupe.errors import StoreError
 from bloomdupe.filter import hashing, info
-from bloomdupe.filter.by_url import class_for_urls
 from bloomdupe.filter.contents import Contents
 from bloomdupe.filter.layer import MAX_SWEEP
 from bloomdupe.filter.opening import is_url, open_or_create
@@ -142,12 +141,14 @@ class BloomFilter:
 
         A ``path`` such as ``redis://host:6379/0#name`` names a filter that many
         processes share: it returns a
-        :class:`bloomdupe.redis.redis_filter.RedisFilter`, which needs
+        :class:`bloomdupe.filter.redis_filter.RedisFilter`, which needs
         ``bloomdupe[redis]``.
         """
         memory = check_memory(memory)
         if is_url(path):
-            shared = class_for_urls().open(
+            from bloomdupe.filter.redis_filter import RedisFilter
+
+            shared = RedisFilter.open(
                 path,
                 capacity,
                 fpp,

@@ -34,7 +34,7 @@ from bloomdupe.errors import (
     StoreMismatchError,
 )
 from bloomdupe.filter.parameters import Parameters, check_same
-from bloomdupe.redis.redis_filter import RedisFilter
+from bloomdupe.redis.filter_on_server import FilterOnServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -201,7 +201,7 @@ def header_of(
         share = math.ceil(ROOM * parameters["capacity"] / size)
         given = {**parameters, "capacity": share}
         server.at_once(
-            RedisFilter.opening(part_of(server, number), given)
+            FilterOnServer.opening(part_of(server, number), given)
             for number in range(size)
         )
         server.set_field("whole", "1")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
 from bloomdupe.filter.parameters import Parameters
+from bloomdupe.filter.redis_record import Record
 from bloomdupe.redis.frontier_header import (
     head_of,
     header_in,
@@ -25,7 +26,6 @@ from bloomdupe.redis.partition import (
     OutputLine,
     is_start,
 )
-from bloomdupe.redis.record import Record
 from bloomdupe.redis.server import AT_ONCE, Call, Server
 from bloomdupe.redis.settled.failed_requests import read_failures
 from bloomdupe.redis.settled.tally import unpacked_groups

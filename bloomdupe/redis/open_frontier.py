@@ -6,6 +6,7 @@ from bisect import bisect
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from bloomdupe.redis.filter_on_server import MAX_BATCH, FilterOnServer
 from bloomdupe.redis.frontier_header import (
     born_of,
     change_rules,
@@ -17,7 +18,6 @@ from bloomdupe.redis.frontier_header import (
 from bloomdupe.redis.frontier_reader import FrontierReader, RunningWorkers
 from bloomdupe.redis.kept_offers import KeptOffers
 from bloomdupe.redis.partition import Offer, SeenMark, stored_slot
-from bloomdupe.redis.redis_filter import MAX_BATCH, RedisFilter
 from bloomdupe.redis.server import AT_ONCE, Call, Server
 from bloomdupe.store.redis.address import Address
 
@@ -61,7 +61,7 @@ class OpenFrontier(FrontierReader):
         self._fifo = fifo
         self.rules = read_rules(server)
         """Rules that keep requests out, as known last; see :meth:`change_rules`."""
-        self._filters: dict[int, RedisFilter] = {}
+        self._filters: dict[int, FilterOnServer] = {}
         # Offers that are repeated after an interruption, and the number of the
         # interruptions after which they were repeated.
         self._kept = KeptOffers()
@@ -154,13 +154,13 @@ class OpenFrontier(FrontierReader):
     def _partition_of(self, slot: str) -> int:
         return partition_of(stored_slot(slot), self.partitions)
 
-    def _seen_in(self, numbers: Iterable[int]) -> list[RedisFilter]:
+    def _seen_in(self, numbers: Iterable[int]) -> list[FilterOnServer]:
         """Return filters of partitions; those used for the first time are opened."""
         numbers = list(numbers)
         new = [number for number in numbers if number not in self._filters]
         given = dict.fromkeys(vars(self.parameters))
         opened = self._server.at_once(
-            RedisFilter.opening(self._parts[number], given) for number in new
+            FilterOnServer.opening(self._parts[number], given) for number in new
         )
         self._filters.update(zip(new, opened, strict=True))
         return [self._filters[number] for number in numbers]

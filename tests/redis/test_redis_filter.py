@@ -21,7 +21,7 @@ from bloomdupe.errors import (
     KeyTypeError,
     StoreError,
 )
-from bloomdupe.redis.redis_filter import RedisFilter
+from bloomdupe.filter.redis_filter import RedisFilter
 
 KEY = bytes(16)
 PAGE_BYTES = 8168

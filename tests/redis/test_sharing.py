@@ -19,7 +19,7 @@ from support.repetition import repeated
 from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
-from bloomdupe.redis.redis_filter import RedisFilter
+from bloomdupe.filter.redis_filter import RedisFilter
 
 CLIENTS = 4
 KEYS = [f"https://www.example/{number}" for number in range(6_000)]

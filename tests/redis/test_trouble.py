@@ -30,7 +30,7 @@ from bloomdupe.errors import (
     StoreMismatchError,
     StoreUnreachableError,
 )
-from bloomdupe.redis.redis_filter import RedisFilter
+from bloomdupe.filter.redis_filter import RedisFilter
 from bloomdupe.store.redis.address import Address
 
 PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test
@@ -233,7 +233,7 @@ def test_a_password(folder: Path) -> None:
 def test_the_rights_that_a_user_needs(server: RedisServer, name: str) -> None:
     """The list is that of bloomdupe/docs/redis.md."""
     allowed = (
-        "+info +hgetall +mget +evalsha +script|load +exists +hset +hget +hmget"
+        "+info +hgetall +mget +evalsha +eval +exists +hset +hget +hmget"
         " +hincrby +hdel +bitfield +getbit +unlink"
     )
     with server.client() as other:
@@ -248,8 +248,7 @@ def test_the_rights_that_a_user_needs(server: RedisServer, name: str) -> None:
             seen.clear()
             for command in ("bitfield", "hincrby"):
                 other.execute_command("ACL", "SETUSER", "us", f"-{command}")
-                named = rf"(may not use {command.upper()} in|'{command}').*rights of"
-                with pytest.raises(StoreAccessError, match=named):
+                with pytest.raises(StoreAccessError, match="rights of the user"):
                     seen.update(KEYS)
                 assert not any(seen.contains_many(KEYS))
                 other.execute_command("ACL", "SETUSER", "us", f"+{command}")
@@ -409,7 +408,7 @@ def test_a_refusal_that_passes(
         assert seen.update(KEYS[:10]) == 10
         with (
             refusing(server),
-            pytest.raises(StoreUnreachableError, match=rf"\({code} .* try again"),
+            pytest.raises(StoreUnreachableError, match=rf"\({code} .*look at"),
         ):
             seen.update(KEYS[:20])
         assert seen.update(KEYS[:20]) == 10
@@ -423,7 +422,7 @@ def test_memory_that_is_full(folder: Path) -> None:
     ):
         seen.update(KEYS[:1_000])
         other.config_set("maxmemory", "1mb")
-        with pytest.raises(StoreFullError, match="Raise its maxmemory"):
+        with pytest.raises(StoreFullError, match="raise its maxmemory"):
             seen.update(KEYS)
         assert len(seen) == 1_000
         assert seen.contains_many(KEYS).count(True) == 1_000
@@ -462,11 +461,11 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
     between = Cutting(server)
     url = f"redis://127.0.0.1:{between.port}?retry_on_timeout=1#{name}"
     with RedisFilter.open(url, 1_000) as seen, server.client() as judge:
-        assert seen._server is not None
+        assert seen._client is not None
         seen.update(KEYS[:10])
         judge.config_resetstat()
-        between.lose(how, seen._server._client)
-        with pytest.raises(StoreUnreachableError, match="wholly or not at all"):
+        between.lose(how, seen._client._redis)
+        with pytest.raises(StoreUnreachableError, match="no Redis answers"):
             seen.add_many(KEYS[10:20])
         between.until_lost()
         assert judge.info("commandstats")["cmdstat_evalsha"]["calls"] == 1
@@ -500,7 +499,7 @@ def test_a_server_that_comes_back_with_its_log(folder: Path) -> None:
         assert seen.update(KEYS[:1_500]) == 1_500
         server.kill()
         for use in (lambda: seen.add("a"), lambda: "a" in seen, seen.info):
-            with pytest.raises(StoreUnreachableError, match="and try again"):
+            with pytest.raises(StoreUnreachableError, match="no Redis answers"):
                 use()
         server.start()
         assert seen.update(KEYS) == 1_500

@@ -72,15 +72,16 @@ NOT_LET_IN = (redis.AuthenticationError, exceptions.AuthorizationError)
 
 
 class LuaScript:
-    """A Lua script of this package."""
+    """A Lua script of a package."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, package: str = "bloomdupe.store.redis") -> None:
         self.name = name
+        self._package = package
 
     @cached_property
     def text(self) -> bytes:
         """The program."""
-        return (files("bloomdupe.store.redis") / f"{self.name}.lua").read_bytes()
+        return (files(self._package) / f"{self.name}.lua").read_bytes()
 
     @cached_property
     def sha(self) -> str:
@@ -92,10 +93,11 @@ class Client:
     """A connection to a server, to the master of a service, or to a Redis Cluster.
 
     A command is repeated until Redis has answered it, so use only commands that do
-    nothing more when they come again. Any thread may use it.
+    nothing more when they come again. Without ``patience`` it is sent once. Any thread
+    may use it.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, patience: float | None = None) -> None:
         self.address = address
         self.interruptions = 0
         """How often Redis was away. It may have come back with older data."""
@@ -119,7 +121,7 @@ class Client:
                 self._redis = redis.RedisCluster.from_url(address.server, **options)
             except TRANSLATED as error:
                 raise self._translated(error)[0] from error
-        self._patience = PATIENCE
+        self._patience = PATIENCE if patience is None else patience
 
     def _client_with(self, options: dict[str, Any]) -> redis.Redis:
         if not self.address.sentinels:
@@ -182,24 +184,28 @@ class Client:
 
     def check(self) -> None:
         """Refuse a server that would forget, by itself or when it is restarted."""
+        self.check_eviction()
+        if self.facts.get("aof_enabled") or self._saves():
+            return
+        raise StoreMismatchError(
+            f"{self.address.shown}: this Redis writes nothing to disk, so a restart"
+            " would lose the crawl; switch its log on (redis-cli CONFIG SET appendonly"
+            " yes, and in redis.conf), or use another Redis",
+            "appendonly",
+        )
+
+    def check_eviction(self) -> None:
+        """Refuse a server that throws away keys when its memory is full."""
         shown = self.address.shown
         policy = str(self.facts.get("maxmemory_policy", "noeviction"))
         if policy.startswith("allkeys-"):
             raise StoreMismatchError(
                 f"{shown}: this Redis throws away keys when its memory is full"
-                f" (maxmemory-policy {policy}), and with them requests; set it to"
+                f" (maxmemory-policy {policy}), and with them what was seen; set it to"
                 " noeviction (redis-cli CONFIG SET maxmemory-policy noeviction, and in"
                 " redis.conf), or use another Redis",
                 "maxmemory-policy",
             )
-        if self.facts.get("aof_enabled") or self._saves():
-            return
-        raise StoreMismatchError(
-            f"{shown}: this Redis writes nothing to disk, so a restart would lose the"
-            " crawl; switch its log on (redis-cli CONFIG SET appendonly yes, and in"
-            " redis.conf), or use another Redis",
-            "appendonly",
-        )
 
     def _saves(self) -> bool:
         """Whether it saves snapshots, as far as it says so."""
@@ -211,9 +217,13 @@ class Client:
 
     def free_bytes(self) -> int:
         """Return the bytes that its data may take besides what is there."""
+        return max(0, self.memory - int(self.facts.get("used_memory", 0)))
+
+    @property
+    def memory(self) -> int:
+        """Bytes that all data may take: the limit, or else the machine's memory."""
         limit = int(self.facts.get("maxmemory", 0))
-        limit = limit or int(self.facts.get("total_system_memory", 0))
-        return max(0, limit - int(self.facts.get("used_memory", 0)))
+        return limit or int(self.facts.get("total_system_memory", 0))
 
     def _translated(self, error: Exception) -> tuple[StoreError, bool]:
         """Return our error for one of redis-py, and whether it passes by waiting.
@@ -261,7 +271,7 @@ class Client:
         """Return the error for a key that is not of bloomdupe."""
         return StoreMismatchError(
             f"{self.address.shown}: a key of this name holds something else than a"
-            " crawl of bloomdupe; take another name for the crawl"
+            " filter or a crawl of bloomdupe; take another name"
         )
 
 

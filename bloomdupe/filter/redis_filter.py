@@ -21,10 +21,10 @@ from bloomdupe.filter.info import FilterInfo, info_of
 from bloomdupe.filter.layer import BEYOND, Layer
 from bloomdupe.filter.opening import held_against
 from bloomdupe.filter.parameters import Parameters
+from bloomdupe.filter.redis_record import Record, new_fields, new_mark, shape_text
 from bloomdupe.filter.sizing import PAGE_BITS
-from bloomdupe.redis.record import Record, new_fields, new_mark, shape_text
-from bloomdupe.redis.server import FIELDS, Call, Server
 from bloomdupe.store.redis.address import Address
+from bloomdupe.store.redis.client import Client, LuaScript
 
 if TYPE_CHECKING:
     import os
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from bloomdupe.redis.server import Talk
-
-__all__ = ["RedisFilter"]
 
 PAGE_BYTES = PAGE_BITS // 8
 MAX_BATCH = 1_000
 """Keys per script, which blocks Redis for some tens of milliseconds at most."""
 PAGES_AT_ONCE = 64
 """Pages (8 kB each) per command."""
+CREATE, KEYS, GROW, CLEAR = (
+    LuaScript(name, "bloomdupe.filter") for name in ("create", "keys", "grow", "clear")
+)
 
 
 class RedisFilter:
@@ -56,9 +56,9 @@ class RedisFilter:
     away; the same object works again afterwards.
     """
 
-    def __init__(self, server: Server, record: Record, *, readonly: bool) -> None:
-        self.parameters = Parameters.from_header(record.header, server.address.shown)
-        self._server: Server | None = server
+    def __init__(self, client: Client, record: Record, *, readonly: bool) -> None:
+        self.parameters = Parameters.from_header(record.header, client.address.shown)
+        self._client: Client | None = client
         self._record = record
         self._readonly = readonly
 
@@ -79,30 +79,9 @@ class RedisFilter:
         See :class:`~bloomdupe.store.redis.address.Address` for the URL, and
         :meth:`bloomdupe.BloomFilter.open` for everything else. ``exact`` is refused.
         """
+        address = Address.of(str(path))
+        shown, identity = address.shown, identity or {}
         given = {"capacity": capacity, "fpp": fpp, "exact": exact, "key": key}
-        server = Server(Address.of(str(path)))
-        with ExitStack() as undo:
-            undo.callback(server.close)
-            opening = cls.opening(server, given, identity=identity, readonly=readonly)
-            opened = server.carry_out(opening)
-            undo.pop_all()
-        return opened
-
-    @classmethod
-    def opening(
-        cls,
-        server: Server,
-        given: dict[str, Any],
-        *,
-        identity: dict[str, Any] | None = None,
-        readonly: bool = False,
-    ) -> Talk[Self]:
-        """Open the filter at a server's address, or create it with these values.
-
-        ``given`` has ``capacity``, ``fpp``, ``exact`` and ``key``; None leaves a value
-        open.
-        """
-        capacity, shown = given["capacity"], server.address.shown
         asked = Parameters.checked(
             **{**given, "capacity": 1 if capacity is None else capacity}
         )
@@ -111,26 +90,31 @@ class RedisFilter:
                 f"exact: {shown} is on Redis, which keeps no key exactly; leave exact"
                 " out"
             )
-        fields = yield Call(server, FIELDS)
-        if not fields:
-            if readonly or capacity is None:
-                raise StoreError(
-                    f"{shown}: there is no filter of this name"
-                    + ("" if readonly else "; give a capacity to create one")
-                )
-            asked.check_room(server.memory, f"memory at {shown}")
-            words = tuple(new_fields(asked, identity or {}))
-            made = yield Call(server, "create", words)
-            fields = dict(zip(made[::2], made[1::2], strict=True))
-        record = Record.read(fields, server.address)
-        held_against(shown, record.header, asked, given, identity or {})
-        return cls(server, record, readonly=readonly)
+        with ExitStack() as undo:
+            client = Client(address, patience=0.0)
+            undo.callback(client.close)
+            client.check_eviction()
+            fields = fields_of(client)
+            if not fields:
+                if readonly or capacity is None:
+                    raise StoreError(
+                        f"{shown}: there is no filter of this name"
+                        + ("" if readonly else "; give a capacity to create one")
+                    )
+                asked.check_room(client.memory, f"memory at {shown}")
+                words = new_fields(asked, identity)
+                made = client.run(CREATE, (address.head.encode(),), *words)
+                fields = dict(zip(made[::2], made[1::2], strict=True))
+            record = Record.read(fields, address)
+            held_against(shown, record.header, asked, given, identity)
+            undo.pop_all()
+        return cls(client, record, readonly=readonly)
 
     def close(self) -> None:
         """Close the connection. Closing again does nothing."""
-        server, self._server = self._server, None
-        if server is not None:
-            server.close()
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
 
     def __enter__(self) -> Self:
         return self
@@ -142,7 +126,7 @@ class RedisFilter:
 
     def add(self, key: bytes | str) -> bool:
         """Add a key; True if it was certainly new, False if maybe seen before."""
-        return self._each("add", [key]) == b"1"
+        return self._each(b"add", [key]) == b"1"
 
     def update(self, keys: Iterable[bytes | str]) -> int:
         """Add all keys; return how many were new.
@@ -154,52 +138,41 @@ class RedisFilter:
 
     def add_many(self, keys: Iterable[bytes | str]) -> list[bool]:
         """Add all keys, like :meth:`update`; say of each whether it was new."""
-        return list(self._answers("add", keys))
+        return list(self._answers(b"add", keys))
 
     def contains(self, key: bytes | str) -> bool:
         """Whether the key is maybe in the filter; False is certain."""
-        return self._each("contains", [key]) == b"1"
+        return self._each(b"ask", [key]) == b"1"
 
     __contains__ = contains
 
     def contains_many(self, keys: Iterable[bytes | str]) -> list[bool]:
         """Say of each key whether it is maybe in the filter."""
-        return list(self._answers("contains", keys))
+        return list(self._answers(b"ask", keys))
 
-    def _answers(self, script: str, keys: Iterable[bytes | str]) -> Iterator[bool]:
+    def _answers(self, verb: bytes, keys: Iterable[bytes | str]) -> Iterator[bool]:
         some = iter(keys)
         while portion := list(islice(some, MAX_BATCH)):
-            for answer in self._each(script, portion):
+            for answer in self._each(verb, portion):
                 yield answer == ord("1")
 
-    def _each(self, script: str, keys: Sequence[bytes | str]) -> bytes:
-        return self._open().carry_out(self.each(script, keys))
-
-    def each(
-        self,
-        script: str,
-        keys: Sequence[bytes | str],
-        arguments: Sequence[tuple[bytes | str | int, ...]] = (),
-    ) -> Talk[bytes]:
-        """Run a script that begins with ``layers.lua``, with arguments for each key.
-
-        Returns the answer to each key, a digit.
-        """
-        server = self._open(to_change=script != "contains")
+    def _each(self, verb: bytes, keys: Sequence[bytes | str]) -> bytes:
+        """Add keys or ask for them; return the answer to each key, a digit."""
+        client = self._open(to_change=verb == b"add")
         answers = b""
         while len(answers) < len(keys):
             shapes = self._record.layers
             batch, size = self._batch(keys[len(answers) :], shapes[-1].hashes)
-            words = (
+            words: tuple[bytes | str | int, ...] = (
+                verb,
                 self._record.made,
                 len(shapes),
                 batch,
                 size,
                 shapes[-1].capacity,
                 *(part for shape in shapes for part in (shape.pages, shape.hashes)),
-                *(part for some in arguments[len(answers) :] for part in some),
             )
-            state, some = yield Call(server, script, words)
+            state, some = client.run(KEYS, self._head, *words)
             answers += some
             if state == b"full":
                 self._add_layer()
@@ -227,19 +200,23 @@ class RedisFilter:
         flipped = int.from_bytes(batch, "little") ^ int.from_bytes(flip, "little")
         return flipped.to_bytes(len(batch), "little"), size
 
-    def _open(self, *, to_change: bool = False) -> Server:
-        if self._server is None:
+    def _open(self, *, to_change: bool = False) -> Client:
+        if self._client is None:
             raise StoreError("the filter is closed; open it again")
         if to_change and self._readonly:
-            raise StoreError(f"{self._server.address.shown} was opened read-only")
-        return self._server
+            raise StoreError(f"{self._client.address.shown} was opened read-only")
+        return self._client
+
+    @property
+    def _head(self) -> tuple[bytes]:
+        return (self._open().address.head.encode(),)
 
     def _add_layer(self) -> None:
         """Add a layer, unless another process has just done so."""
         layers = self._record.layers
         shape = self.parameters.geometry(len(layers))
         words = self._record.made, len(layers), shape_text(shape)
-        added = self._open().run("grow", *words)
+        added = self._open().run(GROW, self._head, *words)
         if added:
             self._contents().announce_layer()
         else:
@@ -247,27 +224,28 @@ class RedisFilter:
 
     def _reload(self) -> None:
         """Read the head anew, after another process has changed it."""
-        server = self._open()
-        fields = server.fields()
+        address = self._open().address
+        fields = fields_of(self._open())
         if not fields:
             raise StoreError(
-                f"{server.address.shown}: the filter is gone. It was deleted,"
+                f"{address.shown}: the filter is gone. It was deleted,"
                 " or Redis was started without its data; restore them, or open the"
                 " filter anew to begin an empty one"
             )
-        record = Record.read(fields, server.address)
+        record = Record.read(fields, address)
         if record.header != self._record.header:
             raise StoreMismatchError(
-                f"{server.address.shown}: another filter has been made under this name"
+                f"{address.shown}: another filter has been made under this name"
                 " since this one was opened; open it again"
             )
         self._record = record
 
     def clear(self) -> None:
         """Forget all keys, for all processes; parameters and secret key stay."""
-        server = self._open(to_change=True)
+        client = self._open(to_change=True)
         shape = shape_text(self.parameters.geometry(0))
-        while not server.run("clear", self._record.made, new_mark(), shape):
+        words = new_mark(), shape
+        while not client.run(CLEAR, self._head, self._record.made, *words):
             self._reload()
         self._reload()
 
@@ -307,18 +285,20 @@ class RedisFilter:
 class _Pages(Layer):
     """The pages of a layer, of which some are read for the figures of a filter."""
 
-    def __init__(self, number: int, server: Server, record: Record) -> None:
+    def __init__(self, number: int, client: Client, record: Record) -> None:
         super().__init__(number, record.layers[number])
         self.keys = record.keys[number]
-        self._server = server
+        self._client = client
         self._record = record
 
     def some_pages(self, numbers: range) -> Iterator[bitarray]:
         """Fetch pages, many at once; none of them is kept."""
-        address, wanted = self._server.address, iter(numbers)
+        address, wanted = self._client.address, iter(numbers)
         while some := list(islice(wanted, PAGES_AT_ONCE)):
             names = [self._record.page_name(address, self.number, n) for n in some]
-            for name, value in zip(names, self._server.values(names), strict=True):
+            for name, value in zip(
+                names, self._client.ask("MGET", *names), strict=True
+            ):
                 if value is not None and len(value) != PAGE_BYTES:
                     raise StoreDamagedError(
                         f"{address.shown}: the key {name} has {len(value):,} bytes"
@@ -328,3 +308,9 @@ class _Pages(Layer):
                 page = bitarray(endian="little")
                 page.frombytes((value or bytes(PAGE_BYTES)) + BEYOND)
                 yield page
+
+
+def fields_of(client: Client) -> dict[bytes, bytes]:
+    """Return the fields of the head of a filter; empty if there is none."""
+    found: dict[bytes, bytes] = client.ask("HGETALL", client.address.head)
+    return found

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from bloomdupe.filter.parameters import Parameters
     from bloomdupe.store.redis.address import Address
 
-__all__ = ["Record", "new_fields", "new_mark", "shape_text"]
-
 FORMAT = 1
 
 

@@ -1,0 +1,330 @@
+"""FilterOnServer: a Bloom filter that many processes share at once."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from bitarray import bitarray
+
+from bloomdupe.errors import (
+    SettingError,
+    StoreDamagedError,
+    StoreError,
+    StoreMismatchError,
+)
+from bloomdupe.filter import hashing
+from bloomdupe.filter.contents import Contents
+from bloomdupe.filter.info import FilterInfo, info_of
+from bloomdupe.filter.layer import BEYOND, Layer
+from bloomdupe.filter.opening import held_against
+from bloomdupe.filter.parameters import Parameters
+from bloomdupe.filter.redis_record import Record, new_fields, new_mark, shape_text
+from bloomdupe.filter.sizing import PAGE_BITS
+from bloomdupe.redis.server import FIELDS, Call, Server
+from bloomdupe.store.redis.address import Address
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from typing_extensions import Self
+
+    from bloomdupe.redis.server import Talk
+
+__all__ = ["FilterOnServer"]
+
+PAGE_BYTES = PAGE_BITS // 8
+MAX_BATCH = 1_000
+"""Keys per script, which blocks Redis for some tens of milliseconds at most."""
+PAGES_AT_ONCE = 64
+"""Pages (8 kB each) per command."""
+
+
+class FilterOnServer:
+    """A Bloom filter with its pages in Redis; it has verbs of `bloomdupe.BloomFilter`.
+
+    Many processes may open it at once, on many machines. Even if several add a key at
+    the same time, it is called new once at most, and the filter grows once. :meth:`add`
+    and ``in`` take a round trip each; :meth:`update`, :meth:`add_many` and
+    :meth:`contains_many` take one round trip for a thousand keys. Added keys are in
+    Redis when the call returns; its settings decide how durable they are there.
+
+    All verbs raise :class:`~bloomdupe.errors.StoreUnreachableError` while the server is
+    away; the same object works again afterwards.
+    """
+
+    def __init__(self, server: Server, record: Record, *, readonly: bool) -> None:
+        self.parameters = Parameters.from_header(record.header, server.address.shown)
+        self._server: Server | None = server
+        self._record = record
+        self._readonly = readonly
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        capacity: int | None = None,
+        fpp: float | None = None,
+        *,
+        exact: bool | None = None,
+        key: bytes | None = None,
+        identity: dict[str, Any] | None = None,
+        readonly: bool = False,
+    ) -> Self:
+        """Open the filter that the URL ``path`` names, or create it there.
+
+        See :class:`~bloomdupe.store.redis.address.Address` for the URL, and
+        :meth:`bloomdupe.BloomFilter.open` for everything else. ``exact`` is refused.
+        """
+        given = {"capacity": capacity, "fpp": fpp, "exact": exact, "key": key}
+        server = Server(Address.of(str(path)))
+        with ExitStack() as undo:
+            undo.callback(server.close)
+            opening = cls.opening(server, given, identity=identity, readonly=readonly)
+            opened = server.carry_out(opening)
+            undo.pop_all()
+        return opened
+
+    @classmethod
+    def opening(
+        cls,
+        server: Server,
+        given: dict[str, Any],
+        *,
+        identity: dict[str, Any] | None = None,
+        readonly: bool = False,
+    ) -> Talk[Self]:
+        """Open the filter at a server's address, or create it with these values.
+
+        ``given`` has ``capacity``, ``fpp``, ``exact`` and ``key``; None leaves a value
+        open.
+        """
+        capacity, shown = given["capacity"], server.address.shown
+        asked = Parameters.checked(
+            **{**given, "capacity": 1 if capacity is None else capacity}
+        )
+        if asked.exact:
+            raise SettingError(
+                f"exact: {shown} is on Redis, which keeps no key exactly; leave exact"
+                " out"
+            )
+        fields = yield Call(server, FIELDS)
+        if not fields:
+            if readonly or capacity is None:
+                raise StoreError(
+                    f"{shown}: there is no filter of this name"
+                    + ("" if readonly else "; give a capacity to create one")
+                )
+            asked.check_room(server.memory, f"memory at {shown}")
+            words = tuple(new_fields(asked, identity or {}))
+            made = yield Call(server, "create", words)
+            fields = dict(zip(made[::2], made[1::2], strict=True))
+        record = Record.read(fields, server.address)
+        held_against(shown, record.header, asked, given, identity or {})
+        return cls(server, record, readonly=readonly)
+
+    def close(self) -> None:
+        """Close the connection. Closing again does nothing."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Adding and asking
+
+    def add(self, key: bytes | str) -> bool:
+        """Add a key; True if it was certainly new, False if maybe seen before."""
+        return self._each("add", [key]) == b"1"
+
+    def update(self, keys: Iterable[bytes | str]) -> int:
+        """Add all keys; return how many were new.
+
+        They go to Redis in portions of a thousand. If a portion fails (a key of a wrong
+        type, a server that is away), the portions before it have been added.
+        """
+        return self.add_many(keys).count(True)
+
+    def add_many(self, keys: Iterable[bytes | str]) -> list[bool]:
+        """Add all keys, like :meth:`update`; say of each whether it was new."""
+        return list(self._answers("add", keys))
+
+    def contains(self, key: bytes | str) -> bool:
+        """Whether the key is maybe in the filter; False is certain."""
+        return self._each("contains", [key]) == b"1"
+
+    __contains__ = contains
+
+    def contains_many(self, keys: Iterable[bytes | str]) -> list[bool]:
+        """Say of each key whether it is maybe in the filter."""
+        return list(self._answers("contains", keys))
+
+    def _answers(self, script: str, keys: Iterable[bytes | str]) -> Iterator[bool]:
+        some = iter(keys)
+        while portion := list(islice(some, MAX_BATCH)):
+            for answer in self._each(script, portion):
+                yield answer == ord("1")
+
+    def _each(self, script: str, keys: Sequence[bytes | str]) -> bytes:
+        return self._open().carry_out(self.each(script, keys))
+
+    def each(
+        self,
+        script: str,
+        keys: Sequence[bytes | str],
+        arguments: Sequence[tuple[bytes | str | int, ...]] = (),
+    ) -> Talk[bytes]:
+        """Run a script that begins with ``layers.lua``, with arguments for each key.
+
+        Returns the answer to each key, a digit.
+        """
+        server = self._open(to_change=script != "contains")
+        answers = b""
+        while len(answers) < len(keys):
+            shapes = self._record.layers
+            batch, size = self._batch(keys[len(answers) :], shapes[-1].hashes)
+            words = (
+                self._record.made,
+                len(shapes),
+                batch,
+                size,
+                shapes[-1].capacity,
+                *(part for shape in shapes for part in (shape.pages, shape.hashes)),
+                *(part for some in arguments[len(answers) :] for part in some),
+            )
+            state, some = yield Call(server, script, words)
+            answers += some
+            if state == b"full":
+                self._add_layer()
+            elif state == b"changed":
+                self._reload()
+        return answers
+
+    def _batch(self, keys: Sequence[bytes | str], hashes: int) -> tuple[bytes, int]:
+        """Return the records of keys for the scripts, and the bytes of a record.
+
+        A record is the page hash, 4 bytes, and the fields of the digests.
+        """
+        secret = self.parameters.key
+        records = []
+        for key in keys:
+            text = key if type(key) is bytes else hashing.as_bytes(key)
+            first = hashing.digest(secret + text)
+            records.append(hashing.page_hash(first).to_bytes(4, "little"))
+            records.append(hashing.chain(first, hashes))
+        batch = b"".join(records)
+        size = len(batch) // len(keys)
+        # Redis counts the bits of a byte from the highest, the pages from the lowest:
+        # bit 0 of a page is bit 7 for Redis. One operation flips all positions.
+        flip = (bytes(4) + b"\7\0" * ((size - 4) // 2)) * len(keys)
+        flipped = int.from_bytes(batch, "little") ^ int.from_bytes(flip, "little")
+        return flipped.to_bytes(len(batch), "little"), size
+
+    def _open(self, *, to_change: bool = False) -> Server:
+        if self._server is None:
+            raise StoreError("the filter is closed; open it again")
+        if to_change and self._readonly:
+            raise StoreError(f"{self._server.address.shown} was opened read-only")
+        return self._server
+
+    def _add_layer(self) -> None:
+        """Add a layer, unless another process has just done so."""
+        layers = self._record.layers
+        shape = self.parameters.geometry(len(layers))
+        words = self._record.made, len(layers), shape_text(shape)
+        added = self._open().run("grow", *words)
+        if added:
+            self._contents().announce_layer()
+        else:
+            self._reload()
+
+    def _reload(self) -> None:
+        """Read the head anew, after another process has changed it."""
+        server = self._open()
+        fields = server.fields()
+        if not fields:
+            raise StoreError(
+                f"{server.address.shown}: the filter is gone. It was deleted,"
+                " or Redis was started without its data; restore them, or open the"
+                " filter anew to begin an empty one"
+            )
+        record = Record.read(fields, server.address)
+        if record.header != self._record.header:
+            raise StoreMismatchError(
+                f"{server.address.shown}: another filter has been made under this name"
+                " since this one was opened; open it again"
+            )
+        self._record = record
+
+    def clear(self) -> None:
+        """Forget all keys, for all processes; parameters and secret key stay."""
+        server = self._open(to_change=True)
+        shape = shape_text(self.parameters.geometry(0))
+        while not server.run("clear", self._record.made, new_mark(), shape):
+            self._reload()
+        self._reload()
+
+    # Its description
+
+    def __len__(self) -> int:
+        """Count the keys that were new when added."""
+        self._reload()
+        return sum(self._record.keys)
+
+    @property
+    def layer_count(self) -> int:
+        """Layers so far."""
+        self._reload()
+        return len(self._record.layers)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The identity that the creator of the filter has given to it."""
+        return dict(self._record.header["identity"])
+
+    def info(self) -> FilterInfo:
+        """Return the given, calculated and measured figures of the filter.
+
+        The memory and the disk of Redis are not included.
+        """
+        return replace(info_of(self._contents()), path=self._open().address.shown)
+
+    def _contents(self) -> Contents:
+        self._reload()
+        found = Contents(self.parameters, None)
+        numbers = range(len(self._record.layers))
+        found.layers = [_PagesOnServer(n, self._open(), self._record) for n in numbers]
+        return found
+
+
+class _PagesOnServer(Layer):
+    """The pages of a layer, of which some are read for the figures of a filter."""
+
+    def __init__(self, number: int, server: Server, record: Record) -> None:
+        super().__init__(number, record.layers[number])
+        self.keys = record.keys[number]
+        self._server = server
+        self._record = record
+
+    def some_pages(self, numbers: range) -> Iterator[bitarray]:
+        """Fetch pages, many at once; none of them is kept."""
+        address, wanted = self._server.address, iter(numbers)
+        while some := list(islice(wanted, PAGES_AT_ONCE)):
+            names = [self._record.page_name(address, self.number, n) for n in some]
+            for name, value in zip(names, self._server.values(names), strict=True):
+                if value is not None and len(value) != PAGE_BYTES:
+                    raise StoreDamagedError(
+                        f"{address.shown}: the key {name} has {len(value):,} bytes"
+                        f" instead of {PAGE_BYTES:,}; restore the data of Redis from a"
+                        " backup"
+                    )
+                page = bitarray(endian="little")
+                page.frombytes((value or bytes(PAGE_BYTES)) + BEYOND)
+                yield page
