@@ -23,8 +23,8 @@ from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.links.scrapy_redis import ScrapyRedisFingerprinter
 from bloomdupe.moving.imports import Pending, Source
-from bloomdupe.redis.keys import Keys
 from bloomdupe.store.redis.address import Address
+from bloomdupe.store.redis.other_keys import Keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,7 +55,7 @@ class RedisJob(Source):
             raise SettingError(f"{queue!r}, {seen!r}: no names: {error!r}") from error
         self._from_end = "fifo" in str(settings.get("SCHEDULER_QUEUE_CLASS")).lower()
         self._serializer = settings.get("SCHEDULER_SERIALIZER")
-        self._keys = Keys(Address.of_server(url))
+        self._keys = Keys(Address.of_server(url), patience=0.0)
         self.shown = self._keys.address.shown
         self._sizes = self._counted()
         self._fit = False

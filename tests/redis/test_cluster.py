@@ -13,10 +13,10 @@ from support.standing_crawl import StandingCrawl
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
 from bloomdupe.errors import StoreUnreachableError
-from bloomdupe.redis.keys import Keys
 from bloomdupe.redis.partition import Offer
 from bloomdupe.redis.shared_frontier import SharedFrontier
 from bloomdupe.store.redis.address import Address
+from bloomdupe.store.redis.other_keys import Keys
 
 KEYS = [f"https://www.example/{number}" for number in range(3_000)]
 
