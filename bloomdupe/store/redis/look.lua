@@ -1,6 +1,6 @@
 -- One moment of a crawl. KEYS: head, owners, steps, counts, rules. ARGV: keys of the
--- inboxes. Returns fields of the head, owners, steps and counts, the rules, and the lengths of
--- the inboxes.
+-- inboxes. Returns fields of the head, owners, steps and counts, the rules, and the
+-- lengths of the inboxes.
 local lengths = {}
 for i = 1, #ARGV do lengths[i] = redis.call('LLEN', ARGV[i]) end
 return {
