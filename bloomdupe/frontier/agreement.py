@@ -11,8 +11,6 @@ from bloomdupe.store.format import MODULUS
 if TYPE_CHECKING:
     from bloomdupe.store.lmdb.check import CheckReport
 
-NONE = [0, 0]
-
 
 def disagreements(report: CheckReport) -> list[str]:
     """Say where the records of filter and frontier contradict the store.
@@ -20,13 +18,12 @@ def disagreements(report: CheckReport) -> list[str]:
     The sums and the counts prove that each record is as it was written. This proves
     that the records fit together. The store must be sound otherwise.
     """
-    records, requests, expected = report.records, report.slots, report.counted
-    totals = {name.decode(): total for name, total in report.totals.items()}
+    records, counts, sums = report.records, report.counts, report.sums
     layers = [LayerState(*state) for state in records["filter"]["layers"]]
     frontier = records.get("frontier", {"requests": 0, "digest": 0})
     later = frontier.get("later", NO_LATER)
     problems = [
-        f"{totals.get(name, NONE)[0]:,} {name} records stand where {said:,} are counted"
+        f"{counts.get(name, 0):,} {name} records stand where {said:,} are counted"
         for name, said in (
             ("pages", sum(layer.stored for layer in layers)),
             ("journal", records["filter"]["journal_entries"]),
@@ -34,7 +31,7 @@ def disagreements(report: CheckReport) -> list[str]:
             ("queue", frontier["requests"]),
             ("later", later["requests"]),
         )
-        if said != totals.get(name, NONE)[0]
+        if said != counts.get(name, 0)
     ]
     problems += [
         f"the {name} records differ from the records that were counted"
@@ -43,12 +40,6 @@ def disagreements(report: CheckReport) -> list[str]:
             ("queue", frontier["digest"]),
             ("later", later["digest"]),
         )
-        if (said - totals.get(name, NONE)[1]) % MODULUS
+        if (said - sums.get(name, 0)) % MODULUS
     ]
-    problems += [
-        f"slot {number} has {requests[number]:,} requests, but"
-        f" {expected.get(number, 0):,} were written"
-        for number in sorted(requests.keys() | expected)
-        if requests[number] != expected.get(number, 0)
-    ]
-    return problems
+    return problems + report.misfits

@@ -17,13 +17,13 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
+from support.checked import checked
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreError
 from bloomdupe.filter import bloom, layer
 from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.store.lmdb import environment
-from bloomdupe.store.lmdb.check import check
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ class SharedFilterMachine(RuleBasedStateMachine):
             return
         self.change.done()
         self.change = None
-        assert disagreements(check(self.path / "data.mdb")) == []
+        assert disagreements(checked(self.path / "data.mdb")) == []
 
     @precondition(lambda self: self.change is not None)
     @rule()
@@ -265,7 +265,7 @@ class SharedFilterMachine(RuleBasedStateMachine):
         keys, notes = self.committed
         self.added = set(keys)
         self.notes = {name: list(value) for name, value in notes.items()}
-        assert disagreements(check(self.path / "data.mdb")) == []
+        assert disagreements(checked(self.path / "data.mdb")) == []
         assert len(self.seen) == len(keys)
         assert all(str(number) in self.seen for number in keys)
         assert self.seen.notes == notes

@@ -28,9 +28,9 @@ from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import pending_in
 from bloomdupe.store.lmdb import environment, lmdb_batch
-from bloomdupe.store.lmdb.check import check
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from bloomdupe.store.participant import Part
+from support.checked import checked
 from support.offering import offer
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def agree(self) -> None:
         if self.durable:
-            assert disagreements(check(self.path / "data.mdb")) == []
+            assert disagreements(checked(self.path / "data.mdb")) == []
 
     def store(self) -> LmdbStore:
         assert isinstance(self.owed.store, LmdbStore)

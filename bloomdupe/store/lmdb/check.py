@@ -1,37 +1,44 @@
-"""Check: verifies the contents of a data file without LMDB's help."""
+"""Check: whether a data file may be handed to LMDB.
+
+LMDB trusts its file: a damaged file gives wrong answers, or ends the process by a
+signal that no ``except`` catches. So a file that may be damaged is read by two
+processes of its own at the same time. In one of them LMDB's own verifier follows the
+pages, free ones included; in the other every record is read through LMDB.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+import json
+import signal
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.errors import StoreDamagedError, StoreLockedError
+from bloomdupe.errors import StoreDamagedError, StoreError, StoreLockedError
 from bloomdupe.store import files
-from bloomdupe.store.format import (
-    APART,
-    CHECKSUM_BYTES,
-    LEDGER,
-    META,
-    QUEUE,
-    SLOT_KEY,
-    SLOTS,
-    TABLES,
-    StoredSlot,
-    Totals,
-    describe,
-    read_record,
-    slot_of,
-    sum_of,
-    total_of,
-)
-from bloomdupe.store.lmdb.datafile import DataFile, Leaf, NotLmdbError
+from bloomdupe.store.lmdb.heads import NotLmdbError, read_head
 from bloomdupe.store.progress import Progress
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-MAX_PROBLEMS = 100
+    from typing_extensions import Self
+
+_FATAL = {
+    -signum: signum.name
+    for signum in (
+        signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL,
+    )
+}  # fmt: skip
+"""By exit code, the signals that end a process that trusts a damaged file."""
+
+# With the same modules as this process, and never with those of the folder in which it
+# happens to run.
+_CHILD = (
+    "import sys; what, data, *sys.path = sys.argv[1:];"
+    " from bloomdupe.store.lmdb.reader import main; main(what, data)"
+)
 
 
 @dataclass
@@ -42,100 +49,77 @@ class CheckReport:
     """Number of the last transaction."""
     problems: list[str]
     """At most a few hundred lines; empty if the file is sound."""
-    totals: Totals = field(default_factory=dict)
-    """Of each database: number of records, and their sums added up."""
+    is_ours: bool = True
+    """Whether the file has any table of a store."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Number of records of each table."""
+    sums: dict[str, int] = field(default_factory=dict)
+    """Sums of the records of each table, added up."""
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The named records of ``meta``."""
-    slots: Counter[int] = field(default_factory=Counter)
-    """Requests that were found in ``queue``, by the number of their slot."""
-    counted: dict[int, int] = field(default_factory=dict)
-    """The same, as they are counted in ``slots``."""
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Number of records of each database."""
-        return {
-            name.decode(errors="replace"): count
-            for name, (count, _) in self.totals.items()
-        }
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether the file has any table of a store."""
-        return not self.totals.keys().isdisjoint(TABLES)
+    misfits: list[str] = field(default_factory=list)
+    """Slots that have other requests than were counted."""
 
 
 def check(data: Path, why: str = "") -> CheckReport:
     """Read the whole file and check structure, sums and ledger.
 
-    Raises :class:`~bloomdupe.store.lmdb.datafile.NotLmdbError`, and :class:`OSError` if
+    Raises :class:`~bloomdupe.store.lmdb.heads.NotLmdbError`, and :class:`OSError` if
     it cannot be read. The log says ``why``, after the name of the file. For the time it
     takes see tests/benchmarks/README.md.
     """
+    head = read_head(data)
     task, size = f"Checking {data}{why}", data.stat().st_size
     progress = Progress(task, size, "MB", scale=10**6)
-    with DataFile(data, progress=progress.passed) as file:
-        wrong: list[str] = []
-        report = CheckReport(file.transaction, wrong)
-        for database, root in file.databases().items():
-            total = report.totals[database] = [0, 0]
-            for leaf in file.records(database, root):
-                sums, damaged = total_of(database, leaf.keys, leaf.values)
-                total[0] += len(leaf.keys)
-                total[1] += sums
-                wrong += [
-                    f"{describe(database, leaf.keys[number])} is damaged"
-                    for number in damaged[: MAX_PROBLEMS - len(wrong)]
-                ]
-                if database == META:
-                    _read_meta(report, leaf, damaged)
-                elif not damaged:
-                    _count_requests(report, database, leaf)
-            total[1] %= 1 << 64
-        file.finish()
-        wrong[:0] = file.problems
-    wrong += [
-        f"the table {name.decode()} is missing"
-        for name in TABLES
-        if name not in report.totals
-    ]
-    if LEDGER in report.records:
-        _compare(report, report.records[LEDGER])
-    elif report.is_ours:
-        wrong.append("the ledger is missing")
+    with _Reader("structure", data) as structure, _Reader("records", data) as records:
+        found = records.answer(progress)
+        damage = structure.answer()["problems"]
+    report = CheckReport(head.transaction, **found)
+    report.problems[:0] = head.problems + damage
     return report
 
 
-def _read_meta(report: CheckReport, leaf: Leaf, damaged: list[int]) -> None:
-    """Read the named records that are sound; the ledger does not count itself."""
-    total = report.totals[META]
-    for number in set(range(len(leaf.keys))) - set(damaged):
-        name = leaf.keys[number].decode(errors="replace")
-        record = read_record(leaf.values[number])
-        if record is None:
-            report.problems.append(f"record {name!r} is no JSON object")
-            continue
-        report.records[name] = record
-        if name == LEDGER:
-            total[0] -= 1
-            total[1] -= sum_of(leaf.values[number])
+class _Reader:
+    """A process that reads a data file; see :mod:`bloomdupe.store.lmdb.reader`."""
 
+    def __init__(self, what: str, data: Path) -> None:
+        self._data = data
+        # In a session of its own: Ctrl-C is for the process that waits for it.
+        self._process = subprocess.Popen(  # noqa: S603 - this interpreter
+            [sys.executable, "-I", "-c", _CHILD, what, data, *sys.path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
-def _count_requests(report: CheckReport, table: bytes, leaf: Leaf) -> None:
-    """Count the requests of each slot, as they are, and as they were counted."""
-    keys = leaf.keys
-    if table == SLOTS:
-        for key, value in zip(keys, leaf.values, strict=True):
-            if not key.startswith(APART):
-                (number,) = SLOT_KEY.unpack(key)
-                slot = StoredSlot.read(number, memoryview(value)[CHECKSUM_BYTES:])
-                report.counted[slot.number] = slot.requests
-    elif table == QUEUE and keys:
-        first, last = slot_of(keys[0])[0], slot_of(keys[-1])[0]
-        if first == last:
-            report.slots[first] += len(keys)
-        else:
-            report.slots.update(slot_of(key)[0] for key in keys)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def answer(self, progress: Progress | None = None) -> dict[str, Any]:
+        """Wait for what was found; a signal that damage causes is a problem, too."""
+        found: dict[str, Any] | int = 0
+        for line in self._process.stdout or ():
+            found = json.loads(line)
+            if isinstance(found, int) and progress is not None:
+                progress.passed(found)
+        code = self._process.wait()
+        if code in _FATAL:
+            return {"problems": [f"reading it ended a process by {_FATAL[code]}"]}
+        if code or isinstance(found, int):
+            raise StoreError(
+                f"cannot check {self._data}: the process that reads it ended with exit"
+                f" status {code}; look at the limits on memory and on processes"
+            )
+        if "failure" in found:
+            if found["errno"]:
+                raise OSError(found["errno"], found["failure"])
+            raise StoreError(found["failure"])
+        return found
 
 
 def verify(path: Path) -> CheckReport:
@@ -159,30 +143,15 @@ def verify(path: Path) -> CheckReport:
         problems.append(str(error))
     if marker is not None and header is not None and marker != header:
         problems.append(f"{files.MARKER} belongs to another {files.DATA}")
-    closed = files.read_mark(path).transaction
-    if report.transaction < closed:
-        problems.append(
-            f"{files.DATA} is of transaction {report.transaction:,}, but had"
-            f" {closed:,} when it was closed"
-        )
+    problems += older_than(report, files.read_mark(path).transaction)
     return report
 
 
-def _compare(report: CheckReport, sealed: dict[str, Any]) -> None:
-    """Compare the counts and sums of the file with the ledger."""
-    expected = {name.encode(): total for name, total in sealed["totals"].items()}
-    for name in {**expected, **report.totals}:
-        records, sums = expected.get(name, [0, 0])
-        found, found_sums = report.totals.get(name, [0, 0])
-        words = name.decode(errors="replace")
-        if found != records:
-            report.problems.append(
-                f"{found:,} {words} records stand where {records:,} were written"
-            )
-        elif found_sums != sums:
-            report.problems.append(f"some of the {words} records are outdated or wrong")
-    if sealed["transaction"] != report.transaction:
-        report.problems.append(
-            f"the ledger is of transaction {sealed['transaction']:,}, the last one was"
-            f" {report.transaction:,}"
-        )
+def older_than(report: CheckReport, closed: int) -> list[str]:
+    """Say that a data file is older than the transaction of its mark."""
+    if report.transaction >= closed:
+        return []
+    return [
+        f"it is of transaction {report.transaction:,}, but had {closed:,} when it was"
+        " closed"
+    ]

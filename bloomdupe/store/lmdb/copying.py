@@ -8,7 +8,7 @@ also of other tables, so a copy without cookies would still hold pieces of them
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bloomdupe.store import files
 from bloomdupe.store.format import COOKIES, META, TABLES
@@ -18,13 +18,13 @@ from bloomdupe.store.platform import sync
 from bloomdupe.store.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
-    from typing import TypeAlias
 
     from bloomdupe.store.lmdb.lmdb_snapshot import LmdbSnapshot
 
-    Records: TypeAlias = list[tuple[bytes, memoryview]]
+
+Value = TypeVar("Value", bytes, memoryview)
 
 BATCH_BYTES = 16 << 20
 """Bytes of a transaction when records are copied."""
@@ -56,7 +56,7 @@ def copy_compacted(
                 continue
             expected = totals.get(name, [0])[0] + (name == META)  # the ledger itself
             snapshot.expect_entries(name, expected)
-            for records, size in _portions(snapshot.values(name)):
+            for records, size in portions(snapshot.values(name), BATCH_BYTES):
                 with copy.begin(write=True) as txn, txn.cursor(tables[name]) as cursor:
                     cursor.putmulti(records, append=True)
                 progress.passed(size)
@@ -72,16 +72,16 @@ def copy_compacted(
     return left_out
 
 
-def _portions(
-    records: Iterator[tuple[bytes, memoryview]],
-) -> Iterator[tuple[Records, int]]:
-    """Yield the records in portions, each with its number of bytes."""
-    portion: Records = []
+def portions(
+    records: Iterable[tuple[bytes, Value]], most: int
+) -> Iterator[tuple[list[tuple[bytes, Value]], int]]:
+    """Yield records in portions of about ``most`` bytes, each with its bytes."""
+    portion: list[tuple[bytes, Value]] = []
     size = 0
     for key, value in records:
         portion.append((key, value))
         size += len(key) + len(value)
-        if size > BATCH_BYTES:
+        if size > most:
             yield portion, size
             portion, size = [], 0
     if portion:

@@ -20,8 +20,8 @@ from bloomdupe.store.format import (
     damaged,
     last_backup,
 )
-from bloomdupe.store.lmdb.check import CheckReport, check
-from bloomdupe.store.lmdb.datafile import DataFile, NotLmdbError
+from bloomdupe.store.lmdb.check import check, older_than
+from bloomdupe.store.lmdb.heads import NotLmdbError, read_head
 from bloomdupe.store.system_errors import failed
 
 if TYPE_CHECKING:
@@ -42,10 +42,15 @@ def check_data(path: Path, *, owned: bool) -> None:
     mark = files.read_mark(path)
     data = path / files.DATA
     try:
-        if _reaches_its_end(data) and (
+        head = read_head(data)
+        if not head.is_short and (
             mark.clean
             or (not owned and files.in_use(path))
-            or (mark.interrupted and _commits_follow(data, mark.transaction))
+            or (
+                mark.interrupted
+                and not head.problems
+                and 0 <= head.transaction - mark.transaction <= 1
+            )
         ):
             return
         report = check(data, ", which was not closed well or has been changed")
@@ -60,31 +65,15 @@ def check_data(path: Path, *, owned: bool) -> None:
         )
     if "store" in report.records or not problems:
         _check_format(path, report.records.get)
-    if report.transaction < mark.transaction:
-        problems.append(
-            f"it is of transaction {report.transaction:,}, but had"
-            f" {mark.transaction:,} when it was closed"
-        )
-    if problems and (owned or not files.in_use(path) or _is_of(data, report)):
+    problems += older_than(report, mark.transaction)
+    # Unless another process has committed during the check.
+    if problems and (
+        owned
+        or not files.in_use(path)
+        or read_head(data).transaction == report.transaction
+    ):
         more = len(problems) - 1
         raise damaged(str(data), problems[0] + (f", and {more:,} more" if more else ""))
-
-
-def _reaches_its_end(data: Path) -> bool:
-    with DataFile(data) as file:
-        return not file.is_short
-
-
-def _is_of(data: Path, report: CheckReport) -> bool:
-    """Whether nothing was committed during a check, so that it counts."""
-    with DataFile(data) as file:
-        return file.transaction == report.transaction
-
-
-def _commits_follow(data: Path, transaction: int) -> bool:
-    """Whether the last commit in the file is this transaction, or the next."""
-    with DataFile(data) as file:
-        return not file.problems and 0 <= file.transaction - transaction <= 1
 
 
 def trusted_header(

@@ -1,0 +1,220 @@
+"""Reader: reads a data file that may be damaged, in a process of its own.
+
+:mod:`bloomdupe.store.lmdb.check` starts it, once for the structure of the file and
+once for its records. Damage may end it by a signal.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from bisect import bisect_left
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lmdb
+import lmdb.verify
+
+from bloomdupe.errors import StoreError
+from bloomdupe.store.format import (
+    APART,
+    CHECKSUM_BYTES,
+    LEDGER,
+    META,
+    MODULUS,
+    QUEUE,
+    SLOT_HEAD,
+    SLOT_KEY,
+    SLOTS,
+    TABLES,
+    describe,
+    read_record,
+    slot_of,
+    slot_prefix,
+    sum_of,
+    total_of,
+)
+from bloomdupe.store.lmdb.copying import portions
+from bloomdupe.store.lmdb.environment import open_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from bloomdupe.store.format import Totals
+
+MAX_PROBLEMS = 100
+PORTION_BYTES = 1 << 20
+"""Bytes of records that are read at once."""
+
+
+def main(what: str, data: str) -> None:
+    """Print numbers of bytes while they are read, then what was found, as JSON."""
+    try:
+        place = Path(data)
+        found = structure(place) if what == "structure" else records(place, _tell)
+    except (StoreError, OSError) as error:
+        found = {
+            "failure": getattr(error, "strerror", None) or str(error),
+            "errno": getattr(error, "errno", None),
+        }
+    _tell(found)
+
+
+def _tell(found: object) -> None:
+    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.flush()
+
+
+def structure(data: Path) -> dict[str, Any]:
+    """Let LMDB's own verifier follow every page; it reads the file as plain bytes."""
+    try:
+        problems = lmdb.verify.verify(str(data))  # type: ignore[no-untyped-call]
+    except lmdb.verify.VerifyError as error:
+        problems = [str(error)]
+    return {"problems": problems[:MAX_PROBLEMS]}
+
+
+def records(data: Path, progress: Callable[[int], None]) -> dict[str, Any]:
+    """Read every record through LMDB."""
+    reading = _Reading(progress)
+    try:
+        with (
+            open_environment(data.parent, readonly=True, lock=False) as env,
+            env.begin() as txn,
+        ):
+            reading.read(env, txn)
+    except lmdb.Error as error:
+        reading.problem(f"LMDB cannot read it: {error}")
+    return {
+        "problems": reading.problems,
+        "is_ours": reading.is_ours,
+        "counts": {name.decode(): total[0] for name, total in reading.totals.items()},
+        "sums": {
+            name.decode(): total[1] % MODULUS for name, total in reading.totals.items()
+        },
+        "records": reading.records,
+        "misfits": reading.misfits()[:MAX_PROBLEMS],
+    }
+
+
+class _Reading:
+    """A pass over all records, and what it finds."""
+
+    def __init__(self, progress: Callable[[int], None]) -> None:
+        self._progress = progress
+        self.problems: list[str] = []
+        self.is_ours = True
+        self.totals: Totals = {}
+        self.records: dict[str, dict[str, Any]] = {}
+        self.queued: Counter[int] = Counter()
+        """Requests that were found in ``queue``, by the number of their slot."""
+        self.counted: dict[int, int] = {}
+        """The same, as they are counted in ``slots``."""
+
+    def problem(self, what: str) -> None:
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(what)
+
+    def read(self, env: lmdb.Environment, txn: lmdb.Transaction) -> None:
+        """Read all tables and compare them with the ledger."""
+        with txn.cursor() as cursor:
+            names = {bytes(name) for name in cursor.iternext(values=False)}
+        self.is_ours = not names.isdisjoint(TABLES)
+        for name in names.symmetric_difference(TABLES):
+            words = "is missing" if name in TABLES else "is not of bloomdupe"
+            self.problem(f"the table {name.decode(errors='replace')} {words}")
+        if META not in names:
+            return
+        self._read_table(env, txn, META, None)
+        ledger = self.records.get(LEDGER)
+        if ledger is None:
+            self.problem("the ledger is missing")
+            return
+        for name in TABLES:
+            records, sums = ledger["totals"].get(name.decode(), [0, 0])
+            if name != META and name in names:
+                self._read_table(env, txn, name, records)
+            found, found_sums = self.totals.get(name, [0, 0])
+            if found != records:
+                self.problem(
+                    f"{found:,} {name.decode()} records stand where {records:,} were"
+                    " written"
+                )
+            elif (found_sums - sums) % MODULUS:
+                self.problem(
+                    f"some of the {name.decode()} records are outdated or wrong"
+                )
+        if ledger["transaction"] != txn.id():
+            self.problem(
+                f"the ledger is of transaction {ledger['transaction']:,}, the last one"
+                f" was {txn.id():,}"
+            )
+
+    def _read_table(
+        self,
+        env: lmdb.Environment,
+        txn: lmdb.Transaction,
+        table: bytes,
+        expected: int | None,
+    ) -> None:
+        """Read a table; no more than one record above what was ``expected``.
+
+        Each record must also be found under its key, because a crawl looks for it so.
+        """
+        total = self.totals[table] = [0, 0]
+        database = env.open_db(table, txn, create=False)
+        if any(database.flags().values()):
+            self.problem(f"{table.decode()}: its root is damaged")
+            return
+        with txn.cursor(database) as cursor, txn.cursor(database) as finder:
+            # They are bytes, because the transaction has no buffers.
+            records: Iterator[tuple[bytes, bytes]] = cursor.iternext()  # type: ignore[assignment]
+            for some, size in portions(records, PORTION_BYTES):
+                keys, values = [key for key, _ in some], [value for _, value in some]
+                sums, damaged = total_of(table, keys, values)
+                total[0] += len(keys)
+                total[1] += sums
+                for number in damaged:
+                    self.problem(f"{describe(table, keys[number])} is damaged")
+                if len(finder.getmulti(keys)) != len(keys):
+                    self.problem(f"{table.decode()}: keys lead to other records")
+                if not damaged:
+                    self._note(table, keys, values)
+                if expected is not None and total[0] > expected:
+                    break
+                self._progress(size)
+
+    def _note(self, table: bytes, keys: list[bytes], values: list[bytes]) -> None:
+        if table == META:
+            for key, value in zip(keys, values, strict=True):
+                name, record = key.decode(errors="replace"), read_record(value)
+                if record is None:
+                    self.problem(f"record {name!r} is no JSON object")
+                    continue
+                self.records[name] = record
+                if name == LEDGER:  # it does not count itself
+                    self.totals[META][0] -= 1
+                    self.totals[META][1] -= sum_of(value)
+        elif table == SLOTS:
+            for key, value in zip(keys, values, strict=True):
+                if not key.startswith(APART):
+                    (number,) = SLOT_KEY.unpack(key)
+                    requests, _ = SLOT_HEAD.unpack_from(value, CHECKSUM_BYTES)
+                    self.counted[number] = requests
+        elif table == QUEUE:
+            at = 0
+            while at < len(keys):
+                slot = slot_of(keys[at])[0]
+                end = bisect_left(keys, slot_prefix(slot + 1), at + 1)
+                self.queued[slot] += end - at
+                at = end
+
+    def misfits(self) -> list[str]:
+        """Say which slots have other requests than were counted."""
+        return [
+            f"slot {number} has {self.queued[number]:,} requests, but"
+            f" {self.counted.get(number, 0):,} were written"
+            for number in sorted(self.queued.keys() | self.counted)
+            if self.queued[number] != self.counted.get(number, 0)
+        ]

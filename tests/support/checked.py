@@ -1,0 +1,24 @@
+"""The check of a store's file in this process: for a model, which checks every step.
+
+It also reads a file that this process has open.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from bloomdupe.store.lmdb import reader
+from bloomdupe.store.lmdb.check import CheckReport
+from bloomdupe.store.lmdb.heads import read_head
+
+
+def checked(data: Path) -> CheckReport:
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(shutil.copy(data, folder))
+        report = CheckReport(
+            read_head(copy).transaction, **reader.records(copy, lambda _: None)
+        )
+        report.problems += reader.structure(copy)["problems"]
+        return report
