@@ -1,0 +1,123 @@
+"""Damage that only one of the two readers of a data file can find."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bloomdupe import BloomFilter
+from bloomdupe.errors import StoreDamagedError, StoreError
+from bloomdupe.store.lmdb import check as module
+from bloomdupe.store.lmdb.check import check
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAGE = 4096
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The file of a store whose exact keys take several pages."""
+    with BloomFilter.open(tmp_path / "seen", 1000, exact=True) as seen:
+        for number in range(500):
+            seen.add(str(number))
+            if not number % 100:
+                seen.checkpoint()
+    return tmp_path / "seen" / "data.mdb"
+
+
+def number_at(content: bytearray, at: int, size: int = 8) -> int:
+    return int.from_bytes(content[at : at + size], "little")
+
+
+def head(content: bytearray) -> int:
+    """Where the head that counts begins."""
+    return max((0, PAGE), key=lambda at: number_at(content, at + 144))
+
+
+def node(content: bytearray, page: int, number: int) -> int:
+    """Where a node of a page begins."""
+    return page + number_at(content, page + 16 + 2 * number, 2)
+
+
+def root_of_exact(content: bytearray) -> int:
+    """Where the record of the tree of ``exact`` begins."""
+    main = number_at(content, head(content) + 128) * PAGE
+    count = (number_at(content, main + 12, 2) - 16) // 2
+    nodes = [node(content, main, number) for number in range(count)]
+    return next(at + 8 + 5 for at in nodes if content[at + 8 : at + 13] == b"exact")
+
+
+def test_a_sound_file_has_no_problems(data: Path) -> None:
+    report = check(data)
+    assert report.problems == []
+    assert report.counts["exact"] == 500
+
+
+def test_pages_in_use_that_are_listed_as_free_are_found(data: Path) -> None:
+    """LMDB would write over them."""
+    content = bytearray(data.read_bytes())
+    free = number_at(content, head(content) + 80) * PAGE
+    assert content[free + 10] == 2  # the list of free pages is a single leaf
+    first = node(content, free, 0) + 16 + 8  # behind node, key and length of the list
+    content[first : first + 8] = content[head(content) + 128 : head(content) + 136]
+    data.write_bytes(content)
+    assert any("freeDB" in problem for problem in check(data).problems)
+
+
+def test_a_branch_that_leads_to_a_wrong_page_is_found(data: Path) -> None:
+    """LMDB would not find keys that are there."""
+    content = bytearray(data.read_bytes())
+    branch = number_at(content, root_of_exact(content) + 40) * PAGE
+    assert content[branch + 10] == 1
+    content[node(content, branch, 1) + 8] += 1  # the first byte of the second key
+    data.write_bytes(content)
+    assert check(data).problems == ["exact: keys lead to other records"]
+
+
+def test_a_table_with_flags_is_found(data: Path) -> None:
+    """LMDB would keep two values under a key."""
+    content = bytearray(data.read_bytes())
+    content[root_of_exact(content) + 4] |= 4  # duplicate keys
+    data.write_bytes(content)
+    assert "exact: its root is damaged" in check(data).problems
+
+
+@pytest.mark.parametrize("flag", [1, 4])
+def test_a_head_with_flags_is_found(data: Path, flag: int) -> None:
+    content = bytearray(data.read_bytes())
+    content[head(content) + 44] |= flag
+    data.write_bytes(content)
+    assert "of the file is damaged" in check(data).problems[0]
+
+
+def test_a_signal_is_damage(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (data.parent / "clean.json").unlink()
+    monkeypatch.setattr(
+        module, "_CHILD", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+    )
+    with pytest.raises(StoreDamagedError, match=r"by SIGSEGV.*the last backup"):
+        BloomFilter.open(data.parent)
+
+
+@pytest.mark.parametrize(
+    "end", ["raise MemoryError", "import os, signal; os.kill(os.getpid(), 9)", ""]
+)
+def test_a_reader_that_ends_otherwise_is_no_damage(
+    data: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    (data.parent / "clean.json").unlink()
+    monkeypatch.setattr(module, "_CHILD", end)
+    with pytest.raises(StoreError, match=r"cannot check .* exit status") as refused:
+        BloomFilter.open(data.parent)
+    assert not isinstance(refused.value, StoreDamagedError)
+
+
+def test_the_modules_of_the_folder_are_not_run(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
+    assert check(data).problems == []
