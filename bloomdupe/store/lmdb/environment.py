@@ -57,7 +57,7 @@ def unmappable(path: Path, size: int) -> StoreError:
 
 
 def build(building: Path, records: dict[str, dict[str, Any]]) -> None:
-    """Fill a new environment and close it."""
+    """Fill a new environment, close it, and mark it as sound."""
     files.make_lock_file(building)
     head = {"magic": MAGIC, "format": FORMAT}
     records = {**records, "store": head | records["store"]}
@@ -68,7 +68,10 @@ def build(building: Path, records: dict[str, dict[str, Any]]) -> None:
             batch = LmdbBatch(txn, tables)
             for name, record in records.items():
                 batch.put_record(name, record)
-            batch.seal()
+            ledger = batch.seal()
     finally:
         env.close()
     files.write_marker(building, records["store"])
+    mark = files.MarkFile(building)
+    mark.write(files.identify(building), ledger.transaction)
+    mark.close()
