@@ -89,7 +89,9 @@ def records(data: Path, progress: Callable[[int], None]) -> dict[str, Any]:
     return {
         "problems": reading.problems,
         "is_ours": reading.is_ours,
-        "counts": {name.decode(): total[0] for name, total in reading.totals.items()},
+        "counts": {
+            name.decode(): total[0] for name, total in sorted(reading.totals.items())
+        },
         "sums": {
             name.decode(): total[1] % MODULUS for name, total in reading.totals.items()
         },
