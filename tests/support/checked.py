@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from bloomdupe.store.lmdb import reader
+from bloomdupe.store.lmdb import checked_reading
 from bloomdupe.store.lmdb.check import CheckReport
 from bloomdupe.store.lmdb.heads import read_head
 
@@ -18,7 +18,7 @@ def checked(data: Path) -> CheckReport:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(shutil.copy(data, folder))
         report = CheckReport(
-            read_head(copy).transaction, **reader.records(copy, lambda _: None)
+            read_head(copy).transaction, **checked_reading.records(copy, lambda _: None)
         )
-        report.problems += reader.structure(copy)["problems"]
+        report.problems += checked_reading.structure(copy)["problems"]
         return report

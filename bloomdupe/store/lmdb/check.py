@@ -37,7 +37,7 @@ _FATAL = {
 # happens to run.
 _CHILD = (
     "import sys; what, data, *sys.path = sys.argv[1:];"
-    " from bloomdupe.store.lmdb.reader import main; main(what, data)"
+    " from bloomdupe.store.lmdb.checked_reading import main; main(what, data)"
 )
 
 
@@ -80,7 +80,7 @@ def check(data: Path, why: str = "") -> CheckReport:
 
 
 class _Reader:
-    """A process that reads a data file; see :mod:`bloomdupe.store.lmdb.reader`."""
+    """A process that reads a data file; see :mod:`bloomdupe.store.lmdb.checked_reading`."""
 
     def __init__(self, what: str, data: Path) -> None:
         self._data = data
