@@ -80,7 +80,7 @@ def check(data: Path, why: str = "") -> CheckReport:
 
 
 class _Reader:
-    """A process that reads a data file; see :mod:`bloomdupe.store.lmdb.checked_reading`."""
+    """A process that runs :mod:`bloomdupe.store.lmdb.checked_reading`."""
 
     def __init__(self, what: str, data: Path) -> None:
         self._data = data
