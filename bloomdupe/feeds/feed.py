@@ -204,7 +204,7 @@ class Draft:
         number = None
         if self._file is not None:
             number = len(files)
-            files.append(self._file.record(self._end))
+            files.append(self._file.record(self._end, due=self._due))
         return self._feed.record(self._items, number, len(self._held))
 
     def done(self) -> None:
@@ -213,8 +213,12 @@ class Draft:
         feed.slot.itemcount = self._items
         feed.held = bytes(self._held)
         feed.file = file
-        if file is not None and (self._end.size != file.base.size or self._empty):
+        if file is not None and self._due:
             file.take(self._end)
+
+    @property
+    def _due(self) -> bool:
+        return self._empty or self._end.size != self._opened.base.size
 
     def _open(self) -> None:
         self._file = self._feed.new_file()

@@ -53,6 +53,7 @@ class FeedFile:
     ``base``     bytes that are durable in the file
     ``tail``     digest of the last 4,096 of them
     ``size``     bytes with the piece that is owed to the file
+    ``due``      whether a piece is owed, or the file itself, which gets no line
     ``end``      digest of the last 4,096 of them
     ``old``      size, and digest of the last 4,096 bytes, of the earlier content that
                  the first piece replaces (``overwrite``); or null
@@ -114,14 +115,18 @@ class FeedFile:
             file.old = tuple(record["old"])
         return file
 
-    def record(self, end: Growth) -> dict[str, Any]:
-        """Return the record for the store when it is to grow to this end."""
+    def record(self, end: Growth, *, due: bool = True) -> dict[str, Any]:
+        """Return the record for the store when it is to grow to this end.
+
+        ``due`` says that :meth:`append` has something to do then.
+        """
         return {
             "path": self.path,
             "base": self.base.size,
             "tail": digest(self.base.tail),
             "size": end.size,
             "end": digest(end.tail),
+            "due": due,
             "old": self.old,
         }
 

@@ -84,9 +84,9 @@ class StoredFeeds:
         return None if record["file"] is None else self._files[record["file"]]
 
     def _owes(self, record: dict[str, Any]) -> bool:
-        """Whether a file lacks lines that are committed."""
+        """Whether a file is due, or lacks lines that are committed."""
         file = self._file_of(record)
-        return file is not None and (file["size"] > file["base"] or record["held"])
+        return file is not None and (file["due"] or record["held"])
 
     # Before anything is changed
 
@@ -184,7 +184,7 @@ class StoredFeeds:
         if found is not None and (bound or not change_of(found, place, piece)):
             with reading(found["path"]):
                 file = FeedFile.of(found, place)
-                if found["size"] > found["base"]:
+                if found["due"]:
                     file.finish(found, piece)
         same = not changed_options(record["options"], options_of(options))
         if not self.resumed and (options.get("overwrite") or file is None):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from spiders.feeds import (
     Articles,
+    Empty,
     close_mailbox,
     fill_the_file,
     fill_the_memory,
@@ -259,6 +260,24 @@ def test_a_storage_that_replaces_has_it_once_though_the_process_dies_at_any_step
             crawl.killed(Articles, stop=f"here {step}", before=stop_in_a_delivery)
         crawl.run(Articles)
     assert read(place / f"items.{kind}") == ITEMS
+
+
+@pytest.mark.parametrize("before", [None, "of an earlier crawl\n"])
+def test_an_empty_file_is_made_though_the_process_dies_after_its_commit(
+    crawl: Crawl, before: str | None
+) -> None:
+    options = {"format": "jsonl", "overwrite": True, "store_empty": True}
+    crawl.settings["FEEDS"] = {"none.jsonl": options}
+    place = crawl.folder / "none.jsonl"
+    if before is not None:
+        place.write_text(before)
+    crawl.killed(Empty, stop="here committed", before=stop_in_a_delivery)
+    assert (place.read_text() if place.exists() else None) == before
+    crawl.run(Empty)
+    assert not place.read_bytes()
+    place.unlink()
+    crawl.run(Empty)  # it has ended: the file belongs to the user
+    assert not place.exists()
 
 
 def test_the_old_content_of_a_local_file_stays(crawl: Crawl) -> None:

@@ -32,7 +32,7 @@ def planted(folder: Path, path: str, *, finished: bool) -> StoredFeeds:
     left = StoredFeeds({}, {}, store, resumed=True)
     left.pieces.begin().add(0, TEXT)
     file = {"path": path, "base": 0, "tail": "", "size": len(TEXT), "old": None}
-    file["end"] = ""
+    file |= {"end": "", "due": True}
     record = {
         "feeds": {"mine": FEED},
         "files": [file],

@@ -308,7 +308,7 @@ def stop_around_storing() -> None:
 
 
 def stop_in_a_delivery() -> None:
-    """Offer a stop at each step of a delivery."""
+    """Offer a stop at each step of a delivery, and before a file is appended to."""
 
     def watch(owner: Any, method: str, before: str, after: str) -> None:
         call = getattr(owner, method)
@@ -327,6 +327,7 @@ def stop_in_a_delivery() -> None:
     for storage in (Target, FTPFeedStorage):
         watch(storage, "store", "not stored", "stored")
     watch(Delivered, "put", "not recorded", "recorded")
+    watch(FeedFile, "append", "committed", "appended")
 
 
 def stop_when_taken() -> None:
