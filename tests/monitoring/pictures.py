@@ -52,10 +52,10 @@ def write_report(job: Path) -> None:
         page, picture = Path(folder, "report.html"), Path(folder, "report.png")
         main(["report", str(job), "-o", str(page)])
         command = ["chromium", "--headless", "--no-sandbox", "--hide-scrollbars"]
-        command += ["--window-size=1250,1320", f"--screenshot={picture}"]
+        command += ["--window-size=1250,970", f"--screenshot={picture}"]
         subprocess.run([*command, page.as_uri()], check=True)
         with Image.open(picture) as image:
-            small = image.convert("RGB").resize((1000, 1056), Image.Resampling.LANCZOS)
+            small = image.convert("RGB").resize((1000, 776), Image.Resampling.LANCZOS)
         few = small.quantize(255, Image.Quantize.MAXCOVERAGE)
         few.save(ROOM / "report.png", optimize=True)
 
