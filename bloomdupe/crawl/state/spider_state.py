@@ -92,6 +92,11 @@ class SpiderState(Participant):
             return Part(gone=(STATE,), done=done)
         return Part(blobs={STATE: packed}, done=done)
 
+    @property
+    def changed(self) -> bool:
+        """Whether the state differs from the stored state."""
+        return self._pack() != self._stored
+
     def _pack(self) -> bytes | None:
         """Return the state as bytes; None if there is none, or it cannot be stored."""
         state = getattr(self._crawler.spider, "state", None)
