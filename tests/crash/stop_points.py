@@ -26,6 +26,10 @@ RAISED = (
     *("EIO", "ENOSPC", "EDQUOT", "EROFS"),
     *("MemoryError", "ValueError", "KeyboardInterrupt"),
 )
+WAITING = {"unsettled"}
+"""Themes with callbacks that wait for requests. A crawl that closes hands none out any
+more, so that they would never end: as with Scrapy, it takes a second Ctrl-C. They are
+only killed."""
 IDLE_POINTS = 12
 """Of a run that finds its job finished; it has more."""
 
@@ -85,6 +89,7 @@ class StopPoints(Fault):
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         idioms = every_idiom()
+        idiom = idioms[seed % len(idioms)]
         rng = random.Random(seed)
         first = seed // len(idioms) % STRIDE
 
@@ -98,11 +103,13 @@ class StopPoints(Fault):
             for stop in stops:
                 yield [stop]
                 yield [stop, Stop(number=rng.randint(1, len(points)))]
+                if idiom.theme in WAITING:
+                    continue
                 yield [replace(stop, action=rng.choice(SIGNALS))]
                 yield [replace(stop, action=rng.choice(RAISED))]
 
         idle = Stop(number=rng.randint(1, IDLE_POINTS))
-        return tried(idioms[seed % len(idioms)], choose, folder, idle=idle)
+        return tried(idiom, choose, folder, idle=idle)
 
     def control(self, folder: Path) -> list[Outcome]:
         """Take three protections out, each by itself."""
