@@ -265,7 +265,7 @@ class LambdaMenu(scrapy.Spider):
         yield item(response, "below")
 
 
-@idiom()
+@idiom(repeats=3)  # the page, with the requests before the last that are parts of it
 class NestedCallbacks(scrapy.Spider):
     """Functions in a method that are callbacks, and refer to each other."""
 
