@@ -119,10 +119,8 @@ def import_into(
                 _take_requests(job, source, imported)
             if not only_seen:
                 job.seen.notes["run"] = IMPORTED
-            found, task = (
-                source.fingerprints(imported.problems),
-                f"Reading {source.shown}",
-            )
+            found = source.fingerprints(imported.problems)
+            task = f"Reading {source.shown}"
             for fingerprint in told(found, task, None, "fingerprints"):
                 job.seen.add(fingerprint, exact=bool(project.exact))
                 imported.marks += 1

@@ -26,10 +26,6 @@ RAISED = (
     *("EIO", "ENOSPC", "EDQUOT", "EROFS"),
     *("MemoryError", "ValueError", "KeyboardInterrupt"),
 )
-WAITING = {"unsettled"}
-"""Themes with callbacks that wait for requests. A crawl that closes hands none out any
-more, so that they would never end: as with Scrapy, it takes a second Ctrl-C. They are
-only killed."""
 IDLE_POINTS = 12
 """Of a run that finds its job finished; it has more."""
 
@@ -103,7 +99,7 @@ class StopPoints(Fault):
             for stop in stops:
                 yield [stop]
                 yield [stop, Stop(number=rng.randint(1, len(points)))]
-                if idiom.theme in WAITING:
+                if idiom.waits:
                     continue
                 yield [replace(stop, action=rng.choice(SIGNALS))]
                 yield [replace(stop, action=rng.choice(RAISED))]

@@ -55,6 +55,9 @@ class Idiom:
     variant_of: str | None = None
     """The idiom that shows the same, but for one thing that other idioms show: how
     many of its kind there are. By default, it is not run."""
+    waits: bool = False
+    """Whether a callback waits for requests. A crawl that closes hands none out any
+    more, so the callback never ends: as with Scrapy, it takes a second Ctrl-C."""
     raises: bool = False
     """Whether a traceback in the log is part of it."""
     pages: Callable[[Visit], Answer | None] = known_site.pages

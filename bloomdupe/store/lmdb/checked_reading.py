@@ -1,4 +1,4 @@
-"""Reader: reads a data file that may be damaged, in a process of its own.
+"""Checked reading: a data file that may be damaged is read in a process of its own.
 
 :mod:`bloomdupe.store.lmdb.check` starts it, once for the structure of the file and
 once for its records. Damage may end it by a signal.

@@ -202,6 +202,7 @@ class Slow:
     settings={"ITEM_PIPELINES": {"everyday.unsettled.Slow": 100}},
     moments=("children done",),
     asks=DETAILS + 1,
+    waits=True,
 )
 class WaitsForChildren(RandomValues):
     """A callback waits for its children, whose items are in slow pipelines."""
@@ -354,14 +355,14 @@ class Waits(scrapy.Spider):
         """Press Ctrl-C, perhaps."""
 
 
-@idiom(moments=("all are past",), asks=2)
+@idiom(moments=("all are past",), asks=2, waits=True)
 class WaitsForOthers(Waits):
     """Callbacks wait for a child, a grandchild, start() and another page."""
 
     name = "waits_for_others"
 
 
-@idiom(items=PARTS, repeats=None)
+@idiom(items=PARTS, repeats=None, waits=True)
 class InterruptedWaiting(Waits):
     """The same, and Ctrl-C comes when each of them is in progress."""
 
@@ -372,7 +373,7 @@ class InterruptedWaiting(Waits):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-@idiom(items=PARTS, repeats=None)
+@idiom(items=PARTS, repeats=None, waits=True)
 class InterruptedTwice(Waits):
     """The same, and Ctrl-C comes twice: a callback waits for what never comes."""
 

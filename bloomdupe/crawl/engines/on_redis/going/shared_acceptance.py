@@ -34,10 +34,7 @@ class SharedAcceptance(Acceptance):
     """
 
     def takes(self, request: Request) -> bool:
-        """Accept a request; False if it was dropped.
-
-        Raises :class:`UnserializableError` if its priority is not an integer.
-        """
+        """Accept a request; False if it was dropped. See :meth:`Acceptance.takes`."""
         check_asked(request)
         session, engine, ours = self._session, self._engine, self._ours
         parent = session.parent()
