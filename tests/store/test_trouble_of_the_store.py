@@ -140,6 +140,15 @@ def test_scripts_that_are_forgotten_are_sent_again(
     assert owner.look(1).commits == 2
 
 
+def test_a_look_at_a_crawl_brings_its_rules(
+    server: RedisServer, owner: PartitionOwner
+) -> None:
+    assert owner.look(1).rules is None
+    with server.client() as user:
+        user.set("bd:{crawl}:rules", b"{}")
+    assert owner.look(1).rules == b"{}"
+
+
 @pytest.mark.parametrize("how", ["cut", "silent"])
 def test_a_step_whose_answer_is_lost_counts_once(server: RedisServer, how: str) -> None:
     between = Cutting(server)
