@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from bloomdupe.jobs.job_contract import Job
+    from bloomdupe.jobs.job import Job
 
 
 def check_named(options: Namespace) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.state.rules import Rule, Rules
     from bloomdupe.jobs.changes import Added, ChangingJob
-    from bloomdupe.jobs.job_contract import Removal
+    from bloomdupe.jobs.job import Removal
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.request_line import Wanted
 

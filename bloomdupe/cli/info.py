@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from bloomdupe.jobs.job_contract import Job
-    from bloomdupe.jobs.overview import Description, Overview, RunFigures
+    from bloomdupe.jobs.job import Job
+    from bloomdupe.jobs.overview import Overview, RunFigures
+    from bloomdupe.jobs.view import Description, View
     from bloomdupe.jobs.worker_figures import WorkerFigures
 
 
@@ -87,18 +88,18 @@ def _cells(one: JobLine) -> tuple[str, ...]:
 
 
 def _rows(found: Description) -> Iterator[tuple[str, str]]:
-    filter_, job = found.filter, found.job
+    filter_, view, job = found.filter, found.view, found.job
     shared = isinstance(filter_, PartitionedFilter)
     yield "crawl" if shared else "store", str(filter_.path)
     for name, value in found.identity.items():
         if value:  # BLOOMDUPE_EXACT may be off
             yield f"made for {name}", str(value)
-    if job is not None:
+    if view is not None and job is not None:
         if job.workers is not None:
             grown = getattr(filter_, "grown_partitions", 0)
             more = f", {grown:,} grown" if grown else ""
             yield "partitions", f"{len(job.workers.partitions):,}{more}"
-        yield from _rows_of_job(found, job)
+        yield from _rows_of_job(view, job)
     yield "expected URLs (n), given", f"{filter_.capacity:,}"
     yield "URLs seen, counted", f"{filter_.keys:,}"
     yield "false-positive probability (p), given", f"{filter_.fpp:.3g}"
@@ -111,13 +112,13 @@ def _rows(found: Description) -> Iterator[tuple[str, str]]:
             yield "disk", f"{filter_.disk_bytes:,} bytes"
 
 
-def _rows_of_job(found: Description, job: Overview) -> Iterator[tuple[str, str]]:
+def _rows_of_job(view: View, job: Overview) -> Iterator[tuple[str, str]]:
     runs, workers = job.runs, job.workers
     yield "job", job.state.text
-    if job.state.name == RUNNING and found.rate is not None:
-        left = "no end in sight" if found.to_go is None else duration(found.to_go)
+    if job.state.name == RUNNING and view.rate is not None:
+        left = "no end in sight" if view.to_go is None else duration(view.to_go)
         left = "all slots rest" if job.all_rest else left
-        yield "  pages a minute", f"{found.rate:,.0f}"
+        yield "  pages a minute", f"{view.rate:,.0f}"
         yield "  time to go", left
     if runs is not None:
         yield (

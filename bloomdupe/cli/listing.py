@@ -18,17 +18,16 @@ from bloomdupe.cli.verb import Answer
 from bloomdupe.crawl.leases.failure import Failure, in_words
 from bloomdupe.crawl.progress.pace import plural, when
 from bloomdupe.errors import SettingError, shown
-from bloomdupe.jobs.job_contract import ListedItems, ListedRequest
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.jobs.overview import slot_name
-from bloomdupe.jobs.view import FailedRequests, FailureGroup
+from bloomdupe.jobs.view import FailedRequests, FailureGroup, ListedItems, ListedRequest
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from bloomdupe.jobs.job_contract import Job
-    from bloomdupe.jobs.on_disk.lookup import FoundUrl
+    from bloomdupe.jobs.job import Job
+    from bloomdupe.jobs.lookup import FoundUrl
 
 FIRST = 200
 """Lines that decide on the widths of columns."""
@@ -136,12 +135,12 @@ def _in_columns(result: Iterator[Listed]) -> Iterator[str]:
 
 def check(options: Namespace) -> Answer:
     """Look URLs up in a job's filter and queue, with the job's fingerprinter."""
-    from bloomdupe.jobs.on_disk.lookup import look_up
+    from bloomdupe.jobs.lookup import look_up
 
     check_named(options)
     problems = Problems()
     urls, fpp = look_up(
-        options.job.directory,
+        options.job,
         options.project_settings,
         given_lines(options, problems),
         problems,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from bloomdupe.cli.verb import Answer, Verb
-    from bloomdupe.jobs.job_contract import Job
+    from bloomdupe.jobs.job import Job
 
 LONGEST = 300
 """Characters of an error about arguments, which quotes them."""

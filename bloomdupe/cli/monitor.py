@@ -17,7 +17,7 @@ from bloomdupe.store.files import write_file
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from bloomdupe.jobs.job_contract import Job
+    from bloomdupe.jobs.job import Job
     from bloomdupe.jobs.view import View
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,24 @@ class Totals:
     def of(cls, record: dict[str, Any]) -> Totals:
         """Read the stored totals; an empty record has none."""
         return cls(**record)
+
+    @classmethod
+    def together(cls, parts: Iterable[Totals]) -> Totals:
+        """Return the totals of a crawl of which each part has a share of the pages."""
+        whole = cls()
+        for one in parts:
+            whole = cls(
+                max(whole.runs, one.runs),
+                whole.pages + one.pages,
+                whole.bytes + one.bytes,
+                whole.items + one.items,
+                whole.duplicates + one.duplicates,
+                dict(Counter(whole.statuses) + Counter(one.statuses)),
+                dict(Counter(whole.depths) + Counter(one.depths)),
+                max(whole.seconds, one.seconds),
+                whole.by_slot | one.by_slot,
+            )
+        return whole
 
     def plus(
         self, outcomes: Iterable[Outcome], seconds: float, duplicates: int

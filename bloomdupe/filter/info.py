@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from itertools import chain
+from operator import mul
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.filter import sizing
 from bloomdupe.filter.layer import LayerState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bloomdupe.filter.contents import Contents
     from bloomdupe.store.store import Store
 
@@ -88,23 +92,38 @@ class StoredFilter:
     """Capacity, keys, fpp, hashes and pages of each."""
 
     @classmethod
-    def of(cls, store: Store, record: dict[str, Any]) -> StoredFilter:
-        """Return them; see :class:`bloomdupe.filter.contents.Contents`."""
-        header = store.header
-        states = [LayerState(*state) for state in record["layers"]]
-        counts = [(state.geometry, state.keys) for state in states]
+    def of(
+        cls, path: str, stores: Sequence[Store], records: Sequence[dict[str, Any]]
+    ) -> StoredFilter:
+        """Return those of one filter, or of several that share the keys.
+
+        See :class:`bloomdupe.filter.contents.Contents` for the records.
+        """
+        headers = [store.header for store in stores]
+        states = [[LayerState(*one) for one in record["layers"]] for record in records]
+        counts = [[(one.geometry, one.keys) for one in some] for some in states]
+        keys = [sum(one.keys for one in some) for some in states]
+        rates = [
+            min(1.0, sum(shape.rate(keys) for shape, keys in some)) for some in counts
+        ]
+        # The next key goes to any of them, as the keys before did.
+        current = sum(map(mul, rates, keys)) / sum(keys) if any(keys[1:]) else rates[0]
         shown = ("capacity", "keys", "fpp", "hashes", "pages")
+        exact = headers[0]["exact"]
         return cls(
-            path=str(store.path),
-            capacity=header["capacity"],
-            fpp=header["fpp"],
-            exact=header["exact"],
-            keys=sum(state.keys for state in states),
-            current_fpp=min(1.0, sum(shape.rate(keys) for shape, keys in counts)),
-            expected_loss=0.0 if header["exact"] else sizing.expected_loss(counts),
-            exact_keys=record["exact"],
-            disk_bytes=store.disk_bytes(),
-            layers=[{name: getattr(one, name) for name in shown} for one in states],
+            path=path,
+            capacity=sum(header["capacity"] for header in headers),
+            fpp=headers[0]["fpp"],
+            exact=exact,
+            keys=sum(keys),
+            current_fpp=current,
+            expected_loss=0.0 if exact else sum(map(sizing.expected_loss, counts)),
+            exact_keys=sum(record["exact"] for record in records),
+            disk_bytes=sum(store.disk_bytes() for store in stores),
+            layers=[
+                {name: getattr(one, name) for name in shown}
+                for one in chain.from_iterable(states)
+            ],
         )
 
     def as_dict(self) -> dict[str, Any]:

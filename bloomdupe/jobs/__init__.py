@@ -1,6 +1,6 @@
 """A job that does not run here: its requests, its failed requests, its state.
 
-:func:`open_job` opens a job that a user names. ``job_contract`` describes the result,
+:func:`open_job` opens a job that a user names. ``job`` describes the result,
 ``on_disk`` and ``on_redis`` implement it. Reading a job needs no Scrapy, and may be
 done while a crawl runs.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from bloomdupe.filter.opening import is_url
 
 if TYPE_CHECKING:
-    from bloomdupe.jobs.job_contract import Job
+    from bloomdupe.jobs.job import Job
 
 
 def open_job(named: str) -> Job:

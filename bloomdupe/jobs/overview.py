@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.progress.pace import clock
 from bloomdupe.jobs.state import FINISHED
 
 if TYPE_CHECKING:
     from bloomdupe.crawl.totals import Totals
-    from bloomdupe.filter.info import FilterInfo, StoredFilter
     from bloomdupe.frontier.slot_state import Rest
     from bloomdupe.jobs.state import State
-    from bloomdupe.jobs.worker_figures import PartitionedFilter, WorkerFigures
+    from bloomdupe.jobs.worker_figures import WorkerFigures
 
 LARGEST = 10
 """Number of slots to name, those with the most requests."""
@@ -150,26 +149,6 @@ class Overview:
             return common | asdict(self.runs)
         assert self.workers is not None  # noqa: S101 - or it has runs
         return common | self.workers.as_dict()
-
-
-class Description(NamedTuple):
-    """A filter, the identity of its job, and the job's state, if it has one."""
-
-    filter: StoredFilter | FilterInfo | PartitionedFilter
-    identity: dict[str, Any]
-    job: Overview | None
-    rate: float | None = None
-    """Pages a minute; None: unknown, see :class:`bloomdupe.jobs.view.View`."""
-    to_go: float | None = None
-    """Estimated seconds until no request is pending; None: unknown."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain types, for JSON."""
-        job = None
-        if self.job is not None:
-            job = self.job.as_dict()
-            job |= {"pages_per_minute": self.rate, "seconds_to_go": self.to_go}
-        return {**self.filter.as_dict(), "identity": self.identity, "job": job}
 
 
 def slot_name(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.leases.failure import in_words
@@ -14,12 +14,41 @@ from bloomdupe.jobs.state import SILENT, WAITING
 if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.crawl.progress.history import Point, Ran
+    from bloomdupe.filter.info import FilterInfo, StoredFilter
     from bloomdupe.jobs.overview import Overview
     from bloomdupe.jobs.selection import Selection
+    from bloomdupe.jobs.worker_figures import PartitionedFilter
 
 MINUTE = 60.0
 GONE = {"404", "410"}
 """Reasons of failures that a retry does not mend."""
+
+
+class ListedRequest(NamedTuple):
+    """A request that is pending or in progress."""
+
+    slot: str
+    method: str
+    url: str
+    priority: int
+    callback: str | None
+    not_before: float | None = None
+    """Unix time before which it is not fetched."""
+    problem: str | None = None
+    """The reason why it cannot be read."""
+    worker: str | None = None
+    """In a crawl on Redis, the worker that processes it."""
+    payload: bytes | None = None
+    """The stored request, if it has more than that."""
+
+
+class ListedItems(NamedTuple):
+    """Items of ``start()``, on their way to the output of a crawl on Redis."""
+
+    slot: str
+    priority: int
+    lines: int
+    worker: str | None = None
 
 
 class FailureGroup(NamedTuple):
@@ -107,7 +136,7 @@ class View:
     failed: FailedRequests
     runs: list[Ran]
     """The runs of the job, the latest last."""
-    paces: dict[str, float]
+    paces: dict[str, float] = field(default_factory=dict)
     """Pages a second over the last minute, for each worker seen in two reads."""
     trouble: str | None = None
     """The reason why the job could not be read this time; all else is older then."""
@@ -215,3 +244,27 @@ class View:
                 ],
             }
         return found
+
+
+class Description(NamedTuple):
+    """A filter, the identity of its job, and the job, if it has one."""
+
+    filter: StoredFilter | FilterInfo | PartitionedFilter
+    identity: dict[str, Any]
+    view: View | None
+
+    @property
+    def job(self) -> Overview | None:
+        """The state of the job."""
+        return None if self.view is None else self.view.job
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain types, for JSON."""
+        job = None
+        if self.view is not None:
+            job = self.view.job.as_dict()
+            job |= {
+                "pages_per_minute": self.view.rate,
+                "seconds_to_go": self.view.to_go,
+            }
+        return {**self.filter.as_dict(), "identity": self.identity, "job": job}

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from bloomdupe.crawl.progress.history import Point
-    from bloomdupe.jobs.job_contract import Reader
+    from bloomdupe.jobs.job import Reader
     from bloomdupe.jobs.overview import Overview
     from bloomdupe.jobs.view import View
     from bloomdupe.jobs.worker_figures import WorkerFigures, WorkerShare

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.progress.rounds import IMPORTED
 from bloomdupe.errors import StoreError, UnserializableError
+from bloomdupe.jobs.held import HeldJob
 from bloomdupe.jobs.lines import Problems
-from bloomdupe.jobs.on_disk.changing import HeldJob
 from bloomdupe.jobs.request_line import slot_of
 from bloomdupe.requests.serializer import Serializer
 from bloomdupe.store import files

@@ -20,7 +20,8 @@ from spiders.ending import (
 from support.crawl import Crawl
 from support.site import PAGES, Pages
 
-from bloomdupe.jobs.on_disk.reader import JobReader
+from bloomdupe.jobs.on_disk.job_on_disk import JobOnDisk
+from bloomdupe.jobs.reader import JobReader
 
 pytestmark = pytest.mark.slow
 
@@ -78,12 +79,12 @@ def test_a_crawl_with_a_request_left_is_incomplete_until_it_is_done(
         assert ("start() yields them again" in line) == (spider is Start)
         assert ("`bloomdupe drop`" in line) == (spider is not Start)
         assert delivered(crawl) is None
-        job = JobReader(crawl.store).read().job
+        job = JobReader(JobOnDisk(str(crawl.store))).read().job
         assert job.runs is not None
         assert job.runs.last_run == "incomplete"
     assert crawl.run(mended).stats["finish_reason"] == "finished"
     assert delivered(crawl) == WHOLE
-    job = JobReader(crawl.store).read().job
+    job = JobReader(JobOnDisk(str(crawl.store))).read().job
     assert job.runs is not None
     assert (job.runs.last_run, job.pending) == ("finished", 0)
 

@@ -24,7 +24,7 @@ from support.terminal import Terminal
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.pace import clock
-from bloomdupe.jobs.on_disk import reader
+from bloomdupe.jobs import reader
 from bloomdupe.jobs.state import Signs, state_of
 from bloomdupe.store import files
 

@@ -19,7 +19,8 @@ from rich.console import Console
 from rich.terminal_theme import SVG_EXPORT_THEME, TerminalTheme
 
 from bloomdupe.cli.main import main
-from bloomdupe.jobs.on_disk.reader import JobReader
+from bloomdupe.jobs.on_disk.job_on_disk import JobOnDisk
+from bloomdupe.jobs.reader import JobReader
 from bloomdupe.monitoring.top import screen
 
 ROOM = Path(__file__).parents[2] / "bloomdupe" / "monitoring"
@@ -37,7 +38,7 @@ def write_top(job: Path) -> None:
         console = Console(
             record=True, width=78, height=24, file=io.StringIO(), force_terminal=True
         )
-        console.print(screen(JobReader(job / "bloomdupe").read(), console, "pending"))
+        console.print(screen(JobReader(JobOnDisk(str(job))).read(), console, "pending"))
         console.save_svg(
             str(ROOM / f"{name}.svg"),
             title=f"bloomdupe top {job}",

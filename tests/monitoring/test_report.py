@@ -20,7 +20,8 @@ from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.history import History, Point
-from bloomdupe.jobs.on_disk.reader import JobReader
+from bloomdupe.jobs.on_disk.job_on_disk import JobOnDisk
+from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import FailedRequests
 from bloomdupe.monitoring import extra
 from bloomdupe.monitoring.tables import failures
@@ -97,7 +98,7 @@ def test_failures_are_grouped_before_they_are_listed(
 
 
 def test_the_price_of_a_second_callback_is_named(tmp_path: Path) -> None:
-    view = JobReader(monitored_job(tmp_path) / "bloomdupe").read()
+    view = JobReader(JobOnDisk(str(monitored_job(tmp_path)))).read()
     assert "come twice" not in "".join(failures(view))
     late = [one._replace(reason="pipeline") for one in view.failed.requests]
     view = replace(view, failed=FailedRequests(late))

@@ -19,7 +19,8 @@ from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.pace import clock, rates
 from bloomdupe.errors import ExtraMissingError
 from bloomdupe.frontier.slot_state import Rest
-from bloomdupe.jobs.on_disk.reader import JobReader
+from bloomdupe.jobs.on_disk.job_on_disk import JobOnDisk
+from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.state import RUNNING, SILENT, State
 from bloomdupe.jobs.view import View
 from bloomdupe.monitoring import extra
@@ -37,7 +38,7 @@ SORTS = ("pending", "failed", "resting", "name")
 
 
 def lines(job: Path, width: int, sort: str = "pending", height: int = 24) -> list[str]:
-    return shown(JobReader(job / "bloomdupe").read(), width, sort, height)
+    return shown(JobReader(JobOnDisk(str(job))).read(), width, sort, height)
 
 
 def shown(view: View, width: int, sort: str = "pending", height: int = 24) -> list[str]:
@@ -58,7 +59,7 @@ def test_nothing_is_wider_or_higher_than_the_terminal(job: Path) -> None:
 
 def at_work(job: Path, seconds: float, name: str = RUNNING, **resting: str) -> View:
     """Return a job as if it ran, so many seconds after its last checkpoint."""
-    view = JobReader(job / "bloomdupe").read()
+    view = JobReader(JobOnDisk(str(job))).read()
     runs = view.job.runs
     assert runs is not None
     now = NOW + seconds

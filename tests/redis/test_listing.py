@@ -15,8 +15,8 @@ from support.repetition import repeated
 from support.standing_crawl import StandingCrawl, lines_of_start, offer_of
 
 from bloomdupe.crawl.engines.on_redis.messages import message_of
-from bloomdupe.jobs.job_contract import ListedRequest
 from bloomdupe.jobs.on_redis.requests_on_redis import RequestsOnRedis
+from bloomdupe.jobs.view import ListedRequest
 from bloomdupe.redis import frontier_reader
 from bloomdupe.redis.partition import Offer, RedisLease
 from bloomdupe.redis.shared_frontier import SharedFrontier

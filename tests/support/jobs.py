@@ -218,7 +218,7 @@ def run_script(
 
 LONG = "x" * 4_000
 """In each of a thousand requests, it makes them more than a job commits at once."""
-COMMIT = "bloomdupe.jobs.on_disk.changing:HeldJob.commit"
+COMMIT = "bloomdupe.jobs.held:HeldJob.commit"
 
 
 def killed_after(step: str, times: int, *arguments: object, cwd: Path) -> None:

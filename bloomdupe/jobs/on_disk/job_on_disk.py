@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import shutil
-import time
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from bloomdupe.crawl.progress.pace import duration, plural
+from bloomdupe.crawl.added_requests import AddedRequests, message_of
 from bloomdupe.crawl.state.rules_file import RulesFile
-from bloomdupe.errors import BloomDupeError, StoreError, StoreMismatchError
-from bloomdupe.jobs.job_contract import Job, Removal, Ruled
+from bloomdupe.errors import StoreError
+from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.jobs.job import Job, Life, Removal
 from bloomdupe.jobs.on_disk.places import jobs_at, store_at
-from bloomdupe.jobs.on_disk.reader import JobReader
 from bloomdupe.store import files
+from bloomdupe.store.inbox import Inbox
 from bloomdupe.store.place import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from scrapy.settings import Settings
-
+    from bloomdupe.crawl.added_requests import Asked
     from bloomdupe.crawl.state.rules import Rules
-    from bloomdupe.jobs.changes import AddingJob, ChangingJob
+    from bloomdupe.jobs.held import HeldJob
+    from bloomdupe.jobs.project import Project
     from bloomdupe.store.descriptor import Descriptor
+    from bloomdupe.store.store import Store
 
-PAUSE = 0.05
-"""Seconds between two looks for a process that ends."""
 STATE = "spider.state"
 """File in a JOBDIR, of Scrapy's extension."""
 
@@ -55,57 +53,75 @@ class JobOnDisk(Job):
         """See :attr:`Job.jobs_within`."""
         return jobs_at(self.named)
 
-    def reader(self) -> AbstractContextManager[JobReader]:
-        """Return a reader of checkpoints."""
-        return nullcontext(JobReader(self.directory))
+    @property
+    def shown(self) -> str:
+        """The directory of the store."""
+        return str(self.new_directory)
 
-    def adding(self, settings: Settings | None, spider: str | None) -> AddingJob:
-        """Open the job; if a process has it, requests go into its inbox."""
-        from bloomdupe.jobs.on_disk.changing import opened_to_add
+    @property
+    def identity(self) -> dict[str, Any] | None:
+        """See :attr:`Job.identity`."""
+        if not place_of(self.new_directory).exists():
+            return None
+        with self.stores() as (store,):
+            identity: dict[str, Any] = store.header["identity"]
+            return identity
 
-        return opened_to_add(self.new_directory, settings, spider)
+    @contextmanager
+    def stores(self) -> Iterator[list[Store]]:
+        """Open the store."""
+        with closing(place_of(self.directory).open(readonly=True)) as store:
+            yield [store]
 
-    def changing(self, settings: Settings | None, *, by_url: bool) -> ChangingJob:
-        """Open the job, which no process may have."""
-        from bloomdupe.jobs.on_disk.changing import opened_to_change
+    @contextmanager
+    def filters(self) -> Iterator[list[BloomFilter]]:
+        """Open the filter."""
+        with BloomFilter.open(self.directory, readonly=True) as seen:
+            yield [seen]
 
-        return opened_to_change(self.directory, settings, by_url=by_url)
+    def rules(self) -> Rules:
+        """Read the file of rules."""
+        return RulesFile(self.directory).read()
 
-    def change_rules(self, change: Callable[[Rules], Rules]) -> Ruled:
-        """Replace the file of rules, which a run reads at its checkpoints."""
-        store = self.directory
-        rules = RulesFile(store).change(change)
-        owner = files.owner_of(store)
-        if owner is None or owner.beat is None:
-            return Ruled(rules, "The next run obeys.")
-        if owner.silence is not None:
-            silence = duration(owner.silence)
-            return Ruled(
-                rules,
-                f"Process {owner.process}, which runs the crawl, has given no sign of"
-                f" life for {silence}; it obeys at its next checkpoint.",
+    def replace_rules(self, change: Callable[[Rules], Rules]) -> Rules:
+        """Replace the file of rules."""
+        return RulesFile(self.directory).change(change)
+
+    def life(self) -> Life:
+        """Look at the lock of the store."""
+        owner = files.owner_of(self.new_directory)
+        if owner is None:
+            return Life()
+        name = str(owner.process or "unknown")
+        return Life(f"process {name}", owner.beat, frozenset([name]), owner.process)
+
+    def written_at(self) -> float:
+        """Return the time at which the data file was changed."""
+        place = self.directory / files.DATA
+        try:
+            return place.stat().st_mtime
+        except OSError as error:
+            raise StoreError(f"cannot look at {place}: {error}") from error
+
+    def hold(self, project: Project | None, *, begin: bool) -> HeldJob:
+        """Open the job, or begin it, and take in what was added while it ran."""
+        from bloomdupe.jobs.held import HeldJob
+
+        path = self.new_directory if begin else self.directory
+        if begin and project is not None and not place_of(path).exists():
+            return HeldJob.begun(path, project)
+        job = HeldJob.open(path, project)
+        with ExitStack() as undo:
+            undo.callback(job.close)
+            AddedRequests(job.store, job.add_one).take_all(
+                lambda part: job.commit({0: part})
             )
-        return Ruled(
-            rules,
-            f"The running crawl (process {owner.process}) obeys at its next checkpoint,"
-            " BLOOMDUPE_CHECKPOINT_INTERVAL seconds from now at the latest.",
-        )
+            undo.pop_all()
+        return job
 
-    def stop(self, *, wait: bool) -> int:
-        """Ask the run that has the job to stop, by a rule that the next run ignores.
-
-        A run reads the rules before its first sign of life, and stops if a later stop
-        is another one.
-        """
-        store = self.directory
-        owner = now = files.owner_of(store)
-        if owner is None or owner.beat is None:
-            raise StoreMismatchError("no crawl runs, so there is nothing to stop")
-        RulesFile(store).change(lambda rules: rules.stopping(time.time_ns()))
-        while wait and now is not None and now.process == owner.process:
-            time.sleep(PAUSE)
-            now = files.owner_of(store)
-        return 1
+    def hand_over(self, requests: list[Asked]) -> None:
+        """Leave requests in the inbox."""
+        Inbox(self.directory).post(message_of(requests))
 
     @contextmanager
     def removal(self) -> Iterator[Removal]:
@@ -125,7 +141,7 @@ class JobOnDisk(Job):
         if store.is_symlink():
             raise StoreError(f"{store} is a link: name {store.resolve()}")
         # Before the lock: the data of a store that has an owner are not checked.
-        contents, stays = _contents(store)
+        contents, stays = self.contents()
         lock = _lock(store)
         try:
             places = [store, store.with_name(store.name + ".feeds")]
@@ -137,21 +153,6 @@ class JobOnDisk(Job):
             yield Removal(named, contents, partial(_remove, states, places), stays)
         finally:
             lock.close()
-
-
-def _contents(store: Path) -> tuple[str, list[str]]:
-    """Describe the contents of a store, even if it is damaged; and its output files."""
-    try:
-        found = JobReader(store).describe()
-    except BloomDupeError as error:
-        return f"it cannot be read ({error})", []
-    seen = f"{plural(found.filter.keys, 'URL')} seen"
-    job = found.job
-    if job is None or job.runs is None:
-        return seen, []
-    held = f"{seen}, {plural(job.pending, 'request')} pending"
-    stays = [output.uri for output in job.runs.outputs]
-    return f"{held}, {plural(job.pages, 'page')}", stays
 
 
 def _lock(store: Path) -> Descriptor:

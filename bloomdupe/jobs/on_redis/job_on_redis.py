@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreError
-from bloomdupe.jobs.job_contract import Job, Removal, Ruled
+from bloomdupe.jobs.job import Job, Removal, Ruled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,6 +34,10 @@ class JobOnRedis(Job):
 
     engine: ClassVar[str] = "redis"
     kind: ClassVar[str] = "a crawl on Redis"
+
+    # Only a job of stores has these.
+    shown = identity = stores = rules = replace_rules = life = None  # type: ignore[assignment]
+    filters = written_at = hold = hand_over = None  # type: ignore[assignment]
 
     @property
     def url(self) -> str:

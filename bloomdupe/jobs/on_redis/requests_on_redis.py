@@ -14,8 +14,8 @@ from bloomdupe.crawl.engines.on_redis.messages import (
 )
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import url_of
-from bloomdupe.jobs.job_contract import ListedItems, ListedRequest
 from bloomdupe.jobs.selection import Selection
+from bloomdupe.jobs.view import ListedItems, ListedRequest
 from bloomdupe.redis.frontier_reader import FrontierReader
 from bloomdupe.requests.layout import summary_of
 

@@ -20,13 +20,9 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.sizing import expected_loss
 from bloomdupe.jobs.on_redis.failures_on_redis import FailuresOnRedis
 from bloomdupe.jobs.on_redis.requests_on_redis import RequestsOnRedis
-from bloomdupe.jobs.overview import (
-    MOST_SLOTS,
-    Description,
-    Overview,
-)
+from bloomdupe.jobs.overview import MOST_SLOTS, Overview
 from bloomdupe.jobs.state import Signs, state_of
-from bloomdupe.jobs.view import View
+from bloomdupe.jobs.view import Description, View
 from bloomdupe.jobs.worker_figures import PartitionedFilter, WorkerFigures
 from bloomdupe.redis.frontier_reader import FrontierReader, kind_at
 from bloomdupe.store.progress import told
@@ -36,9 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bloomdupe.frontier.slot_state import Rest
-    from bloomdupe.jobs.job_contract import ListedItems, ListedRequest
     from bloomdupe.jobs.selection import Selection
-    from bloomdupe.jobs.view import FailedRequests
+    from bloomdupe.jobs.view import FailedRequests, ListedItems, ListedRequest
     from bloomdupe.redis.frontier_reader import PartitionState
 
 MINUTE = 60.0
@@ -212,12 +207,8 @@ class CrawlReader:
         if kind != "crawl":
             with BloomFilter.open(self._url, readonly=True) as seen:
                 return Description(seen.info(), seen.identity, None)
-        job = self._view.job if self._view else self._overview()
-        return Description(_filter(self._reader, job), self._reader.identity, job)
-
-    def _overview(self) -> Overview:
-        job, _ = overview(self._reader, self._failures)
-        return job
+        view = self._view or self.read()
+        return Description(_filter(self._reader, view.job), self._reader.identity, view)
 
     def requests(self, selection: Selection) -> Iterator[ListedRequest | ListedItems]:
         """Yield its requests, partition by partition."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,21 +12,20 @@ from bloomdupe.crawl.leases.failure import (
     page_of,
     stored_failures,
 )
-from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.pending_requests import count_pending, pending_that
+from bloomdupe.frontier.sent_request import partition_of
 from bloomdupe.jobs.project import Project
 from bloomdupe.jobs.request_line import Defaults, read_all
 from bloomdupe.jobs.selection import Search
 from bloomdupe.requests.layout import summary_of
-from bloomdupe.store.place import place_of
 from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from scrapy.settings import Settings
 
+    from bloomdupe.jobs.job import Job
     from bloomdupe.jobs.lines import Line, Problems
     from bloomdupe.store.store import Store
 
@@ -47,7 +45,7 @@ class FoundUrl(NamedTuple):
 
 
 def look_up(
-    path: Path,
+    job: Job,
     settings: Settings | None,
     lines: Iterable[Line],
     problems: Problems,
@@ -57,19 +55,26 @@ def look_up(
     Lines that are no requests become ``problems``. The rate is the filter's present
     false-positive probability.
     """
-    with BloomFilter.open(path, readonly=True) as seen:
-        project = Project.of_store(settings, seen.identity)
-        found = read_all(lines, Defaults(), project, problems)
-        keys = {one.request.url: project.key_of(one.request) for one in found}
-        known = {
-            url: seen.contains(key, exact=exact) for url, (key, exact) in keys.items()
+    with job.filters() as filters:
+        project = Project.of_store(settings, filters[0].identity)
+        found = {
+            one.request.url: one
+            for one in read_all(lines, Defaults(), project, problems)
         }
-        fpp = seen.current_fpp()
+        keys = {url: project.key_of(one.request) for url, one in found.items()}
+        known = {
+            url: filters[partition_of(found[url].slot, len(filters))].contains(
+                key, exact=exact
+            )
+            for url, (key, exact) in keys.items()
+        }
+        fpp = max(seen.current_fpp() for seen in filters)
     pages = {key: url for url, (key, _) in keys.items()}
-    with closing(place_of(path).open(readonly=True)) as store:
+    with job.stores() as stores:
         # A URL that is not seen may be pending all the same, if another filter marks.
-        pending = _pending(store, Search(pages, project)) if pages else {}
-        failed = _failures_of(store, pages)
+        search = Search(pages, project)
+        pending = _pending(stores, search) if pages else {}
+        failed = _failures_of(stores, pages)
     states = []
     for url, (key, _) in keys.items():
         waits = pending.get(key, [])
@@ -77,12 +82,12 @@ def look_up(
     return states, fpp
 
 
-def _pending(store: Store, search: Search) -> dict[bytes, list[dict[str, Any]]]:
+def _pending(stores: list[Store], search: Search) -> dict[bytes, list[dict[str, Any]]]:
     waits: dict[bytes, list[dict[str, Any]]] = {}
-    read = pending_that(store, search.may_be)
-    total = count_pending(store)
-    read = told(read, f"Reading {store.path}", total, "requests", itemgetter(0))
-    for one in chain.from_iterable(found for _, found in read):
+    read = chain.from_iterable(pending_that(one, search.may_be) for one in stores)
+    task, total = f"Reading {stores[0].shown}", sum(map(count_pending, stores))
+    some = told(read, task, total, "requests", itemgetter(0))
+    for one in chain.from_iterable(found for _, found in some):
         key = search.key_of(one.payload)
         if key is None:
             continue
@@ -98,14 +103,17 @@ def _pending(store: Store, search: Search) -> dict[bytes, list[dict[str, Any]]]:
     return waits
 
 
-def _failures_of(store: Store, keys: Iterable[bytes]) -> dict[bytes, dict[str, Any]]:
+def _failures_of(
+    stores: list[Store], keys: Iterable[bytes]
+) -> dict[bytes, dict[str, Any]]:
     """Return the last failure of each page that has failed, by its fingerprint."""
     last: dict[bytes, Failure] = {}
-    with store.snapshot() as snapshot:
-        for digest, one in stored_failures(snapshot):
-            page = page_of(digest)
-            if page not in last or last[page].time < one.time:
-                last[page] = one
+    for store in stores:
+        with store.snapshot() as snapshot:
+            for digest, one in stored_failures(snapshot):
+                page = page_of(digest)
+                if page not in last or last[page].time < one.time:
+                    last[page] = one
     pages = {key: page_of(digest_of(key)) for key in keys}
     return {
         key: {

@@ -1,0 +1,282 @@
+"""Job: a job that the user names, and what verbs do with it, on whichever store it is.
+
+A job is a list of stores: a directory is one, a crawl on Redis has one for each
+partition. Requests stand in the store of their slot, and what belongs to the whole job
+in the first one. A verb needs no case for each kind of job.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+
+from bloomdupe.crawl.progress.pace import duration, plural
+from bloomdupe.errors import BloomDupeError, StoreLockedError, StoreMismatchError
+from bloomdupe.jobs.reader import JobReader
+from bloomdupe.jobs.selection import Selection
+from bloomdupe.store.files import SILENT_AFTER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+    from typing import Any
+
+    from scrapy.settings import Settings
+
+    from bloomdupe.crawl.added_requests import Asked
+    from bloomdupe.crawl.state.rules import Rules
+    from bloomdupe.filter.bloom import BloomFilter
+    from bloomdupe.jobs.changes import Added, AddingJob, ChangingJob
+    from bloomdupe.jobs.held import HeldJob
+    from bloomdupe.jobs.project import Project
+    from bloomdupe.jobs.view import (
+        Description,
+        FailedRequests,
+        ListedItems,
+        ListedRequest,
+        View,
+    )
+    from bloomdupe.jobs.worker_figures import WorkerFigures
+    from bloomdupe.store.store import Store
+
+PAUSE = 0.05
+"""Seconds between two looks for a crawl that ends."""
+
+
+class Removal(NamedTuple):
+    """A job that is about to be removed."""
+
+    places: Sequence[str]
+    """The directories or the URL to remove, without passwords."""
+    contents: str
+    """The contents, for the question to the user."""
+    remove: Callable[[], object]
+    """Removes the job; raises :class:`~bloomdupe.errors.StoreError`."""
+    stays: Sequence[str] = ()
+    """Output files, which stay."""
+
+
+class Ruled(NamedTuple):
+    """The rules of a job after a change."""
+
+    rules: Rules
+    obeyed: str
+    """Who obeys them, and when, as a sentence."""
+
+
+class Life(NamedTuple):
+    """Who has a job."""
+
+    owner: str | None = None
+    """The process or the workers; None: nobody has it."""
+    beat: float | None = None
+    """Unix time of the last sign of life; None: no crawl runs."""
+    names: frozenset[str] = frozenset()
+    """A name for each process or worker."""
+    process: int | None = None
+    workers: WorkerFigures | None = None
+
+    @property
+    def silence(self) -> float | None:
+        """Seconds without a sign of life; None if they are no cause for concern."""
+        seconds = 0.0 if self.beat is None else time.time() - self.beat
+        return seconds if seconds > SILENT_AFTER else None
+
+
+class Reader(Protocol):
+    """Reads a job as often as needed; all that is shown of a job comes from here."""
+
+    def read(self) -> View:
+        """Return the present view."""
+
+    def describe(self) -> Description:
+        """Describe the job as it was read last, or a filter; read it if it was not."""
+
+    def requests(self, selection: Selection) -> Iterator[ListedRequest | ListedItems]:
+        """Yield the pending and in-progress requests, also after this is closed."""
+
+    def failed_requests(self) -> FailedRequests:
+        """Return the failed requests that were not retried since, latest first."""
+
+
+class Job(ABC):
+    """A job that the user names. Nothing is opened before it is needed.
+
+    All operations raise :class:`~bloomdupe.errors.BloomDupeError`.
+    """
+
+    engine: ClassVar[str]
+    """Its name in the table of verbs."""
+    kind: ClassVar[str]
+    """The kind of job, as the subject of a sentence."""
+
+    def __init__(self, named: str) -> None:
+        self.named = named
+        """A path, or a URL, which may hold a password: do not print it."""
+
+    @property
+    def jobs_within(self) -> list[Path]:
+        """JOBDIRs in the named directory, if it is no job; by name."""
+        return []
+
+    # Where it is
+
+    @property
+    @abstractmethod
+    def shown(self) -> str:
+        """Where it is, for a message."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> dict[str, Any] | None:
+        """The identity of the job, as its store has it; None: there is no job yet."""
+
+    @abstractmethod
+    def stores(self) -> AbstractContextManager[list[Store]]:
+        """Open the stores, read-only."""
+
+    @abstractmethod
+    def filters(self) -> AbstractContextManager[list[BloomFilter]]:
+        """Open the filters of the stores, read-only."""
+
+    @abstractmethod
+    def rules(self) -> Rules:
+        """Return the rules that the user has given to the job."""
+
+    @abstractmethod
+    def replace_rules(self, change: Callable[[Rules], Rules]) -> Rules:
+        """Replace the rules by what ``change`` makes of them, and return those."""
+
+    @abstractmethod
+    def life(self) -> Life:
+        """Return who has the job now."""
+
+    @abstractmethod
+    def written_at(self) -> float:
+        """Return the Unix time of the last checkpoint."""
+
+    @abstractmethod
+    def hold(self, project: Project | None, *, begin: bool) -> HeldJob:
+        """Have the job, as no crawl may have it then; ``begin`` one that is missing.
+
+        Raises :class:`~bloomdupe.errors.StoreLockedError` if another process has it.
+        """
+
+    @abstractmethod
+    def hand_over(self, requests: list[Asked]) -> None:
+        """Leave requests for the crawl, which adds them."""
+
+    @abstractmethod
+    def removal(self) -> AbstractContextManager[Removal]:
+        """Prepare to remove the job, which stays locked within the context."""
+
+    # Reading
+
+    def reader(self) -> AbstractContextManager[Reader]:
+        """Return what reads the job, also while it runs."""
+        return nullcontext(JobReader(self))
+
+    def has_slot(self, slot: str) -> bool:
+        """Whether a request of a slot is pending or has failed."""
+        selection = Selection(slot)
+        with self.reader() as reader:
+            pending = next(reader.requests(selection), None)
+            return pending is not None or bool(
+                reader.failed_requests().selected(selection, ())
+            )
+
+    # Changing
+
+    def adding(self, settings: Settings | None, spider: str | None) -> AddingJob:
+        """Open the job to add requests, with the project of the settings.
+
+        It may run. A missing job of the ``spider`` begins.
+        """
+        project = self._project(settings, spider)
+        if self.life().owner is None:
+            try:
+                return self.hold(project, begin=True)
+            except StoreLockedError:  # another process was quicker
+                pass
+        return RunningJob(self, project)
+
+    def changing(self, settings: Settings | None, *, by_url: bool) -> ChangingJob:
+        """Open the job for changes, with the project of the settings.
+
+        If a crawl has it, it refuses with :class:`StoreLockedError`. Without
+        ``by_url``, only slots and patterns will be named, and neither the project nor
+        Scrapy is needed.
+        """
+        with self.stores():  # or there is none
+            life = self.life()
+        if life.owner is not None and not (life.workers and life.silence):
+            raise StoreLockedError(
+                f"{self.shown} is in use by {life.owner}, and this needs a job that"
+                " does not run: stop the crawl (Ctrl-C, or `bloomdupe stop --wait`),"
+                " run this again, and then the crawl: it goes on"
+            )
+        project = self._project(settings, None) if by_url else None
+        return self.hold(project, begin=False)
+
+    def _project(self, settings: Settings | None, spider: str | None) -> Project:
+        from bloomdupe.jobs.project import Project  # which imports Scrapy
+
+        return Project.of_job(settings, spider, self.identity, self.shown)
+
+    def change_rules(self, change: Callable[[Rules], Rules]) -> Ruled:
+        """Change the rules of the job, which a run reads at its checkpoints."""
+        rules, life = self.replace_rules(change), self.life()
+        if life.beat is None:
+            return Ruled(rules, "The next run obeys.")
+        crawl = f"The running crawl ({life.owner})"
+        if life.silence is not None:
+            crawl += f" has given no sign of life for {duration(life.silence)}; it"
+        return Ruled(rules, f"{crawl} obeys at its next checkpoint.")
+
+    def stop(self, *, wait: bool) -> int:
+        """Ask the crawl to stop, and ``wait`` for its end; return its processes.
+
+        It is a rule that the next run ignores: a run reads the rules before its first
+        sign of life, and stops if a later stop is another one.
+        """
+        before = now = self.life()
+        if before.beat is None:
+            raise StoreMismatchError("no crawl runs, so there is nothing to stop")
+        self.replace_rules(lambda rules: rules.stopping(time.time_ns()))
+        while wait and now.names & before.names and not (now.workers and now.silence):
+            time.sleep(PAUSE)
+            now = self.life()
+        return len(before.names)
+
+    def contents(self) -> tuple[str, list[str]]:
+        """Describe the contents, even if they are damaged; and the output files."""
+        try:
+            found = JobReader(self).describe()
+        except BloomDupeError as error:
+            return f"it cannot be read ({error})", []
+        seen = f"{plural(found.filter.keys, 'URL')} seen"
+        job = found.job
+        if job is None or job.runs is None:
+            return seen, []
+        held = f"{seen}, {plural(job.pending, 'request')} pending"
+        stays = [output.uri for output in job.runs.outputs]
+        return f"{held}, {plural(job.pages, 'page')}", stays
+
+
+class RunningJob:
+    """A job that a crawl has, which takes requests in."""
+
+    def __init__(self, job: Job, project: Project) -> None:
+        self._job = job
+        self.project = project
+
+    def add(self, requests: list[Asked], added: Added) -> None:
+        """See :meth:`bloomdupe.jobs.changes.AddingJob.add`."""
+        self._job.hand_over(requests)
+        added.handed_over += len(requests)
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -1,0 +1,242 @@
+"""JobReader: everything that is read of a job, also while a crawl runs."""
+
+from __future__ import annotations
+
+import heapq
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import chain
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.crawl.leases.failure import stored_failures
+from bloomdupe.crawl.progress.history import read_history
+from bloomdupe.crawl.progress.rounds import IMPORTED, versions_in
+from bloomdupe.crawl.totals import Totals
+from bloomdupe.errors import StoreError, StoreUnreachableError, UnserializableError
+from bloomdupe.filter.info import StoredFilter
+from bloomdupe.frontier.payload import url_of
+from bloomdupe.frontier.pending_requests import count_pending, pending_requests
+from bloomdupe.frontier.slot_state import Rest, SlotState, rest_of
+from bloomdupe.jobs.overview import (
+    MOST_SLOTS,
+    Output,
+    Overview,
+    RunFigures,
+)
+from bloomdupe.jobs.state import Signs, state_of
+from bloomdupe.jobs.view import Description, FailedRequests, ListedRequest, View
+from bloomdupe.requests.layout import summary_of
+from bloomdupe.store.format import FAILURES, LATER, StoredSlot
+from bloomdupe.store.progress import told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.frontier.pending_requests import PendingRequest
+    from bloomdupe.jobs.job import Job, Life
+    from bloomdupe.jobs.selection import Selection
+    from bloomdupe.store.snapshot import Snapshot
+
+
+class JobReader:
+    """Reads a job as often as needed. All methods raise the errors of its stores."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._failed_versions: list[object] = []
+        self._failed: list[Failure] = []
+        self._description: Description | None = None
+
+    # The job as a whole
+
+    def read(self) -> View:
+        """Read the last checkpoint; :class:`StoreError` if no crawl has used it.
+
+        If Redis does not answer, but has answered before, the last view comes again
+        with the ``trouble``.
+        """
+        try:
+            view = self._read().view
+        except StoreUnreachableError as error:
+            if self._description is None or self._description.view is None:
+                raise
+            return replace(self._description.view, trouble=str(error))
+        if view is None:
+            shown = self._job.shown
+            raise StoreError(
+                f"{shown}: no crawl has used this store; `bloomdupe info {shown}`"
+                " shows its contents"
+            )
+        return view
+
+    def describe(self) -> Description:
+        """Describe the job as it was read last; read it if it was not."""
+        return self._description or self._read()
+
+    def _read(self) -> Description:
+        """Read the last checkpoint.
+
+        Takes a second for a million slots, however many requests are pending in them.
+        """
+        now, life = time(), self._job.life()
+        with self._job.stores() as stores, ExitStack() as stack:
+            snapshots = [stack.enter_context(store.snapshot()) for store in stores]
+            records = [*map(_record_of_filter, snapshots)]
+            filter_ = StoredFilter.of(self._job.shown, stores, records)
+            identity = stores[0].header.get("identity", {})
+            failures, view = self._failures(snapshots), None
+            if snapshots[0].record("frontier") is not None:
+                job = self._overview(snapshots, records[0]["notes"], life, now)
+                points, runs = read_history(snapshots[0])
+                left = sum(one.get("failures_left", 0) for one in _crawls(snapshots))
+                failed = FailedRequests(failures, left)
+                view = View(
+                    place=self._job.shown,
+                    identity=identity,
+                    capacity=filter_.capacity,
+                    read_at=self._job.written_at(),
+                    job=replace(job, failed=dict(failed.reasons.most_common())),
+                    points=points,
+                    failed=failed,
+                    runs=runs,
+                )
+        self._description = Description(filter_, identity, view)
+        return self._description
+
+    def _overview(
+        self, snapshots: list[Snapshot], notes: dict[str, Any], life: Life, now: float
+    ) -> Overview:
+        frontiers = [snapshot.record("frontier") or {} for snapshot in snapshots]
+        crawls = _crawls(snapshots)
+        ready = sum(frontier.get("requests", 0) for frontier in frontiers)
+        later = sum(snapshot.entries(LATER) for snapshot in snapshots)
+        firsts = [next(snapshot.later(), None) for snapshot in snapshots]
+        slots = [*chain.from_iterable(snapshot.slots() for snapshot in snapshots)]
+        rests, delays = _paces(slots, now)
+        totals = Totals.together(Totals.of(one.get("totals", {})) for one in crawls)
+        rules = self._job.rules()
+        signs = Signs(
+            owner=life.owner,
+            beat=life.beat,
+            ended=None if notes.get("run") == IMPORTED else notes.get("run"),
+            ready=ready > 0,
+            due=min((first.due for first in firsts if first), default=None),
+            finished_at=notes.get("finished"),
+            stays=bool(notes.get("stays")),
+        )
+        return Overview(
+            state=state_of(signs, now),
+            pending=ready + later,
+            later=later,
+            taken_in=sum(frontier.get("sequence", 0) for frontier in frontiers),
+            totals=totals,
+            slots={slot.name: slot.requests for slot in slots},
+            resting=rests,
+            delays=delays,
+            failed={},
+            blocked=[*rules.blocked],
+            runs=RunFigures(
+                process=life.process,
+                last_run=notes.get("run"),
+                round=notes.get("generation", 1),
+                finished_at=notes.get("finished"),
+                checkpoint_at=self._job.written_at(),
+                transaction=snapshots[0].transaction,
+                runs=totals.runs,
+                seconds=totals.seconds,
+                outputs=_outputs(crawls[0]),
+                paused=sorted(rules.paused),
+                versions=versions_in(notes),
+            ),
+            workers=life.workers,
+        )
+
+    # Single requests
+
+    def requests(self, selection: Selection) -> Iterator[ListedRequest]:
+        """Yield the pending requests, slot by slot; memory does not grow."""
+        with self._job.stores() as stores:
+            total = sum(count_pending(store, selection.slot) for store in stores)
+            found = chain.from_iterable(
+                pending_requests(store, selection.slot) for store in stores
+            )
+            for one in told(found, f"Reading {self._job.shown}", total, "requests"):
+                listed = _listed(one)
+                if listed.problem is not None:
+                    if selection.pattern is None:
+                        yield listed
+                elif selection.has(listed.slot, listed.url):
+                    yield listed
+
+    def failed_requests(self) -> FailedRequests:
+        """Return those that were not retried since, latest first."""
+        with self._job.stores() as stores, ExitStack() as stack:
+            snapshots = [stack.enter_context(store.snapshot()) for store in stores]
+            return FailedRequests(self._failures(snapshots))
+
+    def _failures(self, snapshots: list[Snapshot]) -> list[Failure]:
+        """Read them, if they have changed since the last time."""
+        versions = [snapshot.version(FAILURES) for snapshot in snapshots]
+        if versions != self._failed_versions:  # they may be many, and rarely change
+            found = chain.from_iterable(map(stored_failures, snapshots))
+            left = [one for _, one in found if not one.waiting]
+            self._failed = sorted(left, key=lambda one: -one.time)
+            self._failed_versions = versions
+        return self._failed
+
+
+def _record_of_filter(snapshot: Snapshot) -> dict[str, Any]:
+    record = snapshot.record("filter")
+    if record is None:
+        raise snapshot.damaged("the record of the filter is missing")
+    return record
+
+
+def _crawls(snapshots: list[Snapshot]) -> list[dict[str, Any]]:
+    return [snapshot.record("crawl") or {} for snapshot in snapshots]
+
+
+def _listed(one: PendingRequest) -> ListedRequest:
+    try:
+        summary = summary_of(one.payload)
+    except UnserializableError as error:
+        url = url_of(one.payload)
+        return ListedRequest(one.slot, "?", url, 0, None, problem=str(error))
+    return ListedRequest(
+        one.slot,
+        summary.method,
+        summary.url,
+        summary.priority,
+        summary.callback,
+        one.not_before,
+        payload=summary.rest,
+    )
+
+
+def _paces(
+    slots: list[StoredSlot], now: float
+) -> tuple[dict[str, Rest], dict[str, float]]:
+    """Return the slots that rest at a Unix time, and the delays of the largest."""
+    rests, delays = {}, {}
+    for slot in slots:
+        if slot.state:
+            rest = rest_of(SlotState.read(slot.state, float), now)
+            if rest is not None:
+                rests[slot.name] = rest
+    for slot in heapq.nlargest(MOST_SLOTS, slots, key=lambda slot: slot.requests):
+        if slot.state and (delay := SlotState.read(slot.state, float).delay):
+            delays[slot.name] = delay
+    return dict(sorted(rests.items(), key=lambda one: one[1].until)), delays
+
+
+def _outputs(crawl: dict[str, Any]) -> list[Output]:
+    """Read the feeds; see :class:`bloomdupe.crawl.engines.checkpoint.CrawlRecord`."""
+    outputs = []
+    for feed in crawl.get("feeds", {}).values():
+        size = None
+        if feed["file"] is not None:
+            size = crawl["files"][feed["file"]]["size"]
+        outputs.append(Output(feed["uri"], feed["items"], size))
+    return outputs
