@@ -8,29 +8,26 @@ in the first one. A verb needs no case for each kind of job.
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 from bloomdupe.crawl.progress.pace import duration, plural
 from bloomdupe.errors import BloomDupeError, StoreLockedError, StoreMismatchError
+from bloomdupe.jobs.job_place import JobPlace
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.selection import Selection
-from bloomdupe.store.files import SILENT_AFTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
-    from typing import Any
 
     from scrapy.settings import Settings
 
     from bloomdupe.crawl.added_requests import Asked
     from bloomdupe.crawl.state.rules import Rules
-    from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.jobs.changes import Added, AddingJob, ChangingJob
-    from bloomdupe.jobs.held import HeldJob
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.view import (
         Description,
@@ -39,8 +36,6 @@ if TYPE_CHECKING:
         ListedRequest,
         View,
     )
-    from bloomdupe.jobs.worker_figures import WorkerFigures
-    from bloomdupe.store.store import Store
 
 PAUSE = 0.05
 """Seconds between two looks for a crawl that ends."""
@@ -67,25 +62,6 @@ class Ruled(NamedTuple):
     """Who obeys them, and when, as a sentence."""
 
 
-class Life(NamedTuple):
-    """Who has a job."""
-
-    owner: str | None = None
-    """The process or the workers; None: nobody has it."""
-    beat: float | None = None
-    """Unix time of the last sign of life; None: no crawl runs."""
-    names: frozenset[str] = frozenset()
-    """A name for each process or worker."""
-    process: int | None = None
-    workers: WorkerFigures | None = None
-
-    @property
-    def silence(self) -> float | None:
-        """Seconds without a sign of life; None if they are no cause for concern."""
-        seconds = 0.0 if self.beat is None else time.time() - self.beat
-        return seconds if seconds > SILENT_AFTER else None
-
-
 class Reader(Protocol):
     """Reads a job as often as needed; all that is shown of a job comes from here."""
 
@@ -102,7 +78,7 @@ class Reader(Protocol):
         """Return the failed requests that were not retried since, latest first."""
 
 
-class Job(ABC):
+class Job(JobPlace):
     """A job that the user names. Nothing is opened before it is needed.
 
     All operations raise :class:`~bloomdupe.errors.BloomDupeError`.
@@ -113,61 +89,10 @@ class Job(ABC):
     kind: ClassVar[str]
     """The kind of job, as the subject of a sentence."""
 
-    def __init__(self, named: str) -> None:
-        self.named = named
-        """A path, or a URL, which may hold a password: do not print it."""
-
     @property
     def jobs_within(self) -> list[Path]:
         """JOBDIRs in the named directory, if it is no job; by name."""
         return []
-
-    # Where it is
-
-    @property
-    @abstractmethod
-    def shown(self) -> str:
-        """Where it is, for a message."""
-
-    @property
-    @abstractmethod
-    def identity(self) -> dict[str, Any] | None:
-        """The identity of the job, as its store has it; None: there is no job yet."""
-
-    @abstractmethod
-    def stores(self) -> AbstractContextManager[list[Store]]:
-        """Open the stores, read-only."""
-
-    @abstractmethod
-    def filters(self) -> AbstractContextManager[list[BloomFilter]]:
-        """Open the filters of the stores, read-only."""
-
-    @abstractmethod
-    def rules(self) -> Rules:
-        """Return the rules that the user has given to the job."""
-
-    @abstractmethod
-    def replace_rules(self, change: Callable[[Rules], Rules]) -> Rules:
-        """Replace the rules by what ``change`` makes of them, and return those."""
-
-    @abstractmethod
-    def life(self) -> Life:
-        """Return who has the job now."""
-
-    @abstractmethod
-    def written_at(self) -> float:
-        """Return the Unix time of the last checkpoint."""
-
-    @abstractmethod
-    def hold(self, project: Project | None, *, begin: bool) -> HeldJob:
-        """Have the job, as no crawl may have it then; ``begin`` one that is missing.
-
-        Raises :class:`~bloomdupe.errors.StoreLockedError` if another process has it.
-        """
-
-    @abstractmethod
-    def hand_over(self, requests: list[Asked]) -> None:
-        """Leave requests for the crawl, which adds them."""
 
     @abstractmethod
     def removal(self) -> AbstractContextManager[Removal]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from bloomdupe.jobs.job import Job
+    from bloomdupe.jobs.job_place import JobPlace
     from bloomdupe.jobs.lines import Line, Problems
     from bloomdupe.store.store import Store
 
@@ -45,7 +45,7 @@ class FoundUrl(NamedTuple):
 
 
 def look_up(
-    job: Job,
+    job: JobPlace,
     settings: Settings | None,
     lines: Iterable[Line],
     problems: Problems,

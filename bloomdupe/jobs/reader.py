@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.frontier.pending_requests import PendingRequest
-    from bloomdupe.jobs.job import Job, Life
+    from bloomdupe.jobs.job_place import JobPlace, Life
     from bloomdupe.jobs.selection import Selection
     from bloomdupe.store.snapshot import Snapshot
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 class JobReader:
     """Reads a job as often as needed. All methods raise the errors of its stores."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: JobPlace) -> None:
         self._job = job
         self._failed_versions: list[object] = []
         self._failed: list[Failure] = []

@@ -11,7 +11,8 @@ from bloomdupe.crawl.added_requests import AddedRequests, message_of
 from bloomdupe.crawl.state.rules_file import RulesFile
 from bloomdupe.errors import StoreError
 from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.jobs.job import Job, Life, Removal
+from bloomdupe.jobs.job import Job, Removal
+from bloomdupe.jobs.job_place import Life
 from bloomdupe.jobs.on_disk.places import jobs_at, store_at
 from bloomdupe.store import files
 from bloomdupe.store.inbox import Inbox
@@ -60,7 +61,7 @@ class JobOnDisk(Job):
 
     @property
     def identity(self) -> dict[str, Any] | None:
-        """See :attr:`Job.identity`."""
+        """See :attr:`JobPlace.identity`."""
         if not place_of(self.new_directory).exists():
             return None
         with self.stores() as (store,):
