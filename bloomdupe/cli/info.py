@@ -98,7 +98,7 @@ def _rows(found: Description) -> Iterator[tuple[str, str]]:
         if job.workers is not None:
             grown = getattr(filter_, "grown_partitions", 0)
             more = f", {grown:,} grown" if grown else ""
-            yield "partitions", f"{len(job.workers.partitions):,}{more}"
+            yield "partitions", f"{job.workers.partitions:,}{more}"
         yield from _rows_of_job(view, job)
     yield "expected URLs (n), given", f"{filter_.capacity:,}"
     yield "URLs seen, counted", f"{filter_.keys:,}"
@@ -147,11 +147,11 @@ def _rows_of_job(view: View, job: Overview) -> Iterator[tuple[str, str]]:
 
 def _counts(job: Overview) -> Iterator[tuple[str, str]]:
     runs, workers = job.runs, job.workers
-    if workers is not None:
+    if workers is not None and workers.leased is not None:
         yield "requests in progress", f"{workers.leased:,}"
-        if workers.aside:
-            yield "requests set aside", f"{workers.aside:,}"
-            yield from (("", reason) for reason in workers.reasons())
+        if workers.set_aside:
+            yield "requests set aside", f"{workers.set_aside:,}"
+            yield from (("", reason) for reason in workers.set_aside_reasons)
     yield "pages done", f"{job.pages:,}"
     yield "items", f"{job.totals.items:,}"
     yield "requests failed", f"{sum(job.failed.values()):,}"
@@ -177,14 +177,11 @@ def _pauses_and_outputs(runs: RunFigures) -> Iterator[tuple[str, str]]:
 def _rows_of_workers(
     job: Overview, workers: WorkerFigures
 ) -> Iterator[tuple[str, str]]:
-    yield "workers", f"{len(workers.alive):,}"
-    for worker in workers.workers:
-        gone = "" if worker.name in workers.alive else ", has not answered lately"
-        share = plural(worker.partitions, "partition")
-        yield f"  {worker.name}", f"{share}, {worker.leased:,} in progress{gone}"
+    yield "workers", f"{workers.workers:,}"
     if job.unattended:
         yield "partitions without a worker", f"{job.unattended:,}"
-    entries = plural(workers.entries, "entry", "entries")
+    entries = plural(workers.output_entries, "entry", "entries")
     yield "output", f"{entries} in Redis, to be collected"
     limit = f", of {size(workers.memory_limit)}" if workers.memory_limit else ""
-    yield "memory of this Redis", f"{size(workers.memory)} used by all data{limit}"
+    used = f"{size(workers.memory_bytes)} used by all data{limit}"
+    yield "memory of this Redis", used

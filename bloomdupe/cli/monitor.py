@@ -38,7 +38,7 @@ def top(options: Namespace) -> Answer:
                 from bloomdupe.monitoring.top import follow
 
                 return Answer((), follow(reader, Console(), options.interval).as_dict())
-        if view.job.workers is not None:  # their rates need a second read
+        if view.job.runs is None:  # the rate of workers needs a second read
             time.sleep(options.interval)
             view = reader.read()
     return Answer(() if options.json else _screen(view), view.as_dict())

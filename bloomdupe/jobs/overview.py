@@ -104,14 +104,14 @@ class Overview:
 
         That is not known of workers, which have requests of other slots at hand.
         """
-        return self.workers is None and 0 < len(self.at_rest) == len(self.slots)
+        return self.runs is not None and 0 < len(self.at_rest) == len(self.slots)
 
     @property
     def unattended(self) -> int:
         """Partitions that need a worker, and have none; none if it has finished."""
         if self.workers is None or self.state.name == FINISHED:
             return 0
-        return self.workers.unowned
+        return self.workers.unowned_partitions
 
     def slowness(self, slot: str) -> str:
         """Return why a slot is slow, if that is known: its rest, or its delay."""
@@ -145,10 +145,10 @@ class Overview:
             "failed": self.failed,
             "blocked": self.blocked,
         }
-        if self.runs is not None:
-            return common | asdict(self.runs)
-        assert self.workers is not None  # noqa: S101 - or it has runs
-        return common | self.workers.as_dict()
+        for figures in (self.workers, self.runs):
+            if figures is not None:
+                common |= asdict(figures)
+        return common
 
 
 def slot_name(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.leases.failure import in_words
@@ -136,8 +136,6 @@ class View:
     failed: FailedRequests
     runs: list[Ran]
     """The runs of the job, the latest last."""
-    paces: dict[str, float] = field(default_factory=dict)
-    """Pages a second over the last minute, for each worker seen in two reads."""
     trouble: str | None = None
     """The reason why the job could not be read this time; all else is older then."""
 
@@ -219,8 +217,7 @@ class View:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""
-        rate, workers = self.rate, self.job.workers
-        found: dict[str, Any] = {
+        return {
             "job": self.job.as_dict(),
             "seconds_to_go": self.to_go,
             "slots": dict(self.job.largest(MOST_SLOTS)),
@@ -228,22 +225,9 @@ class View:
             "failures_left": self.failed.left,
             "totals": self.job.totals.record,
             "last_point": None if self.last is None else self.last._asdict(),
-            "pages_per_minute": rate,
+            "pages_per_minute": self.rate,
             "runs": [ran._asdict() for ran in self.runs],
         }
-        if workers is not None:
-            found |= {
-                "path": self.place,
-                "identity": self.identity,
-                "capacity": self.capacity,
-                "keys": self.points[-1].seen,
-                "pages_per_second": None if rate is None else rate / MINUTE,
-                "workers": [
-                    {**one._asdict(), "pages_per_second": self.paces.get(one.name)}
-                    for one in workers.workers
-                ],
-            }
-        return found
 
 
 class Description(NamedTuple):

@@ -59,7 +59,6 @@ def report(view: View) -> str:
             *_missing(view),
             *tables.runs(view),
             *tables.failures(view),
-            *tables.workers(view),
             *tables.hosts(view),
             *_charts(drawn[:FIRST_CHARTS]),
             "<details><summary>More</summary>",
@@ -102,9 +101,10 @@ def _counts(view: View) -> Iterator[Tile]:
     if job.at_rest:
         yield Tile("resting hosts", f"{len(job.at_rest):,}", "bad")
     if job.workers is not None:
-        yield Tile("in progress", f"{job.workers.leased:,}")
-        yield Tile("workers", f"{len(job.workers.alive):,}")
-        yield Tile("partitions", f"{len(job.workers.partitions):,}")
+        if job.workers.leased is not None:
+            yield Tile("in progress", f"{job.workers.leased:,}")
+        yield Tile("workers", f"{job.workers.workers:,}")
+        yield Tile("partitions", f"{job.workers.partitions:,}")
     yield Tile("items", f"{job.totals.items:,}")
     yield Tile("duplicates skipped", f"{job.totals.duplicates:,}")
     yield Tile("downloaded", size(job.totals.bytes))
@@ -138,5 +138,5 @@ def _of_filter(view: View) -> Iterator[Tile]:
 def _of_redis(view: View) -> Iterator[Tile]:
     workers = view.job.workers
     if workers is not None:
-        yield Tile("output to collect", f"{workers.entries:,}")
-        yield Tile("memory of Redis", size(workers.memory))
+        yield Tile("output to collect", f"{workers.output_entries:,}")
+        yield Tile("memory of Redis", size(workers.memory_bytes))

@@ -1,4 +1,4 @@
-"""Tables of a report: failures, hosts, runs, workers."""
+"""Tables of a report: failures, hosts, runs."""
 
 from __future__ import annotations
 
@@ -179,28 +179,5 @@ def failed_requests(view: View) -> Iterator[str]:
                 one.parent or "",
             )
             for one in shown
-        ),
-    )  # fmt: skip
-
-
-def workers(view: View) -> Iterator[str]:
-    """Yield the workers of a crawl on Redis."""
-    figures = view.job.workers
-    if figures is None or not figures.workers:
-        return
-    yield "<h2>Workers</h2>"
-    yield from table(
-        (
-            Column("worker", "host"), Column("partitions", "number"),
-            Column("in progress", "number"), Column(""),
-        ),
-        (
-            (
-                worker.name,
-                f"{worker.partitions:,}",
-                f"{worker.leased:,}",
-                "alive" if worker.name in figures.alive else "has not answered lately",
-            )
-            for worker in figures.workers
         ),
     )  # fmt: skip

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.job import Reader
     from bloomdupe.jobs.overview import Overview
     from bloomdupe.jobs.view import View
-    from bloomdupe.jobs.worker_figures import WorkerFigures, WorkerShare
+    from bloomdupe.jobs.worker_figures import WorkerFigures
 
     Values: TypeAlias = list[tuple[str, str]]
     """Values with styles, most important first."""
@@ -61,10 +61,7 @@ WIDE = 72
 NAMES = 13
 """Columns that the names of figures take."""
 BESIDE = 4
-"""Lines beside title, figures, slots and workers: head, keys, and blank lines."""
-BESIDE_TABLE = 2
-"""Lines beside the workers: a head, and a blank line."""
-SHORT_HEADS = ["parts", "work", "/s"]
+"""Lines beside title, figures and slots: head, keys, and blank lines."""
 SORTS = ("pending", "failed", "resting", "name")
 """Ways to sort the slots."""
 LEAST = 3
@@ -141,17 +138,11 @@ class _Pressed:
 def screen(view: View, console: Console, sort: str) -> RenderableType:
     """Return the screen of a job, no larger than the terminal."""
     width, height = console.size
-    workers = [] if view.job.workers is None else view.job.workers.workers
     head = _head(view, console, width)[: max(1, height // 4)]
-    beside = BESIDE + len(head) + (BESIDE_TABLE if workers else 0)
+    beside = BESIDE + len(head)
     figures = list(_figures(view, console, _columns_beside_names(width)))
     figures = figures[: max(LEAST, height - beside - 2)]
     rows = max(2, height - beside - len(figures))
-    shown = min(len(workers), max(1, rows // 3))
-    parts: list[RenderableType] = [*head, Text(), _table_of(figures, width)]
-    if workers:
-        parts += [Text(), _workers(view, workers, shown, width)]
-    rows -= shown
     names = _names(view, sort, rows)
     reasons = []
     if width < WIDE:
@@ -159,7 +150,9 @@ def screen(view: View, console: Console, sort: str) -> RenderableType:
     table = _slots(view, names[: rows - len(reasons)], width)
     keys = Text("q quit   s sort by ", style="dim", no_wrap=True)
     keys.append(SORTS[(SORTS.index(sort) + 1) % len(SORTS)], style="dim")
-    return Group(*parts, Text(), table, *reasons, keys)
+    return Group(
+        *head, Text(), _table_of(figures, width), Text(), table, *reasons, keys
+    )
 
 
 def _columns_beside_names(width: int) -> int:
@@ -199,7 +192,7 @@ def _extent(view: View) -> str:
     runs, workers = view.job.runs, view.job.workers
     if runs is not None:
         return f"run {runs.runs}, {duration(view.seconds)} in all" if runs.runs else ""
-    partitions = 0 if workers is None else len(workers.partitions)
+    partitions = 0 if workers is None else workers.partitions
     return f"{plural(partitions, 'partition')} on Redis"
 
 
@@ -270,8 +263,9 @@ def _pending(view: View, *, forecast: bool) -> Values:
 
 
 def _figures_of_workers(job: Overview, workers: WorkerFigures) -> Iterator[Figure]:
-    yield "in progress", [(f"{workers.leased:,}", "")]
-    alive = [(f"{len(workers.alive):,} alive", "")]
+    if workers.leased is not None:
+        yield "in progress", [(f"{workers.leased:,}", "")]
+    alive = [(f"{workers.workers:,} alive", "")]
     if job.unattended:
         partitions = plural(job.unattended, "partition")
         alive.append((f"{partitions} without a worker", "yellow"))
@@ -316,11 +310,11 @@ def _stored_on_disk(view: View, last: Point) -> Iterator[Figure]:
 
 
 def _stored_on_redis(workers: WorkerFigures) -> Iterator[Figure]:
-    entries = plural(workers.entries, "entry", "entries")
+    entries = plural(workers.output_entries, "entry", "entries")
     yield "output", [(f"{entries} to be collected", "")]
-    memory = [(f"{size(workers.memory)} of this Redis", "")]
+    memory = [(f"{size(workers.memory_bytes)} of this Redis", "")]
     if workers.memory_limit:
-        full = workers.memory > 0.8 * workers.memory_limit
+        full = workers.memory_bytes > 0.8 * workers.memory_limit
         limit = f"{size(workers.memory_limit)} at most"
         memory.append((limit, "yellow" if full else ""))
     yield "memory", memory
@@ -355,23 +349,6 @@ def spark(values: list[float], bars: str) -> str:
         return bars[0] * len(values)
     top = len(bars) - 1
     return "".join(bars[round(value / highest * top)] for value in values)
-
-
-def _workers(view: View, workers: list[WorkerShare], rows: int, width: int) -> Table:
-    heads = ["partitions", "in progress", "a second"]
-    table = _names_table("worker", heads if width >= NARROW else SHORT_HEADS, width)
-    alive = [] if view.job.workers is None else view.job.workers.alive
-    for worker in sorted(workers, key=lambda one: -view.paces.get(one.name, 0.0))[
-        :rows
-    ]:
-        pace = view.paces.get(worker.name)
-        table.add_row(
-            Text(printable(worker.name), style="" if worker.name in alive else "red"),
-            f"{worker.partitions:,}",
-            f"{worker.leased:,}",
-            "-" if pace is None else f"{pace:,.1f}",
-        )
-    return table
 
 
 def _names(view: View, sort: str, most: int) -> list[str]:

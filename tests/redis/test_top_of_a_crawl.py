@@ -15,13 +15,12 @@ from rich.console import Console
 from scrapy import Request
 from support.jobs import run
 from support.redis_server import LOGGED, RedisServer
-from support.standing_crawl import IDENTITY, PARTITIONS, StandingCrawl, offer_of
+from support.standing_crawl import PARTITIONS, StandingCrawl, offer_of
 from support.terminal import Terminal
 
 from bloomdupe.errors import StoreMismatchError, StoreUnreachableError
 from bloomdupe.jobs.on_redis.state_on_redis import CrawlReader
 from bloomdupe.jobs.view import View
-from bloomdupe.jobs.worker_figures import WorkerShare
 from bloomdupe.monitoring.top import SORTS, screen
 from bloomdupe.redis.shared_frontier import SharedFrontier
 
@@ -42,11 +41,6 @@ def crawl(url: str) -> StandingCrawl:
     return crawl
 
 
-def shares(view: View) -> list[WorkerShare]:
-    assert view.job.workers is not None
-    return view.job.workers.workers
-
-
 def elapsed(view: View) -> float:
     return view.points[-1].time - view.points[0].time
 
@@ -55,40 +49,16 @@ def test_rates_count_the_requests_done_between_two_looks(
     crawl: StandingCrawl, reader: CrawlReader
 ) -> None:
     first = reader.read()
-    assert (first.rate, first.paces) == (None, {})
+    assert first.rate is None
     crawl.settle("one", 30)
     crawl.settle("two", 10)
     view = reader.read()
     assert view.rate is not None
     assert view.rate / 60 * elapsed(view) == pytest.approx(40)
-    done = {name: pace * elapsed(view) for name, pace in view.paces.items()}
-    assert done == {"one": pytest.approx(30), "two": pytest.approx(10)}
     # 560 are owed, at 40 in this time.
     assert view.to_go == pytest.approx(560 / 40 * elapsed(view))
     crawl.fill(20, 60)
     assert reader.read().to_go is None  # more come than go
-
-
-def test_requests_of_a_partition_that_changes_its_owner_count_for_no_worker(
-    crawl: StandingCrawl, reader: CrawlReader
-) -> None:
-    reader.read()
-    crawl.settle("one", 20)
-    crawl.workers["one"].close()
-    crawl.workers["two"].tend()
-    crawl.settle("two", 10)
-    view = reader.read()
-    assert view.rate is not None
-    assert view.rate / 60 * elapsed(view) == pytest.approx(30)
-    assert [worker.name for worker in shares(view)] == ["two"]
-    assert view.paces["two"] * elapsed(view) == pytest.approx(10)
-    with SharedFrontier.open(crawl.url, worker="three", identity=IDENTITY) as three:
-        three.tend()
-        crawl.workers["two"].tend()
-        three.tend()
-        view = reader.read()
-        assert "three" not in view.paces  # its rate is not known yet
-        assert reader.read().paces["three"] == 0
 
 
 def shown(view: View, width: int, height: int, sort: str) -> list[str]:
@@ -128,20 +98,11 @@ def test_without_a_terminal_it_prints_a_line(
     assert "site  running (2 workers)  5 partitions on Redis" in answer.out
     assert re.search(r"pages +0  0\.0 a second", answer.out)
     assert re.search(r"in progress +200", answer.out)
-    assert re.search(r"^ one +\d +100 +0\.0", answer.out, re.MULTILINE)
     assert "q quit" not in answer.out
     found = json.loads(run(capsys, "top", crawl.url, "--json", "--interval=0.1").out)
     assert (found["job"]["pending"], found["job"]["leased"]) == (400, 200)
-    assert found["pages_per_second"] == 0
+    assert found["pages_per_minute"] == 0
     assert found["slots"] == dict(crawl.waiting)
-    assert (
-        found["workers"][0].items()
-        >= {
-            "name": "one",
-            "leased": 100,
-            "pages_per_second": 0,
-        }.items()
-    )
 
 
 def test_a_redis_that_is_away_for_a_moment(tmp_path: Path) -> None:

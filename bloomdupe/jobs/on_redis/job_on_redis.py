@@ -108,14 +108,14 @@ class JobOnRedis(Job):
                 contents = f"it cannot be read ({error})"
             else:
                 workers = job.workers
+                entries = 0 if workers is None else workers.output_entries
                 assert workers is not None  # noqa: S101 - every crawl here has them
-                seen = sum(one.keys for one in workers.partitions)
+                seen = sum(one.keys for one in reader.states())
                 contents = (
                     f"{job.state.name}, {plural(seen, 'URL')} seen,"
                     f" {plural(job.pending, 'request')} pending,"
                     f" {workers.leased:,} in progress, {job.pages:,} done,"
-                    f" {plural(workers.entries, 'entry', 'entries')} of output not"
-                    " collected"
+                    f" {plural(entries, 'entry', 'entries')} of output not collected"
                 )
             shown = reader.shown
         yield Removal([shown], contents, partial(remove_frontier, self.url))

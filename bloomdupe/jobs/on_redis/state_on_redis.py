@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections import Counter
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -36,7 +35,8 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.view import FailedRequests, ListedItems, ListedRequest
     from bloomdupe.redis.frontier_reader import PartitionState
 
-MINUTE = 60.0
+MOST = 10
+"""Number of reasons to name."""
 NO_WORKER = "no worker is alive"
 
 
@@ -65,7 +65,18 @@ def overview(
         delays=delays,
         failed=dict(failed.reasons.most_common()),
         blocked=reader.read_rules(),
-        workers=WorkerFigures(states, alive, memory, limit, reader.round),
+        workers=WorkerFigures(
+            workers=len(alive),
+            partitions=len(states),
+            unowned_partitions=sum(not one.owner for one in states),
+            output_entries=sum(one.entries for one in states),
+            memory_bytes=memory,
+            memory_limit=limit or None,
+            leased=sum(one.leased for one in states),
+            set_aside=sum(one.aside for one in states),
+            set_aside_reasons=[why for one in states for why in one.reasons][:MOST],
+            round=reader.round,
+        ),
     )
     return job, failed
 
@@ -116,9 +127,9 @@ def _slots(
     return slots, resting, delays
 
 
-def _filter(reader: FrontierReader, job: Overview) -> PartitionedFilter:
+def _filter(reader: FrontierReader) -> PartitionedFilter:
     """Calculate the figures of the filters; takes 2 ms for each partition."""
-    states = _workers(job).partitions
+    states = reader.states()
     keys = sum(one.keys for one in states)
     weighted = sum(
         min(1.0, sum(shape.rate(count) for shape, count in one.layers)) * one.keys
@@ -135,11 +146,6 @@ def _filter(reader: FrontierReader, job: Overview) -> PartitionedFilter:
     )
 
 
-def _workers(job: Overview) -> WorkerFigures:
-    assert job.workers is not None  # noqa: S101 - every crawl on Redis has them
-    return job.workers
-
-
 class CrawlReader:
     """Reads a crawl on Redis as often as needed, and its history."""
 
@@ -150,11 +156,6 @@ class CrawlReader:
         """Points of the workers."""
         self._own: list[Point] = []
         """Points of this reader, those of the last minutes."""
-        self._done: dict[int, tuple[str, int]] = {}
-        """The owner of each partition, and its number of finished requests."""
-        self._by_worker: Counter[str] = Counter()
-        """Finished requests since the first read."""
-        self._reads: list[tuple[float, Counter[str]]] = []
 
     @cached_property
     def _reader(self) -> FrontierReader:
@@ -192,7 +193,6 @@ class CrawlReader:
             points=self._points(job),
             failed=failed,
             runs=runs,
-            paces=self._paces(job, self._own[-1].time),
         )
         return self._view
 
@@ -208,7 +208,7 @@ class CrawlReader:
             with BloomFilter.open(self._url, readonly=True) as seen:
                 return Description(seen.info(), seen.identity, None)
         view = self._view or self.read()
-        return Description(_filter(self._reader, view.job), self._reader.identity, view)
+        return Description(_filter(self._reader), self._reader.identity, view)
 
     def requests(self, selection: Selection) -> Iterator[ListedRequest | ListedItems]:
         """Yield its requests, partition by partition."""
@@ -229,7 +229,8 @@ class CrawlReader:
         number = runs[-1].number if runs else 1
         seconds = self._seconds_at(now, number)
         self._own = [point for point in self._own if now - point.time <= RECENT]
-        self._own.append(_point(job, now, number, seconds))
+        seen = sum(one.keys for one in self._reader.states())
+        self._own.append(_point(job, seen, now, number, seconds))
         return runs
 
     def _seconds_at(self, now: float, run: int) -> float:
@@ -246,33 +247,11 @@ class CrawlReader:
             return self._history
         return sorted([*self._history, *self._own], key=lambda point: point.time)
 
-    def _paces(self, job: Overview, now: float) -> dict[str, float]:
-        """Count finished requests by worker, and return pages a second by worker.
 
-        Requests of a partition that changes its owner between two reads are not
-        counted.
-        """
-        for one in _workers(job).partitions:
-            owner, done = self._done.get(one.number, ("", 0))
-            if owner and owner == one.owner:
-                self._by_worker[owner] += max(0, one.done - done)
-            self._done[one.number] = one.owner, one.done
-        names = {worker.name for worker in _workers(job).workers}
-        self._by_worker = Counter({name: self._by_worker[name] for name in names})
-        self._reads.append((now, self._by_worker.copy()))
-        while len(self._reads) > 2 and now - self._reads[1][0] >= MINUTE:
-            del self._reads[0]
-        paces = {}
-        for name in names:
-            then, before = next(read for read in self._reads if name in read[1])
-            if now > then:
-                paces[name] = (self._by_worker[name] - before[name]) / (now - then)
-        return paces
-
-
-def _point(job: Overview, now: float, run: int, seconds: float) -> Point:
+def _point(job: Overview, seen: int, now: float, run: int, seconds: float) -> Point:
     """Return a point of a history; values that Redis does not know are 0."""
-    workers = _workers(job)
+    workers = job.workers
+    assert workers is not None  # noqa: S101 - every crawl on Redis has them
     nothing: dict[str, Any] = dict.fromkeys(Point._fields, 0)
     known = {
         "time": now,
@@ -282,13 +261,13 @@ def _point(job: Overview, now: float, run: int, seconds: float) -> Point:
         "bytes": job.totals.bytes,
         "items": job.totals.items,
         "duplicates": job.totals.duplicates,
-        "seen": sum(one.keys for one in workers.partitions),
+        "seen": seen,
         "pending": job.pending - job.later,
         "later": job.later,
         "leased": workers.leased,
         "failed": sum(job.failed.values()),
         "slots": len(job.slots),
         "statuses": job.totals.statuses_by_hundred,
-        "memory": workers.memory,
+        "memory": workers.memory_bytes,
     }
     return Point(**{**nothing, **known})
