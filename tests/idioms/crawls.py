@@ -30,7 +30,6 @@ from support.stops import events
 from table import Idiom
 from typing_extensions import Self
 
-from bloomdupe import BloomFilter
 from bloomdupe.store.place import SWITCH
 
 HERE = Path(__file__).parent
@@ -296,16 +295,6 @@ class Crawl:
         run = Run(number, status, stopped, text, happened, visits, late)
         self.runs.append(run)
         return run
-
-    @property
-    def job_finished(self) -> bool:
-        """Whether the store says that nothing is left to do."""
-        stores = list((self.folder / "job").rglob("data.mdb"))
-        for data in stores:
-            with BloomFilter.open(data.parent) as seen:
-                if seen.notes.get("run") != "finished":
-                    return False
-        return bool(stores)
 
     # Results
 

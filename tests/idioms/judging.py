@@ -22,8 +22,6 @@ from stock import Model, of_scrapy
 from support.judge import SHOWN, compare_visits, differences
 from table import Idiom
 
-RERUN_FINISHED = True
-"""Whether a job that is finished is run once more after a stop: issue 12.10."""
 HINTS = ("clean.json", "owner.lock")
 """Files without which nothing is lost: they may fail to be written."""
 USERS = (0, signal.SIGINT, signal.SIGTERM)
@@ -205,11 +203,9 @@ def stopped(
                 verdict.complaints += failed_well(run, stop)
             if run.stopped is None and (run.status or run.finished):
                 break
-            if crawl.job_finished and not RERUN_FINISHED:
-                break
         if crawl.runs[-1].stopped is None and crawl.runs[-1].status:
             verdict.complaints.append(ended(crawl.runs[-1]))
-        elif RERUN_FINISHED or not crawl.job_finished:
+        else:
             verdict.complaints += run_to_end(crawl)
         verdict.complaints += judge(model, crawl)
         if later:

@@ -94,17 +94,8 @@ def flaky(visit: Visit) -> Answer:
     return Answer("", 503) if visit.number == 1 else detail(visit)
 
 
-def soft(visit: Visit) -> Answer:
-    """Says so instead, with status 200."""
-    return html([], "try again") if visit.number == 1 else detail(visit)
-
-
 def missing(_: Visit) -> Answer:
     return Answer("nothing here", 404)
-
-
-def broken(_: Visit) -> Answer:
-    return Answer("", 500)
 
 
 def echo(visit: Visit) -> Answer:
@@ -155,17 +146,11 @@ def feed_xml(_: Visit) -> Answer:
     return typed(f"<rss>{items}</rss>", "text/xml")
 
 
-def table_csv(_: Visit) -> Answer:
-    rows = "".join(f"{n},name {n}\n" for n in range(STAR))
-    return typed(f"id,name\n{rows}", "text/csv")
-
-
 def robots(_: Visit) -> Answer:
     return typed("User-agent: *\nDisallow: /2\n", "text/plain")
 
 
 NAMED: dict[str, Page] = {
-    "broken": broken,
     "chain": chain,
     "detail": detail,
     "echo": echo,
@@ -182,8 +167,6 @@ NAMED: dict[str, Page] = {
     "robots.txt": robots,
     "sitemap.xml": sitemap,
     "sitemap_index.xml": sitemap_index,
-    "soft": soft,
     "star": star,
-    "table.csv": table_csv,
 }
 """By the first part of the path."""

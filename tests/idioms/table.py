@@ -52,9 +52,6 @@ class Idiom:
     said_instead: str | None = None
     """A warning in a run after a stop that excuses missing items; None: nothing
     excuses them."""
-    variant_of: str | None = None
-    """The idiom that shows the same, but for one thing that other idioms show: how
-    many of its kind there are. By default, it is not run."""
     waits: bool = False
     """Whether a callback waits for requests. A crawl that closes hands none out any
     more, so the callback never ends: as with Scrapy, it takes a second Ctrl-C."""

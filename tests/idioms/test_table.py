@@ -22,12 +22,3 @@ def test_a_run_is_given_up_before_a_download_times_out() -> None:
     for name, idiom in load().items():
         own = idiom.settings | (idiom.spider.custom_settings or {})
         assert (SETTINGS | own)["DOWNLOAD_TIMEOUT"] >= DEADLINE, name
-
-
-def test_a_variant_is_of_an_idiom_that_is_run_by_default() -> None:
-    idioms = load()
-    variants = [idiom for idiom in idioms.values() if idiom.variant_of is not None]
-    assert len(variants) < len(idioms) / 5
-    for idiom in variants:
-        assert idiom.variant_of is not None
-        assert idioms[idiom.variant_of].variant_of is None

@@ -10,7 +10,7 @@ from typing import Any
 import scrapy
 from common import SITE, item, path_of
 from scrapy.http import Response
-from support.stops import moment, pause
+from support.stops import pause
 from table import idiom
 
 
@@ -57,18 +57,6 @@ class AsyncGenerator(scrapy.Spider):
 
 
 @idiom()
-class Coroutine(scrapy.Spider):
-    """A coroutine that returns a list after a while."""
-
-    name = "coroutine"
-    start_urls = [SITE + "/0"]
-
-    async def parse(self, response: Response) -> list[Any]:
-        await pause(0.01)
-        return [item(response), *response.follow_all(css="a")]
-
-
-@idiom()
 class CbKwargs(scrapy.Spider):
     """Data passed on in cb_kwargs and meta."""
 
@@ -81,68 +69,6 @@ class CbKwargs(scrapy.Spider):
         yield from response.follow_all(
             css="a", cb_kwargs={"depth": depth + 1}, meta={"path": path[-3:]}
         )
-
-
-@idiom(variant_of="set_of_languages")
-class SetOfShops(scrapy.Spider):
-    """Many requests for one page, told apart by meta and headers, in a set's order."""
-
-    name = "set_of_shops"
-    start_urls = [SITE + "/0"]
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        for shop in {"north", "south", "east", "west", "centre", "harbour"}:
-            yield scrapy.Request(
-                SITE + "/1",
-                self.parse_shop,
-                headers={"X-Shop": shop},
-                meta={"shop": {"name": shop}},
-                dont_filter=True,
-            )
-            await pause(0.01)
-        yield item(response)
-
-    def parse_shop(self, response: Response) -> Iterator[Any]:
-        yield item(response, response.meta["shop"]["name"])
-
-
-@idiom()
-class SetOfLanguages(scrapy.Spider):
-    """Many requests for one page, told apart also by bytes that are sent, in a set."""
-
-    name = "set_of_languages"
-    start_urls = [SITE + "/0"]
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        for language in {"be", "cy", "de", "et", "fi", "pt"}:
-            yield scrapy.Request(
-                SITE + "/1",
-                self.parse_language,
-                headers={"Accept-Language": language},
-                dont_filter=True,
-            )
-            await pause(0.01)
-        yield item(response)
-
-    def parse_language(self, response: Response) -> Iterator[Any]:
-        yield item(response, str(response.request.headers["Accept-Language"]))
-
-
-@idiom(
-    settings={
-        "SPIDER_MIDDLEWARES": {"scrapy.spidermiddlewares.depth.DepthMiddleware": None}
-    }
-)
-class OwnDepth(scrapy.Spider):
-    """A depth of its own in meta, which is a text, without DepthMiddleware."""
-
-    name = "own_depth"
-    start_urls = [SITE + "/0"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        depth = response.meta.get("depth", "") + "x"
-        yield item(response)
-        yield from response.follow_all(css="a", meta={"depth": depth})
 
 
 @idiom()
@@ -167,67 +93,7 @@ class ItemInParts(scrapy.Spider):
         yield found
 
 
-@idiom(moments=("half",))
-class SlowPage(scrapy.Spider):
-    """A callback that takes long, between two items of the same page."""
-
-    name = "slow_page"
-    start_urls = [SITE + "/star"]
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        yield item(response, "first")
-        for request in response.follow_all(css="a", callback=self.parse_detail):
-            yield request
-        await moment(self, "half")
-        yield item(response, "second")
-
-    def parse_detail(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-
-
-@idiom(raises=True)
-class Raises(scrapy.Spider):
-    """A callback that raises on some pages, after its first output."""
-
-    name = "raises"
-    start_urls = [SITE + "/0"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        yield from response.follow_all(css="a")
-        if response.url.endswith("3"):
-            raise ValueError("this page is not as it should be")
-
-
 # Callbacks that are no methods
-
-
-@idiom(repeats=1, variant_of="lambda_tree")  # their page, which waits for them
-class LambdaStar(scrapy.Spider):
-    """Lambda callbacks, all yielded by one page."""
-
-    name = "lambda_star"
-    start_urls = [SITE + "/star"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        for number, link in enumerate(response.css("a")):
-            yield response.follow(link, lambda r, n=number: self.one(r, n))
-
-    def one(self, response: Response, number: int) -> Iterator[Any]:
-        yield item(response, number)
-
-
-@idiom(variant_of="lambda_tree")
-class LambdaChain(scrapy.Spider):
-    """Lambda callbacks, each page yields the next one."""
-
-    name = "lambda_chain"
-    start_urls = [SITE + "/chain/0"]
-
-    def parse(self, response: Response, number: int = 0) -> Iterator[Any]:
-        yield item(response, number)
-        for link in response.css("a"):
-            yield response.follow(link, lambda r: self.parse(r, number + 1))
 
 
 @idiom()
@@ -289,39 +155,7 @@ class NestedCallbacks(scrapy.Spider):
             yield output
 
 
-@idiom()
-class LambdaTwins(scrapy.Spider):
-    """Lambda callbacks for one page with dont_filter, told apart by their values."""
-
-    name = "lambda_twins"
-    start_urls = [SITE + "/0"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        for number in range(6):
-            yield scrapy.Request(
-                f"{SITE}/detail/0",
-                lambda r, n=number: item(r, n),
-                dont_filter=True,
-            )
-
-
 # Requests that cannot be stored
-
-
-@idiom(repeats=None, variant_of="memory_tree")
-class MemoryStar(scrapy.Spider):
-    """Lambda callbacks that have a response, all yielded by one page."""
-
-    name = "memory_star"
-    start_urls = [SITE + "/star"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        for link in response.css("a"):
-            yield response.follow(link, lambda r: self.one(r, response))
-
-    def one(self, response: Response, before: Response) -> Iterator[Any]:
-        yield item(response, path_of(before.url))
 
 
 @idiom(repeats=None)
@@ -376,78 +210,6 @@ class MemoryGathers(scrapy.Spider):
                 yield item(response, " ".join(sorted(found)))
 
         yield from response.follow_all(links, gather)
-
-
-@idiom(repeats=None)
-class MemoryCounts(scrapy.Spider):
-    """Callbacks that count in the meta of a response; the last yields an item."""
-
-    name = "memory_counts"
-    start_urls = [SITE + "/star"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        response.meta["left"] = len(response.css("a"))
-        for link in response.css("a"):
-            yield response.follow(link, lambda r: self.part(r, response))
-
-    def part(self, response: Response, before: Response) -> Iterator[Any]:
-        yield item(response)
-        before.meta["left"] -= 1
-        if not before.meta["left"]:
-            yield item(before, "all")
-
-
-@idiom(repeats=None, variant_of="memory_gathers")
-class MemoryCountdown(scrapy.Spider):
-    """Callbacks that have a response and share a number; the last yields an item."""
-
-    name = "memory_countdown"
-    start_urls = [SITE + "/star"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        left = len(response.css("a"))
-
-        def part(page: Response) -> Iterator[Any]:
-            nonlocal left
-            yield item(page)
-            left -= 1
-            if not left:
-                yield item(response, "all")
-
-        yield from response.follow_all(css="a", callback=part)
-
-
-@idiom(repeats=None)
-class MemoryRows(scrapy.Spider):
-    """Lambda callbacks for one page with dont_filter, each with a part of a page."""
-
-    name = "memory_rows"
-    start_urls = [SITE + "/star"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        for row in response.css("a"):
-            yield scrapy.Request(
-                f"{SITE}/detail/0",
-                lambda r, row=row: item(r, row.get()),
-                dont_filter=True,
-            )
-
-
-@idiom(repeats=None, variant_of="memory_tree")
-class MemoryDetails(scrapy.Spider):
-    """Callbacks that have a response, in a tree; each asks for one page as well."""
-
-    name = "memory_details"
-    start_urls = [SITE + "/0"]
-
-    def parse(self, response: Response, _: Any = None) -> Iterator[Any]:
-        yield item(response)
-        yield response.follow("/detail/0", self.detail, dont_filter=True)
-        callback = partial(self.parse, _=response)
-        yield from response.follow_all(css="a", callback=callback)
-
-    def detail(self, response: Response) -> Iterator[Any]:
-        yield item(response, "detail")
 
 
 @idiom(repeats=None)

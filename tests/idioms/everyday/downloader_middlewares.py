@@ -112,16 +112,6 @@ class CopiedRequest(TwoParts):
     name = "copied_request"
 
 
-@idiom(
-    settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Copy": 10}},
-    variant_of="copied_request",
-)
-class CopiedRequests(Tree):
-    """The same for all pages of a tree."""
-
-    name = "copied_requests"
-
-
 class Inline:
     """Has another request downloaded instead, as proxies and renderers do."""
 
@@ -147,22 +137,6 @@ class InlineRequest(TwoParts):
     """A response that carries the request that was downloaded instead."""
 
     name = "inline_request"
-
-
-@idiom(
-    settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Inline": 10}},
-    repeats=4,
-    variant_of="inline_request",
-)
-class InlineRequests(scrapy.Spider):
-    """The same for all pages; the mark in meta is not passed on."""
-
-    name = "inline_requests"
-    start_urls = [SITE + "/0"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        yield from response.follow_all(css="a", meta={})
 
 
 class Slots:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import scrapy
@@ -18,35 +18,17 @@ from typing_extensions import Self
 
 
 @idiom()
-class Idle(scrapy.Spider):
-    """spider_idle takes the next batch from a list and calls engine.crawl()."""
+class IdleState(scrapy.Spider):
+    """spider_idle calls engine.crawl() for the batch that spider.state names."""
 
-    name = "idle"
+    name = "idle_state"
     start_urls = [SITE + "/star"]
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
         crawler.signals.connect(spider.idle, signals.spider_idle)
-        spider.batches = [range(5), range(5, 10), range(10, 15)]
         return spider
-
-    def idle(self) -> None:
-        if self.batches:
-            engine: Any = self.crawler.engine
-            for number in self.batches.pop(0):
-                engine.crawl(scrapy.Request(f"{SITE}/detail/{number}"))
-            raise DontCloseSpider
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-
-
-@idiom(variant_of="idle")
-class IdleState(Idle):
-    """The same, with the number of the batch in spider.state, and dont_filter."""
-
-    name = "idle_state"
 
     def idle(self) -> None:
         state = self.__dict__.setdefault("state", {})
@@ -59,18 +41,7 @@ class IdleState(Idle):
                 engine.crawl(scrapy.Request(url, dont_filter=True))
             raise DontCloseSpider
 
-
-@idiom()
-class CrawlInCallback(scrapy.Spider):
-    """engine.crawl() in callbacks, instead of yielding."""
-
-    name = "crawl_in_callback"
-    start_urls = [SITE + "/0"]
-
     def parse(self, response: Response) -> Iterator[Any]:
-        engine: Any = self.crawler.engine
-        for request in response.follow_all(css="a"):
-            engine.crawl(request)
         yield item(response)
 
 
@@ -130,24 +101,6 @@ class Closes(scrapy.Spider):
         yield item(response)
 
 
-@idiom(
-    items=("/star", *STAR_ITEMS),
-    repeats=2,
-    variant_of="closes",
-)
-class ClosesAsync(Closes):
-    """The same in an asynchronous generator."""
-
-    name = "closes_async"
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
-        for number, request in enumerate(response.follow_all(css="a")):
-            if number == 5 and once("closed"):
-                raise CloseSpider("enough for today")
-            yield request
-        yield item(response)
-
-
 @idiom(items=("/star", *STAR_ITEMS), repeats=2)
 class ClosesWhenFound(scrapy.Spider):
     """CloseSpider raised after an item; run again, the links of the page come."""
@@ -190,18 +143,6 @@ class PipelineCloses(scrapy.Spider):
     """A pipeline closes the spider; run again, the rest comes."""
 
     name = "pipeline_closes"
-    start_urls = [SITE + "/star"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        yield from response.follow_all(css="a")
-
-
-@idiom(settings={"CLOSESPIDER_ITEMCOUNT": 6}, items=("/star", *STAR_ITEMS), repeats=2)
-class ItemCount(scrapy.Spider):
-    """CLOSESPIDER_ITEMCOUNT: some items a run, until there are no more."""
-
-    name = "item_count"
     start_urls = [SITE + "/star"]
 
     def parse(self, response: Response) -> Iterator[Any]:

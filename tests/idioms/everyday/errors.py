@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import scrapy
@@ -10,7 +10,6 @@ from common import SITE, item, path_of
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
-from support.stops import pause
 from table import idiom
 from twisted.python.failure import Failure
 
@@ -36,55 +35,6 @@ class ErrbackYields(scrapy.Spider):
 
     def parse_detail(self, response: Response) -> Iterator[Any]:
         yield item(response)
-
-
-@idiom(variant_of="errback_yields")
-class AsyncErrback(ErrbackYields):
-    """An errback that is an asynchronous generator."""
-
-    name = "async_errback"
-
-    async def failed(self, failure: Failure) -> AsyncIterator[Any]:  # type: ignore[override]
-        response: Any = failure.value.response  # type: ignore[union-attr]
-        yield item(response, "missing")
-        await pause(0.01)
-        url = response.url.replace("missing", "detail")
-        yield scrapy.Request(url, self.parse_detail)
-
-
-@idiom(settings={"RETRY_TIMES": 1}, repeats=4)
-class GivenUp(scrapy.Spider):
-    """Pages that fail for good, after a retry."""
-
-    name = "given_up"
-    start_urls = [SITE + "/star"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        for number in range(6):
-            yield response.follow(f"/broken/{number}", errback=self.failed)
-
-    def failed(self, failure: Failure) -> Iterator[Any]:
-        yield item(failure.value.response, "given up")  # type: ignore[union-attr]
-
-
-@idiom(settings={"RETRY_ENABLED": False})
-class Refused(scrapy.Spider):
-    """The connection is refused, and the errback yields an item."""
-
-    name = "refused"
-    start_urls = [SITE + "/star"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        for number in range(6):
-            url = f"http://127.0.0.1:1/{number}"
-            yield response.follow(url, errback=self.failed)
-
-    def failed(self, failure: Failure) -> Iterator[Any]:
-        request: Request = failure.request  # type: ignore[attr-defined]
-        name = failure.type.__name__.removeprefix("Download")
-        yield {"page": path_of(request.url), "part": name}
 
 
 class RaisesOnTheWay:

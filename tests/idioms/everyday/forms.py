@@ -51,40 +51,6 @@ class Json(scrapy.Spider):
             yield self.page(number + 1)
 
 
-@idiom(settings={"COOKIES_ENABLED": False})
-class CookiesByHand(scrapy.Spider):
-    """Cookies in a header."""
-
-    name = "cookies_by_hand"
-
-    async def start(self) -> AsyncIterator[Any]:
-        for user in "abcdef":
-            yield scrapy.Request(
-                f"{SITE}/private?{user}", headers={"Cookie": f"user={user}"}
-            )
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response, response.css("p::text").get())
-
-
-@idiom()
-class CookiesOfRequest(scrapy.Spider):
-    """cookies=, with dont_merge_cookies."""
-
-    name = "cookies_of_request"
-
-    async def start(self) -> AsyncIterator[Any]:
-        for user in "abcdef":
-            yield scrapy.Request(
-                f"{SITE}/private?{user}",
-                cookies={"user": user},
-                meta={"dont_merge_cookies": user == "f"},
-            )
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response, response.css("p::text").get())
-
-
 @idiom(moments=("logged in",))
 class CookieJars(scrapy.Spider):
     """Several sessions, each with a cookiejar of its own in meta."""

@@ -10,7 +10,6 @@ from scrapy.http import Response
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import (
     CrawlSpider,
-    CSVFeedSpider,
     Rule,
     SitemapSpider,
     XMLFeedSpider,
@@ -61,17 +60,6 @@ class RulesNewLinks(CrawlSpider):
         yield item(response, origin)
 
 
-@idiom(variant_of="sitemap_index")
-class Sitemap(SitemapSpider):
-    """SitemapSpider."""
-
-    name = "sitemap"
-    sitemap_urls = [SITE + "/sitemap.xml"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-
-
 @idiom()
 class SitemapIndex(SitemapSpider):
     """SitemapSpider with an index, and rules."""
@@ -99,21 +87,6 @@ class XmlFeed(XMLFeedSpider):
         number = selector.css("id::text").get()
         yield item(response, number)
         yield response.follow(f"/detail/{number}", self.parse_detail)
-
-    def parse_detail(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-
-
-@idiom(variant_of="xml_feed")
-class CsvFeed(CSVFeedSpider):
-    """CSVFeedSpider: items and requests for the rows of a table."""
-
-    name = "csv_feed"
-    start_urls = [SITE + "/table.csv"]
-
-    def parse_row(self, response: Response, row: dict[str, str]) -> Iterator[Any]:
-        yield item(response, row["name"])
-        yield response.follow(f"/detail/{row['id']}", self.parse_detail)
 
     def parse_detail(self, response: Response) -> Iterator[Any]:
         yield item(response)

@@ -8,7 +8,7 @@ from typing import Any
 
 import scrapy
 from common import SITE, download, item
-from scrapy.http import JsonRequest, Response
+from scrapy.http import Response
 from support.stops import moment
 from table import idiom
 
@@ -64,21 +64,6 @@ class Again(scrapy.Spider):
         yield item(response)
 
 
-@idiom(asks=1, raises=True, variant_of="inline_again")
-class AgainEverywhere(scrapy.Spider):
-    """The same for all pages of a tree."""
-
-    name = "inline_again_everywhere"
-    start_urls = [SITE + "/0"]
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        assert response.request is not None
-        again = await download(self.crawler, response.request)
-        yield item(response, len(again.text))
-        for request in response.follow_all(css="a"):
-            yield request
-
-
 @idiom(asks=2)
 class Fails(scrapy.Spider):
     """Inline requests that fail, and are retried."""
@@ -93,21 +78,3 @@ class Fails(scrapy.Spider):
         yield item(response, found.status)
         for request in response.follow_all(css="a"):
             yield request
-
-
-@idiom(asks=1)
-class Api(scrapy.Spider):
-    """A page asks an interface for JSON, and follows its links."""
-
-    name = "inline_api"
-    start_urls = [SITE + "/star"]
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        request = JsonRequest(SITE + "/echo", data={"pages": [1, 2, 3]})
-        answer: Any = await download(self.crawler, request)
-        yield item(response, answer.json()["body"])
-        for number in (1, 2, 3):
-            yield response.follow(f"/detail/{number}", self.parse_detail)
-
-    def parse_detail(self, response: Response) -> Iterator[Any]:
-        yield item(response)

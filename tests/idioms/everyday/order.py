@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import scrapy
 from common import SITE, Tree, item
 from scrapy.http import Response
 from table import idiom
-
-
-@idiom()
-class Priorities(scrapy.Spider):
-    """Priorities of all kinds, start requests among them."""
-
-    name = "priorities"
-
-    async def start(self) -> AsyncIterator[Any]:
-        for number in range(4):
-            yield scrapy.Request(f"{SITE}/{number}", priority=-number)
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        for number, link in enumerate(response.css("a")):
-            yield response.follow(link, priority=(number - 2) * 10)
 
 
 @idiom(
@@ -61,13 +45,6 @@ class Robots(Tree):
     """ROBOTSTXT_OBEY, with a page that is not allowed."""
 
     name = "robots"
-
-
-@idiom(settings={"CONCURRENT_REQUESTS": 1}, variant_of="plain")
-class OneByOne(Tree):
-    """One request at a time."""
-
-    name = "one_by_one"
 
 
 @idiom()

@@ -13,7 +13,6 @@ from common import SITE, download, item
 from itemadapter import ItemAdapter
 from itemloaders.processors import TakeFirst
 from scrapy.crawler import Crawler
-from scrapy.exceptions import DropItem
 from scrapy.http import Response
 from scrapy.loader import ItemLoader
 from support.stops import limit_files, pause, wanted
@@ -33,46 +32,10 @@ class Tree(scrapy.Spider):
         yield item(response, "two")
 
 
-class Drop:
-    def process_item(self, item: Any, *_: Any) -> Any:
-        if item["page"].endswith(("2", "3")) and item["part"] == "one":
-            raise DropItem("not needed")
-        return item
-
-
-@idiom(settings={"ITEM_PIPELINES": {f"{HERE}.Drop": 100}}, variant_of="fails_for_some")
-class Drops(Tree):
-    """A pipeline that drops some items."""
-
-    name = "drops"
-
-
-class DropAll:
-    async def process_item(self, item: Any, *_: Any) -> Any:
-        await pause(0.002)
-        if item["page"] != "/0":
-            raise DropItem("not needed")
-        return item
-
-
-@idiom(settings={"ITEM_PIPELINES": {f"{HERE}.DropAll": 100}})
-class DropsMost(Tree):
-    """An asynchronous pipeline that drops nearly all."""
-
-    name = "drops_most"
-
-
 class Wait:
     async def process_item(self, item: Any, *_: Any) -> Any:
         await pause(0.03 if item["part"] == "one" else 0.002)
         return item
-
-
-@idiom(settings={"ITEM_PIPELINES": {f"{HERE}.Wait": 100}}, repeats=8, variant_of="adds")
-class Waits(Tree):
-    """A pipeline that waits, longer for some items."""
-
-    name = "waits"
 
 
 class Add:
@@ -108,20 +71,6 @@ class Fetches(Tree):
     """A pipeline that downloads something for each item."""
 
     name = "fetches"
-
-
-class Fail:
-    def process_item(self, item: Any, *_: Any) -> Any:
-        if item["page"].endswith("1"):
-            raise ValueError("cannot be processed")
-        return item
-
-
-@idiom(settings={"ITEM_PIPELINES": {f"{HERE}.Fail": 100}}, raises=True)
-class FailsForSome(Tree):
-    """A pipeline that raises for some items."""
-
-    name = "fails_for_some"
 
 
 class OldStyle:

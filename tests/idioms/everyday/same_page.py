@@ -7,7 +7,6 @@ from typing import Any
 
 import scrapy
 from common import SITE, item
-from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import FormRequest, Response
 from support.counters import PerRun
 from support.stops import moment
@@ -32,29 +31,6 @@ class DetailChild(scrapy.Spider):
         self.done = True
 
 
-@idiom(moments=("children done",), asks=4)
-class DetailChildren(scrapy.Spider):
-    """Some such children, one twice, and an ordinary child."""
-
-    name = "detail_children"
-    start_urls = [SITE + "/star"]
-    done = PerRun(0)
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        for number in (1, 2, 3, 2):
-            yield response.follow(
-                f"/detail/{number}", self.parse_child, dont_filter=True
-            )
-        yield response.follow("/detail/9", self.parse_child)
-        await moment(self, "children done", lambda: self.done == 5)
-        yield response.follow("/detail/4", self.parse_child, dont_filter=True)
-        yield item(response)
-
-    def parse_child(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        self.done += 1
-
-
 @idiom(moments=("grandchild done",), asks=2)
 class Grandchild(scrapy.Spider):
     """A child with dont_filter has a child of its own, and both parents work on."""
@@ -76,26 +52,6 @@ class Grandchild(scrapy.Spider):
     def parse_grandchild(self, response: Response) -> Iterator[Any]:
         yield item(response)
         self.done = True
-
-
-@idiom(repeats=8)
-class Details(scrapy.Spider):
-    """Every page of a tree asks for the same page again, with dont_filter."""
-
-    name = "details"
-    start_urls = [SITE + "/0"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield response.follow(
-            "/detail/0",
-            self.parse_detail,
-            dont_filter=True,
-            cb_kwargs={"parent": response.url},
-        )
-        yield from response.follow_all(css="a")
-
-    def parse_detail(self, response: Response, parent: str) -> Iterator[Any]:
-        yield item(response, parent)
 
 
 @idiom(repeats=3)
@@ -158,22 +114,6 @@ class PostFlow(scrapy.Spider):
             yield self.step(flow, number + 1)
 
 
-# Without a JOBDIR, stock Scrapy's own scheduler cannot do it either.
-@idiom(items=("/detail/1",) * 3)
-class SameObject(scrapy.Spider):
-    """The same Request object yielded three times, with dont_filter."""
-
-    name = "same_object"
-    start_urls = [SITE + "/star"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        request = response.follow("/detail/1", self.parse_again, dont_filter=True)
-        yield from [request] * 3
-
-    def parse_again(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-
-
 @idiom(raises=True)
 class SameObjectLater(scrapy.Spider):
     """A callback yields the request again that it answers, as the same object."""
@@ -194,32 +134,6 @@ class SameObjectLater(scrapy.Spider):
             yield request
 
 
-@idiom(repeats=4)
-class RetryRequest(scrapy.Spider):
-    """get_retry_request for pages that say "try again" with status 200."""
-
-    name = "retry_request"
-    start_urls = [f"{SITE}/soft/{number}" for number in range(10)]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        if "try again" in response.text:
-            assert response.request is not None
-            yield get_retry_request(response.request, spider=self, reason="soft")
-        else:
-            yield item(response)
-
-
-@idiom(repeats=4)
-class Retries(scrapy.Spider):
-    """Status 503, and RetryMiddleware asks again."""
-
-    name = "retries"
-    start_urls = [f"{SITE}/flaky/{number}" for number in range(10)]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-
-
 @idiom(moments=("first",))
 class RetryUnderWay(scrapy.Spider):
     """A retry is stored when its page is stopped in its callback."""
@@ -234,20 +148,6 @@ class RetryUnderWay(scrapy.Spider):
 
 
 @idiom()
-class Redirects(scrapy.Spider):
-    """Redirects, two of them to the same page."""
-
-    name = "redirects"
-    start_urls = [f"{SITE}/moved/{number}" for number in range(8)]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        if response.url.endswith("/1"):
-            yield response.follow("/moved/20")
-            yield response.follow("/moved/20?again")
-
-
-@idiom(variant_of="redirects")
 class MetaRefresh(scrapy.Spider):
     """Redirects in the page itself."""
 

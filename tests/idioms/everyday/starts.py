@@ -38,40 +38,6 @@ class Category:
         return self.children[-1]
 
 
-# A tree with circles cannot be stored: a start request and its two children are done
-# together, or all come again.
-@idiom(repeats=32)
-class StartFamily(scrapy.Spider):
-    """Start requests and children of one page that carry a tree with ways back."""
-
-    name = "start_family"
-
-    async def start(self) -> AsyncIterator[Any]:
-        root = Category("root")
-        for number in range(4):
-            branch = root.add(f"{number}")
-            for other in range(4):
-                leaf = branch.add(f"{number} {other}")
-                url = f"{SITE}/detail/{number}"
-                yield scrapy.Request(url, meta={"leaf": leaf}, dont_filter=True)
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        leaf = response.meta["leaf"]
-        yield item(response, leaf.name)
-        for name, category in (("parent", leaf.parent), ("root", leaf.parent.parent)):
-            yield response.follow(
-                "/detail/9",
-                self.parse_child,
-                cb_kwargs={"category": category, "part": f"{name} of {leaf.name}"},
-                dont_filter=True,
-            )
-
-    def parse_child(
-        self, response: Response, category: Category, part: str
-    ) -> Iterator[Any]:
-        yield item(response, f"{category.name}, {part}")
-
-
 @idiom()
 class StartLinked(scrapy.Spider):
     """Start requests that are filtered like any request; pages link to them."""
@@ -85,22 +51,6 @@ class StartLinked(scrapy.Spider):
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response)
         yield from response.follow_all(css="a")
-
-
-@idiom()
-class StartWaits(scrapy.Spider):
-    """start() waits between its requests, and yields items among them."""
-
-    name = "start_waits"
-
-    async def start(self) -> AsyncIterator[Any]:
-        for number in range(10):
-            yield scrapy.Request(f"{SITE}/detail/{number}")
-            await pause(0.005)
-            yield {"page": "start", "part": number}
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
 
 
 @idiom(repeats=2, start_asks=("/star",))
@@ -181,21 +131,6 @@ class StartManyItems(scrapy.Spider):
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response, 1)
-
-
-@idiom()
-class StartLambda(scrapy.Spider):
-    """Start requests with lambda callbacks."""
-
-    name = "start_lambda"
-
-    async def start(self) -> AsyncIterator[Any]:
-        for number in range(8):
-            yield scrapy.Request(
-                f"{SITE}/detail/{number}",
-                lambda response: item(response, "lambda"),
-                dont_filter=True,
-            )
 
 
 @idiom()

@@ -84,34 +84,6 @@ class AddRandomValues:
             yield output
 
 
-@idiom(
-    settings={
-        "SPIDER_MIDDLEWARES": {"everyday.unsettled.AddRandomValues": 100},
-    },
-    moments=("children done",),
-    asks=DETAILS,
-)
-class RandomMiddleware(Family):
-    """A spider middleware sets random values in meta, headers and cb_kwargs."""
-
-    name = "random_middleware"
-
-
-@idiom(moments=("children done",), asks=DETAILS)
-class SmallValues(Family):
-    """Small numbers, True, dictionaries and sets, some of them those of the page."""
-
-    name = "small_values"
-
-    def child_of(self, response: Response, number: int, **given: Any) -> Request:
-        response.meta.update(one=1, true=True, names={"a", "b", at_random()}, none=None)
-        drawn = {random.choice("abc"): random.choice([0, 1, True, False, None, ""])}
-        copied = random.choice([{}, response.meta, {"names": response.meta["names"]}])
-        given["meta"] = {**copied, "drawn": drawn, "shared": [drawn, drawn]}
-        given["cb_kwargs"] = {"one": random.choice([1, True]), "set": {1, 2, "x"}}
-        return super().child_of(response, number, **given)
-
-
 @idiom(moments=("grandchildren done",), asks=DETAILS + DETAILS**2)
 class RandomTree(Family):
     """Each child has children of its own, all in any order, between pauses."""
@@ -136,34 +108,6 @@ class RandomTree(Family):
         for number in any_order():
             yield self.child_of(response, first + number)
             await pause(0.005)
-
-
-@idiom(moments=("all ready",), asks=3 * DETAILS, repeats=3 * DETAILS)
-class RandomPolls(scrapy.Spider):
-    """A page polls others with a random value each time, until all are ready."""
-
-    name = "random_polls"
-    start_urls = [SITE + "/star"]
-    ready = PerRun(0)
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        for number in any_order():
-            yield self.poll(response, number)
-        await moment(self, "all ready", lambda: self.ready == DETAILS)
-        yield item(response)
-
-    def poll(self, response: Response, number: int) -> Request:
-        given = {"cb_kwargs": {"number": number}, "meta": {"at": random.random()}}
-        return response.follow(
-            f"/poll/{number}", self.answer, dont_filter=True, **given
-        )
-
-    def answer(self, response: Any, number: int) -> Iterator[Any]:
-        if response.json()["ready"]:
-            yield item(response, "ready")
-            self.ready += 1
-        else:
-            yield self.poll(response, number)
 
 
 @idiom(moments=("first",), asks=2)
