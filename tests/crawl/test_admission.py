@@ -162,26 +162,6 @@ def test_commands_that_look_at_something_leave_the_job_alone(project: Project) -
     assert sorted(pages) == sorted(base + path for path in PAGES)
 
 
-def test_a_command_finds_the_spider_of_a_url_and_leaves_its_job_alone(
-    project: Project,
-) -> None:
-    project.domains = project.site.base.removeprefix("http://")
-    project.scrapy("crawl", "first")
-    files = project.files()
-    with (project.folder / "project.py").open("a") as settings:
-        settings.write("BLOOMDUPE_STAY = True\n")
-    for command in ("fetch", "parse"):
-        run = project.scrapy(command, f"{project.site.base}/1")
-        assert f"scrapy {command} leaves the job in JOBDIR alone" in run.output
-    assert project.files() == files
-
-
-def test_scrapy_parse_writes_its_output_file(project: Project) -> None:
-    page = f"{project.site.base}/1"
-    project.scrapy("parse", "--spider", "first", page, "-O", "parsed.jsonl")
-    assert list(project.files()) == ["parsed.jsonl"]
-
-
 @pytest.mark.parametrize(
     "setting",
     [

@@ -160,7 +160,7 @@ class Kept:
             stats=SimpleNamespace(get_value=self.stats.get),
             signals=SignalManager(),
         )
-        attributes = SpiderAttributes(
+        self.attributes = attributes = SpiderAttributes(
             cast("Any", crawler), stored, **{"resumed": True, **options}
         )
         self.prepare = attributes.prepare
@@ -355,3 +355,17 @@ def test_what_cannot_be_stored_is_missed_once_start_requests_are_skipped(
     for _ in range(2):
         again.checkpoint()
     assert caplog.text.count("had put into self.queue, self.session, because") == 1
+
+
+def test_after_a_refused_commit_the_spider_remembers_what_it_did_before() -> None:
+    spider: Any = Plain(known={"a"})
+    kept = Kept(spider).open()
+    spider.known.add("b")
+    stored = kept.checkpoint()
+    spider.known.add("c")
+    spider.further = 1
+    kept.attributes.read_again(stored)
+    assert spider.known == {"a", "b"}
+    assert not hasattr(spider, "further")
+    kept.attributes.read_again(None)
+    assert spider.known == {"a"}

@@ -48,32 +48,6 @@ def test_blocked_requests_are_not_fetched_until_unblocked(
     assert "keeps requests out" not in crawl.run(Follow).log
 
 
-@pytest.mark.usefixtures("engine")
-def test_start_requests_and_requests_by_hand_are_blocked_too(
-    crawl: Crawl, site: Site
-) -> None:
-    half(crawl)
-    job, base = crawl.engine.job, site.base
-    crawl.bloomdupe("block", job, "--slot", "127.0.0.1")
-    for verb, url in (("add", f"{base}/new"), ("requeue", f"{base}/")):
-        said = crawl.bloomdupe(verb, job, url, code=1)
-        assert said.startswith("0 pending now\n1 is blocked: ")
-    run = crawl.run(Follow, starts=("/", "/f", "/new"))
-    assert run.requested == []
-    # Three start requests, and those that were pending.
-    pending = PAGES.keys() & {f"/{name}" for name in "abcdef"}
-    assert run.stats["bloomdupe/dropped_blocked"] == 3 + len(pending)
-
-
-def test_without_rules_nothing_is_logged(crawl: Crawl, site: Site) -> None:
-    """The control: it is the rule that keeps them out."""
-    half(crawl)
-    run = crawl.run(Follow)
-    assert set(site.requested) == PAGES.keys()
-    assert "bloomdupe/dropped_blocked" not in run.stats
-    assert "keeps requests out" not in run.log
-
-
 def test_a_finished_job_fetches_added_requests(crawl: Crawl, site: Site) -> None:
     crawl.run(Follow)
     new, known = f"{site.base}/new", f"{site.base}/a"
@@ -121,15 +95,3 @@ def test_a_page_that_was_asked_for_by_hand_comes_again_as_before(
     # Asked for once more while it waits, it does not come twice as often.
     said = crawl.bloomdupe("requeue", crawl.engine.job, f"{site.base}/f1")
     assert said == "0 pending now\n1 was pending already: not added\n"
-
-
-def test_dropped_requests_are_not_fetched_in_a_job_begun_by_hand(
-    crawl: Crawl, site: Site
-) -> None:
-    urls = [f"{site.base}/{name}" for name in "abc"]
-    crawl.bloomdupe("add", "job", *urls, "--spider", "follow")
-    crawl.bloomdupe("drop", "job", urls[1])
-    run = crawl.run(Follow, starts=())
-    assert run.finish_reason == "finished"
-    assert "/b" not in site.requested
-    assert set(site.requested) >= {"/a", "/c", "/a1", "/"}

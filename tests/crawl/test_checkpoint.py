@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from scrapy import Spider
-from spiders.checkpoint import Count, Media, Told, Unstorable, Waiting
+from spiders.checkpoint import Count, Told, Unstorable
 from spiders.waiting import set_clock
-from support.crawl import FEEDS, Before, Crawl
+from support.crawl import Before, Crawl
 from support.engines import DISK
 from support.site import Answer, Page, links
 
@@ -37,10 +37,6 @@ def kill_twice(crawl: Crawl, spider: type[Spider]) -> None:
 
 
 NO_CONNECTION = {"ITEM_PIPELINES": {"spiders.checkpoint.NoConnection": 1}}
-
-
-def items(crawl: Crawl) -> list[str]:
-    return sorted(item["path"] for item in crawl.items())
 
 
 def test_state_that_cannot_be_stored_is_reported_once(crawl: Crawl) -> None:
@@ -87,21 +83,6 @@ def test_state_and_totals_go_on_from_the_last_checkpoint(crawl: Crawl) -> None:
     assert stats["bloomdupe/total_bytes"] == len("".join(map(str, pages)))
     assert stats["bloomdupe/total_seconds"] > seconds > 0
     assert stats["item_scraped_count"] < len(pages)
-
-
-@pytest.mark.parametrize("spider", [Waiting, Media])
-def test_requests_within_requests_are_no_pages(
-    crawl: Crawl, spider: type[Spider]
-) -> None:
-    crawl.settings |= {"FEEDS": FEEDS, "FILES_STORE": "files"}
-    crawl.settings["ITEM_PIPELINES"] = {"scrapy.pipelines.files.FilesPipeline": 1}
-    kill_twice(crawl, spider)
-    run = crawl.run(spider)
-    assert items(crawl) == PATHS
-    assert "Traceback" not in run.log
-    assert run.stats["bloomdupe/unfinished"] == 0
-    assert set(crawl.site.requested) == set(PAGES)
-    assert run.stats["bloomdupe/total_pages"] == len(PATHS)
 
 
 def test_delays_of_autothrottle_go_on(crawl: Crawl) -> None:

@@ -11,7 +11,7 @@ import scrapy
 from spiders.rounds import Rounds, with_older_scrapy
 from support.crawl import Crawl
 from support.engines import on_both_engines
-from support.site import Pages, links
+from support.site import Answer, Pages, links
 
 from bloomdupe import __version__
 from bloomdupe.crawl.progress.rounds import versions_of_last_run
@@ -52,6 +52,17 @@ def test_a_new_round_fetches_start_pages_and_new_links(
     assert round_of(crawl) == 3
     items = Counter(item["page"] for item in crawl.items())
     assert items == {"start": 3, "a": 3, "b": 3, "c": 1, "d": 1}
+
+
+def test_a_new_round_begins_without_cookies(
+    crawl: Crawl, pages: dict[str, Any]
+) -> None:
+    pages["/a"] = Answer(links("/c"), headers={"Set-Cookie": "session=1"})
+    for _ in range(2):
+        crawl.run(Rounds, **AGAIN, **ONE)
+    sent = {(visit.path, visit.headers.get("Cookie")) for visit in crawl.site.log}
+    assert ("/c", "session=1") in sent
+    assert ("/a", "session=1") not in sent
 
 
 def test_the_log_says_that_a_round_begins(crawl: Crawl) -> None:

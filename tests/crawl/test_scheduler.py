@@ -13,12 +13,10 @@ from spiders.scheduler import (
     Closes,
     Command,
     Forgetful,
-    Hosts,
     Renamed,
     RenamedLater,
     Status,
     Unstorable,
-    few_files,
     look_often,
 )
 from support.crawl import FEEDS, Before, Crawl
@@ -149,26 +147,6 @@ def test_a_crawl_waits_for_a_command_that_has_its_job(crawl: Crawl, when: str) -
     assert run.finish_reason == "finished"
 
 
-MANY_HOSTS: dict[str, Any] = {"CLOSESPIDER_PAGECOUNT": 50, "HTTPERROR_ALLOW_ALL": True}
-
-
-def test_many_hosts_need_no_more_files(crawl: Crawl) -> None:
-    run = crawl.run(Hosts, before=few_files, **MANY_HOSTS)
-    assert run.finish_reason == "closespider_pagecount"
-    assert run.stats["scheduler/enqueued"] == 601
-    assert run.stats["bloomdupe/pending"] > 500
-    assert "Traceback" not in run.log
-
-
-def test_many_hosts_need_more_files_in_scrapys_queue(crawl: Crawl) -> None:
-    """The control: the limit is one."""
-    queue = "scrapy.pqueues.DownloaderAwarePriorityQueue"
-    stock: dict[str, Any] = {"SCHEDULER_PRIORITY_QUEUE": queue, "ADDONS": {}}
-    process = crawl.start(Hosts, before=few_files, **MANY_HOSTS, **stock)
-    process.until_logged("Too many open files")
-    process.kill()
-
-
 @on_both_engines
 @pytest.mark.parametrize("fail", ["callback", "download"])
 def test_out_of_memory_the_crawl_stops_and_the_page_is_pending(
@@ -239,14 +217,3 @@ def test_a_store_that_is_gone_ends_the_crawl(
     log = process.wait().log
     assert re.search(r"Closing spider \(frontier_\w+\)", log)
     assert "Traceback" not in log
-
-
-def test_half_a_file_of_scrapys_state_is_not_read(crawl: Crawl) -> None:
-    """A run that is killed while Scrapy writes the file leaves such a half."""
-    crawl.run(Follow, CLOSESPIDER_PAGECOUNT=2)
-    state = crawl.folder / "job" / "spider.state"
-    whole = state.read_bytes()
-    state.write_bytes(whole[: len(whole) // 2])
-    run = crawl.run(Follow)
-    assert run.finish_reason == "finished"
-    assert "Traceback" not in run.log

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from scrapy import Request, Spider
+from scrapy import Spider
 from support.counters import PerRun
 from support.stops import moment, pause, wanted
 from twisted.internet.defer import Deferred
@@ -65,31 +65,6 @@ class NoConnection:
 
     def open_spider(self, *_: Any) -> None:
         raise OSError("no connection")
-
-
-class Waiting(Count):
-    """Other requests and coroutines within a callback."""
-
-    name = "waiting"
-
-    async def parse(self, response: Any) -> Any:
-        await pause(0.005)
-        request = Request(response.urljoin("/image"), dont_filter=True)
-        other = await self.crawler.engine.download_async(request)
-        assert other.status == 200
-        async for output in super().parse(response):
-            yield output
-            await pause(0.001)
-
-
-class Media(Count):
-    name = "media"
-
-    async def parse(self, response: Any) -> Any:
-        async for output in super().parse(response):
-            if isinstance(output, dict):
-                output["file_urls"] = [response.urljoin("/image")]
-            yield output
 
 
 class Failing:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import resource
 from pathlib import Path
 from typing import Any
 
 import scrapy
-from scrapy import Request, signals
+from scrapy import signals
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.utils.engine import format_engine_status
 
@@ -20,10 +19,6 @@ from spiders.follow import AtOnce, Follow
 def look_often() -> None:
     """Let the watch over the crawl look ten times a second."""
     bloomdupe.crawl.progress.watch.GLANCE = 0.1
-
-
-def few_files() -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 
 
 class Command(logging.Handler):
@@ -45,46 +40,6 @@ class Command(logging.Handler):
         raise NotConfigured
 
 
-class Everything(Follow):
-    """All that a request can carry."""
-
-    name = "everything"
-    expected: Any = (1, {2}, b"3", 2**70, None)
-
-    def parse(self, response: Any, number: Any = 0, **more: Any) -> Any:
-        if "expected" in response.meta:
-            assert response.meta["expected"] == self.expected
-            assert more == {"words": ["a", "b"]}, more
-            assert response.request.headers["X-Number"] == b"%d" % number
-            assert response.request.cookies == {"c": "1"}
-            assert response.request.method == "POST"
-            assert response.request.body == b"body %d" % number
-            assert type(response.request) is scrapy.FormRequest
-            assert response.request.flags == ["f"]
-            self.crawler.stats.inc_value("intact")
-        if number < 5:
-            number += 1
-            yield scrapy.FormRequest(
-                response.urljoin(f"/{number}"),
-                callback=self.parse,
-                errback=self.failed,
-                method="POST",
-                body=f"body {number}",
-                headers={"X-Number": str(number)},
-                cookies={"c": "1"},
-                meta={
-                    "expected": self.expected,
-                    "handle_httpstatus_all": True,
-                },
-                cb_kwargs={"number": number, "words": ["a", "b"]},
-                flags=["f"],
-            )
-            yield Request("http://127.0.0.1:1/", errback=self.failed)
-
-    def failed(self, failure: Any) -> Any:
-        self.crawler.stats.inc_value("failed")
-
-
 class Unstorable(Follow):
     """The callbacks of /a ... /f cannot be stored: they have a response."""
 
@@ -96,10 +51,6 @@ class Unstorable(Follow):
                 yield response.follow(href, callback=lambda r: self.parse(r, response))
             else:
                 yield response.follow(href)
-
-
-def nothing(_: Any) -> None:
-    """Be no function of a spider."""
 
 
 class Status(AtOnce):
@@ -135,19 +86,6 @@ class Closes(AtOnce):
         for href in links[1::2]:
             yield response.follow(href)
         yield {"page": f"{page} 2"}
-
-
-class Hosts(Follow):
-    """600 hosts, as far as the downloader and the scheduler know."""
-
-    name = "hosts"
-
-    def parse(self, response: Any) -> Any:
-        if response.meta["depth"] == 0:
-            for number in range(600):
-                yield response.follow(
-                    f"/{number}", meta={"download_slot": f"host-{number}"}
-                )
 
 
 class Forgetful(Follow):

@@ -13,9 +13,9 @@ from support.stops import moment
 from table import idiom
 
 
-@idiom()
+@idiom(settings={"COOKIES_ENABLED": False})
 class Forms(scrapy.Spider):
-    """FormRequest with the hidden token of each form."""
+    """FormRequest with the hidden token of each form, without cookies."""
 
     name = "forms"
     start_urls = [f"{SITE}/form/{number}" for number in range(8)]
