@@ -128,7 +128,7 @@ def test_a_crawl_begins_stops_and_finishes(
     shown = [run(capsys, *look).out for look in looks]
     assert not any("without a worker" in one for one in shown)
     job = info(url)["job"]
-    assert (job["state"], job["pending"], job["done"]) == ("finished", 0, 21)
+    assert (job["state"], job["pending"], job["pages"]) == ("finished", 0, 21)
     assert (job["slots"], job["largest"]) == (0, {})
 
 
