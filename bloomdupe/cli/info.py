@@ -90,6 +90,7 @@ def _cells(one: JobLine) -> tuple[str, ...]:
 def _rows(found: Description) -> Iterator[tuple[str, str]]:
     filter_, view, job = found.filter, found.view, found.job
     shared = isinstance(filter_, PartitionedFilter)
+    shared = shared or (job is not None and job.workers is not None)
     yield "crawl" if shared else "store", str(filter_.path)
     for name, value in found.identity.items():
         if value:  # BLOOMDUPE_EXACT may be off
@@ -105,7 +106,7 @@ def _rows(found: Description) -> Iterator[tuple[str, str]]:
     yield "false-positive probability (p), given", f"{filter_.fpp:.3g}"
     yield "  calculated for now", f"{filter_.current_fpp:.3g}"
     yield "lost to false positives, expected", f"{filter_.expected_loss:.3g}"
-    if not isinstance(filter_, PartitionedFilter):
+    if not shared and not isinstance(filter_, PartitionedFilter):
         yield "layers", str(len(filter_.layers))
         yield "keys kept exactly", f"{filter_.exact_keys:,}"
         if filter_.disk_bytes:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 from bloomdupe.cli.verb import BOTH, DISK, REDIS, Verb, argument
+from bloomdupe.jobs import SWITCH
+
+STORED = BOTH if os.environ.get(SWITCH) else DISK
+"""A crawl on Redis has these as soon as it is in partitions."""
 
 # Arguments of several verbs
 
@@ -164,7 +170,7 @@ REPORT = Verb(
 CHECK = Verb(
     "check",
     "listing.check",
-    DISK,
+    STORED,
     "whether a job has seen URLs, and whether they are pending",
     "Show for each URL whether the job has seen it, whether it is pending, and whether"
     " it has failed. A URL that is seen and not pending is done, was removed, or is in"
@@ -232,7 +238,7 @@ REQUEUE = Verb(
 PAUSE = Verb(
     "pause",
     "change.pause",
-    DISK,
+    STORED,
     "let a slot rest until it is resumed",
     "Give a slot (host) no requests, now and in later runs, until `resume`. Links to it"
     " are accepted. A crawl does not end while only requests of paused slots are"
@@ -243,7 +249,7 @@ PAUSE = Verb(
 RESUME = Verb(
     "resume",
     "change.resume",
-    DISK,
+    STORED,
     "let a paused slot go on",
     "Give a paused slot (host) requests again. A running crawl obeys at its next"
     " checkpoint.",

@@ -7,6 +7,7 @@ done while a crawl runs.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from bloomdupe.filter.opening import is_url
@@ -14,9 +15,16 @@ from bloomdupe.filter.opening import is_url
 if TYPE_CHECKING:
     from bloomdupe.jobs.job import Job
 
+SWITCH = "_BLOOMDUPE_WORKERS"
+"""Variable of the environment: a crawl on Redis is one of several partitions."""
+
 
 def open_job(named: str) -> Job:
     """Return the job that a user names, a URL on Redis; nothing is read yet."""
+    if is_url(named) and os.environ.get(SWITCH):
+        from bloomdupe.jobs.in_redis.job_in_redis import JobInRedis
+
+        return JobInRedis(named)
     if is_url(named):
         from bloomdupe.jobs.on_redis.job_on_redis import JobOnRedis
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from bloomdupe.store.files import SILENT_AFTER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from typing import Any
 
     from bloomdupe.crawl.added_requests import Asked
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.filter.bloom import BloomFilter
+    from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.jobs.held import HeldJob
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.worker_figures import WorkerFigures
@@ -81,6 +82,10 @@ class JobPlace(ABC):
     @abstractmethod
     def written_at(self) -> float:
         """Return the Unix time of the last checkpoint."""
+
+    def sent(self) -> Iterator[SentRequest]:
+        """Yield the requests that are on their way to their store."""
+        yield from ()
 
     @abstractmethod
     def hold(self, project: Project | None, *, begin: bool) -> HeldJob:

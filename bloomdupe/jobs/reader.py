@@ -16,7 +16,11 @@ from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import StoreError, StoreUnreachableError, UnserializableError
 from bloomdupe.filter.info import StoredFilter
 from bloomdupe.frontier.payload import url_of
-from bloomdupe.frontier.pending_requests import count_pending, pending_requests
+from bloomdupe.frontier.pending_requests import (
+    PendingRequest,
+    count_pending,
+    pending_requests,
+)
 from bloomdupe.frontier.slot_state import Rest, SlotState, rest_of
 from bloomdupe.jobs.overview import (
     MOST_SLOTS,
@@ -34,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bloomdupe.crawl.leases.failure import Failure
-    from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.jobs.job_place import JobPlace, Life
     from bloomdupe.jobs.selection import Selection
     from bloomdupe.store.snapshot import Snapshot
@@ -159,9 +162,10 @@ class JobReader:
         """Yield the pending requests, slot by slot; memory does not grow."""
         with self._job.stores() as stores:
             total = sum(count_pending(store, selection.slot) for store in stores)
-            found = chain.from_iterable(
+            stored = chain.from_iterable(
                 pending_requests(store, selection.slot) for store in stores
             )
+            found = chain(stored, self._sent(selection.slot))
             for one in told(found, f"Reading {self._job.shown}", total, "requests"):
                 listed = _listed(one)
                 if listed.problem is not None:
@@ -169,6 +173,11 @@ class JobReader:
                         yield listed
                 elif selection.has(listed.slot, listed.url):
                     yield listed
+
+    def _sent(self, slot: str | None) -> Iterator[PendingRequest]:
+        for one in self._job.sent():
+            if one.payload and slot in (None, one.slot):
+                yield PendingRequest(one.slot, None, b"", one.payload, 0)
 
     def failed_requests(self) -> FailedRequests:
         """Return those that were not retried since, latest first."""

@@ -36,5 +36,6 @@ while i <= size do
   i = i + 3 + k
 end
 redis.call('HSET', steps, token, step)
+redis.call('HSET', head, 'at', redis.call('TIME')[1])
 redis.call('HINCRBY', head, 'ended', 1)
 return 'done'

@@ -5,7 +5,8 @@ key                       type    value
 ========================= ======= ====================================================
 ``bd:{CRAWL}:head``       hash    ``magic``, ``format``, ``partitions``; ``begun`` and
                                   ``ended``: commits of all workers. They differ if
-                                  Redis has restored a part of a commit.
+                                  Redis has restored a part of a commit. ``at``: time
+                                  of the last one, by the clock of Redis, to be shown
 ``bd:{CRAWL}:owners``     hash    token of the owner, by number of the partition
 ``bd:{CRAWL}:steps``      hash    number of the last commit, by token of the worker
 ``bd:{CRAWL}:counts``     hash    requests that are not done, by number of the partition
@@ -26,7 +27,12 @@ One hash tag: a Redis Cluster keeps all of it on one node.
 
 from __future__ import annotations
 
-from bloomdupe.store.format import LATER, QUEUE
+from typing import TYPE_CHECKING
+
+from bloomdupe.store.format import LATER, QUEUE, TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SORTED = (QUEUE, LATER)
 """Tables that are sorted sets."""
@@ -48,6 +54,12 @@ class CrawlKeys:
     def common(self) -> tuple[bytes, bytes, bytes, bytes]:
         """CrawlKeys that scripts are given."""
         return self.head, self.owners, self.steps, self.counts
+
+    def every(self, partitions: int) -> Iterator[bytes]:
+        """Yield all keys that the crawl may have."""
+        yield from (key for key in vars(self).values() if key is not self._tag)
+        for number in range(partitions):
+            yield from (self.table(number, one) for one in (*TABLES, b"inbox"))
 
     def table(self, partition: int, table: bytes) -> bytes:
         """Return the key of a partition's table."""

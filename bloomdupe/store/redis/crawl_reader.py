@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
@@ -91,6 +92,12 @@ class CrawlOnRedis:
     def moment(self) -> int:
         """Return the number of commits of all workers."""
         return int(self.client.ask("HGET", self.keys.head, "ended") or 0)
+
+    def written_at(self) -> float:
+        """Return the Unix time of the last commit, by the clock of this machine."""
+        now, _ = self.client.ask("TIME")
+        at = int(self.client.ask("HGET", self.keys.head, "at") or now)
+        return time.time() - max(0, int(now) - at)
 
     def look(self, partitions: int) -> Look:
         """Return how the crawl stands, all of it at one moment."""

@@ -109,12 +109,16 @@ class RedisStore(Store):
         """
         if self._owner is not None and not self._owner.still_owns(self):
             return not_owner(self.shown)
-        if self._owner is None and begun >= 0 and self.transaction != begun:
+        if begun >= 0 and self.moved(begun):
             return StoreError(f"{self.shown} has changed meanwhile; try again")
         return StoreDamagedError(
             f"{self.shown}: {what}; restore the last backup of this Redis, or remove"
             " the crawl and begin it anew"
         )
+
+    def moved(self, begun: int) -> bool:
+        """Whether others have committed since a read that began at a commit."""
+        return self._owner is None and self.transaction != begun
 
     def disk_bytes(self) -> int:
         """Return 0: it takes nothing on the disk of this machine."""

@@ -1,0 +1,1 @@
+"""A job on Redis, in partitions, which several workers share."""

@@ -1,0 +1,75 @@
+"""HeldCrawl: a crawl on Redis of which this process has all partitions."""
+
+from __future__ import annotations
+
+import contextlib
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from bloomdupe.errors import StoreError, StoreLockedError
+from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.frontier.sent_request import PARTITIONS
+from bloomdupe.jobs.held import HeldJob
+from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
+from bloomdupe.store.redis.redis_place import PartitionPlace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from typing_extensions import Self
+
+    from bloomdupe.crawl.state.rules import Rules
+    from bloomdupe.jobs.project import Project
+    from bloomdupe.store.participant import Part
+    from bloomdupe.store.redis.address import Address
+
+
+class HeldCrawl(HeldJob):
+    """A crawl of which this process has all partitions, so that no worker goes on.
+
+    What workers have sent to each other stays in the inboxes. A worker that hangs, and
+    goes on after all, reads its partitions anew.
+    """
+
+    _owner: PartitionOwner
+
+    @classmethod
+    def taken(cls, address: Address, project: Project | None, rules: Rules) -> Self:
+        """Take all partitions from workers that have ended, or do not answer."""
+        with ExitStack() as undo:
+            owner = PartitionOwner.at(address, PARTITIONS)
+            undo.callback(_give_back, owner)
+            owners = owner.look(PARTITIONS).owners
+            owner.take({n: owners.get(n, NOBODY) for n in range(PARTITIONS)})
+            if len(owner.stores) != PARTITIONS:
+                raise StoreLockedError(
+                    f"{address.shown} is in use by a worker that has just begun; stop"
+                    " it, and try again"
+                )
+            places = [PartitionPlace(owner.stores[n]) for n in range(PARTITIONS)]
+            job = cls([BloomFilter.open(place) for place in places], project, rules)
+            job._owner = owner
+            undo.pop_all()
+        return job
+
+    def commit(self, parts: Mapping[int, Part] | None = None) -> None:
+        """See :meth:`HeldJob.commit`: one commit to all partitions."""
+        written, counts = {}, {}
+        for number, frontier in enumerate(self.frontiers):
+            more = [part for n, part in (parts or {}).items() if n == number]
+            written[self._owner.stores[number]] = [frontier.prepare(), *more]
+            counts[number] = frontier.pending + frontier.leased + frontier.waiting
+        commit = self._owner.begin(written, counts=counts)
+        commit.send()
+        commit.done()
+
+    def close(self) -> None:
+        """Give all partitions back, without uncommitted changes."""
+        _give_back(self._owner)
+
+
+def _give_back(owner: PartitionOwner) -> None:
+    with contextlib.suppress(StoreError):  # else the next worker waits for the lease
+        owner.begin({}, give=[*owner.stores]).send()
+        owner.forget([owner.token])
+    owner.close()

@@ -1,0 +1,250 @@
+"""JobInRedis: a crawl that workers share. Its use needs ``bloomdupe[redis]``."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack, closing, contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from bloomdupe.crawl.progress.pace import plural
+from bloomdupe.crawl.state.rules import Rules
+from bloomdupe.errors import StoreDamagedError, StoreError
+from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.frontier.sent_request import SentRequest, partition_of
+from bloomdupe.jobs.in_redis.held_crawl import HeldCrawl
+from bloomdupe.jobs.job import Job, Removal
+from bloomdupe.jobs.job_place import Life
+from bloomdupe.jobs.reader import JobReader
+from bloomdupe.jobs.view import Description
+from bloomdupe.jobs.worker_figures import WorkerFigures
+from bloomdupe.store.redis.address import Address
+from bloomdupe.store.redis.client import Client, LuaScript
+from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
+from bloomdupe.store.redis.redis_place import PartitionPlace
+from bloomdupe.store.redis.redis_store import RedisStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from bloomdupe.crawl.added_requests import Asked
+    from bloomdupe.jobs.held import HeldJob
+    from bloomdupe.jobs.job import Reader
+    from bloomdupe.jobs.project import Project
+    from bloomdupe.store.store import Store
+
+REPLACE = LuaScript("replace")
+AT_ONCE = 1_000
+"""Entries of an inbox in one answer."""
+
+
+class JobInRedis(Job):
+    """A crawl on Redis, named by its URL."""
+
+    engine: ClassVar[str] = "redis"
+    kind: ClassVar[str] = "a crawl on Redis"
+
+    @property
+    def url(self) -> str:
+        """The URL, which may hold a password: do not print it."""
+        return self.named
+
+    @cached_property
+    def _address(self) -> Address:
+        return Address.of(self.named)
+
+    @property
+    def shown(self) -> str:
+        """The URL without password and options."""
+        return self._address.shown
+
+    @contextmanager
+    def _crawl(self) -> Iterator[CrawlOnRedis]:
+        """Connect; a Redis that is away is an error at once."""
+        with closing(Client(self._address, patience=0)) as client:
+            yield CrawlOnRedis(client)
+
+    @property
+    def identity(self) -> dict[str, Any] | None:
+        """See :attr:`JobPlace.identity`."""
+        with self._crawl() as crawl:
+            if not crawl.partitions:
+                return None
+            identity: dict[str, Any] | None = RedisStore(crawl, 0).header.get(
+                "identity"
+            )
+            return identity
+
+    @contextmanager
+    def stores(self) -> Iterator[list[Store]]:
+        """Open the partitions that a worker has begun."""
+        with self._crawl() as crawl:
+            found = [RedisStore(crawl, number) for number in range(crawl.partitions)]
+            if not found or not found[0].header:
+                raise self._missing()
+            yield [store for store in found if store.header]
+
+    @contextmanager
+    def filters(self) -> Iterator[list[BloomFilter]]:
+        """Open the filters of all partitions; an empty one if it has not begun."""
+        with self._crawl() as crawl, ExitStack() as stack:
+            found = []
+            for number in range(crawl.partitions):
+                place = PartitionPlace(RedisStore(crawl, number))
+                has_begun = place.exists()
+                seen = (
+                    BloomFilter.open(place, readonly=True)
+                    if has_begun
+                    else BloomFilter(1)
+                )
+                found.append(stack.enter_context(seen))
+            if not found:
+                raise self._missing()
+            yield found
+
+    def _missing(self) -> StoreError:
+        return StoreError(
+            f"{self.shown}: there is no crawl of this name: a worker begins it"
+        )
+
+    def reader(self) -> AbstractContextManager[Reader]:
+        """Return what reads the crawl; or a filter that the URL names."""
+        return closing(_ReaderOfUrl(self, self.named))
+
+    def rules(self) -> Rules:
+        """Read the rules."""
+        with self._crawl() as crawl:
+            return self._rules_of(self._rules_in(crawl))
+
+    def _rules_in(self, crawl: CrawlOnRedis) -> bytes:
+        text: bytes | None = crawl.client.ask("GET", crawl.keys.rules)
+        return text or b"{}"
+
+    def _rules_of(self, text: bytes) -> Rules:
+        try:
+            return Rules.of(json.loads(text))
+        except (ValueError, AttributeError, RecursionError) as error:
+            raise StoreDamagedError(
+                f"{self.shown}: its key 'rules' cannot be read: {error}; delete it:"
+                " then nothing is blocked or paused"
+            ) from error
+
+    def replace_rules(self, change: Callable[[Rules], Rules]) -> Rules:
+        """Replace the rules, unless they have changed meanwhile; then try again."""
+        with self._crawl() as crawl:
+            if not crawl.partitions:
+                raise self._missing()
+            while True:
+                before = self._rules_in(crawl)
+                rules = change(self._rules_of(before))
+                text = json.dumps(rules.values).encode()
+                if crawl.client.run(REPLACE, [crawl.keys.rules], before, text):
+                    return rules
+
+    def life(self) -> Life:
+        """Look at the owners of the partitions, and when one has last committed."""
+        with self._crawl() as crawl:
+            if not crawl.partitions:
+                return Life()
+            client, look = crawl.client, crawl.look(crawl.partitions)
+            names = frozenset(look.owners.values())
+            figures = WorkerFigures(
+                workers=len(names),
+                partitions=len(look.inboxes),
+                unowned_partitions=len(look.inboxes) - len(look.owners),
+                output_entries=client.ask("XLEN", crawl.keys.output),
+                memory_bytes=client.facts.get("used_memory", 0),
+                memory_limit=client.facts.get("maxmemory") or None,
+            )
+            written = crawl.written_at()
+        if not names:
+            return Life(workers=figures)
+        return Life(
+            owner=plural(len(names), "worker"),
+            beat=written,
+            names=names,
+            workers=figures,
+        )
+
+    def written_at(self) -> float:
+        """Return the time of the last commit, by the clock of this machine."""
+        with self._crawl() as crawl:
+            return crawl.written_at()
+
+    def sent(self) -> Iterator[SentRequest]:
+        """Yield the requests in the inboxes of the partitions."""
+        with self._crawl() as crawl:
+            for number in range(crawl.partitions):
+                at, key = 0, crawl.keys.inbox(number)
+                while some := crawl.client.ask("LRANGE", key, at, at + AT_ONCE - 1):
+                    yield from map(SentRequest.read, some)
+                    at += AT_ONCE
+
+    def hold(self, project: Project | None, *, begin: bool) -> HeldJob:
+        """Take all partitions; a crawl that is missing is not begun here."""
+        del begin
+        if self.identity is None:
+            raise self._missing()
+        return HeldCrawl.taken(self._address, project, self.rules())
+
+    def hand_over(self, requests: list[Asked]) -> None:
+        """Leave requests in the inboxes of their partitions."""
+        with self._crawl() as crawl:
+            partitions = crawl.partitions
+            entries: dict[int, list[bytes]] = {}
+            for one in requests:
+                sent = SentRequest(
+                    one.slot,
+                    one.priority,
+                    one.payload,
+                    ((one.key, one.exact),),
+                    one.start,
+                    one.not_before,
+                    one.dont_filter,
+                )
+                number = partition_of(one.slot, partitions)
+                entries.setdefault(number, []).append(sent.packed)
+            for number, some in entries.items():
+                crawl.client.ask("RPUSH", crawl.keys.inbox(number), *some)
+
+    @contextmanager
+    def removal(self) -> Iterator[Removal]:
+        """Read the crawl; refuse one that runs."""
+        if self.identity is None:
+            raise self._missing()
+        life = self.life()
+        if life.owner is not None and life.silence is None:
+            raise StoreError(
+                f"{self.shown}: workers are there ({len(life.names)}), which would lose"
+                " their requests in progress. Stop them (Ctrl-C once each, or"
+                " `bloomdupe stop --wait`)"
+            )
+        contents, stays = self.contents()
+        if life.workers is not None:
+            entries = plural(life.workers.output_entries, "entry", "entries")
+            contents += f", {entries} of output not collected"
+        yield Removal([self.shown], contents, self._remove, stays)
+
+    def _remove(self) -> None:
+        """Remove all keys in one step; a worker that is still there is refused then."""
+        with self._crawl() as crawl:
+            crawl.client.ask("UNLINK", *crawl.keys.every(crawl.partitions))
+
+
+class _ReaderOfUrl(JobReader):
+    """Also reads a filter that is no crawl."""
+
+    def __init__(self, job: JobInRedis, url: str) -> None:
+        super().__init__(job)
+        self._url = url
+
+    def describe(self) -> Description:
+        """See :meth:`Reader.describe`."""
+        if self._job.identity is not None:
+            return super().describe()
+        with BloomFilter.open(self._url, readonly=True) as seen:
+            return Description(seen.info(), seen.identity, None)
+
+    def close(self) -> None:
+        """Nothing is open between two reads."""

@@ -1,0 +1,188 @@
+"""Verbs for a crawl in partitions on Redis, beside the same job in a directory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from support.crawls_in_redis import begin_crawl, make_crawl
+from support.jobs import Verb, make_job
+from support.redis_server import RedisServer
+from support.waiting import until
+
+from bloomdupe.cli import main
+from bloomdupe.cli.verb import BOTH
+from bloomdupe.cli.verbs import VERBS
+from bloomdupe.crawl.state.rules import Rules
+from bloomdupe.errors import NotOwnerError
+from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
+from bloomdupe.jobs import SWITCH, open_job
+from bloomdupe.store.files import SILENT_AFTER
+from bloomdupe.store.redis.address import Address
+from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
+
+HOSTS = 7
+DONE = [f"https://h{n}.example/done" for n in range(HOSTS)]
+WAITING = [f"https://h{n % HOSTS}.example/{n}" for n in range(30)]
+_numbers = count()
+
+
+@pytest.fixture
+def url(logged_redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv(SWITCH, "1")
+    more = [verb._replace(on=verb.on and BOTH) for verb in VERBS]
+    monkeypatch.setattr(main, "VERBS", more)
+    return logged_redis.url(f"verbs {next(_numbers)}")
+
+
+@pytest.fixture
+def crawl(url: str) -> str:
+    return make_crawl(url, WAITING, done=DONE)
+
+
+@pytest.fixture
+def worker(crawl: str) -> Iterator[PartitionOwner]:
+    """Yield the only worker of the crawl, which has just committed."""
+    with closing(PartitionOwner.at(Address.of(crawl), PARTITIONS)) as owner:
+        owner.take(dict.fromkeys(range(PARTITIONS), NOBODY))
+        commit(owner)
+        yield owner
+
+
+def commit(owner: PartitionOwner) -> None:
+    step = owner.begin({})
+    step.send()
+    step.done()
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        [["list"], ["list", "--slot", "h3.example"], ["list", "--pattern", "/2.$"]],
+        [["check", DONE[0], WAITING[0], "https://h1.example/new", "https://x.example"]],
+        [["add", "https://h1.example/new", WAITING[1], "https://x.example/"], ["list"]],
+        [["requeue", DONE[1], WAITING[1], "https://h1.example/new"], ["list"]],
+        [["drop", "--slot", "h2.example"], ["drop", WAITING[0]], ["list"]],
+        [["drop", "--pattern", "."], ["list"], ["add", WAITING[0]], ["list"]],
+        [["block", "--slot", "h3.example"], ["add", "https://h3.example/new"]],
+        [["block", DONE[1]], ["requeue", DONE[1]], ["block", "--undo", DONE[1]]],
+        [["pause", "--slot", "h3.example"], ["pause", "--slot", "h4.example"]],
+        [["resume", "--slot", "h3.example"], ["stop"], ["list", "--failed"]],
+    ],
+)
+def test_verbs_answer_as_they_do_for_a_directory(
+    crawl: str, verb: Verb, tmp_path: Path, commands: list[list[str]]
+) -> None:
+    job = str(make_job(tmp_path / "job", WAITING, done=DONE))
+    for name, *words in commands:
+        answers = [verb(name, place, *words) for place in (job, crawl)]
+        for one, other in zip(*answers, strict=True):
+            ours = str(one).replace(f"{job}/bloomdupe", job).replace(job, crawl)
+            assert sorted(ours.splitlines()) == sorted(str(other).splitlines())
+
+
+def test_figures_are_those_of_a_directory(
+    crawl: str, verb: Verb, tmp_path: Path
+) -> None:
+    job = make_job(tmp_path / "job", WAITING, done=DONE)
+    found = [json.loads(verb("info", place, "--json").out) for place in (job, crawl)]
+    for name in ("keys", "identity", "fpp", "exact"):
+        assert found[0][name] == found[1][name]
+    ours, theirs = found[1]["job"], found[0]["job"]
+    assert ours["partitions"] == PARTITIONS
+    for name in ("state", "state_detail", "pending", "taken_in", "slots", "largest"):
+        assert ours[name] == theirs[name]
+    for looks in ("top", "report"):
+        assert verb(looks, crawl, *["-o", "page"][: 2 * (looks == "report")]).code == 0
+
+
+def test_a_running_crawl_is_handed_requests_and_refuses_changes(
+    crawl: str, verb: Verb, worker: PartitionOwner
+) -> None:
+    assert "job running (1 worker)" in " ".join(verb("info", crawl).out.split())
+    answer = verb("add", crawl, "https://x.example/", "https://y.example/")
+    assert (answer.code, "handed to the running crawl" in answer.out) == (0, True)
+    sent = [
+        SentRequest.read(entry)
+        for store in worker.stores.values()
+        for entry in store.inbox.read(10)
+        if partition_of(SentRequest.read(entry).slot) == store.number
+    ]
+    assert sorted(one.slot for one in sent) == ["x.example", "y.example"]
+    assert "https://x.example/" in verb("list", crawl, "--slot", "x.example").out
+    for change in (["drop", crawl, "--slot", "a"], ["requeue", crawl, DONE[0]]):
+        refused = verb(*change)
+        assert refused.code == 1
+        assert "is in use by 1 worker, and this needs a job that" in refused.err
+    refused = verb("reset", crawl, "--yes")
+    assert (refused.code, "workers are there (1)" in refused.err) == (1, True)
+    assert verb("pause", crawl, "--slot", "h1.example").out.splitlines() == [
+        "paused: slot h1.example",
+        "The running crawl (1 worker) obeys at its next checkpoint.",
+    ]
+    commit(worker)  # it was not disturbed
+
+
+def test_stop_waits_for_the_workers(
+    crawl: str, worker: PartitionOwner, verb: Verb
+) -> None:
+    answers = []
+    call = Thread(target=lambda: answers.append(open_job(crawl).stop(wait=True)))
+    call.start()
+    until(lambda: worker.look(PARTITIONS).rules is not None)
+    text = worker.look(PARTITIONS).rules
+    assert text is not None
+    assert Rules.of(json.loads(text)).stop > 0
+    assert not answers
+    worker.begin({}, give=range(PARTITIONS)).send()
+    call.join()
+    assert answers == [1]
+    assert "stopped" in verb("info", crawl).out
+
+
+def test_a_worker_that_was_killed_is_overruled_and_goes_on_with_nothing_old(
+    crawl: str,
+    worker: PartitionOwner,
+    verb: Verb,
+    logged_redis: RedisServer,
+) -> None:
+    with logged_redis.client() as client:
+        client.hincrby(worker.keys.head, "at", -int(SILENT_AFTER) - 5)
+    assert "no sign of life" in verb("info", crawl).out
+    assert verb("drop", crawl, "--pattern", ".").out == "30 removed, 0 pending\n"
+    with pytest.raises(NotOwnerError):
+        commit(worker)
+
+
+def test_rules_of_two_verbs_at_a_time_are_both_kept(crawl: str) -> None:
+    job = open_job(crawl)
+
+    def change(rules: Rules) -> Rules:
+        if not rules.paused:  # another verb is quicker
+            job.replace_rules(lambda other: other.pausing(["a"]))
+        return rules.pausing(["b"])
+
+    assert job.replace_rules(change).paused == {"a", "b"}
+
+
+def test_reset_leaves_no_key(crawl: str, verb: Verb, logged_redis: RedisServer) -> None:
+    verb("pause", crawl, "--slot", "a")
+    answer = verb("reset", crawl, "--yes")
+    assert answer.code == 0, answer.err
+    assert "37 URLs seen, 30 requests pending" in answer.out
+    with logged_redis.client() as client:
+        name = Address.of(crawl).name
+        assert client.keys(f"bd:{{{name}}}:*") == []
+
+
+def test_a_name_without_a_crawl(url: str, verb: Verb) -> None:
+    for words in (["list"], ["add", DONE[0]], ["drop", "--slot", "a"], ["stop"]):
+        answer = verb(words[0], url, *words[1:])
+        assert (answer.code in (1, 2), answer.out) == (True, ""), words
+    begin_crawl(url)
+    assert "no crawl has used this store" in verb("top", url).err
