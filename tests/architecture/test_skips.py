@@ -2,44 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from support.shared_data import how_to_run, needs_package
-
-REPOSITORY = Path(__file__).parents[2]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("processes", ["0", "2"])
-def test_the_last_lines_say_how_to_run_those_that_need_redis(processes: str) -> None:
-    environment = {**os.environ, "PATH": "", "BLOOMDUPE_TEST_ALL": ""}
-    environment.pop("PYTEST_XDIST_WORKER", None)
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-n",
-            processes,
-            "tests/redis/test_worker_news.py",
-        ],
-        cwd=REPOSITORY,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    *_, said, summary = done.stdout.splitlines()
-    count = summary.partition(" skipped")[0].rpartition(" ")[2]
-    assert said == (
-        f"{count} tests were skipped because they need redis-server:"
-        " `apt install redis-server` runs them"
-    )
 
 
 def test_every_command_that_runs_skipped_tests_is_named_once() -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import soak as module
 from soak import Soak, plan_cases, plan_share, table
 from trial import OK, Fault, Outcome, lost
 
@@ -57,16 +56,6 @@ def test_as_many_trials_as_asked_for(tmp_path: Path) -> None:
     assert "a fault of our own" in table(soak.tallies)
 
 
-def test_classes_of_one_number_have_their_own_cases(tmp_path: Path) -> None:
-    class Other(Fake):
-        name = "the same on another engine"
-
-    faults = [Fake(lambda _: [OK], good=False), Other(lambda _: [OK], good=False)]
-    soak = Soak([*faults], 1, tmp_path)
-    soak.run(plan_share(soak, 7))
-    assert [tally.trials for tally in soak.tallies] == [5, 5]
-
-
 def test_a_control_that_is_not_caught_fails(tmp_path: Path) -> None:
     (tally,) = run(Fake(lambda _: [OK, OK], good=True), tmp_path).tallies
     assert tally.failed
@@ -98,19 +87,6 @@ def test_a_case_that_dies_has_crashed(tmp_path: Path) -> None:
     soak = Soak([Fake(dies, good=False)], 2, tmp_path)
     soak.run(plan_cases(soak, 7, 2))
     assert soak.tallies[0].verdicts == {"crashed": 2}
-
-
-def test_a_case_that_hangs_has_crashed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def hangs(_: Path) -> list[Outcome]:
-        signal.pause()
-        return []
-
-    monkeypatch.setattr(module, "SECONDS_A_CASE", 0.1)
-    soak = Soak([Fake(hangs, good=False)], 2, tmp_path)
-    soak.run(plan_cases(soak, 7, 1))
-    assert soak.tallies[0].verdicts == {"crashed": 1}
 
 
 def test_the_command_prints_json(tmp_path: Path) -> None:

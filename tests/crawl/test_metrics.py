@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: in a crawl, by its own parser, and by a real Prometheus."""
+"""Metrics for Prometheus: in a crawl, by its own parser, and by its own rules."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import json
 import re
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import pytest
@@ -221,54 +219,3 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert JobSettings.read(Settings()).metrics is None
     with pytest.raises(SettingError, match=r"pip install 'bloomdupe\[metrics\]'"):
         JobSettings.read(Settings({"BLOOMDUPE_METRICS": 9410}))
-
-
-@pytest.mark.slow
-def test_a_real_prometheus_reads_it(metrics: str, tmp_path: Path) -> None:
-    program = needs_program("prometheus")
-    target = metrics.removeprefix("http://").removesuffix("/metrics")
-    (tmp_path / "alerts.yml").write_text(ALERTS.read_text("utf-8"))
-    (tmp_path / "prometheus.yml").write_text(
-        "global: {evaluation_interval: 1s}\nrule_files: [alerts.yml]\n"
-        "scrape_configs: [{job_name: crawl, scrape_interval: 1s,"
-        f" static_configs: [{{targets: ['{target}']}}]}}]\n"
-    )
-    port = kept_port()
-    command = [program, "--config.file=prometheus.yml", "--storage.tsdb.path=data"]
-    command.append(f"--web.listen-address=127.0.0.1:{port}")
-    with (tmp_path / "log").open("w") as log:
-        server = subprocess.Popen(command, cwd=tmp_path, stderr=log, stdout=log)
-    try:
-        board = json.loads(BOARD.read_text("utf-8"))
-        expressions = [t["expr"] for panel in board["panels"] for t in panel["targets"]]
-        found = ask(server, port, 'bloomdupe_responses_total{status="2xx"}', wait=True)
-        assert [float(one["value"][1]) for one in found] == [36]
-        for expression in expressions:  # each is understood; rates take their time
-            ask(server, port, expression.replace("$spider", ".*"))
-        # The sign of life of this crawl is old.
-        (alert,) = ask(server, port, 'ALERTS{alertstate="firing"}', wait=True)
-        assert alert["metric"]["alertname"] == "CrawlGivesNoSignOfLife"
-    finally:
-        server.kill()
-        server.wait()
-
-
-def ask(
-    server: subprocess.Popen[bytes], port: int, query: str, *, wait: bool = False
-) -> Any:
-    """Ask Prometheus; wait until there is an answer, if told so."""
-    deadline = time.monotonic() + DEADLINE
-    while True:
-        assert server.poll() is None
-        assert time.monotonic() < deadline, "waited in vain"
-        try:
-            url = f"http://127.0.0.1:{port}/api/v1/query?query={quote(query)}"
-            answer = json.loads(read(url))
-        except OSError:  # it is not up yet
-            if not wait:
-                raise
-        else:
-            assert answer["status"] == "success"
-            if answer["data"]["result"] or not wait:
-                return answer["data"]["result"]
-        time.sleep(0.1)

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from support.jobs import PROJECT, bare_job, call
+from support.jobs import PROJECT, call
 
 from bloomdupe.crawl.engines.crawl_job import refuse_queue_of_scrapy
 from bloomdupe.errors import StoreError, StoreLockedError
@@ -135,33 +135,7 @@ def test_only_a_regular_file_is_opened(
 @pytest.mark.parametrize(
     ("name", "make"),
     [
-        ("owner.lock", fifo),
-        ("owner.lock", folder),
-        ("data.mdb", link),
-        ("data.mdb", fifo),
-        ("store.json", unix_socket),
-        ("store.json", link),
-    ],
-)
-def test_a_verb_refuses_what_is_no_file(
-    tmp_path: Path, name: str, make: Callable[[Path], None]
-) -> None:
-    store = bare_job(tmp_path / "job", "a.example", b"\x91\xa1x") / "bloomdupe"
-    (store / name).unlink()
-    make(store / name)
-    for verb in ("info", "verify"):
-        ended = call(verb, "job", cwd=tmp_path)
-        assert ended.returncode == 1
-        assert name in ended.stderr
-        assert "Traceback" not in ended.stderr
-
-
-@pytest.mark.parametrize(
-    ("name", "make"),
-    [
         ("requests.seen", fifo),
-        ("requests.seen", link),
-        ("requests.queue/active.json", fifo),
         ("requests.queue/active.json", unix_socket),
     ],
 )

@@ -17,6 +17,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.errors import (
     StoreDamagedError,
     StoreError,
+    StoreFullError,
     StoreIOError,
     StoreLockedError,
     StoreMismatchError,
@@ -32,6 +33,7 @@ from bloomdupe.store.format import (
 from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
 from bloomdupe.store.lmdb.lmdb_store import Directory
 from bloomdupe.store.participant import Part
+from bloomdupe.store.system_errors import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -337,6 +339,23 @@ print(count)
     with BloomFilter.open(tmp_path / "seen") as seen:
         assert len(seen) == count > 0
         assert all(str(number) in seen for number in range(count))
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason"),
+    [
+        (StoreFullError("x"), "frontier_disk_full"),
+        (OSError(errno.ENOSPC, "x"), "frontier_disk_full"),
+        (StoreIOError("x"), "frontier_io_error"),
+        (OSError(errno.EIO, "x"), "frontier_io_error"),
+        (MemoryError(), "out_of_memory"),
+        (OSError(errno.EACCES, "x"), "frontier_error"),
+    ],
+)
+def test_a_crawl_has_the_reason_of_its_failure(cause: Exception, reason: str) -> None:
+    error = StoreError("the last checkpoint stands")
+    error.__cause__ = cause
+    assert reason_of(cause) == reason_of(error) == reason
 
 
 # Format
