@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bloomdupe.cli.output import warn
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import INTERRUPTED, Answer
 from bloomdupe.crawl.progress.pace import plural
-from bloomdupe.moving.collecting import Collecting, Patience
+from bloomdupe.moving.collecting import Collecting
 from bloomdupe.store.progress import Progress
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ PAUSE = 1.0
 
 def collect(options: Namespace) -> Answer:
     """Write the output in Redis into files, each item once."""
-    patience = Patience(PAUSE, warn) if options.follow else None
     interrupted = False
     progress = Progress("Writing files", None, "MB", scale=10**6)
     with (
@@ -35,12 +33,11 @@ def collect(options: Namespace) -> Answer:
             delete=options.delete,
             rest=options.rest,
             named=options.feed,
-            patience=patience,
             progress=progress.passed,
         ) as collecting,
     ):
         try:
-            collecting.run(patience)
+            collecting.run(PAUSE if options.follow else None)
         except KeyboardInterrupt:
             # The next call writes to the files what is committed.
             interrupted = True

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.errors import (
     StoreDamagedError,
@@ -15,8 +15,9 @@ from bloomdupe.errors import (
 )
 from bloomdupe.moving.collected_feeds import CollectedFeeds
 from bloomdupe.moving.collection import Collection
-from bloomdupe.moving.reactor import run_in_reactor, run_without_reactor
+from bloomdupe.moving.reactor import run_in_reactor
 from bloomdupe.moving.shared_output import SharedOutput
+from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bloomdupe.moving.item_source import ItemEntry, ItemSource
-    from bloomdupe.moving.reactor import Pause
 
-T = TypeVar("T")
+logger = logger_of(__name__)
 
 BATCH_BYTES = 1 << 23
 """Bytes of items that become durable together; memory holds a few times as much."""
@@ -64,39 +64,6 @@ class Collected:
     """Whether a feed is not delivered, though the crawl has ended."""
 
 
-@dataclass
-class Patience:
-    """How to wait for a Redis that does not answer, and for a crawl that is running."""
-
-    seconds: float
-    """Seconds between two reads."""
-    say: Callable[[str], None]
-    """Called once when Redis does not answer."""
-    _told: bool = False
-
-    def __call__(self, call: Callable[[], T]) -> T:
-        """Call until Redis answers; return the result."""
-        while True:
-            try:
-                result = call()
-            except StoreUnreachableError as error:
-                self.wait_for(error)
-                time.sleep(self.seconds)
-            else:
-                self.go_on()
-                return result
-
-    def wait_for(self, error: StoreUnreachableError) -> None:
-        """Say that Redis does not answer, unless that was said."""
-        if not self._told:
-            self.say(f"{error}. Waiting for it")
-        self._told = True
-
-    def go_on(self) -> None:
-        """Say so again the next time."""
-        self._told = False
-
-
 class Collecting:
     """Collects the output of a crawl in a directory.
 
@@ -130,7 +97,6 @@ class Collecting:
         delete: bool = False,
         rest: bool = False,
         named: Sequence[str] = (),
-        patience: Patience | None = None,
         progress: Callable[[int], None],
     ) -> Self:
         """Open a directory, new or begun, for the crawl at a URL.
@@ -140,11 +106,10 @@ class Collecting:
         is left, and the caller must ask for it. The caller has ``named`` the feeds of
         other storages that the settings do not have.
         """
-        calling = patience or _at_once
-        output = calling(lambda: SharedOutput.open(url))
+        output = SharedOutput.open(url)
         with ExitStack() as undo:
             undo.callback(output.close)
-            collection = calling(lambda: Collection.open(directory, output, rest=rest))
+            collection = Collection.open(directory, output, rest=rest)
             undo.callback(collection.close)
             feeds = CollectedFeeds.open(
                 settings, output.identity, collection, output.shown, named
@@ -179,31 +144,36 @@ class Collecting:
 
     # Collecting
 
-    def run(self, patience: Patience | None = None) -> None:
-        """Collect the output in Redis; with ``patience`` until the crawl has ended.
+    def run(self, follow: float | None = None) -> None:
+        """Collect the output in Redis, or ``follow`` the crawl until it has ended.
 
-        Storages get the files when it has ended.
+        That is the number of seconds between two reads. Meanwhile Redis may be away.
+        Storages get the files when the crawl has ended.
         """
+        work = self._run(follow)
         if self._feeds.delivers:
-            settings = self._feeds.settings
-            run_in_reactor(settings, lambda pause: self._run(patience, pause))
+            run_in_reactor(work, self._feeds.settings["ASYNCIO_EVENT_LOOP"])
         else:
-            run_without_reactor(lambda pause: self._run(patience, pause))
+            asyncio.run(work)
 
-    async def _run(self, patience: Patience | None, pause: Pause) -> None:
+    async def _run(self, follow: float | None) -> None:
         if self._collection.is_new:
             self._write([], self._collection.position)
+        away = False
         while True:
             try:
                 for _ in self._steps():
-                    await pause(0)
+                    await asyncio.sleep(0)
+                away = False
             except StoreUnreachableError as error:
-                if patience is None:
+                if follow is None:
                     raise
-                patience.wait_for(error)
-            if self._finished or patience is None:
+                if not away:
+                    logger.warning("%(error)s. Waiting for it", {"error": error})
+                away = True
+            if self._finished or follow is None:
                 break
-            await pause(patience.seconds)
+            await asyncio.sleep(follow)
         self._feeds.end(finished=self._finished)
         for _ in range(2):  # the second drops what is in the files
             self._write([], self._collection.position)
@@ -274,7 +244,3 @@ class Collecting:
         """Delete from Redis the entries that are durable here, if ``delete`` is set."""
         if self._delete:
             self._deleted += self._output.forget(self._collection.position)
-
-
-def _at_once(call: Callable[[], T]) -> T:
-    return call()
