@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from crawls import Crawl, Stop
+from crawls import IdiomCrawl, Stop, finished
 from judging import Verdict, ended, judge, run_to_end
 from programs import (
     FEATURES,
@@ -172,10 +172,10 @@ class GeneratedSpiders(Fault):
         """Crawl with these stops and to the end; without stops, list the points."""
         with self.opened(idiom, model, folder) as crawl:
             if not stops:
-                crawl.run(trace=True)
+                crawl.run_command(trace=True)
             for stop in stops:
-                run = crawl.run(stop)
-                if run.finished or (run.status and not run.stopped):
+                run = crawl.run_command(stop)
+                if finished(run) or (run.status and not run.stopped):
                     break
             complaints = run_to_end(crawl)
             complaints += [
@@ -196,7 +196,7 @@ class GeneratedSpiders(Fault):
         """Return a context in which crawls are possible."""
 
     @abc.abstractmethod
-    def opened(self, idiom: Idiom, model: Model, folder: Path) -> Crawl:
+    def opened(self, idiom: Idiom, model: Model, folder: Path) -> IdiomCrawl:
         """Return a new crawl."""
 
     @abc.abstractmethod
@@ -232,9 +232,9 @@ class OnDisk(GeneratedSpiders):
         del folder
         return nullcontext()
 
-    def opened(self, idiom: Idiom, model: Model, folder: Path) -> Crawl:
+    def opened(self, idiom: Idiom, model: Model, folder: Path) -> IdiomCrawl:
         del model
-        return Crawl(idiom, without=self.without, place=folder)
+        return IdiomCrawl(idiom, without=self.without, place=folder)
 
     def judged(self, model: Model, crawl: Any, complaints: list[str]) -> Outcome:
         reached = [run.stopped for run in crawl.runs if run.stopped]
@@ -262,7 +262,7 @@ class OnRedis(GeneratedSpiders):
         self._crawls = itertools.count()
         return self._server
 
-    def opened(self, idiom: Idiom, model: Model, folder: Path) -> Crawl:
+    def opened(self, idiom: Idiom, model: Model, folder: Path) -> IdiomCrawl:
         del model
         job = f"crawl{next(self._crawls)}"
         options: Any = {"without": self.without, "place": folder}

@@ -18,11 +18,11 @@ sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 from collections import Counter
 from pathlib import Path as Folder
 
-from crawls import Crawl, Run, Stop
+from crawls import IdiomCrawl, Stop, finished
 from judging import expected_items, traceback_in
 from stock import of_scrapy
 from stop_points import every_idiom
-from support.forks import forks
+from support.crawl import Run
 from support.judge import SHOWN, differences
 from support.redis_server import RedisServer
 from table import Idiom, load
@@ -73,8 +73,8 @@ def can_be_shared(idiom: Idiom) -> bool:
     return not (idiom.script or {idiom.name, idiom.theme} & NOT_SHARED)
 
 
-class SharedCrawl(Crawl):
-    """Runs of an idiom's command on a Redis; see :class:`Crawl` for the options."""
+class SharedCrawl(IdiomCrawl):
+    """Runs of an idiom's command on a Redis; the options are the same."""
 
     def __init__(
         self, server: RedisServer, job: str, idiom: Idiom, **options: Any
@@ -84,13 +84,13 @@ class SharedCrawl(Crawl):
         self.url = server.url(job)
         super().__init__(idiom, **options)
 
-    def run(self, stop: Stop | None = None, *, trace: bool = False) -> Run:
+    def run_command(self, stop: Stop | None = None, *, trace: bool = False) -> Run:
         """Run it once, as the worker that gets all partitions."""
         self._server.end_leases(self._job)
-        return super().run(stop, trace=trace)
+        return super().run_command(stop, trace=trace)
 
-    def _project(self, *, stock: bool) -> dict[str, Any]:  # noqa: ARG002 - never
-        settings = super()._project(stock=True)
+    def project(self, *, stock: bool) -> dict[str, Any]:  # noqa: ARG002 - never
+        settings = super().project(stock=True)
         return settings | {
             "ADDONS": {"bloomdupe.Addon": 500},
             "BLOOMDUPE_REDIS_URL": self.url,
@@ -104,21 +104,13 @@ class SharedCrawl(Crawl):
         with SharedFrontier.open(self.url) as frontier:
             return frontier.finished
 
-    def collect(self) -> str:
+    def written(self) -> str:
         """Write the feeds into the folder; return what is wrong with that."""
-        log = self.folder / "collect.log"
-        command = [str(Path(sys.executable).with_name("bloomdupe")), "collect"]
-        environment = {"SCRAPY_SETTINGS_MODULE": "project", "SITE": self.site.base}
-        task = {
-            "folder": str(self.folder),
-            "command": [*command, self.url, "."],
-            "environment": environment,
-            "log": str(log),
-        }
-        status, late = forks().run(task, lambda _: None)
-        return (
-            f"collect ended with {status}: {log.read_text()}" if status or late else ""
-        )
+        try:
+            self.bloomdupe("collect", self.url, ".")
+        except AssertionError as error:
+            return f"collect failed: {error}"
+        return ""
 
 
 def crawled(
@@ -142,11 +134,11 @@ def crawled(
         # Without requests, the site cannot kill a worker.
         for _ in range(kills if visits else 0):
             at_random = Stop(request=rng.randint(1, visits.total()))
-            run = crawl.run(stop or at_random)
+            run = crawl.run_command(stop or at_random)
             killed += run.stopped is not None
-        while not (run := crawl.run()).finished:
+        while not finished(run := crawl.run_command()):
             if run.status or run.late:
-                words = f"run {run.number} ended with {run.status}"
+                words = f"{run.name} ended with {run.status}"
                 return [crashed(f"{idiom.name}: {words}")]
         outcome = judged(crawl, items, visits)
         crawl.keep = outcome != OK
@@ -157,8 +149,8 @@ def visits_of_scrapy(idiom: Idiom) -> Counter[str]:
     """Return the requests of stock Scrapy, which need not finish such an idiom."""
     if idiom.items is None:
         return of_scrapy(idiom).visits
-    with Crawl(idiom, stock=True) as stock:
-        stock.run()
+    with IdiomCrawl(idiom, stock=True) as stock:
+        stock.run_command()
         return stock.visits
 
 
@@ -166,7 +158,7 @@ def judged(crawl: SharedCrawl, items: Counter[str], visits: Counter[str]) -> Out
     name, log = crawl.idiom.name, crawl.runs[-1].log
     if not crawl.all_done:
         return lost(f"{name}: something is owed, though the last run has finished")
-    if wrong := crawl.collect():
+    if wrong := crawl.written():
         return crashed(f"{name}: {wrong}")
     if gone := visits - crawl.visits:
         return lost(f"{name}: never asked for: {sorted(gone)[:SHOWN]}")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from crawls import Crawl, Stop
+from crawls import IdiomCrawl, Stop
 from judging import Verdict, stopped, undisturbed
 from table import Idiom, load
 from trial import OK, Fault, Outcome, crashed, each_caught, lost, silently_wrong
@@ -62,8 +62,8 @@ def tried(
     run that finds the job finished.
     """
     model = undisturbed(idiom)
-    with Crawl(idiom) as crawl:
-        points = crawl.run(trace=True).points
+    with IdiomCrawl(idiom) as crawl:
+        points = crawl.run_command(trace=True).points
     later = (None,) if idle is None else (idle, None)
     verdicts = [
         stopped(idiom, model, stops, without=without, place=folder, later=later)

@@ -20,20 +20,16 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from recorder import FILE
-from support.forks import DEADLINE, forks
-from support.site import Site, Visit
-from support.stops import events
+from support.crawl import Crawl, Run
+from support.forks import DEADLINE
+from support.site import Site
 from table import Idiom
-from typing_extensions import Self
 
 from bloomdupe.store.place import SWITCH
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
 MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of our own is made in it
 DELAY = 0.004
 """Seconds that an answer takes."""
@@ -78,16 +74,9 @@ DURABLE: dict[str, Any] = {
 }
 RECORDED = {"recorder.Recorder": 1000}
 
-HEAD = """\
-from support import placing
-
-placing.install()
-"""
-WITHOUT = """\
-import without
-
-without.%s()
-"""
+HEAD = ("from support import placing", "placing.install()")
+WITHOUT = ("import without", "without.%s()")
+"""Code of a project, before its settings."""
 
 
 @dataclass(frozen=True)
@@ -108,13 +97,11 @@ class Stop:
     nth: int = 1
     action: str = "kill"
 
-    def as_json(self) -> str:
+    def fields(self) -> dict[str, Any]:
+        """Return what the process has to know, which the site does not see to."""
         if self.request is not None:
-            return "{}"
-        fields = asdict(self)
-        return json.dumps(
-            {n: value for n, value in fields.items() if value is not None}
-        )
+            return {}
+        return {name: one for name, one in asdict(self).items() if one is not None}
 
     def __str__(self) -> str:
         if self.request is not None:
@@ -136,63 +123,38 @@ class Last(NamedTuple):
     """When the job was closed, and the next one began, if there was one."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """The result of a run."""
+def went_well(run: Run) -> bool:
+    reasons = re.findall(r"Spider closed \((.*?)\)", run.log)
+    return set(reasons) <= {"finished"} and FORCED not in run.log
 
-    number: int
-    status: int
-    stopped: str | None
-    """Where it was stopped; None if it was not."""
-    log: str
-    events: list[list[str]]
-    visits: list[Visit]
-    """Its requests to the site."""
-    late: bool = False
 
-    @property
-    def finished(self) -> bool:
-        return self.status == 0 and self._went_well
+def finished(run: Run) -> bool:
+    return run.status == 0 and went_well(run)
 
-    @property
-    def finished_before_stop(self) -> bool:
-        """Whether it had finished when it was stopped at the end of the process."""
-        return self.stopped is not None and self._went_well
 
-    @property
-    def _went_well(self) -> bool:
-        reasons = re.findall(r"Spider closed \((.*?)\)", self.log)
-        return set(reasons) <= {"finished"} and FORCED not in self.log
-
-    @property
-    def last_checkpoints(self) -> list[Last]:
-        """Of each job of the run, the last checkpoint that has become durable."""
-        last: dict[str, Last] = {}
-        begun: dict[str, Last] = {}
-        closed: set[str] = set()
-        under_way = in_callbacks = 0
-        for kind, *words in self.events:
-            if kind == "underway":
-                under_way, in_callbacks = map(int, words)
-            elif kind == "commit":
-                job, time = words[0], float(words[1])
-                begun[job] = Last(time, under_way, in_callbacks)
-                if job not in last:
-                    # The first one is made before there is any request.
-                    last[job] = Last(time, 0, 0)
-                    for other in closed:
-                        last[other] = last[other]._replace(over=time)
-                    closed.clear()
-            elif kind == "committed":
-                last[words[0]] = begun[words[0]]
-            elif kind == "closed" and words[0] in last:
-                closed.add(words[0])
-        return list(last.values()) or [Last(0.0, 0, 0)]
-
-    @property
-    def points(self) -> list[str]:
-        """The names of the points passed, if they were written down."""
-        return [" ".join(event[2:]) for event in self.events if event[0] == "point"]
+def last_checkpoints(run: Run) -> list[Last]:
+    """Return, of each job of a run, the last checkpoint that has become durable."""
+    last: dict[str, Last] = {}
+    begun: dict[str, Last] = {}
+    closed: set[str] = set()
+    under_way = in_callbacks = 0
+    for kind, *words in run.events:
+        if kind == "underway":
+            under_way, in_callbacks = map(int, words)
+        elif kind == "commit":
+            job, time = words[0], float(words[1])
+            begun[job] = Last(time, under_way, in_callbacks)
+            if job not in last:
+                # The first one is made before there is any request.
+                last[job] = Last(time, 0, 0)
+                for other in closed:
+                    last[other] = last[other]._replace(over=time)
+                closed.clear()
+        elif kind == "committed":
+            last[words[0]] = begun[words[0]]
+        elif kind == "closed" and words[0] in last:
+            closed.add(words[0])
+    return list(last.values()) or [Last(0.0, 0, 0)]
 
 
 @dataclass
@@ -204,8 +166,8 @@ class Outputs:
     pipeline: set[str] = field(default_factory=set)
 
 
-class Crawl:
-    """Runs of an idiom's command in a folder of their own, and their results.
+class IdiomCrawl(Crawl):
+    """Runs of an idiom's command, as of a project, and their results.
 
     ``stock`` leaves out bloomdupe and ``JOBDIR``, ``without`` names a protection of it
     that is taken out (see ``without.py``). Its folder is made in ``place``, and is
@@ -223,78 +185,50 @@ class Crawl:
     ) -> None:
         self.idiom = idiom
         self.runs: list[Run] = []
-        self.site = Site(idiom.pages, delay=DELAY)
-        self.site.__enter__()
-        self._limits = {} if open_files is None else {"open_files": open_files}
         if place is None and os.access(MEMORY, os.W_OK):
             place = MEMORY
+        folder = Path(tempfile.mkdtemp(prefix="idiom-", dir=place))
+        super().__init__(folder, Site(idiom.pages, delay=DELAY).__enter__())
         self.keep = False
-        self.folder = Path(tempfile.mkdtemp(prefix="idiom-", dir=place))
-        self._head = HEAD if without is None else f"{HEAD}\n{WITHOUT % without}"
-        self._settings = self._project(stock=stock)
-        self.configure()
+        self.settings = self.project(stock=stock)
+        self._module = idiom.spider.__module__
+        self._limits = {} if open_files is None else {"open_files": open_files}
+        taken_out = () if without is None else (WITHOUT[0], WITHOUT[1] % without)
+        self._code = (*HEAD, *taken_out)
 
-    def _project(self, *, stock: bool) -> dict[str, Any]:
+    def project(self, *, stock: bool) -> dict[str, Any]:
+        """Return the settings of its project."""
         settings = {**SETTINGS, **({} if stock else DURABLE), **self.idiom.settings}
         if not stock:
             settings["ITEM_PIPELINES"] = {**settings["ITEM_PIPELINES"], **RECORDED}
-        return settings | {"SPIDER_MODULES": [self.idiom.spider.__module__]}
+        return settings
 
-    def configure(self, **settings: Any) -> None:
-        """Write the project's settings, with changes."""
-        self._settings |= settings
-        lines = (f"{name} = {value!r}\n" for name, value in self._settings.items())
-        (self.folder / "project.py").write_text(self._head + "".join(lines))
-        (self.folder / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
         self.site.__exit__()
         if "KEEP_IDIOMS" in os.environ:
             print("kept:", self.folder)
         elif not self.keep:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.rmtree(self.folder.parent, ignore_errors=True)
 
-    def run(self, stop: Stop | None = None, *, trace: bool = False) -> Run:
+    def run_command(self, stop: Stop | None = None, *, trace: bool = False) -> Run:
         """Run the command once, until it ends or is stopped."""
-        number = len(self.runs)
-        log, told = (self.folder / f"{name}{number}.log" for name in ("run", "events"))
-        wanted = {"trace": True} if trace else json.loads((stop or Stop()).as_json())
+        self.make_project(*self._code)
+        place = self._next_place()
+        wanted = {"trace": True} if trace else (stop or Stop()).fields()
         environment = {
-            "EVENTS": str(told),
-            "SCRAPY_SETTINGS_MODULE": "project",
+            "EVENTS": str(place / "events"),
+            "SCRAPY_SETTINGS_MODULE": "crawl_settings",
             "SITE": self.site.base,
             "STOP": json.dumps(wanted if stop or trace else {}),
             SWITCH: os.environ.get(SWITCH, ""),
         }
-        task = {
-            "folder": str(self.folder),
-            "command": self.idiom.command,
-            "environment": environment,
-            "log": str(log),
-            **self._limits,
-        }
-        first = len(self.site.log)
         self.site.kill_at((stop or Stop()).request or 0)
-        status, late = forks().run(task, self.site.name_victim)
-        self.site.until_quiet()
-        happened = events(told)
-        ends = [" ".join(event[2:]) for event in happened if event[0] == "stopped"]
-        if not ends and stop is not None and stop.request and status < 0 and not late:
-            ends = [str(stop)]
-        text = log.read_text("utf-8", errors="replace")
-        stopped = ends[0] if ends else None
-        visits = self.site.log[first:]
-        run = Run(number, status, stopped, text, happened, visits, late)
-        self.runs.append(run)
-        return run
+        command = self.idiom.command
+        process = self._fork(command, place, environment=environment, **self._limits)
+        self.site.name_victim(process.pid)
+        self.runs.append(process.ended(DEADLINE))
+        return self.runs[-1]
 
     # Results
 

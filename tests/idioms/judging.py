@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from crawls import Crawl, Outputs, Run, Stop
+from crawls import IdiomCrawl, Outputs, Stop, finished, last_checkpoints, went_well
 from stock import Model, of_scrapy
+from support.crawl import Run
 from support.judge import SHOWN, compare_visits, differences
 from table import Idiom
 
@@ -55,14 +56,14 @@ def allowed(run: Run, asks: int) -> int:
 
     A callback may have made as many requests as the idiom ``asks`` for.
     """
-    jobs = run.last_checkpoints
+    jobs = last_checkpoints(run)
     late = sum(
         any(job.begun <= visit.clock < job.over for job in jobs) for visit in run.visits
     )
     return late + sum(job.under_way + asks * job.in_callbacks for job in jobs)
 
 
-def judge(model: Model, crawl: Crawl) -> list[str]:
+def judge(model: Model, crawl: IdiomCrawl) -> list[str]:
     """Say what is wrong with a crawl that has come to its end."""
     outputs = crawl.outputs()
     complaints = compare_outputs(model.items, outputs)
@@ -79,14 +80,14 @@ def judge(model: Model, crawl: Crawl) -> list[str]:
     complaints += compare_visits(model.visits, visits, most).complaints
     for run in crawl.runs:
         if run.late:
-            complaints.append(f"run {run.number} did not end")
+            complaints.append(f"{run.name} did not end")
         well = run.stopped is None or run.status == 0
         if well and "Traceback" in run.log and not crawl.idiom.raises:
-            complaints.append(f"run {run.number}: {traceback_in(run.log)}")
+            complaints.append(f"{run.name}: {traceback_in(run.log)}")
     return complaints
 
 
-def was_said(crawl: Crawl) -> bool:
+def was_said(crawl: IdiomCrawl) -> bool:
     """Whether the log warns of what is missing, where that cannot be prevented."""
     words = crawl.idiom.said_instead
     if words is None:
@@ -104,14 +105,14 @@ def traceback_in(log: str) -> str:
 def ended(run: Run) -> str:
     """Say how a run has ended."""
     last = (run.log.strip().splitlines() or [""])[-1]
-    return f"run {run.number} ended with {run.status}: {last[:300]}"
+    return f"{run.name} ended with {run.status}: {last[:300]}"
 
 
-def run_to_end(crawl: Crawl) -> list[str]:
+def run_to_end(crawl: IdiomCrawl) -> list[str]:
     """Run the command until it says that it has finished."""
     for _ in range(RUNS):
-        run = crawl.run()
-        if run.finished:
+        run = crawl.run_command()
+        if finished(run):
             return []
         if run.status:
             return [ended(run)]
@@ -138,9 +139,9 @@ def undisturbed(idiom: Idiom) -> Model:
     Stock Scrapy says which result a crawl must have.
     """
     items = expected_items(idiom)
-    with Crawl(idiom) as crawl:
+    with IdiomCrawl(idiom) as crawl:
         complaints = []
-        while not crawl.run(Stop(point="before exit")).finished_before_stop:
+        while not finished_before_its_end(crawl):
             if len(crawl.runs) == RUNS:
                 complaints.append(f"not finished after {RUNS} runs")
                 break
@@ -156,7 +157,13 @@ def undisturbed(idiom: Idiom) -> Model:
         return model
 
 
-def again(crawl: Crawl, *stops: Stop | None) -> list[str]:
+def finished_before_its_end(crawl: IdiomCrawl) -> bool:
+    """Whether a run had finished when it was stopped at the end of its process."""
+    run = crawl.run_command(Stop(point="before exit"))
+    return run.stopped is not None and went_well(run)
+
+
+def again(crawl: IdiomCrawl, *stops: Stop | None) -> list[str]:
     """Run the command of a finished job again, once for each stop; None: to the end.
 
     Nothing may change.
@@ -164,11 +171,11 @@ def again(crawl: Crawl, *stops: Stop | None) -> list[str]:
     files, outputs = crawl.files(), crawl.outputs()
     complaints = []
     for stop in stops:
-        run = crawl.run(stop)
+        run = crawl.run_command(stop)
         if run.status and run.stopped is None:
             complaints.append(ended(run))
         if asked := {visit.what for visit in run.visits} - set(crawl.idiom.start_asks):
-            complaints.append(f"run {run.number} asks for {sorted(asked)[:SHOWN]}")
+            complaints.append(f"{run.name} asks for {sorted(asked)[:SHOWN]}")
     later = crawl.outputs()
     for place, found in (("JSON lines", later.jsonl), ("CSV", later.csv)):
         expected = outputs.csv if place == "CSV" else outputs.jsonl
@@ -191,17 +198,20 @@ def stopped(
 ) -> Verdict:
     """Crawl, with a stop after the other, then to the end; and judge.
 
-    See :class:`crawls.Crawl` for ``without``, and for ``place``, in which the folder is
-    kept if something is wrong. The finished job is run again with the stops ``later``.
+    See :class:`crawls.IdiomCrawl` for ``without``, and for ``place``, in which the
+    folder is kept if something is wrong. The finished job is run again with the stops
+    ``later``.
     """
     verdict = Verdict()
-    with Crawl(idiom, without=without, place=place, open_files=open_files) as crawl:
+    with IdiomCrawl(
+        idiom, without=without, place=place, open_files=open_files
+    ) as crawl:
         for stop in stops:
-            run = crawl.run(stop)
+            run = crawl.run_command(stop)
             if run.stopped is not None:
                 verdict.stopped.append(run.stopped)
                 verdict.complaints += failed_well(run, stop)
-            if run.stopped is None and (run.status or run.finished):
+            if run.stopped is None and (run.status or finished(run)):
                 break
         if crawl.runs[-1].stopped is None and crawl.runs[-1].status:
             verdict.complaints.append(ended(crawl.runs[-1]))

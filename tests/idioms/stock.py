@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-from crawls import Crawl
+from crawls import IdiomCrawl, finished
 from table import Idiom, load
 
 FILE = Path(__file__).with_suffix(".json")
@@ -33,9 +33,9 @@ class Model:
 
 def ask_scrapy(idiom: Idiom) -> Model:
     """Let stock Scrapy crawl."""
-    with Crawl(idiom, stock=True) as crawl:
-        run = crawl.run()
-        assert run.finished, run.log
+    with IdiomCrawl(idiom, stock=True) as crawl:
+        run = crawl.run_command()
+        assert finished(run), run.log
         return Model(crawl.outputs().jsonl, crawl.visits, [])
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from crawls import Crawl, Stop
+from crawls import IdiomCrawl, Stop
 from judging import again, judge, run_to_end, stopped, undisturbed
 from recorder import FILE
 from stock import Model
@@ -27,17 +27,17 @@ def model() -> Model:
 
 
 @pytest.fixture(scope="module")
-def finished(model: Model) -> Iterator[Crawl]:
+def finished(model: Model) -> Iterator[IdiomCrawl]:
     """Yield a crawl that was killed, and has come to its end: nothing is wrong."""
-    with Crawl(PLAIN) as crawl:
-        assert crawl.run(KILL).stopped
+    with IdiomCrawl(PLAIN) as crawl:
+        assert crawl.run_command(KILL).stopped
         assert run_to_end(crawl) == []
         assert judge(model, crawl) == []
         yield crawl
 
 
 @pytest.fixture
-def crawl(finished: Crawl, tmp_path: Path) -> Crawl:
+def crawl(finished: IdiomCrawl, tmp_path: Path) -> IdiomCrawl:
     """Return a copy of it, to be spoilt."""
     crawl = copy(finished)
     crawl.site = copy(finished.site)
@@ -46,22 +46,22 @@ def crawl(finished: Crawl, tmp_path: Path) -> Crawl:
     return crawl
 
 
-def item_twice(crawl: Crawl) -> None:
+def item_twice(crawl: IdiomCrawl) -> None:
     with (crawl.folder / "items.jsonl").open("r+", encoding="utf-8") as feed:
         feed.write(feed.readlines()[-1])
 
 
-def item_lost(crawl: Crawl) -> None:
+def item_lost(crawl: IdiomCrawl) -> None:
     feed = crawl.folder / "items.csv"
     feed.write_text("".join(feed.read_text().splitlines(keepends=True)[:-1]))
 
 
-def item_torn(crawl: Crawl) -> None:
+def item_torn(crawl: IdiomCrawl) -> None:
     feed = crawl.folder / "items.jsonl"
     feed.write_bytes(feed.read_bytes()[:-3])
 
 
-def row_lost(crawl: Crawl) -> None:
+def row_lost(crawl: IdiomCrawl) -> None:
     with sqlite3.connect(crawl.folder / FILE) as database:
         database.execute(
             "DELETE FROM items WHERE rowid = (SELECT max(rowid) FROM items)"
@@ -69,17 +69,17 @@ def row_lost(crawl: Crawl) -> None:
     database.close()
 
 
-def page_lost(crawl: Crawl) -> None:
+def page_lost(crawl: IdiomCrawl) -> None:
     log = crawl.site.log
     log[:] = [visit for visit in log if visit.what != "/7"]
 
 
-def page_invented(crawl: Crawl) -> None:
+def page_invented(crawl: IdiomCrawl) -> None:
     log = crawl.site.log
     log.append(replace(log[-1], path="/nowhere"))
 
 
-def page_repeated(crawl: Crawl) -> None:
+def page_repeated(crawl: IdiomCrawl) -> None:
     log = crawl.site.log
     log += [visit for visit in log if visit.what == "/0"] * 30
 
@@ -97,17 +97,20 @@ def page_repeated(crawl: Crawl) -> None:
     ],
 )
 def test_the_judge_sees_spoilt_results(
-    model: Model, crawl: Crawl, spoil: Callable[[Crawl], None], words: str
+    model: Model, crawl: IdiomCrawl, spoil: Callable[[IdiomCrawl], None], words: str
 ) -> None:
     spoil(crawl)
     assert any(words in complaint for complaint in judge(model, crawl))
 
 
 def test_a_job_that_was_deleted_between_the_runs_is_seen(model: Model) -> None:
-    with Crawl(PLAIN) as crawl:
+    with IdiomCrawl(PLAIN) as crawl:
         # One page at a time, each in a checkpoint before the answer to the next one.
-        crawl.configure(CONCURRENT_REQUESTS=1, BLOOMDUPE_CHECKPOINT_INTERVAL=0.001)
-        assert crawl.run(Stop(request=15)).stopped
+        crawl.settings |= {
+            "CONCURRENT_REQUESTS": 1,
+            "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.001,
+        }
+        assert crawl.run_command(Stop(request=15)).stopped
         assert crawl.outputs().jsonl
         shutil.rmtree(crawl.folder / "job")
         assert run_to_end(crawl) == []
@@ -117,7 +120,7 @@ def test_a_job_that_was_deleted_between_the_runs_is_seen(model: Model) -> None:
 
 
 def test_a_finished_job_that_changes_is_seen() -> None:
-    with Crawl(PLAIN) as crawl:
+    with IdiomCrawl(PLAIN) as crawl:
         assert run_to_end(crawl) == []
         shutil.rmtree(crawl.folder / "job")
         # It asks for pages, puts out items in two feeds, and changes files.
@@ -146,8 +149,11 @@ def test_a_protection_that_is_taken_out_is_missed(
 def test_the_judge_sees_a_request_that_counts_too_early() -> None:
     gathers = load()["memory_gathers"]
     model = undisturbed(gathers)
-    with Crawl(gathers, without="reading_values") as crawl:
-        crawl.configure(CONCURRENT_REQUESTS=1, BLOOMDUPE_CHECKPOINT_INTERVAL=0.001)
-        assert crawl.run(Stop(point="after commit", nth=8)).stopped
+    with IdiomCrawl(gathers, without="reading_values") as crawl:
+        crawl.settings |= {
+            "CONCURRENT_REQUESTS": 1,
+            "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.001,
+        }
+        assert crawl.run_command(Stop(point="after commit", nth=8)).stopped
         assert run_to_end(crawl) == []
         assert any("missing" in complaint for complaint in judge(model, crawl))

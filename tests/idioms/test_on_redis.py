@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from crawls import Crawl, Stop
+from crawls import IdiomCrawl, Stop
 from judging import expected, judge, run_to_end, stopped
 from support.repetition import slow_tests_run
 from table import IDIOMS, load
@@ -47,7 +47,7 @@ def test_a_worker_whose_commits_are_refused_reads_again_and_goes_on(
     idiom = IDIOMS[name]
     model = expected(idiom)
     monkeypatch.setenv(SWITCH, logged_redis.url("").removesuffix("#"))
-    with Crawl(idiom, without="being_the_only_owner") as crawl:
+    with IdiomCrawl(idiom, without="being_the_only_owner") as crawl:
         complaints = run_to_end(crawl)
         assert "goes on from the last commit" in crawl.runs[0].log
         # Its pages in progress are fetched again, each time.

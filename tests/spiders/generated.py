@@ -288,7 +288,7 @@ async def listed(outputs: AsyncIterator[Any]) -> list[Any]:
 
 def run_number() -> int:
     """Return the number of this run of the command, from 1."""
-    return len(list(Path().glob("run*.log")))
+    return len(list(Path("..").glob("run*")))
 
 
 def chance(item: dict[str, Any]) -> int:

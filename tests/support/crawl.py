@@ -20,7 +20,7 @@ import pytest
 from support.engines import DISK, LEASE, MEMORY
 from support.forks import Child, forks
 from support.judge import lines
-from support.site import PAGES, Site
+from support.site import PAGES, Site, Visit
 from support.stops import events
 from support.waiting import DEADLINE, until
 
@@ -45,13 +45,22 @@ Before: TypeAlias = "Callable[[], object]"
 class Run:
     """The result of a run."""
 
+    name: str
+    """``run`` and its number, from 0."""
     status: int
     log: str
     stats: dict[str, Any]
-    requested: list[str]
-    """The paths that the site was asked for since the run began."""
+    visits: list[Visit]
+    """The requests that the site has seen since the run began."""
     events: list[list[str]]
     """See ``stops.tell()``."""
+    late: bool = False
+    """Whether it was killed, because it did not end in time."""
+
+    @property
+    def requested(self) -> list[str]:
+        """The paths that the site was asked for since the run began."""
+        return [visit.path for visit in self.visits]
 
     @property
     def finish_reason(self) -> str | None:
@@ -62,7 +71,13 @@ class Run:
     def stopped(self) -> str | None:
         """The point at which the run was stopped."""
         ends = [" ".join(event[2:]) for event in self.events if event[0] == "stopped"]
-        return ends[0] if ends else None
+        killed = self.status == -signal.SIGKILL and not self.late
+        return ends[0] if ends else "from outside" if killed else None
+
+    @property
+    def points(self) -> list[str]:
+        """The names of the points passed, if they were written down."""
+        return [" ".join(event[2:]) for event in self.events if event[0] == "point"]
 
 
 class Process:
@@ -144,19 +159,27 @@ class Process:
         return run
 
     def wait(self, seconds: float = DEADLINE) -> Run:
-        """Wait for its end."""
+        """Wait for its end, which has to come."""
+        run = self.ended(seconds)
+        assert not run.late, f"it did not end within {seconds} s: {run.log}"
+        return run
+
+    def ended(self, seconds: float = DEADLINE) -> Run:
+        """Wait for its end, or end it."""
         status = self._child.wait(seconds)
+        late = status is None
         if status is None:
-            self._child.kill()
-            pytest.fail(f"it did not end within {seconds} s: {self.log}")
+            status = self._child.kill()
         self._crawl.has_ended(self, status)
         stats = self._place / "stats.json"
         return Run(
+            name=self._place.name,
             status=status,
             log=self.log,
             stats=json.loads(stats.read_text()) if stats.exists() else {},
-            requested=self._crawl.site.requested[self._first :],
+            visits=self._crawl.site.log[self._first :],
             events=events(self._place / "events"),
+            late=late,
         )
 
 
@@ -306,21 +329,25 @@ class Crawl:
         """
         if not self.engine.collects:
             return ""
-        self.make_project(stop=stop, before=before)
-        return self.bloomdupe("collect", self.engine.job, ".", *options, code=code)
-
-    def make_project(self, *, stop: str = "", before: Before | None = None) -> None:
-        """Make a project of the folder; its verbs end at a point, as runs do."""
-        lines = [f"{name} = {value!r}" for name, value in self.settings.items()]
-        lines.append(f"SPIDER_MODULES = [{self._module!r}]")
+        first = []
         if stop:
             wanted = json.dumps({"point": stop, "nth": 1, "action": "kill"})
-            lines.append("import os; from support import stops")
-            lines.append(f"os.environ['STOP'] = {wanted!r}; stops.use()")
+            first.append("import os; from support import stops")
+            first.append(f"os.environ['STOP'] = {wanted!r}; stops.use()")
         if before is not None:
             name, arguments = _call_of(before)
-            lines.append("from scrapy.utils.misc import load_object")
-            lines.append(f"load_object({name!r})(*{arguments!r})")
+            first.append("from scrapy.utils.misc import load_object")
+            first.append(f"load_object({name!r})(*{arguments!r})")
+        self.make_project(*first)
+        return self.bloomdupe("collect", self.engine.job, ".", *options, code=code)
+
+    def make_project(self, *code: str) -> None:
+        """Make a project of the folder, whose settings begin with this code."""
+        lines = [
+            *code,
+            *(f"{name} = {value!r}" for name, value in self.settings.items()),
+        ]
+        lines.append(f"SPIDER_MODULES = [{self._module!r}]")
         (self.folder / "crawl_settings.py").write_text("\n".join(lines))
         (self.folder / "scrapy.cfg").write_text("[settings]\ndefault=crawl_settings\n")
 
@@ -360,7 +387,7 @@ class Crawl:
         self._runs += 1
         return place
 
-    def _fork(self, command: list[str], place: Path, **apart: str) -> Process:
+    def _fork(self, command: list[str], place: Path, **apart: Any) -> Process:
         task = {
             "folder": str(self.folder),
             "command": command,
