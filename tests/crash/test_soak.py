@@ -89,6 +89,7 @@ def test_a_case_that_dies_has_crashed(tmp_path: Path) -> None:
     assert soak.tallies[0].verdicts == {"crashed": 2}
 
 
+@pytest.mark.slow
 def test_the_command_prints_json(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.crash.soak", "--cases", "1", "--only", "F13",

@@ -9,12 +9,10 @@ import pytest
 import scrapy
 from spiders.interrupted import interrupted_at
 from support.harness import (
-    STOCK,
     Project,
     SampleProcess,
     read_items,
     read_log,
-    sample_process,
     statuses,
     wait_for,
 )
@@ -26,7 +24,6 @@ from crawler.sample_site import SampleJob, SampleSite
 pytestmark = pytest.mark.slow
 
 ROBOTS = (200, "/robots.txt")
-START = (200, "/")
 
 
 def keep_port(folder: Path) -> int:
@@ -47,35 +44,6 @@ def test_a_crawl_fetches_every_page_once_also_if_it_is_run_again(
         assert sample.requests() == sample.site.expected_requests()
         items = read_items(project.folder / sample.folder / "items.jsonl")
         assert statuses(items) == sample.site.expected_pages(sample.url)
-
-
-def test_a_crawl_works_with_scrapys_own_dupefilter(
-    project: Project, sample: SampleProcess
-) -> None:
-    code, log = project.crawl("-a", f"url={sample.url}", *STOCK)
-    assert code == 0, log
-    again = Counter([START])  # it does not mark start requests
-    assert sample.requests() == sample.site.expected_requests() + again
-
-
-def test_a_crawl_with_scrapys_own_dupefilter_is_interrupted_and_goes_on(
-    project: Project, tmp_path: Path
-) -> None:
-    with sample_process(tmp_path, pages=200) as server:
-        args = ("-a", f"url={server.url}", *STOCK)
-        code, log = project.crawl(*args, *interrupted_at(20))
-        assert code == 0, log
-        assert "not finished (shutdown)" in log
-        assert f"go on with: scrapy crawl site -a url={server.url}" in log
-
-        code, log = project.crawl(*args)
-        assert code == 0, log
-        surplus = server.requests()
-        surplus.subtract(server.site.expected_requests())
-        # At each start, and for the links to it.
-        surplus.pop(START)
-        # Once in each run.
-        assert {request: n for request, n in surplus.items() if n} == {ROBOTS: 1}
 
 
 def test_the_embedded_site_is_crawled_interrupted_and_crawled_to_its_end(

@@ -18,6 +18,7 @@ from hypothesis.stateful import (
     rule,
 )
 from support.checked import checked
+from support.repetition import slow_tests_run
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreError
@@ -301,7 +302,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_filter_behaves_as_a_set(machine: type[RuleBasedStateMachine]) -> None:
     machine.TestCase.settings = settings(
         max_examples=settings().max_examples * 3 // 5,
-        stateful_step_count=30,
+        stateful_step_count=30 if slow_tests_run() else 15,
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )

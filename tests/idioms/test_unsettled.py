@@ -1,4 +1,4 @@
-"""Pages whose children differ in each run: killed twenty times, or three by default."""
+"""Pages whose children differ in each run: killed twenty times; once by test_idioms."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import random
 import pytest
 from crawls import Stop
 from judging import expected, stopped
-from support.repetition import slow_tests_run
 from table import IDIOMS, Idiom, load
 
 load()
 
-KILLS = 20 if slow_tests_run() else 3
+KILLS = 20
 UNSETTLED = [idiom for idiom in IDIOMS.values() if idiom.theme == "unsettled"]
 
 
@@ -26,6 +25,7 @@ def stop_of(idiom: Idiom, requests: int, rng: random.Random) -> Stop:
     return rng.choice(where)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("idiom", UNSETTLED, ids=lambda idiom: idiom.name)
 def test_children_that_differ_in_each_run_are_done_once(idiom: Idiom) -> None:
     model = expected(idiom)

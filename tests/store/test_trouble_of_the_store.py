@@ -197,6 +197,7 @@ def test_what_does_not_pass_is_said_in_one_line(
         assert "\n" not in str(raised.value)
 
 
+@pytest.mark.slow
 def test_a_replica_that_is_promoted_goes_on(folder: Path) -> None:
     with RedisSentinel(folder) as sentinel:
         for node in sentinel._nodes:

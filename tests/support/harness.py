@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 ROOT = Path(__file__).parents[2]
-STOCK = ("-s", "ADDONS={}", "-s", "DUPEFILTER_CLASS=scrapy.dupefilters.RFPDupeFilter")
 DEADLINE = 300.0  # seconds; only a broken test gets there
 
 
