@@ -218,6 +218,8 @@ class Stopping:
         self.failure: BaseException | None = None
         self.reads_again: Callable[[NotOwnerError], None] | None = None
         """Told of a refused commit, lets the crawl go on from the last one."""
+        self.cut_off: Callable[[], None] = lambda: None
+        """Ends the code that still runs: after a failure nothing of it counts."""
         self._ending = False
         # Not within the call that has failed: closing calls the scheduler.
         self._closing = Timer(self._close)
@@ -265,6 +267,7 @@ class Stopping:
             stop_crawl(self._crawler, ASKED_TO_STOP)
         else:
             fail_crawl(self._crawler, reason_of(self.failure))
+            self.cut_off()
 
     def end(self) -> None:
         """Record that the crawl closes anyway; a failure still counts."""

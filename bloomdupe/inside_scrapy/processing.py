@@ -70,6 +70,9 @@ class Processing:
         self._held = held
         self._begun: set[Work] = set()
         self._broken: dict[Work, BaseException] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        """Tasks in which callbacks and pipelines run."""
+        self._is_cut_off = False
         self.answering: Work | None = None
         """The work that the downloader has just answered with a request (a retry, a
         redirect), while that request is being scheduled."""
@@ -121,7 +124,7 @@ class Processing:
 
         return deferred.addBoth(ended)
 
-    def _call(self, result: object, request: Request) -> Awaitable[Any]:
+    async def _call(self, result: object, request: Request) -> Any:  # noqa: ANN401
         """Replacement of ``Scraper.call_spider_async()``.
 
         It gets a failure if the download has failed, or if a spider middleware has
@@ -129,21 +132,38 @@ class Processing:
         """
         work = self._work_of(request)
         if work is None:
-            return self._call_spider(result, request)  # type: ignore[no-any-return]
+            return await self._call_spider(result, request)
         if isinstance(result, Failure) and result.value:
             work.gave_up(result.value)
-        if self._held() or work.is_dropped:
-            return self._call_later(result, request, work)
-        self._begun.add(work)
-        return self._call_spider(result, request)  # type: ignore[no-any-return]
-
-    async def _call_later(self, result: object, request: Request, work: Work) -> Any:  # noqa: ANN401
-        while self._held():
-            await asyncio.sleep(PAUSE)
-        if work.is_dropped:
+        try:
+            self._follow_task()
+            while self._held():
+                await asyncio.sleep(PAUSE)
+            if work.is_dropped:
+                return ()
+            self._begun.add(work)
+            return await self._call_spider(result, request)
+        except asyncio.CancelledError as error:  # Scrapy would wait for ever
+            self._broken[work] = error
             return ()
-        self._begun.add(work)
-        return await self._call_spider(result, request)
+
+    def _follow_task(self) -> None:
+        """Let :meth:`cut_off` end the running task."""
+        if self._is_cut_off:
+            raise asyncio.CancelledError
+        task = asyncio.current_task()
+        if task is not None and task not in self._tasks:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def cut_off(self) -> None:
+        """End all callbacks and pipelines that wait, and let none begin.
+
+        They may wait for a request that is not handed out any more.
+        """
+        self._is_cut_off = True
+        for task in self._tasks:
+            task.cancel()
 
     @property
     def busy(self) -> bool:
@@ -181,6 +201,9 @@ class Processing:
             else:
                 outputs = iter_errback(result, error, request, response)
                 await self._hand_on_each(outputs, response, work)
+        except asyncio.CancelledError as cancelled:  # Scrapy would wait for ever
+            if work is not None:
+                self._broken[work] = cancelled
         except BaseException as broken:  # of any kind: the page is not done
             if work is not None:
                 self._broken[work] = broken
@@ -227,29 +250,30 @@ class Processing:
             return None
         return self._scraper.start_itemproc_async(output, response=response)
 
-    def _process_item(
+    async def _process_item(
         self,
         item: object,
         *,
         response: Response | Failure | None,
-    ) -> Awaitable[None]:
+    ) -> None:
         """Replacement of ``Scraper.start_itemproc_async()``."""
-        processed: Awaitable[None] = self._start_itemproc(item, response=response)
-        return processed if response is not None else self._then_close(processed)
+        try:
+            self._follow_task()
+            await self._start_itemproc(item, response=response)
+        finally:
+            if response is None:
+                self._close_if_idle()
 
-    async def _then_close(self, processed: Awaitable[None]) -> None:
+    def _close_if_idle(self) -> None:
         """Close the crawl after an item of ``start()``, if it waits only for that.
 
         Scrapy checks this only at the end of a response. So if no response is in
         progress when a crawl is to close, the crawl would wait for ever.
         """
-        try:
-            await processed
-        finally:
-            slot = self._scraper.slot
-            closing = slot and slot.closing
-            if closing and not closing.called and slot.is_idle():
-                closing.callback(None)
+        slot = self._scraper.slot
+        closing = slot and slot.closing
+        if closing and not closing.called and slot.is_idle():
+            closing.callback(None)
 
     # Other code
 

@@ -99,10 +99,9 @@ class StopPoints(Fault):
             for stop in stops:
                 yield [stop]
                 yield [stop, Stop(number=rng.randint(1, len(points)))]
-                if idiom.waits:
-                    continue
-                yield [replace(stop, action=rng.choice(SIGNALS))]
                 yield [replace(stop, action=rng.choice(RAISED))]
+                if not idiom.waits:
+                    yield [replace(stop, action=rng.choice(SIGNALS))]
 
         idle = Stop(number=rng.randint(1, IDLE_POINTS))
         return tried(idiom, choose, folder, idle=idle)

@@ -15,6 +15,8 @@ from spiders.ending import (
     Says,
     Start,
     StartMended,
+    WaitsForEver,
+    WaitsNoMore,
     lose_the_slots,
 )
 from support.crawl import Crawl
@@ -120,3 +122,12 @@ def test_work_that_comes_while_idle_is_done_first(crawl: Crawl) -> None:
     run = crawl.run(Fed, status=1)
     assert {"/fed1", "/fed2"} <= {*run.requested}
     assert run.log.count("is incomplete") == 1
+
+
+def test_after_a_failure_nobody_waits_for_what_does_not_come(crawl: Crawl) -> None:
+    run = crawl.run(WaitsForEver, status=1)
+    (line,) = [line for line in run.log.splitlines() if " CRITICAL: " in line]
+    assert "Memory has run out, so the crawl stops" in line
+    assert delivered(crawl) is None
+    assert crawl.run(WaitsNoMore).finish_reason == "finished"
+    assert delivered(crawl) == ["a", "b", "c", "d", "start", "x"]

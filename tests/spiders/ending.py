@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from scrapy import Request, Spider
@@ -130,3 +131,69 @@ def lose_the_slots() -> None:
         raise AttributeError("the slot has no transferring")
 
     EngineAccess.wait = wait  # type: ignore[assignment, method-assign]
+
+
+class WaitsForEver(Spider):
+    """Callbacks and pipelines wait, and then memory runs out.
+
+    What they wait for would come, but a crawl that has failed hands nothing out.
+    """
+
+    name = "waits_for_ever"
+    custom_settings = {"ITEM_PIPELINES": {"spiders.ending.Waits": 100}}
+    fails = True
+    waiting = PerRun(0)
+
+    async def start(self) -> Any:
+        yield {"page": "start"}
+        for path, callback in (
+            ("a", self.parse),
+            ("b", self.in_one),
+            ("c", self.in_turn),
+            ("d", self.out_of_memory),
+        ):
+            yield Request(self.start_urls[0] + path, callback)
+
+    async def wait(self) -> None:
+        if self.fails:
+            self.waiting += 1
+            await asyncio.Event().wait()
+
+    def parse(self, response: Any) -> Any:
+        yield {"page": response.url[-1]}
+
+    async def in_one(self, response: Any) -> Any:
+        await self.wait()
+        return [{"page": response.url[-1]}]
+
+    async def in_turn(self, response: Any) -> Any:
+        yield response.follow("/x", dont_filter=True)
+        await self.wait()
+        yield {"page": response.url[-1]}
+
+    async def out_of_memory(self, response: Any) -> Any:
+        while self.fails and self.waiting < 4:
+            await asyncio.sleep(0.01)
+        if self.fails:
+            raise MemoryError
+        yield {"page": response.url[-1]}
+
+
+class WaitsNoMore(WaitsForEver):
+    fails = False
+
+
+class Waits:
+    """A pipeline for an item of ``start()``, and for one of a page."""
+
+    def __init__(self, spider: Any) -> None:
+        self.spider = spider
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Any:
+        return cls(crawler.spider)
+
+    async def process_item(self, item: Any) -> Any:
+        if item["page"] in ("start", "a"):
+            await self.spider.wait()
+        return item

@@ -71,6 +71,7 @@ class Session:
             crowded=lambda: self.engine.hurries,
             held=lambda: self.engine.holds,
         )
+        self.stopping.cut_off = self.processing.cut_off
         fingerprinter = crawler.request_fingerprinter
         assert fingerprinter is not None  # noqa: S101 - the crawl is open
         self.fingerprint = fingerprint_function(fingerprinter)
