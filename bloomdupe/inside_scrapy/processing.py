@@ -26,7 +26,7 @@ from bloomdupe.inside_scrapy.helpers import aiter_errback, iter_errback
 from bloomdupe.inside_scrapy.work import CURRENT
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Callable, Iterable
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -89,6 +89,8 @@ class Processing:
         self._start_itemproc = scraper.start_itemproc_async
         scraper.start_itemproc_async = self._process_item
         scraper.handle_spider_output_async = self._hand_on
+        self._download = engine.download_async
+        engine.download_async = self._download_whole
         self._send_signal = self._signals.send_catch_log
         self._signals.send_catch_log = self._signal  # type: ignore[method-assign]
 
@@ -164,6 +166,14 @@ class Processing:
         self._is_cut_off = True
         for task in self._tasks:
             task.cancel()
+
+    async def _download_whole(self, request: Request) -> Any:  # noqa: ANN401
+        """Replacement of ``ExecutionEngine.download_async()``.
+
+        The download goes on if its caller is cut off: Scrapy does not close before a
+        download has ended, and one that is cancelled never does.
+        """
+        return await asyncio.shield(self._download(request))
 
     @property
     def busy(self) -> bool:
