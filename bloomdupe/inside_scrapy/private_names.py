@@ -37,8 +37,8 @@ NEEDED = (
     *_of(
         "scrapy.core.engine.ExecutionEngine",
         *("_handle_downloader_output", "_slot", "_start", "close_spider_async"),
-        *("crawl", "downloader", "open_spider_async", "running", "scraper", "spider"),
-        "start_async",
+        *("crawl", "download_async", "downloader", "open_spider_async", "running"),
+        *("scraper", "spider", "start_async"),
     ),
     "scrapy.core.engine._Slot.nextcall",
     "scrapy.utils.reactor.CallLaterOnce.schedule",
