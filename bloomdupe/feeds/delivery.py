@@ -32,18 +32,27 @@ if TYPE_CHECKING:
 logger = logger_of(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass
 class WaitingFeed:
     """A feed that is written from the journal."""
 
     name: str
     """Its name in the store."""
-    template: str
-    options: dict[str, Any]
+    slot: FeedSlot
+    """Scrapy's slot of its first file."""
     index: int
     """By which the journal names it."""
     begin: int
     """The position in the journal at which the present round begins."""
+    items: int
+    """Its items in this round."""
+    tried: bool = False
+    """Whether its exporter was tried with an item of this run."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of Scrapy."""
+        return self.slot.feed_options
 
 
 class Delivered:
@@ -114,12 +123,13 @@ class Deliveries:
         self._tell = tell
         self._delivered = Delivered(directory)
 
-    def owes(self, name: str, index: int, begin: int) -> bool:
-        """Whether a feed lacks items of the journal."""
+    def owes(self, name: str, feed: dict[str, Any]) -> bool:
+        """Whether a feed with this record in the store lacks items of the journal."""
+        end = begin = feed["begin"]
         record = self._delivered.get(name, self._journal)
-        same = record is not None and record["begin"] == begin
-        end = record["end"] if record is not None and same else begin
-        return any(True for _ in self._journal.items(index, end))
+        if record is not None and record["begin"] == begin:
+            end = record["end"]
+        return any(True for _ in self._journal.items(feed["index"], end))
 
     async def deliver(self, feeds: Iterable[WaitingFeed]) -> bool:
         """Deliver all that is in the journal; return whether all went well.
@@ -218,10 +228,9 @@ class Deliveries:
                 self._delivered.put(feed.name, dict(record))
             begun = datetime.fromisoformat(record["time"])
             begun += timedelta(microseconds=batch)
-        uri = self._access.uri_of(
-            feed.template, feed.options, batch, self._moment, begun
-        )
-        return self._access.new_slot(feed.template, feed.options, batch, uri)
+        template, options = feed.slot.uri_template, feed.options
+        uri = self._access.uri_of(template, options, batch, self._moment, begun)
+        return self._access.new_slot(template, options, batch, uri)
 
     # One file
 

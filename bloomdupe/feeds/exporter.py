@@ -11,7 +11,7 @@ from scrapy.utils.misc import load_object
 
 from bloomdupe.errors import BloomDupeError, FeedError
 from bloomdupe.feeds.feed import Draft, Feed, encode, name_of
-from bloomdupe.feeds.feed_format import is_appended, local_path
+from bloomdupe.feeds.feed_format import appended_path, local_path
 from bloomdupe.feeds.feed_job import FeedsPart
 from bloomdupe.feeds.journal import ITEM
 from bloomdupe.feeds.uri import parameters, without_secret
@@ -142,11 +142,7 @@ class FeedExporter(FeedExporterAccess):
             slots[template] = names[template], slot
         left.check_feeds({names[t]: options for t, options in feeds.items()})
         for name, slot in slots.values():
-            place = local_path(slot, self.here)
-            appended = is_appended(slot, self.here)
-            left.check_kind(name, waits=not appended)
-            if place is not None and appended:
-                left.check_file(name, place)
+            left.check_feed(name, appended_path(slot, self.here))
         return slots
 
     def _take_feeds(
@@ -156,13 +152,13 @@ class FeedExporter(FeedExporterAccess):
         assert self._waiting is not None  # noqa: S101 - they are restored
         for template, (name, slot) in slots.items():
             self._taken.add(template)
-            place = local_path(slot, self.here)
-            if place is not None and is_appended(slot, self.here):
-                known = left.take(name, slot.feed_options, place)
-                self.durable.append(Feed(len(self.durable), slot, self, known))
-                self._encoders.insert(-1, self.durable[-1])
-            else:
-                self._waiting.take(name, template, slot)
+            place = appended_path(slot, self.here)
+            if place is None:
+                self._waiting.take(name, slot)
+                continue
+            known = left.take(name, slot.feed_options, place)
+            self.durable.append(Feed(len(self.durable), slot, self, known))
+            self._encoders.insert(-1, self.durable[-1])
         self._lost = left.lost(self._waiting.deliveries)
 
     def open_spider(self, spider: Spider) -> None:
@@ -254,13 +250,9 @@ class FeedExporter(FeedExporterAccess):
         finishing = self._finishing and not unchanged
         for draft in drafts:
             draft.seal(ending=self._ending, finishing=finishing)
-        files: list[dict[str, Any]] = []
         blobs: dict[str, bytes] = {}
-        feeds = {draft.name: draft.record(files, blobs) for draft in drafts}
-        feeds |= waiting.records()
-        for name, (record, file) in self._lost.items():
-            feeds[name] = {**record, "file": None if file is None else len(files)}
-            files += [] if file is None else [file]
+        feeds = {draft.name: draft.record(blobs) for draft in drafts}
+        feeds |= waiting.records() | self._lost
         journal = waiting.journal.seal()
 
         def done() -> None:
@@ -275,7 +267,6 @@ class FeedExporter(FeedExporterAccess):
         return FeedsPart(
             entries={
                 "feeds": feeds,
-                "files": files,
                 "pieces": self._pieces.seal(),
                 "journal": journal,
                 "feeds_moment": left.moment.isoformat(),

@@ -62,8 +62,8 @@ class Feed:
 
     ``uri``     place of the file
     ``items``   items in it
-    ``file``    its number among the files that the store knows; null if it is not
-                there yet
+    ``file``    see :class:`~bloomdupe.feeds.file.FeedFile`; null if it is not there
+                yet
     ``number``  of its lines among the pieces
     ``held``    bytes of lines that are compressed later, in the value ``held0`` etc.
     ``header``  line at the head of the file (CSV), as Latin-1 text
@@ -94,7 +94,9 @@ class Feed:
         """Whether this run has begun the feed, or has given it items."""
         return self.slot.itemcount > self._before
 
-    def record(self, items: int, file: int | None, held: int) -> dict[str, Any]:
+    def record(
+        self, items: int, file: dict[str, Any] | None, held: int
+    ) -> dict[str, Any]:
         """Return the record for the store."""
         return {
             "uri": without_secret(self.slot.uri),
@@ -195,17 +197,14 @@ class Draft:
             else:
                 self._empty = True
 
-    def record(
-        self, files: list[dict[str, Any]], blobs: dict[str, bytes]
-    ) -> dict[str, Any]:
-        """Return the record of the feed for the store; add its file and lines."""
+    def record(self, blobs: dict[str, bytes]) -> dict[str, Any]:
+        """Return the record of the feed for the store; add the lines that are held."""
         if self._held:
             blobs[f"{HELD}{self._feed.number}"] = bytes(self._held)
-        number = None
+        file = None
         if self._file is not None:
-            number = len(files)
-            files.append(self._file.record(self._end, due=self._due))
-        return self._feed.record(self._items, number, len(self._held))
+            file = self._file.record(self._end, due=self._due)
+        return self._feed.record(self._items, file, len(self._held))
 
     def done(self) -> None:
         """Update the feed after the commit."""

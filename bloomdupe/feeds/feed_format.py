@@ -156,20 +156,21 @@ def _stable(value: object) -> Any:  # noqa: ANN401 - any JSON value
     return f"{named.__module__}.{named.__qualname__}"
 
 
-def is_appended(slot: FeedSlot, here: Path) -> bool:
-    """Whether a feed is written line by line, in several runs.
+def appended_path(slot: FeedSlot, here: Path) -> Path | None:
+    """Return the file to which a feed is written line by line, in several runs.
 
-    This holds for files on this machine that get JSON lines or CSV from Scrapy's own
+    These are files on this machine that get JSON lines or CSV from Scrapy's own
     exporters, also compressed by gzip, whose streams may follow one another. A subclass
-    may remember items, or write a line of its own at the end.
+    may remember items, or write a line of its own at the end. It is None for all other
+    feeds, which wait for the end of the crawl.
     """
     options = slot.feed_options
-    return (
-        local_path(slot, here) is not None
-        and not options["batch_item_count"]
+    appended = (
+        not options["batch_item_count"]
         and slot.exporters[slot.format] in (CsvItemExporter, JsonLinesItemExporter)
         and all(load_object(p) is GzipPlugin for p in options.get("postprocessing", ()))
     )
+    return local_path(slot, here) if appended else None
 
 
 def local_path(slot: FeedSlot, here: Path) -> Path | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.feeds.delivery import Deliveries
 
-ENTRIES = ("feeds", "files", "pieces", "journal", "feeds_moment", "feeds_finished")
+ENTRIES = ("feeds", "pieces", "journal", "feeds_moment", "feeds_finished")
 ANEW = "give the new crawl another JOBDIR"
 
 
@@ -71,7 +71,6 @@ class StoredFeeds:
         self.entries = {name: record[name] for name in ENTRIES if name in record}
         """As they are in the store."""
         self._feeds: dict[str, dict[str, Any]] = dict(record.get("feeds", {}))
-        self._files: list[dict[str, Any]] = record.get("files", [])
         self._indexes = {f["index"] for f in self._feeds.values() if "index" in f}
         self._bound = resumed and not self.finished
 
@@ -80,13 +79,18 @@ class StoredFeeds:
         """Names of the values with lines that are held."""
         return {name for name in self._blobs if name.startswith(HELD)}
 
-    def _file_of(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        return None if record["file"] is None else self._files[record["file"]]
+    def _is_begun(self, record: dict[str, Any]) -> bool:
+        """Whether the crawl goes on with a feed: it gets the items still to come."""
+        return self._bound and not record.get("done")
 
-    def _owes(self, record: dict[str, Any]) -> bool:
-        """Whether a file is due, or lacks lines that are committed."""
-        file = self._file_of(record)
-        return file is not None and (file["due"] or record["held"])
+    def _is_bound(self, record: dict[str, Any]) -> bool:
+        """Whether a run must have a feed as it was left.
+
+        The crawl goes on with it; or its file is due, or lacks lines.
+        """
+        file = record["file"]
+        owed = file is not None and (file["due"] or record["held"])
+        return self._is_begun(record) or bool(owed)
 
     # Before anything is changed
 
@@ -98,7 +102,7 @@ class StoredFeeds:
         if own in self._feeds or place is None:
             return own
         for name, record in self._feeds.items():
-            file = self._file_of(record)
+            file = record["file"]
             if file is not None and _is_same(file["path"], place):
                 return name
         return own
@@ -114,11 +118,11 @@ class StoredFeeds:
         late = [name for name in feeds if parameters(name)]
         lacking = []
         for name, record in self._feeds.items():
-            begun = self._bound and not _is_done(record)
-            if name not in feeds and (begun or self._owes(record)):
-                if not any(fits(name, one) for one in late):
+            if name not in feeds:
+                fitting = any(fits(name, one) for one in late)
+                if self._is_bound(record) and not fitting:
                     lacking.append(record["uri"])
-            elif begun and name in feeds and "options" in record:
+            elif self._is_begun(record) and "options" in record:
                 self._check_options(record, feeds[name])
         if lacking:
             raise FeedError(
@@ -137,26 +141,24 @@ class StoredFeeds:
                 f" set it back, name another file, or {self._anew}"
             )
 
-    def check_kind(self, name: str, *, waits: bool) -> None:
-        """Refuse a feed whose items go another way than in the last run."""
+    def check_feed(self, name: str, place: Path | None) -> None:
+        """Refuse a feed whose file was changed since the last run.
+
+        ``place`` is the file to which it is appended; None if it waits for the end of
+        the crawl. It must go the same way as in the last run. Raises
+        :class:`~bloomdupe.errors.FeedError`.
+        """
         record = self._feeds.get(name)
-        if record is None or ("index" in record) == waits:
+        if record is None or not self._is_bound(record):
             return
-        if (self._bound and not _is_done(record)) or self._owes(record):
+        if ("index" in record) != (place is None):
             raise FeedChangedError(
                 f"FEEDS: {record['uri']} was begun with another exporter or storage,"
                 " see FEED_EXPORTERS and FEED_STORAGES: set it back, name another file,"
                 f" or {self._anew}"
             )
-
-    def check_file(self, name: str, place: Path) -> None:
-        """Refuse a file that was changed since the last run.
-
-        Raises :class:`~bloomdupe.errors.FeedError`.
-        """
-        record = self._feeds.get(name, {"file": None})
-        file = self._file_of(record)
-        if file is None or not self._is_bound(record):
+        file = record["file"]
+        if file is None or place is None:
             return
         change = change_of(file, place, self.pieces.of(record["number"]))
         if change:
@@ -164,9 +166,6 @@ class StoredFeeds:
                 f"the feed {file['path']} {change} since the last run, which left"
                 f" {file['size']:,} bytes in it. Put it back as it was, or {self._anew}"
             )
-
-    def _is_bound(self, record: dict[str, Any]) -> bool:
-        return (self._bound and not _is_done(record)) or self._owes(record)
 
     # The feeds
 
@@ -179,7 +178,7 @@ class StoredFeeds:
         if record is None or "index" in record:
             return Known(name)
         file = None
-        found, bound = self._file_of(record), self._is_bound(record)
+        found, bound = record["file"], self._is_bound(record)
         piece = self.pieces.of(record["number"])
         if found is not None and (bound or not change_of(found, place, piece)):
             with reading(found["path"]):
@@ -208,7 +207,7 @@ class StoredFeeds:
             self._indexes.add(index)
             return index, self.journal.size, 0
         index, begin, items = record["index"], record["begin"], record["items"]
-        if not self.resumed and not deliveries.owes(name, index, begin):
+        if not self.resumed and not deliveries.owes(name, record):
             return index, self.journal.size, 0
         return index, begin, items
 
@@ -217,24 +216,14 @@ class StoredFeeds:
         return {
             name: record
             for name, record in self._feeds.items()
-            if "index" in record
-            and deliveries.owes(name, record["index"], record["begin"])
+            if "index" in record and deliveries.owes(name, record)
         }
 
-    def lost(
-        self, deliveries: Deliveries
-    ) -> dict[str, tuple[dict[str, Any], dict[str, Any] | None]]:
-        """Return record and file of the feeds that this run does not have."""
+    def lost(self, deliveries: Deliveries) -> dict[str, dict[str, Any]]:
+        """Return the records of the feeds that this run does not have."""
         lost = self._feeds if self.resumed else self.owing(deliveries)
         done = {"done": True} if self.finished else {}
-        return {
-            name: ({**record, **done}, self._file_of(record))
-            for name, record in lost.items()
-        }
-
-
-def _is_done(feed: dict[str, Any]) -> bool:
-    return bool(feed.get("done"))
+        return {name: {**record, **done} for name, record in lost.items()}
 
 
 def _is_same(one: str, other: Path) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +22,6 @@ if TYPE_CHECKING:
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
 logger = logger_of(__name__)
-
-
-@dataclass
-class _Waiting:
-    """A feed, and the number of its items in this round."""
-
-    feed: WaitingFeed
-    slot: FeedSlot
-    items: int
-    tried: bool = False
 
 
 class WaitingFeeds:
@@ -57,8 +46,8 @@ class WaitingFeeds:
         self.deliveries = Deliveries(
             access, self.journal, left.directory, job.load, left.moment, tell
         )
-        self._feeds: list[_Waiting] = []
-        self._accepting: list[_Waiting] = []
+        self._feeds: list[WaitingFeed] = []
+        self._accepting: list[WaitingFeed] = []
         self._new = Counter[int]()
         self._is_anew = not left.resumed and not left.owing(self.deliveries)
         if self._is_anew:
@@ -67,18 +56,17 @@ class WaitingFeeds:
     @property
     def names(self) -> list[str]:
         """The names of the feeds."""
-        return [waiting.feed.name for waiting in self._feeds]
+        return [feed.name for feed in self._feeds]
 
-    def take(self, name: str, template: str, slot: FeedSlot) -> None:
+    def take(self, name: str, slot: FeedSlot) -> None:
         """Take a feed of this run."""
-        index, begin, items = self._left.take_waiting(name, self.deliveries)
-        feed = WaitingFeed(name, template, slot.feed_options, index, begin)
-        self._feeds.append(_Waiting(feed, slot, items))
+        known = self._left.take_waiting(name, self.deliveries)
+        self._feeds.append(WaitingFeed(name, slot, *known))
 
     @property
     def slots(self) -> dict[int, FeedSlot]:
         """The slots of the feeds, by the indexes by which the journal names them."""
-        return {waiting.feed.index: waiting.slot for waiting in self._feeds}
+        return {feed.index: feed.slot for feed in self._feeds}
 
     def warn(self) -> None:
         """Say which feeds lack items that no feed of this run can bring to them."""
@@ -98,7 +86,7 @@ class WaitingFeeds:
 
     def accepts(self, item: object) -> bool:
         """Whether a feed gets this item."""
-        self._accepting = [w for w in self._feeds if w.slot.filter.accepts(item)]
+        self._accepting = [f for f in self._feeds if f.slot.filter.accepts(item)]
         return bool(self._accepting)
 
     def encode(self, item: object) -> bytes:
@@ -107,15 +95,15 @@ class WaitingFeeds:
         Each exporter is tried with the first item of the run.
         """
         data = self._job.dump(item)
-        for waiting in self._accepting:
-            if not waiting.tried:
-                waiting.tried = True
-                self._try(waiting, data)
-        return Journal.packed((w.feed.index for w in self._accepting), data)
+        for feed in self._accepting:
+            if not feed.tried:
+                feed.tried = True
+                self._try(feed, data)
+        return Journal.packed((feed.index for feed in self._accepting), data)
 
-    def _try(self, waiting: _Waiting, data: bytes) -> None:
+    def _try(self, feed: WaitingFeed, data: bytes) -> None:
         try:
-            exporter = self._access.new_exporter(waiting.slot, BytesIO())
+            exporter = self._access.new_exporter(feed.slot, BytesIO())
             exporter.start_exporting()
             exporter.export_item(self._job.load(data))
             exporter.finish_exporting()
@@ -124,8 +112,8 @@ class WaitingFeeds:
                 "The exporter of the feed %(uri)s fails for its first item. The"
                 " items are kept in the job, and exported when the crawl has finished:"
                 " mend the exporter",
-                {"uri": waiting.feed.name},
-                extra={"spider": waiting.slot.spider},
+                {"uri": feed.name},
+                extra={"spider": feed.slot.spider},
             )
 
     # Checkpoints
@@ -142,20 +130,20 @@ class WaitingFeeds:
     def records(self) -> dict[str, Any]:
         """Return the records of the feeds for the store, by name."""
         return {
-            w.feed.name: {
-                "uri": without_secret(w.slot.uri),
-                "items": w.items + self._new[w.feed.index],
+            feed.name: {
+                "uri": without_secret(feed.slot.uri),
+                "items": feed.items + self._new[feed.index],
                 "file": None,
-                "index": w.feed.index,
-                "begin": w.feed.begin,
+                "index": feed.index,
+                "begin": feed.begin,
             }
-            for w in self._feeds
+            for feed in self._feeds
         }
 
     def done(self, record: dict[str, Any]) -> None:
         """Note that all this is committed, with this record of the journal."""
-        for waiting in self._feeds:
-            waiting.items += self._new[waiting.feed.index]
+        for feed in self._feeds:
+            feed.items += self._new[feed.index]
         self.journal.committed(record)
         if self._is_anew:
             self.journal.forget()
@@ -168,9 +156,8 @@ class WaitingFeeds:
 
         Raises :class:`~bloomdupe.errors.FeedError` if that cannot be recorded.
         """
-        feeds = [waiting.feed for waiting in self._feeds]
         try:
-            return not feeds or await self.deliveries.deliver(feeds)
+            return not self._feeds or await self.deliveries.deliver(self._feeds)
         except FeedError:
             raise
         except OSError as error:
@@ -181,15 +168,15 @@ class WaitingFeeds:
 
     def say_kept(self) -> None:
         """Say which feeds wait for the end of the crawl."""
-        for waiting in self._feeds:
-            if waiting.items:
+        for feed in self._feeds:
+            if feed.items:
                 logger.info(
                     "Kept %(format)s feed (%(count)d items) in the job; it is stored in"
                     " %(uri)s when the crawl has finished",
                     {
-                        "format": waiting.slot.format,
-                        "count": waiting.items,
-                        "uri": without_secret(waiting.slot.uri),
+                        "format": feed.slot.format,
+                        "count": feed.items,
+                        "uri": without_secret(feed.slot.uri),
                     },
-                    extra={"spider": waiting.slot.spider},
+                    extra={"spider": feed.slot.spider},
                 )

@@ -244,8 +244,6 @@ def _outputs(crawl: dict[str, Any]) -> list[Output]:
     """Read the feeds; see :class:`bloomdupe.crawl.engines.checkpoint.CrawlRecord`."""
     outputs = []
     for feed in crawl.get("feeds", {}).values():
-        size = None
-        if feed["file"] is not None:
-            size = crawl["files"][feed["file"]]["size"]
+        size = None if feed["file"] is None else feed["file"]["size"]
         outputs.append(Output(feed["uri"], feed["items"], size))
     return outputs

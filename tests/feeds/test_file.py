@@ -29,7 +29,6 @@ OPTIONS: dict[str, Any] = {
 }
 FEED: dict[str, Any] = {
     "uri": "f",
-    "file": 0,
     "number": 0,
     "items": 2,
     "held": 0,
@@ -61,13 +60,13 @@ def left(place: Path, written: int, piece: bytes = PIECE) -> dict[str, Any]:
 def resumed(place: Path, state: dict[str, Any], piece: bytes = PIECE) -> FeedFile:
     """Go on with a job that has left this state, and owes this piece."""
     store = place.parent / "job" / "bloomdupe"
-    record: dict[str, Any] = {"feeds": {"f": FEED}, "files": [state]}
+    record: dict[str, Any] = {"feeds": {"f": {**FEED, "file": state}}}
     first = StoredFeeds(record, {}, store, resumed=True)
     first.pieces.begin().add(0, piece)
     record["pieces"] = first.pieces.seal()
     feeds = StoredFeeds(record, {}, store, resumed=True)
     feeds.check_feeds({"f": OPTIONS})
-    feeds.check_file("f", place)
+    feeds.check_feed("f", place)
     file = feeds.take("f", OPTIONS, place).file
     assert file is not None
     return file

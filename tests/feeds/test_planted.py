@@ -22,7 +22,7 @@ OPTIONS: dict[str, Any] = {
     "batch_item_count": 0,
 }
 TEXT = b"a line of the stranger\n"
-FEED = {"uri": "mine", "file": 0, "number": 0, "items": 1, "held": 0, "header": None}
+FEED = {"uri": "mine", "number": 0, "items": 1, "held": 0, "header": None}
 FEED |= {"fields": None, "options": options_of(OPTIONS)}
 
 
@@ -34,8 +34,7 @@ def planted(folder: Path, path: str, *, finished: bool) -> StoredFeeds:
     file = {"path": path, "base": 0, "tail": "", "size": len(TEXT), "old": None}
     file |= {"end": "", "due": True}
     record = {
-        "feeds": {"mine": FEED},
-        "files": [file],
+        "feeds": {"mine": {**FEED, "file": file}},
         "pieces": left.pieces.seal(),
         "feeds_finished": finished,
     }
@@ -59,9 +58,9 @@ def test_a_stored_path_is_not_followed(
     left.check_feeds({"mine": OPTIONS})
     place.write_bytes(b"")
     with pytest.raises(FeedError, match="was replaced or edited"):
-        left.check_file("mine", place)
+        left.check_feed("mine", place)
     place.unlink()
-    left.check_file("mine", place)
+    left.check_feed("mine", place)
     left.take("mine", OPTIONS, place)
     assert keys.read_bytes() == b""
     assert place.read_bytes() == TEXT
