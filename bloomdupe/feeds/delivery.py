@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from itertools import islice
@@ -169,7 +168,7 @@ class Deliveries:
                 "Error storing the feed (%(count)d items) in: %(uri)s. It is kept in"
                 " %(place)s, and stored when the same command is run again",
                 {
-                    "count": self._count(feed),
+                    "count": feed.items,
                     "uri": without_secret(slot.uri if slot else feed.name),
                     "place": self._journal.file.place,
                 },
@@ -204,16 +203,11 @@ class Deliveries:
         place = local_path(slot, self._access.here)
         left_alone = place is not None and is_there(place, record.get("target"))
         if replaces(slot) or left_alone:
-            return feed.begin, self._items_after(feed, feed.begin)
+            return feed.begin, feed.items
         return record["end"], new
 
     def _items_after(self, feed: WaitingFeed, position: int) -> int:
         return sum(1 for _ in self._journal.items(feed.index, position))
-
-    def _count(self, feed: WaitingFeed) -> int:
-        with suppress(FeedError):
-            return self._items_after(feed, feed.begin)
-        return 0
 
     def _wants_empty(self, feed: WaitingFeed, record: dict[str, Any]) -> bool:
         """Whether a file without items is wanted, and was not delivered before."""

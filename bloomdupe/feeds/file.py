@@ -6,6 +6,7 @@ import fcntl
 import os
 import stat
 from contextlib import contextmanager
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmh3 import mmh3_x64_128_digest
@@ -25,6 +26,15 @@ TAIL_BYTES = 4096
 """Bytes at the end of a file by which it is recognized when a crawl goes on."""
 BLOCK = 1 << 18
 """Bytes that are written, or compared, at once."""
+
+
+class Stage(Enum):
+    """How far the last piece has come; see the picture in the package's README."""
+
+    COMMITTED = "durable in the job, and not in the file"
+    BEGUN = "perhaps in the file, in part"
+    WRITTEN = "in the file, and not synced"
+    DURABLE = "durable in the file"
 
 
 class Growth(NamedTuple):
@@ -72,9 +82,8 @@ class FeedFile:
         self.end = self.base
         """What is committed."""
         self.old: tuple[int, str] | None = None
-        self.due = False
-        """Whether the piece is to be written by :meth:`append`."""
-        self._begun = self._unsynced = self._new = False
+        self._stage = Stage.DURABLE
+        self._new = False
         self._file: Descriptor | None = None
 
     @classmethod
@@ -132,7 +141,12 @@ class FeedFile:
 
     def take(self, end: Growth) -> None:
         """Accept a commit: :meth:`append` makes the file grow to this end."""
-        self.end, self.due = end, True
+        self.end, self._stage = end, Stage.COMMITTED
+
+    @property
+    def due(self) -> bool:
+        """Whether :meth:`append` has something to do."""
+        return self._stage in (Stage.COMMITTED, Stage.BEGUN)
 
     def finish(self, record: dict[str, Any], piece: Iterable[bytes]) -> None:
         """Write the piece of the last run, which may be in the file in part.
@@ -146,11 +160,10 @@ class FeedFile:
         owed = (end.size, digest(end.tail)) == (record["size"], record["end"])
         if not owed and ends_at(self.place, record["size"], record["end"]):
             self.end = Growth(record["size"], tail_of(self.place, record["size"]))
-            self.old, self._unsynced = None, True
+            self.old, self._stage = None, Stage.WRITTEN
             self._opened()
         else:
-            self.due = self._begun = True
-            self.end = end
+            self.end, self._stage = end, Stage.BEGUN
             self.append(piece)
         self.sync()
 
@@ -164,7 +177,7 @@ class FeedFile:
         try:
             fd = self._opened()
             self._check_place(fd)
-            self._begun = True
+            self._stage = Stage.BEGUN
             if self.old is not None:
                 os.ftruncate(fd, 0)
             offset = self.base.size
@@ -181,12 +194,13 @@ class FeedFile:
                 f"{free_space(self.place)}; what is missing in it is kept in the"
                 " job, and written when the crawl goes on"
             ) from error
-        self.due = self._begun = False
-        self._unsynced = True
+        self._stage = Stage.WRITTEN
 
     def sync(self) -> None:
         """Sync the file, so that the job may drop the piece."""
-        if not self._unsynced or self._file is None or self._file.closed:
+        if self._stage is not Stage.WRITTEN:
+            return
+        if self._file is None or self._file.closed:
             return  # in a fork, the store refuses the commit
         try:
             sync_data(self._file.fileno())
@@ -195,7 +209,7 @@ class FeedFile:
                 self._new = False
         except OSError as error:
             raise FeedError(f"cannot write to the feed {self.path}: {error}") from error
-        self._unsynced = False
+        self._stage = Stage.DURABLE
         self.base, self.old = self.end, None
 
     def begins_with(self, head: bytes) -> bool:
@@ -229,7 +243,8 @@ class FeedFile:
     def _check_place(self, fd: int) -> None:
         """Refuse to write to a file that was changed while it was open."""
         ours = os.fstat(fd)
-        most = self.end.size if self._begun else self.base.size
+        begun = self._stage is Stage.BEGUN
+        most = self.end.size if begun else self.base.size
         if self.old is not None:
             most = max(most, self.old[0])
         if not self.place.exists():
