@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +13,14 @@ from twisted.internet.defer import Deferred
 
 from bloomdupe.errors import FeedError
 from bloomdupe.feeds.feed_format import local_path, replaces
-from bloomdupe.feeds.target import Target, is_there
+from bloomdupe.feeds.target import Target
 from bloomdupe.feeds.uri import without_secret
 from bloomdupe.inside_scrapy.helpers import PostProcessingManager
 from bloomdupe.printable import logger_of
 from bloomdupe.store.files import lock_owner, make_directory, read_json, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from scrapy.extensions.feedexport import FeedSlot
@@ -64,9 +64,9 @@ class Delivered:
     ``begin``    position in it at which the delivered round begins
     ``end``      position up to which the items are delivered
     ``batch``    number of the next batch
-    ``time``     when a delivery has begun that is not complete; for names of batches
-    ``target``   state of a local file, see :meth:`Target.prepare`
-    ``next``     all of this as it will be when a local file has the state in it
+    ``time``     when a batch has begun that is not complete; for its name
+    ``target``   of a local file, see :class:`~bloomdupe.feeds.target.Target`; of a
+                 batch only until it is complete
     """
 
     def __init__(self, directory: Path) -> None:
@@ -124,11 +124,8 @@ class Deliveries:
 
     def owes(self, name: str, feed: dict[str, Any]) -> bool:
         """Whether a feed with this record in the store lacks items of the journal."""
-        end = begin = feed["begin"]
-        record = self._delivered.get(name, self._journal)
-        if record is not None and record["begin"] == begin:
-            end = record["end"]
-        return any(True for _ in self._journal.items(feed["index"], end))
+        record = self._record_of(name, feed["begin"])
+        return self._is_behind(feed["index"], record)
 
     async def deliver(self, feeds: Iterable[WaitingFeed]) -> bool:
         """Deliver all that is in the journal; return whether all went well.
@@ -147,22 +144,13 @@ class Deliveries:
     async def _deliver(self, feed: WaitingFeed) -> bool:
         slot = None
         try:
-            record = self._record_of(feed)
-            start, count = self._part(feed, record)
-            most = int(feed.options["batch_item_count"] or 0) or count
-            files = -(-count // most) if most else 0
-            if not count and self._wants_empty(feed, record):
-                files = 1
-            items = self._journal.items(feed.index, start)
-            for _ in range(files):
+            record = self._record_of(feed.name, feed.begin)
+            while self._is_behind(feed.index, record) or (
+                feed.options["store_empty"] and record["batch"] == 1
+            ):
                 slot = self._slot(feed, record)
-                record = await self._hand_over(
-                    feed, slot, record, islice(items, most), whole=start == feed.begin
-                )
+                record = await self._hand_over(feed, slot, record)
                 self._tell(slot, True)
-            if "time" in record:
-                del record["time"]
-                self._delivered.put(feed.name, record)
         except Exception:
             logger.exception(
                 "Error storing the feed (%(count)d items) in: %(uri)s. It is kept in"
@@ -179,49 +167,26 @@ class Deliveries:
             return False
         return True
 
-    # What is to be delivered
-
-    def _record_of(self, feed: WaitingFeed) -> dict[str, Any]:
-        """Return the record of a feed; an interrupted delivery may be complete."""
-        record = self._delivered.get(feed.name, self._journal)
-        planned = None if record is None else record.pop("next", None)
-        if record is not None and planned is not None:
-            place = local_path(self._slot(feed, record), self._access.here)
-            if place is not None and is_there(place, planned["target"]):
-                record = planned
-        if record is None or record["begin"] != feed.begin:  # a new round
-            number, begin = self._journal.number, feed.begin
-            record = {"journal": number, "begin": begin, "end": begin, "batch": 1}
+    def _record_of(self, name: str, begin: int) -> dict[str, Any]:
+        """Return the record of a feed whose round begins there."""
+        record = self._delivered.get(name, self._journal)
+        if record is None or record["begin"] != begin:  # a new round
+            number = self._journal.number
+            return {"journal": number, "begin": begin, "end": begin, "batch": 1}
         return dict(record)
 
-    def _part(self, feed: WaitingFeed, record: dict[str, Any]) -> tuple[int, int]:
-        """Return the position from which to deliver, and the number of items."""
-        new = self._items_after(feed, record["end"])
-        if not new or feed.options["batch_item_count"]:
-            return record["end"], new
-        slot = self._slot(feed, record)
-        place = local_path(slot, self._access.here)
-        left_alone = place is not None and is_there(place, record.get("target"))
-        if replaces(slot) or left_alone:
-            return feed.begin, feed.items
-        return record["end"], new
-
-    def _items_after(self, feed: WaitingFeed, position: int) -> int:
-        return sum(1 for _ in self._journal.items(feed.index, position))
-
-    def _wants_empty(self, feed: WaitingFeed, record: dict[str, Any]) -> bool:
-        """Whether a file without items is wanted, and was not delivered before."""
-        return bool(feed.options["store_empty"]) and "target" not in record
+    def _is_behind(self, index: int, record: dict[str, Any]) -> bool:
+        """Whether items are in the journal that are not delivered."""
+        return any(True for _ in self._journal.items(index, record["end"]))
 
     def _slot(self, feed: WaitingFeed, record: dict[str, Any]) -> FeedSlot:
-        """Return Scrapy's slot for the next file of a feed."""
+        """Return Scrapy's slot for the next file of a feed; note when it was begun."""
         batch, begun = record["batch"], self._moment
         if feed.options["batch_item_count"]:
             if "time" not in record:
                 record["time"] = datetime.now(tz=timezone.utc).isoformat()
                 self._delivered.put(feed.name, dict(record))
             begun = datetime.fromisoformat(record["time"])
-            begun += timedelta(microseconds=batch)
         template, options = feed.slot.uri_template, feed.options
         uri = self._access.uri_of(template, options, batch, self._moment, begun)
         return self._access.new_slot(template, options, batch, uri)
@@ -229,47 +194,43 @@ class Deliveries:
     # One file
 
     async def _hand_over(
-        self,
-        feed: WaitingFeed,
-        slot: FeedSlot,
-        record: dict[str, Any],
-        items: Iterator[tuple[int, bytes]],
-        *,
-        whole: bool,
+        self, feed: WaitingFeed, slot: FeedSlot, record: dict[str, Any]
     ) -> dict[str, Any]:
         """Write a file, and give it to its storage; return the new record."""
-        place = local_path(slot, self._access.here)
-        storage: Any = slot.storage
+        most = int(feed.options["batch_item_count"] or 0) or None
+        start = record["end"]
+        if replaces(slot) and not most:
+            start = feed.begin
+        place, storage = local_path(slot, self._access.here), slot.storage
         target = None
         if place is not None:
-            base = place.stat().st_size if place.exists() else 0
-            if slot.feed_options.get("overwrite"):
-                base = 0
-            elif whole and is_there(place, record.get("target")):
-                base = record["target"]["base"]
-            storage = target = Target(place, base)
-        slot.storage, given = storage, slot.storage
+            target = Target(place, start, record.get("target"), whole=replaces(slot))
+            start, slot.storage = target.start, target
+        items = islice(self._journal.items(feed.index, start), most)
         try:
             end = self._export(slot, items, record["end"])
         finally:
-            slot.storage = given
+            slot.storage = storage
         file: Any = slot.file
         if isinstance(file, PostProcessingManager):
             file.close()
             file = file.file
-        planned = {**record, "end": end, "batch": slot.batch_id + 1, "target": None}
+        done = {**record, "end": end, "batch": slot.batch_id + 1}
+        done.pop("time", None)
         if target is not None:
-            planned["target"] = target.prepare(file)
-            self._delivered.put(feed.name, {**record, "next": planned})
+            record["target"], done["target"] = target.prepare(file)
+            self._delivered.put(feed.name, record)
         elif hasattr(file, "flush") and not getattr(file, "closed", False):
             file.flush()
-        result: Any = storage.store(file)
+        if most:
+            done.pop("target", None)
+        result: Any = (target or storage).store(file)
         if isinstance(result, Deferred):
             result = maybe_deferred_to_future(result)
         if inspect.isawaitable(result):
             await result
-        self._delivered.put(feed.name, planned)
-        return planned
+        self._delivered.put(feed.name, done)
+        return done
 
     def _export(
         self, slot: FeedSlot, items: Iterable[tuple[int, bytes]], end: int

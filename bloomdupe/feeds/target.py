@@ -19,13 +19,34 @@ class Target:
     """Replaces Scrapy's storage for local files.
 
     The new content is written to another file beside the place, which is then renamed.
-    It begins with the first ``base`` bytes of the present content.
+    It begins with the first ``base`` bytes of the present content. ``last`` is what
+    :meth:`prepare` has returned before, by which it is recognized:
+
+    ``base``   bytes before the items of the delivery
+    ``start``  position in the journal of these items
+    ``ends``   sizes of the file, with digests of the last 4,096 bytes, that the
+               delivery has left, or may have left
+
+    A file that is as it was left gets its last items again, with the new ones. A file
+    that was changed belongs to the user: the new items, from ``start`` on, are added.
+    ``whole`` says that there is nothing before the items.
     """
 
-    def __init__(self, place: Path, base: int) -> None:
+    def __init__(
+        self, place: Path, start: int, last: dict[str, Any] | None, *, whole: bool
+    ) -> None:
         self._place = Path(os.path.realpath(place))
         self._beside = self._place.with_name(f".{self._place.name}.part")
-        self._base = base
+        self._base, self.start = 0, start
+        self._ends: list[tuple[int, str]] = []
+        if whole:
+            return
+        if last is not None:
+            self._ends = [end for end in last["ends"] if ends_at(self._place, *end)]
+        if last is not None and self._ends:
+            self._base, self.start = last["base"], last["start"]
+        elif self._place.exists():
+            self._base = self._place.stat().st_size
 
     def open(self, _: Spider) -> IO[bytes]:
         """Open the file beside the place, for writing."""
@@ -40,22 +61,18 @@ class Target:
                     left -= file.write(data)
         return file
 
-    def prepare(self, file: IO[bytes]) -> dict[str, Any]:
-        """Sync the file, and return the state that it will have in its place."""
+    def prepare(self, file: IO[bytes]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Sync the file; return what is to be known before :meth:`store`, and after."""
         if not file.closed:  # by a plugin, as Scrapy's documentation has it
             file.close()
         with self._beside.open("rb") as written:
             sync(written.fileno())
         size = self._beside.stat().st_size
-        tail = digest(tail_of(self._beside, size))
-        return {"base": self._base, "size": size, "tail": tail}
+        end = size, digest(tail_of(self._beside, size))
+        known = {"base": self._base, "start": self.start}
+        return {**known, "ends": [*self._ends, end]}, {**known, "ends": [end]}
 
     def store(self, _: IO[bytes]) -> None:
         """Move the file to its place."""
         self._beside.replace(self._place)
         sync_directory(self._place.parent)
-
-
-def is_there(place: Path, state: dict[str, Any] | None) -> bool:
-    """Whether a file has the state that :meth:`Target.prepare` has returned."""
-    return state is not None and ends_at(place, state["size"], state["tail"])
