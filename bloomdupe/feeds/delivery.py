@@ -60,7 +60,7 @@ class Delivered:
     It is no part of the store, because a storage answers when the store is closed. For
     each feed, by name:
 
-    ``journal``  number of the journal
+    ``journal``  turn of the journal
     ``begin``    position in it at which the delivered round begins
     ``end``      position up to which the items are delivered
     ``batch``    number of the next batch
@@ -86,7 +86,7 @@ class Delivered:
     def get(self, name: str, journal: Journal) -> dict[str, Any] | None:
         """Return the record of a feed, if something of this journal was delivered."""
         found: dict[str, Any] | None = self._feeds.get(name)
-        if found is None or found["journal"] != journal.number:
+        if found is None or found["journal"] != journal.turn:
             return None
         return found
 
@@ -158,7 +158,7 @@ class Deliveries:
                 {
                     "count": feed.items,
                     "uri": without_secret(slot.uri if slot else feed.name),
-                    "place": self._journal.file.place,
+                    "place": self._journal.place,
                 },
                 extra={"spider": self._access.crawler.spider},
             )
@@ -171,7 +171,7 @@ class Deliveries:
         """Return the record of a feed whose round begins there."""
         record = self._delivered.get(name, self._journal)
         if record is None or record["begin"] != begin:  # a new round
-            number = self._journal.number
+            number = self._journal.turn
             return {"journal": number, "begin": begin, "end": begin, "batch": 1}
         return dict(record)
 

@@ -10,7 +10,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.misc import load_object
 
 from bloomdupe.errors import BloomDupeError, FeedError
-from bloomdupe.feeds.feed import Draft, Feed, encode, name_of
+from bloomdupe.feeds.feed import Feed, encode, name_of
 from bloomdupe.feeds.feed_format import appended_path, local_path
 from bloomdupe.feeds.feed_job import FeedsPart
 from bloomdupe.feeds.journal import ITEM
@@ -102,8 +102,7 @@ class FeedExporter(FeedExporterAccess):
         Raises :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued.
         """
         slots = self._checked(left, self.feeds)
-        self._left, self._pieces = left, left.pieces
-        self._held_before = left.held
+        self._left = left
         self._waiting = WaitingFeeds(self, job, left, self.tell)
         self._encoders = [self._waiting]
         self._take_feeds(left, slots)
@@ -157,7 +156,7 @@ class FeedExporter(FeedExporterAccess):
                 self._waiting.take(name, slot)
                 continue
             known = left.take(name, slot.feed_options, place)
-            self.durable.append(Feed(len(self.durable), slot, self, known))
+            self.durable.append(Feed(len(self.durable), slot, self, known, left.lines))
             self._encoders.insert(-1, self.durable[-1])
         self._lost = left.lost(self._waiting.deliveries)
 
@@ -221,8 +220,8 @@ class FeedExporter(FeedExporterAccess):
 
     def sync(self) -> None:
         """Sync the files, so that the job may drop the last pieces."""
+        self.append()
         for feed in self.durable:
-            feed.append(self._pieces)
             if feed.file is not None:
                 feed.file.sync()
 
@@ -238,42 +237,37 @@ class FeedExporter(FeedExporterAccess):
         assert waiting is not None and left is not None  # noqa: S101, PT018
         if self._late:  # no item comes before the spider is open
             return FeedsPart(entries={**left.entries, "feeds_finished": self._finished})
-        new = self._pieces.begin()
+        left.lines.begin(anew=True)
         waiting.begin()
-        drafts = [Draft(feed, new) for feed in self.durable]
+        for feed in self.durable:
+            feed.begin()
         taken = False
         for number, line in lines:
             taken = True
-            add = waiting.add if number == ITEM else drafts[number].add
-            add(line)
+            (waiting if number == ITEM else self.durable[number]).add(line)
         unchanged = self._finished and not taken
         finishing = self._finishing and not unchanged
-        for draft in drafts:
-            draft.seal(ending=self._ending, finishing=finishing)
-        blobs: dict[str, bytes] = {}
-        feeds = {draft.name: draft.record(blobs) for draft in drafts}
-        feeds |= waiting.records() | self._lost
-        journal = waiting.journal.seal()
+        feeds = {
+            feed.name: feed.seal(ending=self._ending, finishing=finishing)
+            for feed in self.durable
+        }
 
         def done() -> None:
             self._finished = finishing or unchanged
             self._idle = self._idle and not taken
-            for draft in drafts:
-                draft.done()
-            waiting.done(journal)
-            self._pieces.take_turns()
-            self._held_before = set(blobs)
+            for feed in self.durable:
+                feed.done()
+            waiting.done()
+            left.lines.done()
 
         return FeedsPart(
             entries={
-                "feeds": feeds,
-                "pieces": self._pieces.seal(),
-                "journal": journal,
+                "feeds": {**feeds, **waiting.records(), **self._lost},
+                "lines": left.lines.seal(),
+                "journal": waiting.journal.seal(),
                 "feeds_moment": left.moment.isoformat(),
                 "feeds_finished": finishing or unchanged,
             },
-            blobs=blobs,
-            gone=tuple(self._held_before - blobs.keys()),
             done=done,
         )
 
@@ -283,7 +277,7 @@ class FeedExporter(FeedExporterAccess):
         Raises :class:`~bloomdupe.errors.FeedError`; the job keeps the lines then.
         """
         for feed in self.durable:
-            feed.append(self._pieces)
+            feed.append()
 
     # The end
 
@@ -309,8 +303,8 @@ class FeedExporter(FeedExporterAccess):
                 self._waiting.say_kept()
             elif not await self._deliver(self._waiting):
                 mark_failed(self.crawler)
-            self._pieces.close()
-            self._waiting.journal.file.close()
+        if self._left is not None:
+            self._left.close()
         for sent in self._announced:
             await maybe_deferred_to_future(sent)
         await super().close_spider(spider)

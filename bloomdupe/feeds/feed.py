@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.feeds.feed_format import Format, options_of
 from bloomdupe.feeds.file import FeedFile, Growth
+from bloomdupe.feeds.journal import Piece
 from bloomdupe.feeds.uri import with_parameters, without_secret
 from bloomdupe.inside_scrapy.helpers import PostProcessingManager
 
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 
     from scrapy.extensions.feedexport import FeedSlot
 
-    from bloomdupe.feeds.pieces import Pieces
-    from bloomdupe.feeds.records import RecordFile
+    from bloomdupe.feeds.journal import Journal
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
     class Encoder(Protocol):
@@ -38,8 +38,8 @@ BLOCK_BYTES = 64 << 10
 times as large as a file that is compressed in one piece."""
 
 
-HELD = "held"
-"""Begins the names of values in the store with lines that are held."""
+HELD = 1 << 31
+"""Added to the number of a feed, for its lines that are held."""
 
 
 class Known(NamedTuple):
@@ -58,14 +58,17 @@ class Known(NamedTuple):
 class Feed:
     """Encodes items as lines when they are scraped; writes them when they are settled.
 
+    The order in a checkpoint is: :meth:`begin`, :meth:`add`, :meth:`seal`, (commit),
+    :meth:`done`, :meth:`append`. Nothing that counts is changed before :meth:`done`.
+
     The store keeps, for each feed:
 
     ``uri``     place of the file
     ``items``   items in it
     ``file``    see :class:`~bloomdupe.feeds.file.FeedFile`; null if it is not there
                 yet
-    ``number``  of its lines among the pieces
-    ``held``    bytes of lines that are compressed later, in the value ``held0`` etc.
+    ``number``  of its piece among the records in ``lines``
+    ``held``    bytes of lines that are compressed later; they are there, too
     ``header``  line at the head of the file (CSV), as Latin-1 text
     ``fields``  its columns
     ``options`` see :func:`~bloomdupe.feeds.feed_format.options_of`
@@ -73,13 +76,18 @@ class Feed:
     """
 
     def __init__(
-        self, number: int, slot: FeedSlot, access: FeedExporterAccess, known: Known
+        self,
+        number: int,
+        slot: FeedSlot,
+        access: FeedExporterAccess,
+        known: Known,
+        lines: Journal,
     ) -> None:
         self.number, self.name, self.slot = number, known.name, slot
         options = slot.feed_options
         self.options = options_of(options)
-        self._here = access.here
-        self.file, self.held = known.file, known.held
+        self._here, self._lines = access.here, lines
+        self.file, self._held = known.file, known.held
         self._overwrite = bool(options.get("overwrite", False)) and not known.ours
         self.accepts: Callable[[object], bool] = slot.filter.accepts
         self.format = Format(partial(access.new_exporter, slot), options["fields"])
@@ -88,48 +96,19 @@ class Feed:
             self._before = slot.itemcount = known.record["items"]
             self.format.resume(known.record["header"], known.record["fields"])
         self.encode = self.format.encode
+        self.begin()
 
     @property
     def has_grown(self) -> bool:
         """Whether this run has begun the feed, or has given it items."""
         return self.slot.itemcount > self._before
 
-    def record(
-        self, items: int, file: dict[str, Any] | None, held: int
-    ) -> dict[str, Any]:
-        """Return the record for the store."""
-        return {
-            "uri": without_secret(self.slot.uri),
-            "items": items,
-            "file": file,
-            "number": self.number,
-            "held": held,
-            "header": self.format.header,
-            "fields": self.format.fields,
-            "options": self.options,
-        }
-
-    def new_file(self) -> FeedFile:
-        """Return the file if there is none yet; nothing is changed."""
-        storage: Any = self.slot.storage
-        path = str(storage.path)
-        return FeedFile.begin(path, self._here / path, overwrite=self._overwrite)
-
-    def head_for(self, file: FeedFile) -> bytes:
-        """Return the text before the first line, given the present content."""
-        head = self.format.head
-        if not file.base.size or self.compresses:
-            return head
-        if file.begins_with(head):
-            head = b""  # the columns are the same
-        return head if file.base.tail.endswith(b"\n") else b"\n" + head
-
     @property
     def compresses(self) -> bool:
         """Whether lines are held, and compressed together."""
         return bool(self.options["postprocessing"])
 
-    def packed(self, data: bytes) -> bytes:
+    def _packed(self, data: bytes) -> bytes:
         """Return lines as they are in the file."""
         if not self.compresses or not data:
             return data
@@ -141,10 +120,64 @@ class Feed:
         manager.close()
         return target.getvalue()
 
-    def append(self, pieces: Pieces) -> None:
+    # Checkpoints
+
+    def begin(self) -> None:
+        """Begin with the next commit; what was added for another is taken back."""
+        self._items = self.slot.itemcount
+        self._new_held = bytearray(self._held)
+        self._new_file = self.file
+        self._end = Growth(0, b"") if self.file is None else self.file.end
+        self._due = False
+
+    def add(self, line: bytes) -> None:
+        """Add the line of a settled item."""
+        if self._new_file is None:
+            line = self._head_for(self._open()) + line
+        elif not self._end.size and not self._new_held:  # it was stored empty
+            line = self.format.head + line
+        self._items += 1
+        self._new_held += line
+        if not self.compresses or len(self._new_held) >= BLOCK_BYTES:
+            self._flush()
+
+    def seal(self, *, ending: bool, finishing: bool) -> dict[str, Any]:
+        """Return the record of the feed for the store, with what is held.
+
+        ``ending`` says that no line of this run comes after it. ``finishing`` makes a
+        file without items, if it is wanted, unless it exists.
+        """
+        if ending:
+            self._flush()
+        if finishing and self._new_file is None and self.slot.store_empty:
+            self._due = not self._open().base.size
+            if not self._due:
+                self._new_file = None
+        if self._new_held:
+            self._lines.add(HELD | self.number, bytes(self._new_held))
+        file = self._new_file
+        return {
+            "uri": without_secret(self.slot.uri),
+            "items": self._items,
+            "file": None if file is None else file.record(self._end, due=self._due),
+            "number": self.number,
+            "held": len(self._new_held),
+            "header": self.format.header,
+            "fields": self.format.fields,
+            "options": self.options,
+        }
+
+    def done(self) -> None:
+        """Note that all this is committed."""
+        self.slot.itemcount = self._items
+        self._held, self.file = bytes(self._new_held), self._new_file
+        if self.file is not None and self._due:
+            self.file.take(self._end)
+
+    def append(self) -> None:
         """Write the lines of the last checkpoint."""
         if self.file is not None:
-            self.file.append(pieces.of(self.number))
+            self.file.append(Piece(self._lines, self.number))
 
     def close(self) -> None:
         """Release the file; nothing is written."""
@@ -152,90 +185,32 @@ class Feed:
             self.file.close()
         self.format.close()
 
+    def _open(self) -> FeedFile:
+        """Return the file, of which there is none yet; nothing is changed."""
+        storage: Any = self.slot.storage
+        path = str(storage.path)
+        place = self._here / path
+        file = FeedFile.begin(path, place, overwrite=self._overwrite)
+        self._new_file, self._end = file, file.end
+        return file
 
-class Draft:
-    """The next commit of a feed, which does not change the feed before.
-
-    The order is: :meth:`add`, :meth:`seal`, :meth:`record`, (commit), :meth:`done`.
-    """
-
-    def __init__(self, feed: Feed, lines: RecordFile) -> None:
-        self._feed, self._lines, self.name = feed, lines, feed.name
-        self._items = feed.slot.itemcount
-        self._held = bytearray(feed.held)
-        self._file = feed.file
-        self._end = Growth(0, b"") if feed.file is None else feed.file.end
-        self._empty = False
-
-    def add(self, line: bytes) -> None:
-        """Add the line of a settled item."""
-        feed = self._feed
-        if self._file is None:
-            self._open()
-            line = feed.head_for(self._opened) + line
-        elif not self._end.size and not self._held:  # it was stored empty
-            line = feed.format.head + line
-        self._items += 1
-        if not feed.compresses:
-            self._write(line)
-            return
-        self._held += line
-        if len(self._held) >= BLOCK_BYTES:
-            self._flush()
-
-    def seal(self, *, ending: bool, finishing: bool) -> None:
-        """Add what is held; ``ending``: no line of this run comes after it.
-
-        ``finishing`` makes a file without items, if it is wanted, unless it exists.
-        """
-        if ending:
-            self._flush()
-        if finishing and self._file is None and self._feed.slot.store_empty:
-            self._open()
-            if self._opened.base.size:
-                self._file = None
-            else:
-                self._empty = True
-
-    def record(self, blobs: dict[str, bytes]) -> dict[str, Any]:
-        """Return the record of the feed for the store; add the lines that are held."""
-        if self._held:
-            blobs[f"{HELD}{self._feed.number}"] = bytes(self._held)
-        file = None
-        if self._file is not None:
-            file = self._file.record(self._end, due=self._due)
-        return self._feed.record(self._items, file, len(self._held))
-
-    def done(self) -> None:
-        """Update the feed after the commit."""
-        feed, file = self._feed, self._file
-        feed.slot.itemcount = self._items
-        feed.held = bytes(self._held)
-        feed.file = file
-        if file is not None and self._due:
-            file.take(self._end)
-
-    @property
-    def _due(self) -> bool:
-        return self._empty or self._end.size != self._opened.base.size
-
-    def _open(self) -> None:
-        self._file = self._feed.new_file()
-        self._end = self._file.end
-
-    @property
-    def _opened(self) -> FeedFile:
-        assert self._file is not None  # noqa: S101 - it was opened
-        return self._file
+    def _head_for(self, file: FeedFile) -> bytes:
+        """Return the text before the first line, given the present content."""
+        head = self.format.head
+        if not file.base.size or self.compresses:
+            return head
+        if file.begins_with(head):
+            head = b""  # the columns are the same
+        return head if file.base.tail.endswith(b"\n") else b"\n" + head
 
     def _flush(self) -> None:
-        self._write(self._feed.packed(bytes(self._held)))
-        self._held.clear()
-
-    def _write(self, data: bytes) -> None:
+        """Add what is held to the piece."""
+        data = self._packed(bytes(self._new_held))
+        self._new_held.clear()
         if data:
-            self._lines.add(self._feed.number, data)
+            self._lines.add(self.number, data)
             self._end = self._end.plus(data)
+            self._due = True
 
 
 def encode(

@@ -34,6 +34,6 @@ class FeedsPart(Part):
 
     Its entries are ``feeds`` by name (see :class:`bloomdupe.feeds.feed.Feed`, and for
     feeds that wait for the journal :class:`bloomdupe.feeds.delivery.WaitingFeed`),
-    ``pieces`` and ``journal``, ``feeds_moment``, the time that names of files have, and
+    ``lines`` and ``journal``, ``feeds_moment``, the time that names of files have, and
     ``feeds_finished``.
     """

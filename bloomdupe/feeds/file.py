@@ -94,19 +94,16 @@ class FeedFile:
         :class:`FeedError` if the place cannot be read.
         """
         file = cls(path, place)
-        try:
-            found = place.stat()
+        with in_our_words(f"cannot write the feed {path}"):
+            try:
+                found = place.stat()
+            except FileNotFoundError:
+                return file
             if not stat.S_ISREG(found.st_mode):
                 raise FeedError(
                     f"cannot write the feed {path}: it is not a regular file"
                 )
             here = Growth(found.st_size, tail_of(place, found.st_size))
-        except FileNotFoundError:
-            return file
-        except OSError as error:
-            if isinstance(error, FeedError):
-                raise
-            raise FeedError(f"cannot write the feed {path}: {error}") from error
         if overwrite and here.size:
             file.old = here.size, digest(here.tail)
         else:
@@ -174,7 +171,8 @@ class FeedFile:
         """
         if not self.due:
             return
-        try:
+        remedy = "what is missing is kept in the job: run the same command again"
+        with in_our_words(f"cannot write to the feed {self.path}", self.place, remedy):
             fd = self._opened()
             self._check_place(fd)
             self._stage = Stage.BEGUN
@@ -186,14 +184,6 @@ class FeedFile:
                 while view:
                     written = os.pwrite(fd, view, offset)
                     view, offset = view[written:], offset + written
-        except OSError as error:
-            if isinstance(error, FeedError):
-                raise
-            raise FeedError(
-                f"cannot write to the feed {self.path}: {error}"
-                f"{free_space(self.place)}; what is missing in it is kept in the"
-                " job, and written when the crawl goes on"
-            ) from error
         self._stage = Stage.WRITTEN
 
     def sync(self) -> None:
@@ -202,13 +192,11 @@ class FeedFile:
             return
         if self._file is None or self._file.closed:
             return  # in a fork, the store refuses the commit
-        try:
+        with in_our_words(f"cannot write to the feed {self.path}"):
             sync_data(self._file.fileno())
             if self._new:
                 sync_directory(self.place.parent)
                 self._new = False
-        except OSError as error:
-            raise FeedError(f"cannot write to the feed {self.path}: {error}") from error
         self._stage = Stage.DURABLE
         self.base, self.old = self.end, None
 
@@ -270,19 +258,26 @@ def change_of(
 
     Raises :class:`FeedError` if the place cannot be read.
     """
-    with reading(record["path"]):
+    with in_our_words(f"cannot continue the feed {record['path']}"):
         return _change_of(record, place, piece)
 
 
 @contextmanager
-def reading(path: str) -> Iterator[None]:
-    """Raise :class:`FeedError` if the file cannot be read."""
+def in_our_words(
+    what: str, place: Path | None = None, remedy: str = ""
+) -> Iterator[None]:
+    """Raise :class:`FeedError` for an error of the disk.
+
+    With a ``place`` to which is written, it says how much is free there.
+    """
     try:
         yield
     except OSError as error:
         if isinstance(error, BloomDupeError):
             raise
-        raise FeedError(f"cannot continue the feed {path}: {error}") from error
+        free = "" if place is None else free_space(place)
+        text = "; ".join(filter(None, [f"{what}: {error}{free}", remedy]))
+        raise FeedError(text) from error
 
 
 def _change_of(

@@ -1,51 +1,170 @@
-"""Journal: the items of a job for the feeds that are written when it has finished."""
+"""Journal: a private file of the job with numbered records and their sums."""
 
 from __future__ import annotations
 
+import os
+import zlib
 from array import array
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - as other exceptions
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.feeds.records import RecordFile
+from bloomdupe.errors import FeedError
+from bloomdupe.feeds.file import in_our_words
+from bloomdupe.store.descriptor import Descriptor, open_regular
+from bloomdupe.store.files import make_directory, sync_directory
+from bloomdupe.store.platform import sync_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 ITEM = (1 << 32) - 1
-"""The number of the journal, in the place of a feed's number."""
+"""The number of an item, in the place of a feed's number."""
+
+BLOCK = 1 << 18
+"""Bytes that are written, or read, at once."""
+MOST_BYTES = 1 << 23
+"""A file with more bytes is deleted when its turn is over."""
+
+_HEAD = Struct("<III")
+"""Number, length and CRC-32 of a record, before its bytes."""
 
 
 class Journal:
-    """All items that a feed of another kind than lines in a local file will get.
+    """Records that are durable before they count, in one of two files that take turns.
 
-    An item is there once, after the indexes of its feeds. The store keeps, as
-    ``journal``, the ``size`` of the file, and a ``number`` that is another one when the
-    journal has begun anew, in another file.
+    A job has two: ``lines`` begins anew with each checkpoint, and holds the pieces that
+    files may lack, and the lines that are compressed later. ``items`` has the items of
+    all feeds that are written when the crawl has finished; an item is there once, after
+    the indexes of its feeds.
+
+    The store keeps the ``turn``, a number that is another one when the journal has
+    begun anew, and the ``size`` of the file. Nothing counts before it is synced and
+    this is committed. Whatever is behind the size is of a process that was killed, and
+    is overwritten. No other user can read the files. The sums depend on the turn, which
+    tells contents of the same place apart.
+
+    The order is: :meth:`begin`, :meth:`add`, :meth:`seal`, (commit), :meth:`done`.
     """
 
-    def __init__(self, directory: Path, record: dict[str, Any]) -> None:
-        self._directory = directory
-        self.number = int(record.get("number", 0))
-        self.file = self._file_of(self.number, record.get("size", 0))
-        self._committed = self.file.size
+    def __init__(self, directory: Path, name: str, record: dict[str, Any]) -> None:
+        self._directory, self._name = directory, name
+        self.turn = int(record.get("turn", 0))
+        self.size = int(record.get("size", 0))
+        """Bytes that are committed."""
+        self._turn = self.turn
+        self.end = self.size
+        """Bytes with those just added."""
+        self._files: dict[Path, Descriptor] = {}
+        self._buffer = bytearray()
+        self._unsynced = False
 
     @property
-    def size(self) -> int:
-        """Bytes that are committed."""
-        return self._committed
+    def place(self) -> Path:
+        """The file whose records are committed."""
+        return self._place(self.turn)
 
-    def begin_anew(self) -> None:
-        """Begin with an empty file; everything was delivered."""
-        self.number += 1
-        self.file = self._file_of(self.number, 0)
-        self._committed = 0
+    def _place(self, turn: int) -> Path:
+        return self._directory / f"{self._name}.{turn % 2}"
 
-    def forget(self) -> None:
-        """Delete the file of the journal before this one."""
-        self._file_of(self.number - 1, 0).delete()
+    # Writing
 
-    def _file_of(self, number: int, size: int) -> RecordFile:
-        return RecordFile(self._directory / f"items.{number % 2}", size, number)
+    def begin(self, *, anew: bool) -> None:
+        """Take back what was added and not committed; go on, or begin ``anew``."""
+        self._buffer.clear()
+        self._turn = self.turn + anew
+        self.end = 0 if anew else self.size
+
+    def add(self, number: int, data: bytes) -> None:
+        """Add a record. Raises :class:`FeedError`."""
+        self._buffer += _HEAD.pack(number, len(data), _sum(data, self._turn))
+        self._buffer += data
+        self.end += _HEAD.size + len(data)
+        if len(self._buffer) >= BLOCK:
+            self._write()
+
+    def seal(self) -> dict[str, Any]:
+        """Make all records durable; return the record for the store."""
+        self._write()
+        if self._unsynced:
+            with self._explained():
+                sync_data(self._opened())
+            self._unsynced = False
+        return {"turn": self._turn, "size": self.end}
+
+    def done(self) -> None:
+        """Note that what was sealed is committed."""
+        last, size = self.place, self.size
+        self.turn, self.size = self._turn, self.end
+        if last != self.place and size > MOST_BYTES:
+            if last in self._files:
+                self._files.pop(last).close()
+            last.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        if not self._buffer:
+            return
+        offset = self.end - len(self._buffer)
+        with self._explained(), memoryview(self._buffer) as view:
+            fd, written = self._opened(), 0
+            while written < len(view):
+                written += os.pwrite(fd, view[written:], offset + written)
+        self._buffer.clear()
+        self._unsynced = True
+
+    def _opened(self) -> int:
+        place = self._place(self._turn)
+        if place not in self._files:
+            make_directory(self._directory, 0o700)
+            new = not place.exists()
+            flags = os.O_RDWR | os.O_CREAT
+            self._files[place] = Descriptor.open_regular(place, flags)
+            if new:
+                sync_directory(self._directory)
+        return self._files[place].fileno()  # in a fork, it is closed
+
+    def _explained(self) -> AbstractContextManager[None]:
+        place = self._place(self._turn)
+        remedy = "nothing is lost: make room, and run the same command again"
+        return in_our_words(f"cannot write {place}", place, remedy)
+
+    # Reading
+
+    def records(self, start: int = 0) -> Iterator[tuple[int, int, bytes]]:
+        """Yield the committed records: position behind it, number, bytes.
+
+        Raises :class:`FeedError` if a record is not there as it was written.
+        """
+        end = self.size
+        if start >= end:
+            return
+        try:
+            with open(open_regular(self.place), "rb", BLOCK) as file:  # noqa: PTH123
+                file.seek(start)
+                while start < end:
+                    number, length, total = _HEAD.unpack(file.read(_HEAD.size))
+                    data = file.read(length)
+                    start += _HEAD.size + length
+                    if (len(data), _sum(data, self.turn)) != (length, total):
+                        raise ValueError("a record has another sum")  # noqa: TRY301
+                    if start > end:
+                        raise ValueError("a record is too long")  # noqa: TRY301
+                    yield start, number, data
+        except (OSError, ValueError, StructError) as error:
+            raise FeedError(
+                f"{self.place}, which holds output of the job, is not as it was"
+                f" written: {error}. Put it back from a backup"
+            ) from error
+
+    def close(self) -> None:
+        """Release the files; nothing is written."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    # Items
 
     @staticmethod
     def packed(indexes: Iterable[int], item: bytes) -> bytes:
@@ -59,42 +178,35 @@ class Journal:
 
         Raises :class:`ValueError` for other data.
         """
-        marks = _marks(data)
-        size = 4 + len(marks) * marks.itemsize
-        if int.from_bytes(data[:4], "little") != size - 4:
+        size = 4 + int.from_bytes(data[:4], "little")
+        marks = array("I")
+        marks.frombytes(data[4:size])
+        if len(data) < size:
             raise ValueError("it is no item")
         return marks, data[size:]
-
-    def begin(self) -> None:
-        """Take back what was added and not committed."""
-        self.file.cut_back(self._committed)
-
-    def add(self, data: bytes) -> array[int]:
-        """Add a :meth:`packed` item; return the indexes."""
-        self.file.add(0, data)
-        return _marks(data)
-
-    def seal(self) -> dict[str, Any]:
-        """Make what was added durable; return the record for the store."""
-        self.file.sync()
-        return {"number": self.number, "size": self.file.size}
-
-    def committed(self, record: dict[str, Any]) -> None:
-        """Note that a record is committed."""
-        self._committed = record["size"]
 
     def items(self, index: int, start: int) -> Iterator[tuple[int, bytes]]:
         """Yield the committed items of a feed: position behind it, and the item.
 
-        Raises :class:`~bloomdupe.errors.FeedError` if the file is damaged.
+        Raises :class:`FeedError` if the file is damaged.
         """
-        for position, _, data in self.file.read(start, self._committed):
+        for position, _, data in self.records(start):
             marks, item = self.unpacked(data)
             if index in marks:
                 yield position, item
 
 
-def _marks(data: bytes) -> array[int]:
-    marks = array("I")
-    marks.frombytes(data[4 : 4 + int.from_bytes(data[:4], "little")])
-    return marks
+class Piece:
+    """The records with one number; they may be read as often as one likes."""
+
+    def __init__(self, journal: Journal, number: int) -> None:
+        self._journal, self._number = journal, number
+
+    def __iter__(self) -> Iterator[bytes]:
+        for _, number, data in self._journal.records():
+            if number == self._number:
+                yield data
+
+
+def _sum(data: bytes, turn: int) -> int:
+    return zlib.crc32(data, turn & 0xFFFFFFFF)

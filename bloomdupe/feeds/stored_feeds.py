@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.feeds.feed import HELD, Known
 from bloomdupe.feeds.feed_format import changed_options, options_of
-from bloomdupe.feeds.file import FeedFile, change_of, reading
-from bloomdupe.feeds.journal import Journal
-from bloomdupe.feeds.pieces import Pieces
+from bloomdupe.feeds.file import FeedFile, change_of, in_our_words
+from bloomdupe.feeds.journal import Journal, Piece
 from bloomdupe.feeds.uri import fits, parameters
 from bloomdupe.store.files import refuse_link
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.feeds.delivery import Deliveries
 
-ENTRIES = ("feeds", "pieces", "journal", "feeds_moment", "feeds_finished")
+ENTRIES = ("feeds", "lines", "journal", "feeds_moment", "feeds_finished")
 ANEW = "give the new crawl another JOBDIR"
 
 
@@ -35,8 +34,8 @@ def directory_of(store: Path) -> Path:
 class StoredFeeds:
     """The feeds of the last run.
 
-    ``record`` and ``blobs`` are those of the last commit to the ``store``, a directory.
-    No path in them is followed: places come from the settings of this run.
+    ``record`` is that of the last commit to the ``store``, a directory. No path in it
+    is followed: places come from the settings of this run.
 
     ``resumed`` says that the crawl goes on, even if it had finished, and does not begin
     anew. The files of a finished crawl belong to the user, who may change them in any
@@ -49,17 +48,17 @@ class StoredFeeds:
     def __init__(
         self,
         record: dict[str, Any],
-        blobs: Mapping[str, bytes],
         store: Path,
         *,
         resumed: bool,
         anew: str = ANEW,
     ) -> None:
-        self._blobs = blobs
         self._anew = anew
         self.directory = directory_of(store)
-        self.pieces = Pieces(self.directory, record.get("pieces", {}))
-        self.journal = Journal(self.directory, record.get("journal", {}))
+        self.lines = Journal(self.directory, "lines", record.get("lines", {}))
+        """The pieces of the last checkpoint, and the lines that are held."""
+        self.journal = Journal(self.directory, "items", record.get("journal", {}))
+        """The items for feeds that wait for the end of the crawl."""
         self.finished = bool(record.get("feeds_finished", False))
         """Whether the crawl had finished."""
         self.resumed = resumed
@@ -74,11 +73,6 @@ class StoredFeeds:
         self._indexes = {f["index"] for f in self._feeds.values() if "index" in f}
         self._bound = resumed and not self.finished
 
-    @property
-    def held(self) -> set[str]:
-        """Names of the values with lines that are held."""
-        return {name for name in self._blobs if name.startswith(HELD)}
-
     def _is_begun(self, record: dict[str, Any]) -> bool:
         """Whether the crawl goes on with a feed: it gets the items still to come."""
         return self._bound and not record.get("done")
@@ -91,6 +85,11 @@ class StoredFeeds:
         file = record["file"]
         owed = file is not None and (file["due"] or record["held"])
         return self._is_begun(record) or bool(owed)
+
+    def close(self) -> None:
+        """Release the files of the job; nothing is written."""
+        self.lines.close()
+        self.journal.close()
 
     # Before anything is changed
 
@@ -160,7 +159,7 @@ class StoredFeeds:
         file = record["file"]
         if file is None or place is None:
             return
-        change = change_of(file, place, self.pieces.of(record["number"]))
+        change = change_of(file, place, Piece(self.lines, record["number"]))
         if change:
             raise FeedChangedError(
                 f"the feed {file['path']} {change} since the last run, which left"
@@ -179,9 +178,9 @@ class StoredFeeds:
             return Known(name)
         file = None
         found, bound = record["file"], self._is_bound(record)
-        piece = self.pieces.of(record["number"])
+        piece = Piece(self.lines, record["number"])
         if found is not None and (bound or not change_of(found, place, piece)):
-            with reading(found["path"]):
+            with in_our_words(f"cannot continue the feed {found['path']}"):
                 file = FeedFile.of(found, place)
                 if found["due"]:
                     file.finish(found, piece)
@@ -192,7 +191,7 @@ class StoredFeeds:
             if file is not None:
                 file.close()
             return Known(name, ours=self.resumed)
-        held = self._blobs.get(f"{HELD}{record['number']}", b"")
+        held = b"".join(Piece(self.lines, HELD | record["number"]))
         return Known(name, record, file, held, ours=record["file"] is not None)
 
     def take_waiting(self, name: str, deliveries: Deliveries) -> tuple[int, int, int]:
@@ -205,10 +204,10 @@ class StoredFeeds:
         if record is None or "index" not in record:
             index = next(n for n in count() if n not in self._indexes)
             self._indexes.add(index)
-            return index, self.journal.size, 0
+            return index, self.journal.end, 0
         index, begin, items = record["index"], record["begin"], record["items"]
         if not self.resumed and not deliveries.owes(name, record):
-            return index, self.journal.size, 0
+            return index, self.journal.end, 0
         return index, begin, items
 
     def owing(self, deliveries: Deliveries) -> dict[str, dict[str, Any]]:

@@ -51,7 +51,7 @@ class WaitingFeeds:
         self._new = Counter[int]()
         self._is_anew = not left.resumed and not left.owing(self.deliveries)
         if self._is_anew:
-            self.journal.begin_anew()
+            self.journal.begin(anew=True)
 
     @property
     def names(self) -> list[str]:
@@ -77,7 +77,7 @@ class WaitingFeeds:
                 {
                     "uri": name,
                     "items": record["items"],
-                    "place": self.journal.file.place,
+                    "place": self.journal.place,
                 },
                 extra={"spider": self._access.crawler.spider},
             )
@@ -120,12 +120,13 @@ class WaitingFeeds:
 
     def begin(self) -> None:
         """Begin with the next checkpoint; what was added for another is taken back."""
-        self.journal.begin()
+        self.journal.begin(anew=self._is_anew)
         self._new.clear()
 
     def add(self, data: bytes) -> None:
         """Add a settled item."""
-        self._new.update(self.journal.add(data))
+        self.journal.add(ITEM, data)
+        self._new.update(Journal.unpacked(data)[0])
 
     def records(self) -> dict[str, Any]:
         """Return the records of the feeds for the store, by name."""
@@ -140,14 +141,12 @@ class WaitingFeeds:
             for feed in self._feeds
         }
 
-    def done(self, record: dict[str, Any]) -> None:
-        """Note that all this is committed, with this record of the journal."""
+    def done(self) -> None:
+        """Note that all this is committed."""
         for feed in self._feeds:
             feed.items += self._new[feed.index]
-        self.journal.committed(record)
-        if self._is_anew:
-            self.journal.forget()
-            self._is_anew = False
+        self.journal.done()
+        self._is_anew = False
 
     # The end
 

@@ -106,7 +106,6 @@ class CollectedFeeds(FeedExporter):
             self._check_places()
         left = StoredFeeds(
             collection.entries,
-            collection.blobs,
             collection.store,
             resumed=not collection.is_new,
             anew="collect into another directory",
@@ -237,9 +236,8 @@ class CollectedFeeds(FeedExporter):
         """Release the files; nothing is written."""
         for feed in self.durable:
             feed.close()
-        self._pieces.close()
-        if self._waiting is not None:
-            self._waiting.journal.file.close()
+        if self._left is not None:
+            self._left.close()
 
 
 def _short(item: object) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import StoreDamagedError, StoreMismatchError
@@ -39,7 +38,6 @@ class Collection:
     ``frontier``  the mark that identifies the crawl
     ``identity``  of the crawl: spider, fingerprinter, feeds
     ``position``  the output up to there is durable here
-    ``blobs``     lines that are held, by name, in base64
     ``entries``   see :class:`~bloomdupe.feeds.feed_job.FeedsPart`
 
     So after any end of the process, record, pieces, journal and files together hold all
@@ -87,12 +85,6 @@ class Collection:
         """The entries of the feeds, as of the last commit."""
         return dict(self._record["entries"])
 
-    @property
-    def blobs(self) -> dict[str, bytes]:
-        """The lines that are held, as of the last commit."""
-        blobs = self._record["blobs"]
-        return {name: b64decode(blobs[name], validate=True) for name in blobs}
-
     def commit(self, part: Part, position: Any) -> bool:  # noqa: ANN401 - JSON
         """Make a part of the feeds durable, with the output up to this position.
 
@@ -104,9 +96,6 @@ class Collection:
             "frontier": self._output.mark,
             "identity": self._output.identity,
             "position": position,
-            "blobs": {
-                name: b64encode(part.blobs[name]).decode() for name in part.blobs
-            },
             "entries": part.entries,
         }
         record = json.loads(json.dumps(record))
@@ -129,11 +118,11 @@ class Collection:
             record = read_json(self.store)
             if record is None:
                 self.is_new = True
-                self._record = {"position": start, "entries": {}, "blobs": {}}
+                self._record = {"position": start, "entries": {}}
                 return
             self._check(record)
             self._record = record
-            _ = self.position, self.entries, self.blobs
+            _ = self.position, self.entries
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             if isinstance(error, StoreMismatchError):
                 raise
@@ -174,4 +163,4 @@ class Collection:
 def _without_turn(record: dict[str, Any]) -> dict[str, Any]:
     """Return all that counts; the pieces take turns though no line has come."""
     entries = record["entries"]
-    return {**record, "entries": {n: entries[n] for n in entries if n != "pieces"}}
+    return {**record, "entries": {n: entries[n] for n in entries if n != "lines"}}

@@ -103,7 +103,7 @@ class Job:
         job = FeedJob(
             self._put, _fail, serializer.dump_value, serializer.load_value, store
         )
-        left = StoredFeeds(crawl.record, crawl.blobs, store, resumed=True)
+        left = StoredFeeds(crawl.record, store, resumed=True)
         self._feeds.restore(job, left)
         self._feeds.open_spider(self._spider)
         state = SpiderState(self._crawler, serializer)

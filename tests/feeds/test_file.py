@@ -61,10 +61,11 @@ def resumed(place: Path, state: dict[str, Any], piece: bytes = PIECE) -> FeedFil
     """Go on with a job that has left this state, and owes this piece."""
     store = place.parent / "job" / "bloomdupe"
     record: dict[str, Any] = {"feeds": {"f": {**FEED, "file": state}}}
-    first = StoredFeeds(record, {}, store, resumed=True)
-    first.pieces.begin().add(0, piece)
-    record["pieces"] = first.pieces.seal()
-    feeds = StoredFeeds(record, {}, store, resumed=True)
+    first = StoredFeeds(record, store, resumed=True)
+    first.lines.begin(anew=True)
+    first.lines.add(0, piece)
+    record["lines"] = first.lines.seal()
+    feeds = StoredFeeds(record, store, resumed=True)
     feeds.check_feeds({"f": OPTIONS})
     feeds.check_feed("f", place)
     file = feeds.take("f", OPTIONS, place).file

@@ -8,7 +8,7 @@ import pytest
 
 from bloomdupe.errors import BloomDupeError, FeedError, StoreError
 from bloomdupe.feeds.feed_format import options_of
-from bloomdupe.feeds.records import RecordFile
+from bloomdupe.feeds.journal import Journal
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.moving.named_feeds import given_options
 
@@ -29,16 +29,17 @@ FEED |= {"fields": None, "options": options_of(OPTIONS)}
 def planted(folder: Path, path: str, *, finished: bool) -> StoredFeeds:
     """Return the feeds of a job that owes a line to a file."""
     store = folder / "job" / "bloomdupe"
-    left = StoredFeeds({}, {}, store, resumed=True)
-    left.pieces.begin().add(0, TEXT)
+    left = StoredFeeds({}, store, resumed=True)
+    left.lines.begin(anew=True)
+    left.lines.add(0, TEXT)
     file = {"path": path, "base": 0, "tail": "", "size": len(TEXT), "old": None}
     file |= {"end": "", "due": True}
     record = {
         "feeds": {"mine": {**FEED, "file": file}},
-        "pieces": left.pieces.seal(),
+        "lines": left.lines.seal(),
         "feeds_finished": finished,
     }
-    return StoredFeeds(record, {}, store, resumed=True)
+    return StoredFeeds(record, store, resumed=True)
 
 
 @pytest.mark.parametrize("finished", [False, True])
@@ -67,7 +68,7 @@ def test_a_stored_path_is_not_followed(
 
 
 def test_a_link_in_place_of_the_jobs_folder_is_not_followed(tmp_path: Path) -> None:
-    left = StoredFeeds({}, {}, tmp_path / "job" / "bloomdupe", resumed=True)
+    left = StoredFeeds({}, tmp_path / "job" / "bloomdupe", resumed=True)
     mine = tmp_path / "home"
     mine.mkdir()
     left.directory.parent.mkdir()
@@ -83,11 +84,11 @@ def test_a_link_in_the_jobs_folder_is_neither_read_nor_written(tmp_path: Path) -
     link = tmp_path / "items.0"
     link.symlink_to(keys)
     with pytest.raises(BloomDupeError, match="symbolic link"):
-        list(RecordFile(link).read(0, 100))
-    file = RecordFile(link)
+        list(Journal(tmp_path, "items", {"size": 100}).records())
+    file = Journal(tmp_path, "items", {})
     file.add(0, TEXT)
     with pytest.raises(BloomDupeError, match="symbolic link"):
-        file.sync()
+        file.seal()
     assert keys.read_bytes() == b"secret" * 100
 
 

@@ -363,7 +363,7 @@ INSTANTS: dict[str, Callable[[FeedFile, bytes], None]] = {
 def small() -> None:
     """Make many blocks, and write many parts of a large page."""
     bloomdupe.feeds.feed.BLOCK_BYTES = 400
-    bloomdupe.feeds.records.BLOCK = bloomdupe.feeds.file.BLOCK = 1_000
+    bloomdupe.feeds.journal.BLOCK = bloomdupe.feeds.file.BLOCK = 1_000
     bloomdupe.crawl.leases.outcomes.MOST_BYTES = 2_000
 
 

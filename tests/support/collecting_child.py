@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.cli import main as cli
 from bloomdupe.errors import StoreUnreachableError
 from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.pieces import Pieces
+from bloomdupe.feeds.journal import Journal
 from bloomdupe.jobs.project import Project
 from bloomdupe.moving import collecting
 from bloomdupe.redis.open_frontier import OpenFrontier
@@ -49,7 +49,7 @@ LONG = 3_600.0
 """Seconds; no lease of this length runs out in a test."""
 
 # As they are before a child puts points around them.
-_open, _pwrite, _seal = os.open, os.pwrite, Pieces.seal
+_open, _pwrite, _seal = os.open, os.pwrite, Journal.seal
 
 
 class Crawl:
@@ -272,7 +272,7 @@ class Points:
     def place(self) -> None:
         """Put points around the calls of this process, which is a child."""
         if self._without == "pieces":
-            Pieces.seal = without_pieces  # type: ignore[method-assign,assignment]
+            Journal.seal = without_pieces  # type: ignore[method-assign,assignment]
         if self._without == "repair":
             FeedFile.finish = without_repair  # type: ignore[method-assign]
         os.open = self._open  # type: ignore[assignment]
@@ -323,9 +323,10 @@ class Points:
             self._disk.synced(fd)
 
 
-def without_pieces(pieces: Pieces) -> dict[str, Any]:
+def without_pieces(journal: Journal) -> dict[str, Any]:
     """Commit without the lines, which are only in the files: for a control."""
-    return {**_seal(pieces), "size": 0}
+    sealed = _seal(journal)
+    return {**sealed, "size": 0} if journal.place.stem == "lines" else sealed
 
 
 def without_repair(self: FeedFile, record: dict[str, Any], piece: Any) -> None:

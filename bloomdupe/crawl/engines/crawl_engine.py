@@ -243,9 +243,7 @@ class CrawlEngine(Settling):
             self._session.serializer.load_value,
             self.settings.directory,
         )
-        left = StoredFeeds(
-            crawl.record, crawl.blobs, job.store, resumed=self.run.resumed
-        )
+        left = StoredFeeds(crawl.record, job.store, resumed=self.run.resumed)
         feeds.restore(job, left)
         return feeds
 

@@ -127,7 +127,7 @@ class CrawlJob:
         if directory is None or not place_of(directory).exists():
             self._check_room(directory)
             if crawler is not None and directory is not None:
-                left = StoredFeeds({}, {}, directory, resumed=False)
+                left = StoredFeeds({}, directory, resumed=False)
                 FeedExporter.check_job(crawler, left)
             return
         store = _when_free(directory, lambda: place_of(directory).open())
@@ -263,7 +263,7 @@ def _check_feeds(crawler: Crawler, store: Store, directory: Path) -> None:
         crawl = snapshot.record("crawl") or {}
         filter_ = snapshot.record("filter") or {}
         finished = filter_.get("notes", {}).get("run") == "finished"
-    left = StoredFeeds(crawl, {}, directory, resumed=not finished)
+    left = StoredFeeds(crawl, directory, resumed=not finished)
     FeedExporter.check_job(crawler, left)
 
 
