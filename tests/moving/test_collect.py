@@ -542,7 +542,7 @@ def contents(out: Path) -> dict[Path, bytes]:
         (cut, [f"{RECORD} is damaged: Extra data"]),
         (changed(format=2), ["has format 2", "reads format 3"]),
         (changed(position=["0-0"]), ["has another number of partitions"]),
-        (changed(blobs={"held0": "?"}), [f"{RECORD} is damaged"]),
+        (changed(entries="?"), [f"{RECORD} is damaged"]),
     ],
 )
 def test_files_changed_by_another_program_are_refused_and_left(
