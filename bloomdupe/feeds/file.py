@@ -31,8 +31,7 @@ BLOCK = 1 << 18
 class Stage(Enum):
     """How far the last piece has come; see the picture in the package's README."""
 
-    COMMITTED = "durable in the job, and not in the file"
-    BEGUN = "perhaps in the file, in part"
+    COMMITTED = "durable in the job, and perhaps in the file, in part"
     WRITTEN = "in the file, and not synced"
     DURABLE = "durable in the file"
 
@@ -143,7 +142,7 @@ class FeedFile:
     @property
     def due(self) -> bool:
         """Whether :meth:`append` has something to do."""
-        return self._stage in (Stage.COMMITTED, Stage.BEGUN)
+        return self._stage is Stage.COMMITTED
 
     def finish(self, record: dict[str, Any], piece: Iterable[bytes]) -> None:
         """Write the piece of the last run, which may be in the file in part.
@@ -160,7 +159,7 @@ class FeedFile:
             self.old, self._stage = None, Stage.WRITTEN
             self._opened()
         else:
-            self.end, self._stage = end, Stage.BEGUN
+            self.take(end)
             self.append(piece)
         self.sync()
 
@@ -174,8 +173,7 @@ class FeedFile:
         remedy = "what is missing is kept in the job: run the same command again"
         with in_our_words(f"cannot write to the feed {self.path}", self.place, remedy):
             fd = self._opened()
-            self._check_place(fd)
-            self._stage = Stage.BEGUN
+            self._check_place(fd, piece)
             if self.old is not None:
                 os.ftruncate(fd, 0)
             offset = self.base.size
@@ -228,27 +226,18 @@ class FeedFile:
                 pass  # no locks on this file system; the size shows other writers
         return self._file.fileno()
 
-    def _check_place(self, fd: int) -> None:
+    def _check_place(self, fd: int, piece: Iterable[bytes]) -> None:
         """Refuse to write to a file that was changed while it was open."""
-        ours = os.fstat(fd)
-        begun = self._stage is Stage.BEGUN
-        most = self.end.size if begun else self.base.size
-        if self.old is not None:
-            most = max(most, self.old[0])
-        if not self.place.exists():
-            what = "was deleted"
-        elif not os.path.samestat(self.place.stat(), ours):
-            what = "was replaced"
-        elif ours.st_size < self.base.size:
-            what = f"was cut to {ours.st_size:,} bytes"
-        elif ours.st_size > most:
-            what = f"has grown to {ours.st_size:,} bytes"
-        else:
-            return
-        raise FeedChangedError(
-            f"the feed {self.path} {what} by another program while the crawl was"
-            f" running, which had written {self.base.size:,} bytes to it"
-        )
+        change: str | None = "was deleted"
+        if self.place.exists():
+            same = os.path.samestat(self.place.stat(), os.fstat(fd))
+            change = change_of(self.record(self.end), self.place, piece)
+            change = change if same else "was replaced"
+        if change is not None:
+            raise FeedChangedError(
+                f"the feed {self.path} {change} by another program while the crawl was"
+                f" running, which had written {self.base.size:,} bytes to it"
+            )
 
 
 def change_of(
@@ -300,7 +289,7 @@ def _change_of(
         return f"has grown to {found.st_size:,} bytes"
     if digest(tail_of(place, base)) != record["tail"]:
         return "was replaced or edited"
-    for data in _blocks(piece):
+    for data in _blocks(piece) if found.st_size > base else ():
         if not _is_begun(read_bytes(place, base, base + len(data)), data):
             return "was appended to"
         base += len(data)

@@ -204,7 +204,9 @@ def test_changes_are_refused_and_left_alone(
     assert (place.read_bytes() if place.is_file() else None) == content
 
 
-@pytest.mark.parametrize("how", ["was deleted", "was replaced", "was cut", "has grown"])
+@pytest.mark.parametrize(
+    "how", ["was deleted", "was replaced", "was cut", "was appended to"]
+)
 def test_a_file_changed_while_it_is_written_is_left_alone(
     place: Path, how: str
 ) -> None:
