@@ -12,13 +12,13 @@ from scrapy.utils.misc import load_object
 from bloomdupe.errors import BloomDupeError, FeedError
 from bloomdupe.feeds.feed import Feed, encode, name_of
 from bloomdupe.feeds.feed_format import appended_path, local_path
-from bloomdupe.feeds.feed_job import FeedsPart
 from bloomdupe.feeds.journal import ITEM
 from bloomdupe.feeds.uri import parameters, without_secret
 from bloomdupe.feeds.waiting import WaitingFeeds
 from bloomdupe.inside_scrapy.engine import mark_failed, send_signal
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 from bloomdupe.printable import logger_of
+from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -225,7 +225,7 @@ class FeedExporter(FeedExporterAccess):
             if feed.file is not None:
                 feed.file.sync()
 
-    def prepare(self, lines: Iterable[tuple[int, bytes]]) -> FeedsPart:
+    def prepare(self, lines: Iterable[tuple[int, bytes]]) -> Part:
         """Return the part of the next checkpoint; nothing that counts is changed.
 
         ``lines`` are ``(number of the feed, line)`` of all items that are settled and
@@ -236,7 +236,7 @@ class FeedExporter(FeedExporterAccess):
         waiting, left = self._waiting, self._left
         assert waiting is not None and left is not None  # noqa: S101, PT018
         if self._late:  # no item comes before the spider is open
-            return FeedsPart(entries={**left.entries, "feeds_finished": self._finished})
+            return Part(entries={**left.entries, "feeds_finished": self._finished})
         left.lines.begin(anew=True)
         waiting.begin()
         for feed in self.durable:
@@ -260,7 +260,7 @@ class FeedExporter(FeedExporterAccess):
             waiting.done()
             left.lines.done()
 
-        return FeedsPart(
+        return Part(
             entries={
                 "feeds": {**feeds, **waiting.records(), **self._lost},
                 "lines": left.lines.seal(),

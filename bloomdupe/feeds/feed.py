@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 BLOCK_BYTES = 64 << 10
-"""Bytes of lines that are compressed together. The file is less than one and a half
-times as large as a file that is compressed in one piece."""
+"""Bytes of lines that are written, or compressed, together. A compressed file is less
+than one and a half times as large as a file that is compressed in one piece."""
 
 
 HELD = 1 << 31
@@ -138,7 +138,7 @@ class Feed:
             line = self.format.head + line
         self._items += 1
         self._new_held += line
-        if not self.compresses or len(self._new_held) >= BLOCK_BYTES:
+        if len(self._new_held) >= BLOCK_BYTES:
             self._flush()
 
     def seal(self, *, ending: bool, finishing: bool) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class Feed:
         ``ending`` says that no line of this run comes after it. ``finishing`` makes a
         file without items, if it is wanted, unless it exists.
         """
-        if ending:
+        if ending or not self.compresses:
             self._flush()
         if finishing and self._new_file is None and self.slot.store_empty:
             self._due = not self._open().base.size

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,14 +23,3 @@ class FeedJob(NamedTuple):
     load: Callable[[bytes], object]
     store: Path
     """The directory of the store; the directory of the spool is beside it."""
-
-
-@dataclass(kw_only=True)
-class FeedsPart(Part):
-    """The part of the feeds in a checkpoint.
-
-    Its entries are ``feeds`` by name (see :class:`bloomdupe.feeds.feed.Feed`, and for
-    feeds that wait for the journal :class:`bloomdupe.feeds.delivery.WaitingFeed`),
-    ``lines`` and ``journal``, ``feeds_moment``, the time that names of files have, and
-    ``feeds_finished``.
-    """

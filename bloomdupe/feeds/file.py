@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmh3 import mmh3_x64_128_digest
 
-from bloomdupe.errors import BloomDupeError, FeedChangedError, FeedError
+from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.store.descriptor import Descriptor
 from bloomdupe.store.files import free_space, make_directory, sync_directory
 from bloomdupe.store.platform import sync_data
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 TAIL_BYTES = 4096
 """Bytes at the end of a file by which it is recognized when a crawl goes on."""
-BLOCK = 1 << 18
-"""Bytes that are written, or compared, at once."""
 
 
 class Stage(Enum):
@@ -177,7 +175,7 @@ class FeedFile:
             if self.old is not None:
                 os.ftruncate(fd, 0)
             offset = self.base.size
-            for data in _blocks(piece):
+            for data in piece:
                 view = memoryview(data)
                 while view:
                     written = os.pwrite(fd, view, offset)
@@ -262,7 +260,7 @@ def in_our_words(
     try:
         yield
     except OSError as error:
-        if isinstance(error, BloomDupeError):
+        if isinstance(error, FeedError):
             raise
         free = "" if place is None else free_space(place)
         text = "; ".join(filter(None, [f"{what}: {error}{free}", remedy]))
@@ -289,7 +287,7 @@ def _change_of(
         return f"has grown to {found.st_size:,} bytes"
     if digest(tail_of(place, base)) != record["tail"]:
         return "was replaced or edited"
-    for data in _blocks(piece) if found.st_size > base else ():
+    for data in piece if found.st_size > base else ():
         if not _is_begun(read_bytes(place, base, base + len(data)), data):
             return "was appended to"
         base += len(data)
@@ -310,18 +308,6 @@ def is_old(record: dict[str, Any], place: Path) -> bool:
     """Whether a file still has the content that was to be replaced."""
     old = record["old"]
     return old is not None and ends_at(place, *old)
-
-
-def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Join short pieces."""
-    block = bytearray()
-    for piece in pieces:
-        block += piece
-        if len(block) >= BLOCK:
-            yield bytes(block)
-            block.clear()
-    if block:
-        yield bytes(block)
 
 
 def digest(tail: bytes) -> str:

@@ -35,7 +35,13 @@ class StoredFeeds:
     """The feeds of the last run.
 
     ``record`` is that of the last commit to the ``store``, a directory. No path in it
-    is followed: places come from the settings of this run.
+    is followed: places come from the settings of this run. It has:
+
+    ``feeds``           by name, see :class:`~bloomdupe.feeds.feed.Feed` and
+                        :class:`~bloomdupe.feeds.waiting.WaitingFeeds`
+    ``lines``           and ``journal``: see :class:`~bloomdupe.feeds.journal.Journal`
+    ``feeds_moment``    the time that names of files have
+    ``feeds_finished``  whether the crawl had finished
 
     ``resumed`` says that the crawl goes on, even if it had finished, and does not begin
     anew. The files of a finished crawl belong to the user, who may change them in any
@@ -46,12 +52,7 @@ class StoredFeeds:
     """
 
     def __init__(
-        self,
-        record: dict[str, Any],
-        store: Path,
-        *,
-        resumed: bool,
-        anew: str = ANEW,
+        self, record: dict[str, Any], store: Path, *, resumed: bool, anew: str = ANEW
     ) -> None:
         self._anew = anew
         self.directory = directory_of(store)

@@ -6,8 +6,8 @@ from collections import Counter
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.errors import FeedError
 from bloomdupe.feeds.delivery import Deliveries, WaitingFeed
+from bloomdupe.feeds.file import in_our_words
 from bloomdupe.feeds.journal import ITEM, Journal
 from bloomdupe.feeds.uri import without_secret
 from bloomdupe.printable import logger_of
@@ -155,15 +155,10 @@ class WaitingFeeds:
 
         Raises :class:`~bloomdupe.errors.FeedError` if that cannot be recorded.
         """
-        try:
+        what = f"cannot write feeds from {self._left.directory}"
+        remedy = "the items are kept there: run the same command again"
+        with in_our_words(what, remedy=remedy):
             return not self._feeds or await self.deliveries.deliver(self._feeds)
-        except FeedError:
-            raise
-        except OSError as error:
-            raise FeedError(
-                f"cannot write feeds from {self._left.directory}: {error}; the items"
-                " are kept there: run the same command again"
-            ) from error
 
     def say_kept(self) -> None:
         """Say which feeds wait for the end of the crawl."""

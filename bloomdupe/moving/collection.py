@@ -38,7 +38,7 @@ class Collection:
     ``frontier``  the mark that identifies the crawl
     ``identity``  of the crawl: spider, fingerprinter, feeds
     ``position``  the output up to there is durable here
-    ``entries``   see :class:`~bloomdupe.feeds.feed_job.FeedsPart`
+    ``entries``   see :class:`~bloomdupe.feeds.stored_feeds.StoredFeeds`
 
     So after any end of the process, record, pieces, journal and files together hold all
     items up to the position.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
-from spiders.feeds import Articles, Empty, Front, Shop, Unstorable
+from spiders.feeds import Articles, Empty, Shop, Unstorable
 from spiders.shared_feeds import Uneven
 from support.shop import FOUND, ITEMS, READERS, read
 
@@ -178,14 +178,6 @@ def test_batches_are_full_and_valid(crawl: Crawl) -> None:
             expected = scrapys(part, {"format": kind})
             assert content_of(crawl.folder / name) == expected
         assert len(names) == -(-len(items) // size)
-
-
-def test_a_full_batch_stays_when_no_more_items_come(crawl: Crawl) -> None:
-    options = {"format": "jsonlines", "batch_item_count": 3, "overwrite": True}
-    crawl.settings["FEEDS"] = {"%(batch_id)d.jsonl": options}
-    finish(crawl, Front)
-    (place,) = crawl.folder.glob("*.jsonl")
-    assert read(place) == [("", number) for number in range(3)]
 
 
 def test_a_uri_with_a_time_names_one_file(crawl: Crawl) -> None:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from bloomdupe.feeds.feed_job import FeedsPart
+from bloomdupe.store.participant import Part
 
 REFUSED = 3
 """Commits of a crawl that are refused."""
@@ -21,7 +21,7 @@ def consuming_while_preparing() -> None:
 
     prepare = FeedExporter.prepare
 
-    def wrong(self: FeedExporter, lines: Iterable[tuple[int, bytes]]) -> FeedsPart:
+    def wrong(self: FeedExporter, lines: Iterable[tuple[int, bytes]]) -> Part:
         part = prepare(self, lines)
         part.done()
         part.done = lambda: None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from scrapy import Request, Spider, signals
+from scrapy import Spider, signals
 from scrapy.exporters import BaseItemExporter, CsvItemExporter
 from scrapy.extensions.feedexport import (
     BlockingFeedStorage,
@@ -63,17 +63,6 @@ class Shop(Spider):
 
     def item(self, path: str, number: int) -> Any:
         return {"path": path, "number": number, "text": 'a "b", ä\nc'}
-
-
-class Front(Shop):
-    """Only the first page brings items."""
-
-    name = "front"
-
-    async def parse(self, response: Any) -> Any:
-        async for one in super().parse(response):
-            if isinstance(one, Request) or urlsplit(response.url).path == "/":
-                yield one
 
 
 class Wandering:
@@ -363,7 +352,7 @@ INSTANTS: dict[str, Callable[[FeedFile, bytes], None]] = {
 def small() -> None:
     """Make many blocks, and write many parts of a large page."""
     bloomdupe.feeds.feed.BLOCK_BYTES = 400
-    bloomdupe.feeds.journal.BLOCK = bloomdupe.feeds.file.BLOCK = 1_000
+    bloomdupe.feeds.journal.BLOCK = 1_000
     bloomdupe.crawl.leases.outcomes.MOST_BYTES = 2_000
 
 

@@ -28,8 +28,8 @@ from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcomes
 from bloomdupe.crawl.starting import StartItem
 from bloomdupe.errors import NotOwnerError
-from bloomdupe.feeds.feed_job import FeedsPart
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.store.participant import Part
 from bloomdupe.store.store import Commit
 from support.jobs import idle_crawler
 
@@ -158,14 +158,14 @@ class _Feeds:
 
     def append(self) -> None: ...
 
-    def prepare(self, lines: Iterator[tuple[int, bytes]]) -> FeedsPart:
+    def prepare(self, lines: Iterator[tuple[int, bytes]]) -> Part:
         taken = [line.decode() for _, line in lines]
         items = dict(Counter(self.items) + Counter(taken))
 
         def done() -> None:
             self.items = items
 
-        return FeedsPart(entries={"items": items}, done=done)
+        return Part(entries={"items": items}, done=done)
 
 
 class _Session:

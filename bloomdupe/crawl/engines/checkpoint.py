@@ -38,8 +38,8 @@ class CrawlRecord:
     The record is a JSON object:
 
     ``totals``       :class:`bloomdupe.crawl.totals.Totals`
-    ``feeds``        and what belongs to them: see :class:`bloomdupe.feeds.feed_job.
-                     FeedsPart`
+    ``feeds``        and what belongs to them: see :class:`bloomdupe.feeds.stored_feeds.
+                     StoredFeeds`
     ``blobs``        checksum of each value in the table ``blobs``: ``state`` is
                      ``spider.state`` (see :mod:`bloomdupe.crawl.state.spider_state`)
     """
