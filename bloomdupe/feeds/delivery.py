@@ -11,21 +11,19 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
-from bloomdupe.errors import FeedError
 from bloomdupe.feeds.feed_format import local_path, replaces
 from bloomdupe.feeds.target import Target
 from bloomdupe.feeds.uri import without_secret
 from bloomdupe.inside_scrapy.helpers import PostProcessingManager
 from bloomdupe.printable import logger_of
-from bloomdupe.store.files import lock_owner, make_directory, read_json, write_json
+from bloomdupe.store.files import lock_owner, make_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
     from scrapy.extensions.feedexport import FeedSlot
 
-    from bloomdupe.feeds.journal import Journal
+    from bloomdupe.feeds.stored_feeds import StoredFeeds
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
 logger = logger_of(__name__)
@@ -54,78 +52,22 @@ class WaitingFeed:
         return self.slot.feed_options
 
 
-class Delivered:
-    """The record of what storages have accepted, a file beside the journal.
-
-    It is no part of the store, because a storage answers when the store is closed. For
-    each feed, by name:
-
-    ``journal``  turn of the journal
-    ``begin``    position in it at which the delivered round begins
-    ``end``      position up to which the items are delivered
-    ``batch``    number of the next batch
-    ``time``     when a batch has begun that is not complete; for its name
-    ``target``   of a local file, see :class:`~bloomdupe.feeds.target.Target`; of a
-                 batch only until it is complete
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self._place = directory / "delivered"
-        try:
-            self._feeds: dict[str, Any] = read_json(self._place) or {}
-        except ValueError as error:
-            raise FeedError(
-                f"{self._place}, which says what is delivered, is damaged: {error}."
-                " Put it back from a backup; without it all is delivered again"
-            ) from error
-        except OSError as error:
-            raise FeedError(
-                f"cannot read {self._place}, which says what is delivered: {error}"
-            ) from error
-
-    def get(self, name: str, journal: Journal) -> dict[str, Any] | None:
-        """Return the record of a feed, if something of this journal was delivered."""
-        found: dict[str, Any] | None = self._feeds.get(name)
-        if found is None or found["journal"] != journal.turn:
-            return None
-        return found
-
-    def put(self, name: str, record: dict[str, Any]) -> None:
-        """Set the record of a feed, durably."""
-        make_directory(self._place.parent, 0o700)
-        self._feeds[name] = record
-        write_json(self._place, self._feeds)
-
-
 class Deliveries:
     """Writes the items of a journal to the storages of feeds.
 
-    ``journal`` is a source of items in order, ``load`` makes an item of its bytes
-    again. ``moment`` is the time that names of files have, and ``tell`` gets the slot
-    of each file and whether its storage has accepted it.
+    ``tell`` gets the slot of each file and whether its storage has accepted it.
     """
 
     def __init__(
         self,
         access: FeedExporterAccess,
-        journal: Journal,
-        directory: Path,
+        left: StoredFeeds,
         load: Callable[[bytes], object],
-        moment: datetime,
         tell: Callable[[FeedSlot, bool], None],
     ) -> None:
-        self._access = access
-        self._journal = journal
-        self._directory = directory
-        self._load = load
-        self._moment = moment
-        self._tell = tell
-        self._delivered = Delivered(directory)
-
-    def owes(self, name: str, feed: dict[str, Any]) -> bool:
-        """Whether a feed with this record in the store lacks items of the journal."""
-        record = self._record_of(name, feed["begin"])
-        return self._is_behind(feed["index"], record)
+        self._access, self._load, self._tell = access, load, tell
+        self._journal, self._delivered = left.journal, left.delivered
+        self._directory, self._moment = left.directory, left.moment
 
     async def deliver(self, feeds: Iterable[WaitingFeed]) -> bool:
         """Deliver all that is in the journal; return whether all went well.
@@ -135,7 +77,7 @@ class Deliveries:
         make_directory(self._directory, 0o700)
         lock = lock_owner(self._directory)
         try:
-            self._delivered = Delivered(self._directory)
+            self._delivered.read()
             results = [await self._deliver(feed) for feed in feeds]
         finally:
             lock.close()
@@ -144,8 +86,8 @@ class Deliveries:
     async def _deliver(self, feed: WaitingFeed) -> bool:
         slot = None
         try:
-            record = self._record_of(feed.name, feed.begin)
-            while self._is_behind(feed.index, record) or (
+            record = self._delivered.get(feed.name, feed.begin)
+            while self._delivered.lacks(feed.index, record) or (
                 feed.options["store_empty"] and record["batch"] == 1
             ):
                 slot = self._slot(feed, record)
@@ -166,18 +108,6 @@ class Deliveries:
                 self._tell(slot, False)
             return False
         return True
-
-    def _record_of(self, name: str, begin: int) -> dict[str, Any]:
-        """Return the record of a feed whose round begins there."""
-        record = self._delivered.get(name, self._journal)
-        if record is None or record["begin"] != begin:  # a new round
-            number = self._journal.turn
-            return {"journal": number, "begin": begin, "end": begin, "batch": 1}
-        return dict(record)
-
-    def _is_behind(self, index: int, record: dict[str, Any]) -> bool:
-        """Whether items are in the journal that are not delivered."""
-        return any(True for _ in self._journal.items(index, record["end"]))
 
     def _slot(self, feed: WaitingFeed, record: dict[str, Any]) -> FeedSlot:
         """Return Scrapy's slot for the next file of a feed; note when it was begun."""

@@ -158,7 +158,7 @@ class FeedExporter(FeedExporterAccess):
             known = left.take(name, slot.feed_options, place)
             self.durable.append(Feed(len(self.durable), slot, self, known, left.lines))
             self._encoders.insert(-1, self.durable[-1])
-        self._lost = left.lost(self._waiting.deliveries)
+        self._lost = left.lost()
 
     def open_spider(self, spider: Spider) -> None:
         """Open feeds; called by Scrapy when the scheduler is open."""

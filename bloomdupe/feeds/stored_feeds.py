@@ -9,6 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import FeedChangedError, FeedError
+from bloomdupe.feeds.delivered import Delivered
 from bloomdupe.feeds.feed import HELD, Known
 from bloomdupe.feeds.feed_format import changed_options, options_of
 from bloomdupe.feeds.file import FeedFile, change_of, in_our_words
@@ -19,8 +20,6 @@ from bloomdupe.store.files import refuse_link
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-    from bloomdupe.feeds.delivery import Deliveries
 
 ENTRIES = ("feeds", "lines", "journal", "feeds_moment", "feeds_finished")
 ANEW = "give the new crawl another JOBDIR"
@@ -60,6 +59,7 @@ class StoredFeeds:
         """The pieces of the last checkpoint, and the lines that are held."""
         self.journal = Journal(self.directory, "items", record.get("journal", {}))
         """The items for feeds that wait for the end of the crawl."""
+        self.delivered = Delivered(self.journal)
         self.finished = bool(record.get("feeds_finished", False))
         """Whether the crawl had finished."""
         self.resumed = resumed
@@ -195,7 +195,7 @@ class StoredFeeds:
         held = b"".join(Piece(self.lines, HELD | record["number"]))
         return Known(name, record, file, held, ours=record["file"] is not None)
 
-    def take_waiting(self, name: str, deliveries: Deliveries) -> tuple[int, int, int]:
+    def take_waiting(self, name: str) -> tuple[int, int, int]:
         """Return what is known of a feed of this run that is written from the journal.
 
         It is the feed's index in the journal, where its round begins there, and the
@@ -207,21 +207,24 @@ class StoredFeeds:
             self._indexes.add(index)
             return index, self.journal.end, 0
         index, begin, items = record["index"], record["begin"], record["items"]
-        if not self.resumed and not deliveries.owes(name, record):
+        if not self.resumed and not self._owes(name, record):
             return index, self.journal.end, 0
         return index, begin, items
 
-    def owing(self, deliveries: Deliveries) -> dict[str, dict[str, Any]]:
-        """Return the records of feeds that lack items of the journal."""
-        return {
-            name: record
-            for name, record in self._feeds.items()
-            if "index" in record and deliveries.owes(name, record)
-        }
+    def _owes(self, name: str, record: dict[str, Any]) -> bool:
+        """Whether a feed lacks items of the journal."""
+        if "index" not in record:
+            return False
+        delivered = self.delivered.get(name, record["begin"])
+        return self.delivered.lacks(record["index"], delivered)
 
-    def lost(self, deliveries: Deliveries) -> dict[str, dict[str, Any]]:
+    def owing(self) -> dict[str, dict[str, Any]]:
+        """Return the records of feeds that lack items of the journal."""
+        return {n: feed for n, feed in self._feeds.items() if self._owes(n, feed)}
+
+    def lost(self) -> dict[str, dict[str, Any]]:
         """Return the records of the feeds that this run does not have."""
-        lost = self._feeds if self.resumed else self.owing(deliveries)
+        lost = self._feeds if self.resumed else self.owing()
         done = {"done": True} if self.finished else {}
         return {name: {**record, **done} for name, record in lost.items()}
 

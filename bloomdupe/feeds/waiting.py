@@ -43,13 +43,11 @@ class WaitingFeeds:
     ) -> None:
         self._access, self._job, self._left = access, job, left
         self.journal = left.journal
-        self.deliveries = Deliveries(
-            access, self.journal, left.directory, job.load, left.moment, tell
-        )
+        self._deliveries = Deliveries(access, left, job.load, tell)
         self._feeds: list[WaitingFeed] = []
         self._accepting: list[WaitingFeed] = []
         self._new = Counter[int]()
-        self._is_anew = not left.resumed and not left.owing(self.deliveries)
+        self._is_anew = not left.resumed and not left.owing()
         if self._is_anew:
             self.journal.begin(anew=True)
 
@@ -60,7 +58,7 @@ class WaitingFeeds:
 
     def take(self, name: str, slot: FeedSlot) -> None:
         """Take a feed of this run."""
-        known = self._left.take_waiting(name, self.deliveries)
+        known = self._left.take_waiting(name)
         self._feeds.append(WaitingFeed(name, slot, *known))
 
     @property
@@ -70,7 +68,7 @@ class WaitingFeeds:
 
     def warn(self) -> None:
         """Say which feeds lack items that no feed of this run can bring to them."""
-        for name, record in self._left.owing(self.deliveries).items():
+        for name, record in self._left.owing().items():
             logger.warning(
                 "The feed %(uri)s (%(items)d items) is not delivered, because this"
                 " run has no such feed: it stays in %(place)s until a run has it",
@@ -158,7 +156,7 @@ class WaitingFeeds:
         what = f"cannot write feeds from {self._left.directory}"
         remedy = "the items are kept there: run the same command again"
         with in_our_words(what, remedy=remedy):
-            return not self._feeds or await self.deliveries.deliver(self._feeds)
+            return not self._feeds or await self._deliveries.deliver(self._feeds)
 
     def say_kept(self) -> None:
         """Say which feeds wait for the end of the crawl."""

@@ -26,7 +26,7 @@ from support.stops import moment, stop_at
 
 import bloomdupe.crawl.leases.outcomes
 import bloomdupe.feeds.feed
-from bloomdupe.feeds.delivery import Delivered
+from bloomdupe.feeds.delivered import Delivered
 from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.target import Target
 
