@@ -11,7 +11,6 @@ names another module. A request that a worker has taken out is in no key.
 
 from __future__ import annotations
 
-import pickle
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,6 @@ from bloomdupe.store.redis.other_keys import Keys
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-    from typing import Any
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -54,7 +52,7 @@ class RedisJob(Source):
         except (TypeError, ValueError, KeyError) as error:
             raise SettingError(f"{queue!r}, {seen!r}: no names: {error!r}") from error
         self._from_end = "fifo" in str(settings.get("SCHEDULER_QUEUE_CLASS")).lower()
-        self._serializer = settings.get("SCHEDULER_SERIALIZER")
+        self._serializer = settings.get("SCHEDULER_SERIALIZER") or "pickle"
         self._keys = Keys(Address.of_server(url), patience=0.0)
         self.shown = self._keys.address.shown
         self._sizes = self._counted()
@@ -81,12 +79,10 @@ class RedisJob(Source):
 
     def pending(self, crawler: Crawler, room: Path, problems: Problems) -> Pending:  # noqa: ARG002 - nothing is copied
         """Read the requests, if their fingerprints are those of this project."""
-        loads: Callable[[bytes], Any] = pickle.loads
-        if self._serializer is not None:
-            try:
-                loads = load_object(f"{self._serializer}.loads")
-            except (ImportError, NameError, ValueError) as error:
-                raise SettingError(f"SCHEDULER_SERIALIZER: {error}") from error
+        try:
+            loads = load_object(f"{self._serializer}.loads")
+        except (ImportError, NameError, ValueError) as error:
+            raise SettingError(f"SCHEDULER_SERIALIZER: {error}") from error
 
         def read(problems: Problems) -> Iterator[Request]:
             found = self._keys.ordered(self._queue, from_end=self._from_end)
@@ -107,18 +103,17 @@ class RedisJob(Source):
         A pending request was marked before it was stored, so its fingerprint must be
         there.
         """
-        if not self._sizes[1] or not some:
+        if not some or not self._sizes[1]:
             return
 
-        def among(fingerprints: Iterator[bytes]) -> bool:
-            return any(self._keys.has(self._seen, one.hex()) for one in fingerprints)
+        def seen(by: Callable[[Request], bytes]) -> bool:
+            return any(self._keys.has(self._seen, by(one).hex()) for one in some)
 
-        self._fit = among(self._project.key_of(one)[0] for one in some)
+        self._fit = seen(lambda one: self._project.key_of(one)[0])
         if self._fit:
             return
         remedy = "set REQUEST_FINGERPRINTER_CLASS to the class that has made them"
-        theirs = ScrapyRedisFingerprinter().fingerprint
-        if among(theirs(one) for one in some):
+        if seen(ScrapyRedisFingerprinter().fingerprint):
             name = global_object_name(ScrapyRedisFingerprinter)
             remedy = (
                 "they are scrapy-redis' own: set REQUEST_FINGERPRINTER_CLASS ="
