@@ -1,4 +1,4 @@
-"""``collect``: write the output of workers that share a crawl into files."""
+"""``collect``: write the output of a crawl into its feeds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import INTERRUPTED, Answer
 from bloomdupe.crawl.progress.pace import plural
+from bloomdupe.errors import SettingError
 from bloomdupe.moving.collecting import Collecting
+from bloomdupe.moving.delivering import deliver
 from bloomdupe.store.progress import Progress
 
 if TYPE_CHECKING:
@@ -22,7 +24,35 @@ PAUSE = 1.0
 
 
 def collect(options: Namespace) -> Answer:
-    """Write the output in Redis into files, each item once."""
+    """Write the output of a crawl into its feeds, each item once."""
+    if options.job.engine == "redis":
+        if options.directory is None:
+            raise SettingError("a crawl on Redis needs a DIRECTORY for the files")
+        return _collect(options)
+    if options.directory or options.follow or options.delete or options.rest:
+        raise SettingError(
+            "the feeds of a job in a directory have places of their own: DIRECTORY,"
+            " --follow, --delete and --rest are for a crawl on Redis"
+        )
+    found = deliver(options.job, options.project_settings, options.feed)
+    return Answer(
+        table(
+            (
+                one.uri,
+                f"{plural(one.items, 'item')}"
+                + (" stored" if one.stored else ": not stored"),
+            )
+            for one in found
+        )
+        if found
+        else ["All items are stored already."],
+        {"deliveries": [one._asdict() for one in found]},
+        int(not all(one.stored for one in found)),
+    )
+
+
+def _collect(options: Namespace) -> Answer:
+    """Write the output in Redis into files."""
     interrupted = False
     progress = Progress("Writing files", None, "MB", scale=10**6)
     with (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from bloomdupe.cli.verb import BOTH, DISK, REDIS, Verb, argument
+from bloomdupe.cli.verb import BOTH, DISK, Verb, argument
 from bloomdupe.jobs import SWITCH
 
 STORED = BOTH if os.environ.get(SWITCH) else DISK
@@ -304,16 +304,23 @@ IMPORT = Verb(
 COLLECT = Verb(
     "collect",
     "collecting.collect",
-    REDIS,
-    "write the output of workers that share a crawl into files",
-    "Write the output of the workers of a crawl from Redis into its feeds, each item"
-    " once, while the crawl runs or later. Local files are in DIRECTORY, named by the"
-    " last part of the feed's URI. JSON lines and CSV grow while items come; other"
-    " formats and storages get whole files when the crawl has ended. After any end, run"
-    " it again: it goes on at its position. Call it in the folder of the project.",
+    BOTH,
+    "write the output of a crawl into its feeds",
+    "Write the output of a crawl into its feeds, each item once, while the crawl runs"
+    " or later. Of a crawl on Redis, local files are in DIRECTORY, named by the last"
+    " part of the feed's URI. JSON lines and CSV grow while items come; other formats"
+    " and storages get whole files when the crawl has ended. After any end, run it"
+    " again: it goes on at its position. Of a job in a directory, the feeds that wait"
+    " for the end of the crawl get all items that are there now. Call it in the folder"
+    " of the project.",
     "collect redis://localhost:6379/0#site output --follow --delete",
     (
-        argument("directory", metavar="DIRECTORY", help="of the files"),
+        argument(
+            "directory",
+            metavar="DIRECTORY",
+            nargs="?",
+            help="of the files of a crawl on Redis",
+        ),
         argument(
             "--follow",
             action="store_true",
@@ -344,8 +351,8 @@ COLLECT = Verb(
             action="append",
             default=[],
             help=(
-                "write this feed, too, which FEEDS of the project does not have: only"
-                " files are written because Redis names them; may be repeated"
+                "write this feed, too, which FEEDS of the project does not have; may be"
+                " repeated"
             ),
         ),
     ),

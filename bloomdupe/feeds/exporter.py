@@ -9,7 +9,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.misc import load_object
 
-from bloomdupe.errors import BloomDupeError, FeedError
+from bloomdupe.errors import BloomDupeError, FeedError, StoreLockedError
 from bloomdupe.feeds.feed import Feed, encode, name_of
 from bloomdupe.feeds.feed_format import appended_path, local_path
 from bloomdupe.feeds.journal import ITEM
@@ -312,7 +312,7 @@ class FeedExporter(FeedExporterAccess):
     async def _deliver(self, waiting: WaitingFeeds) -> bool:
         try:
             return await waiting.deliver()
-        except FeedError as error:
+        except (FeedError, StoreLockedError) as error:
             logger.error(  # noqa: TRY400 - a line says it all
                 "%(error)s", {"error": error}, extra={"spider": self.crawler.spider}
             )

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from scrapy.utils.conf import (
         feed_complete_default_values_from_settings as feed_complete_default_values_from_settings,  # noqa: E501
     )
+    from scrapy.utils.conf import (
+        feed_process_params_from_cli as feed_process_params_from_cli,
+    )
     from scrapy.utils.defer import aiter_errback as aiter_errback
     from scrapy.utils.defer import ensure_awaitable as ensure_awaitable
     from scrapy.utils.defer import iter_errback as iter_errback

@@ -132,7 +132,10 @@ PARTS = {
         *("jobdir", "spider_closed", "spider_opened"),
     ),
     DEFAULT_SPIDER: ("scrapy.utils.spider.DefaultSpider",),
-    COLLECTING: ("scrapy.utils.conf.feed_complete_default_values_from_settings",),
+    COLLECTING: (
+        "scrapy.utils.conf.feed_complete_default_values_from_settings",
+        "scrapy.utils.conf.feed_process_params_from_cli",
+    ),
     ADDONS: (
         "scrapy.addons.AddonManager.load_settings",
         "scrapy.crawler.Crawler.addons",

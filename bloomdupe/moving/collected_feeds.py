@@ -214,10 +214,9 @@ class CollectedFeeds(FeedExporter):
     # Deliveries
 
     @property
-    def delivers(self) -> bool:
-        """Whether a storage of other places than local files gets items."""
-        slots = (self.slots_of[number] for number in self._indexes)
-        return any(local_path(slot, self.here) is None for slot in slots)
+    def waiting(self) -> list[FeedSlot]:
+        """The slots of the feeds that wait for the end of the crawl."""
+        return [self.slots_of[number] for number in self._indexes]
 
     async def deliver(self) -> None:
         """Write the feeds that wait for the end of the crawl, if it has come.

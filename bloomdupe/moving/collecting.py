@@ -15,7 +15,7 @@ from bloomdupe.errors import (
 )
 from bloomdupe.moving.collected_feeds import CollectedFeeds
 from bloomdupe.moving.collection import Collection
-from bloomdupe.moving.reactor import run_in_reactor
+from bloomdupe.moving.reactor import run
 from bloomdupe.moving.shared_output import SharedOutput
 from bloomdupe.printable import logger_of
 
@@ -150,11 +150,7 @@ class Collecting:
         That is the number of seconds between two reads. Meanwhile Redis may be away.
         Storages get the files when the crawl has ended.
         """
-        work = self._run(follow)
-        if self._feeds.delivers:
-            run_in_reactor(work, self._feeds.settings["ASYNCIO_EVENT_LOOP"])
-        else:
-            asyncio.run(work)
+        run(self._run(follow), self._feeds, self._feeds.waiting)
 
     async def _run(self, follow: float | None) -> None:
         if self._collection.is_new:

@@ -41,28 +41,22 @@ def feeds_for(
     The name of a feed is its URI without name and password, and with all parameters
     that do not change. Raises :class:`~bloomdupe.errors.FeedError`.
     """
-    ours = {str(uri): options for uri, options in settings.getdict("FEEDS").items()}
+    ours = settings.getdict("FEEDS")
     names: list[str] = identity["feeds"]
     recorded = identity.get(FEED_OPTIONS, [{}] * len(names))
     feeds = {}
     for name, options in zip(names, recorded, strict=True):
-        fitting = [uri for uri in ours if may_be_of(name, without_secret(uri))]
-        template = name if name in ours else next(iter(fitting), None)
-        given = None
-        if template is not None:
-            given = feed_complete_default_values_from_settings(
-                ours[template], settings, template
-            )
-        else:
-            template = next((uri for uri in named if without_secret(uri) == name), None)
-            if template is None and not _is_local(name):
+        found = known_feed(name, ours, settings)
+        uri, given = (name, None) if found is None else found
+        if found is None and not _is_local(name):
+            uri = next((uri for uri in named if without_secret(uri) == name), "")
+            if not uri:
                 raise FeedError(
                     f"the feed {name} is no file on this machine, and only Redis names"
                     " it: if you want it written, run this in the folder of the"
                     " project, with the feed in FEEDS, or add"
                     f" --feed {shlex.quote(name)}"
                 )
-        uri = name if template is None else _with_secret(name, template)
         feeds[uri] = given_options(name, options, given)
     if len(feeds) != len(names):
         raise StoreMismatchError(f"two feeds of the crawl have the same name: {names}")
@@ -97,8 +91,23 @@ def given_options(
             f"FEEDS: the workers have the feed {name} with {was}, here it has {has}:"
             " set it as it is there"
         )
-    # The name of the feed has all parameters of its URI.
-    return {**given, "uri_params": None}
+    return given
+
+
+def known_feed(
+    name: str, feeds: dict[Any, dict[str, Any]], settings: BaseSettings
+) -> tuple[str, dict[str, Any]] | None:
+    """Return URI and complete options of the feed of this name; None: it is unknown.
+
+    ``feeds`` is ``FEEDS``. The URI has the parameters that do not change, as the name
+    has them, and the secret.
+    """
+    for template, options in feeds.items():
+        uri = str(template)
+        if name == uri or may_be_of(name, without_secret(uri)):
+            given = feed_complete_default_values_from_settings(options, settings, uri)
+            return _with_secret(name, uri), {**given, "uri_params": None}
+    return None
 
 
 def may_be_of(uri: str, template: str) -> bool:

@@ -1,24 +1,36 @@
-"""Reactor: runs a coroutine to its end in the reactor, which storages of feeds need."""
+"""Reactor: runs a coroutine that brings items to feeds, to its end."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.reactor import install_reactor
 
+from bloomdupe.feeds.feed_format import local_path
 from bloomdupe.inside_scrapy.commands import ASYNCIO
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterable
+
+    from scrapy.extensions.feedexport import FeedSlot
+
+    from bloomdupe.feeds.exporter import FeedExporter
 
 
-def run_in_reactor(work: Coroutine[Any, Any, None], loop: str | None) -> None:
-    """Run a coroutine in the reactor, once in a process; ``loop`` is its event loop.
+def run(
+    work: Coroutine[Any, Any, None], exporter: FeedExporter, slots: Iterable[FeedSlot]
+) -> None:
+    """Run a coroutine that gives these feeds to their storages.
 
-    Ctrl-C raises :class:`KeyboardInterrupt`.
+    A storage for other places than local files needs the reactor, which runs once in a
+    process. Ctrl-C raises :class:`KeyboardInterrupt`.
     """
-    install_reactor(ASYNCIO, loop)
+    if all(local_path(slot, exporter.here) is not None for slot in slots):
+        asyncio.run(work)
+        return
+    install_reactor(ASYNCIO, exporter.settings["ASYNCIO_EVENT_LOOP"])
     from twisted.internet import reactor as any_reactor
 
     reactor: Any = any_reactor

@@ -97,6 +97,33 @@ def test_a_crawl_waits_for_urls_until_it_is_stopped(
     assert again.wait().requested == []
 
 
+def test_collect_stores_what_waits_for_the_end_of_the_crawl(
+    crawl: Crawl, site: Site, call: Callable[..., str]
+) -> None:
+    """The crawl does so in the end; every item is there once."""
+    crawl.settings["FEEDS"] = {"all.json": {"format": "json"}}
+    feed = ("--feed", "all.json")
+
+    def items() -> list[str]:
+        call("collect", *feed)
+        return sorted(one["page"] for one in json.loads(Path("all.json").read_text()))
+
+    process = crawl.start(Stays, starts=("/a",))
+    process.until_requested("/b")
+    until_waiting(process, call)
+    assert items() == ["a", "b"]
+    assert "FEEDS has no feed all.json" in call("collect", code=1)
+    assert "have places of their own" in call("collect", "out", *feed, code=2)
+    call("add", f"{site.base}/c")
+    process.until(lambda: items() == ["a", "b", "c"])
+    assert call("collect", *feed) == "All items are stored already.\n"
+    call("add", f"{site.base}/d")
+    process.until_requested("/d")
+    call("stop")
+    assert process.wait().status == 0
+    assert items() == ["a", "b", "c", "d"]
+
+
 def test_a_stop_ends_the_present_run_and_no_later_run(
     crawl: Crawl, call: Callable[..., str]
 ) -> None:

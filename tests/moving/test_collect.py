@@ -681,7 +681,6 @@ def test_an_entry_of_another_program_is_refused(
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        ("crawls/site", "expected the URL of a crawl on Redis"),
         ("redis://localhost", "must end in the name"),
     ],
 )
