@@ -175,7 +175,7 @@ def test_a_backup_has_the_same_keys_and_no_free_space(
 ON_REDIS = "redis://:secret@localhost:1/0#site"
 AFTER = {
     "add": ["https://a.example/"], "backup": ["copy"], "check": ["https://a.example/"],
-    "collect": ["output"], "pause": ["--slot=a"], "resume": ["--slot=a"],
+    "pause": ["--slot=a"], "resume": ["--slot=a"],
 }  # fmt: skip
 
 
