@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
@@ -26,7 +27,7 @@ from bloomdupe.inside_scrapy.helpers import aiter_errback, iter_errback
 from bloomdupe.inside_scrapy.work import CURRENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Generator, Iterable
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -138,25 +139,28 @@ class Processing:
         if isinstance(result, Failure) and result.value:
             work.gave_up(result.value)
         try:
-            self._follow_task()
-            while self._held():
-                await asyncio.sleep(PAUSE)
-            if work.is_dropped:
-                return ()
-            self._begun.add(work)
-            return await self._call_spider(result, request)
+            with self._ended_by_failure():
+                while self._held():
+                    await asyncio.sleep(PAUSE)
+                if work.is_dropped:
+                    return ()
+                self._begun.add(work)
+                return await self._call_spider(result, request)
         except asyncio.CancelledError as error:  # Scrapy would wait for ever
             self._broken[work] = error
             return ()
 
-    def _follow_task(self) -> None:
-        """Let :meth:`cut_off` end the running task."""
+    @contextmanager
+    def _ended_by_failure(self) -> Generator[None, None, None]:
+        """Let :meth:`cut_off` end the running task, as long as it is in here."""
         if self._is_cut_off:
             raise asyncio.CancelledError
-        task = asyncio.current_task()
-        if task is not None and task not in self._tasks:
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        task: Any = asyncio.current_task()
+        self._tasks.add(task)
+        try:
+            yield
+        finally:
+            self._tasks.discard(task)
 
     def cut_off(self) -> None:
         """End all callbacks and pipelines that wait, and let none begin.
@@ -164,7 +168,7 @@ class Processing:
         They may wait for a request that is not handed out any more.
         """
         self._is_cut_off = True
-        for task in self._tasks:
+        for task in [*self._tasks]:
             task.cancel()
 
     async def _download_whole(self, request: Request) -> Any:  # noqa: ANN401
@@ -205,12 +209,13 @@ class Processing:
         outputs: Iterable[Any]
         error = self._scraper.handle_spider_error
         try:
-            if isinstance(result, AsyncIterator):
-                each = aiter_errback(result, error, request, response)
-                await self._hand_on_each_async(each, response, work)
-            else:
-                outputs = iter_errback(result, error, request, response)
-                await self._hand_on_each(outputs, response, work)
+            with self._ended_by_failure():
+                if isinstance(result, AsyncIterator):
+                    each = aiter_errback(result, error, request, response)
+                    await self._hand_on_each_async(each, response, work)
+                else:
+                    outputs = iter_errback(result, error, request, response)
+                    await self._hand_on_each(outputs, response, work)
         except asyncio.CancelledError as cancelled:  # Scrapy would wait for ever
             if work is not None:
                 self._broken[work] = cancelled
@@ -268,17 +273,18 @@ class Processing:
     ) -> None:
         """Replacement of ``Scraper.start_itemproc_async()``."""
         try:
-            self._follow_task()
-            await self._start_itemproc(item, response=response)
+            with self._ended_by_failure():
+                await self._start_itemproc(item, response=response)
         finally:
-            if response is None:
+            if response is None or self._is_cut_off:
                 self._close_if_idle()
 
     def _close_if_idle(self) -> None:
-        """Close the crawl after an item of ``start()``, if it waits only for that.
+        """Close the crawl after an item, if it waits only for that.
 
         Scrapy checks this only at the end of a response. So if no response is in
-        progress when a crawl is to close, the crawl would wait for ever.
+        progress when a crawl is to close, it would wait for an item of ``start()`` for
+        ever; and after a failure for any other item, whose page has been cut off.
         """
         slot = self._scraper.slot
         closing = slot and slot.closing
