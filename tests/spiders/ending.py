@@ -195,5 +195,8 @@ class Waits:
 
     async def process_item(self, item: Any) -> Any:
         if item["page"] in ("start", "a"):
-            await self.spider.wait()
+            try:
+                await self.spider.wait()
+            finally:  # its page ends before it
+                await asyncio.sleep(0.1)
         return item
