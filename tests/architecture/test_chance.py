@@ -37,6 +37,7 @@ JUSTIFIED = {
         "It is an argument, and nothing waits."
     ),
     f"{SLEEP} in spiders/workers.py:parse": "It is the fault: it never ends.",
+    f"{SLEEP} in spiders/ending.py:process_item": SLOW,
     f"{SLEEP} in spiders/everyday.py:process_item": SLOW,
     f"{SLEEP} in support/delays.py:dawdle": SLOW,
     f"{SLEEP} in support/site.py:enter": SLOW,

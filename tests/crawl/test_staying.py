@@ -111,7 +111,7 @@ def test_collect_stores_what_waits_for_the_end_of_the_crawl(
     process = crawl.start(Stays, starts=("/a",))
     process.until_requested("/b")
     until_waiting(process, call)
-    assert items() == ["a", "b"]
+    process.until(lambda: items() == ["a", "b"])
     assert "FEEDS has no feed all.json" in call("collect", code=1)
     assert "have places of their own" in call("collect", "out", *feed, code=2)
     call("add", f"{site.base}/c")
