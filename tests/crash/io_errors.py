@@ -32,7 +32,7 @@ class IOErrors(Fault):
         return _crawls(folder, seed)
 
     def control(self, folder: Path) -> list[Outcome]:
-        return _crawls(folder, 2 * CONTROL_SEED, few=6, deaf=True)
+        return _crawls(folder, 2 * CONTROL_SEED, few=20, deaf=True)
 
 
 def _crawls(
