@@ -54,12 +54,6 @@ class Addon:
         _add_extension(settings, FastFunctions, 0)
         _count_faster(settings)
         find_job(self._crawler, settings)
-        if settings["BLOOMDUPE_REDIS_URL"]:
-            from bloomdupe.crawl.engines.on_redis.shared_admission import (
-                SharedAdmission,
-            )
-
-            _add_extension(settings, SharedAdmission, EARLIEST)
         settings.set("SCHEDULER", "bloomdupe.FrontierScheduler", "addon")
 
 

@@ -33,11 +33,9 @@ FAILURE_REASONS = (
     "callback",
     "errback",
     "pipeline",
-    "lost",
 )
 """Reasons for which a request fails: an HTTP status that the spider does not accept, a
-failed download (four kinds), an exception in the project's own code (three), several
-workers that lost their leases to it."""
+failed download (four kinds), an exception in the project's own code (three)."""
 
 
 def check_directory(jobdir: object) -> Path | None:
@@ -162,14 +160,6 @@ def check_limit(value: object, name: str) -> int | None:
         raise SettingError.of(
             name, value, f"{WHOLE} of at least 1, or None for no limit"
         )
-    return number
-
-
-def check_count(value: object, name: str) -> int:
-    """Read a whole number of at least 1."""
-    number = check_number(value, name)
-    if not number:
-        raise SettingError.of(name, value, f"{WHOLE} of at least 1")
     return number
 
 

@@ -13,7 +13,6 @@ from bloomdupe.setting_values import (
     check_address,
     check_backoff,
     check_choice,
-    check_count,
     check_directory,
     check_exact,
     check_flag,
@@ -54,7 +53,6 @@ DEFAULTS: dict[str, Any] = {
     "BLOOMDUPE_RETRY_BACKOFF": None,
     "BLOOMDUPE_REVISIT": [],
     "BLOOMDUPE_REDIS_URL": None,
-    "BLOOMDUPE_REDIS_PARTITIONS": 64,
     "BLOOMDUPE_REDIS_LEASE": 30,
 }
 
@@ -109,8 +107,6 @@ class JobSettings:
     changed) or ``always``."""
     redis_url: str | None
     """Server of a crawl that several workers share; None: a single process."""
-    redis_partitions: int
-    """Number of partitions that the workers divide among themselves."""
     redis_lease: float
     """Seconds until other workers continue the work of a worker that is silent."""
     debug: bool
@@ -148,7 +144,6 @@ class JobSettings:
             retry_backoff=check_backoff(*given("BLOOMDUPE_RETRY_BACKOFF")),
             revisit=check_revisit(*given("BLOOMDUPE_REVISIT")),
             redis_url=given("BLOOMDUPE_REDIS_URL")[0] or None,
-            redis_partitions=check_count(*given("BLOOMDUPE_REDIS_PARTITIONS")),
             redis_lease=check_seconds(*given("BLOOMDUPE_REDIS_LEASE")),
             debug=settings.getbool("DUPEFILTER_DEBUG"),
         )

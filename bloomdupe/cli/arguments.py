@@ -86,8 +86,7 @@ def reasons_of(options: Namespace) -> tuple[str, ...] | None:
     try:
         return check_reasons(options.reason, "--reason") or ()
     except SettingError as error:
-        with options.job.reader() as reader:
-            failed = reader.failed_requests().requests
+        failed = options.job.reader().failed_requests().requests
         has = ", ".join(sorted({one.option for one in failed})) or "none"
         raise SettingError(
             f"--reason {options.reason!r}: expected HTTP statuses such as 503, or"

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bloomdupe.crawl.state.rules import Rule, Rules
-    from bloomdupe.jobs.changes import Added, ChangingJob
+    from bloomdupe.jobs.changes import Added
+    from bloomdupe.jobs.held import HeldJob
     from bloomdupe.jobs.job import Removal
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.request_line import Wanted
@@ -33,21 +34,23 @@ if TYPE_CHECKING:
 
 def add(options: Namespace) -> Answer:
     """Add requests that the job has not seen."""
-    from bloomdupe.jobs import changes
+    from bloomdupe.jobs.changes import Added
+    from bloomdupe.jobs.held import add as add_all
 
     check_named(options)
-    added = changes.Added()
+    added = Added()
     job = options.job.adding(options.project_settings, options.spider)
     with closing(job):
-        changes.add(_found(options, job.project, added, start=True), job, added)
+        add_all(_found(options, job.project, added, start=True), job, added)
     return _counts(added)
 
 
 def requeue(options: Namespace) -> Answer:
     """Make pages pending again that the job has seen, or failed requests."""
-    from bloomdupe.jobs import changes
+    from bloomdupe.jobs.changes import Added
+    from bloomdupe.jobs.held import requeue as requeue_all
 
-    added, selection = changes.Added(), selection_of(options)
+    added, selection = Added(), selection_of(options)
     reasons = reasons_of(options)
     if reasons is None:
         check_named(options)
@@ -56,7 +59,7 @@ def requeue(options: Namespace) -> Answer:
     with closing(_opened(options)) as job:
         if reasons is None:
             found = _found(options, job.project, added)
-            changes.requeue(found, job, selection, added)
+            requeue_all(found, job, selection, added)
         else:
             job.requeue_failed(selection, reasons, added)
     if reasons is not None and not added.taken_in:
@@ -79,15 +82,13 @@ def drop(options: Namespace) -> Answer:
         dropped = job.drop(selection, pages)
     if not dropped.dropped:
         warn_if_unknown(options.job, options.slot)
-    lines = [f"{dropped.dropped:,} removed, {dropped.left:,} pending"]
-    if dropped.in_progress:
-        lines.append(f"{dropped.in_progress:,} in progress: these come again")
-    return Answer(lines, dropped._asdict())
+    line = f"{dropped.dropped:,} removed, {dropped.left:,} pending"
+    return Answer([line], dropped._asdict())
 
 
-def _opened(options: Namespace, *, by_url: bool = True) -> ChangingJob:
+def _opened(options: Namespace, *, by_url: bool = True) -> HeldJob:
     settings = options.project_settings
-    job: ChangingJob = options.job.changing(settings, by_url=by_url)
+    job: HeldJob = options.job.changing(settings, by_url=by_url)
     return job
 
 

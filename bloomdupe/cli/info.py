@@ -12,7 +12,6 @@ from bloomdupe.crawl.state.rules import described
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.jobs.overview import slot_name
 from bloomdupe.jobs.state import RUNNING
-from bloomdupe.jobs.worker_figures import PartitionedFilter
 from bloomdupe.printable import near
 
 if TYPE_CHECKING:
@@ -21,9 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bloomdupe.jobs.job import Job
-    from bloomdupe.jobs.overview import Overview, RunFigures
+    from bloomdupe.jobs.overview import Overview, WorkerFigures
     from bloomdupe.jobs.view import Description, View
-    from bloomdupe.jobs.worker_figures import WorkerFigures
 
 
 class JobLine(NamedTuple):
@@ -50,8 +48,7 @@ def info(options: Namespace) -> Answer:
         head = ("job", "state", "age", "pages/min", "pages", "pending", "failed")
         shown = columns([head, *map(_cells, lines)], left=2)
         return Answer(shown, (one._asdict() for one in lines), int(unread))
-    with job.reader() as reader:
-        found = reader.describe()
+    found = job.reader().describe()
     return Answer(table(_rows(found)), found.as_dict())
 
 
@@ -59,8 +56,7 @@ def _line_of(job: Path) -> JobLine:
     from bloomdupe.jobs import open_job
 
     try:
-        with open_job(str(job)).reader() as reader:
-            view = reader.read()
+        view = open_job(str(job)).reader().read()
     except (BloomDupeError, PermissionError) as error:
         return JobLine(str(job), "cannot be read", str(error))
     state = view.job.state
@@ -68,7 +64,7 @@ def _line_of(job: Path) -> JobLine:
         str(job),
         state.name,
         state.text,
-        max(0.0, time.time() - view.read_at),
+        max(0.0, time.time() - view.job.checkpoint_at),
         view.rate if state.name == RUNNING else None,
         view.job.pages,
         view.job.pending,
@@ -88,50 +84,42 @@ def _cells(one: JobLine) -> tuple[str, ...]:
 
 
 def _rows(found: Description) -> Iterator[tuple[str, str]]:
-    filter_, view, job = found.filter, found.view, found.job
-    shared = isinstance(filter_, PartitionedFilter)
-    shared = shared or (job is not None and job.workers is not None)
-    yield "crawl" if shared else "store", str(filter_.path)
+    filter_, view = found.filter, found.view
+    workers = None if view is None else view.job.workers
+    yield "store" if workers is None else "crawl", str(filter_.path)
     for name, value in found.identity.items():
         if value:  # BLOOMDUPE_EXACT may be off
             yield f"made for {name}", str(value)
-    if view is not None and job is not None:
-        if job.workers is not None:
-            grown = getattr(filter_, "grown_partitions", 0)
-            more = f", {grown:,} grown" if grown else ""
-            yield "partitions", f"{job.workers.partitions:,}{more}"
-        yield from _rows_of_job(view, job)
+    if view is not None:
+        yield from _rows_of_job(view, view.job)
     yield "expected URLs (n), given", f"{filter_.capacity:,}"
     yield "URLs seen, counted", f"{filter_.keys:,}"
     yield "false-positive probability (p), given", f"{filter_.fpp:.3g}"
     yield "  calculated for now", f"{filter_.current_fpp:.3g}"
     yield "lost to false positives, expected", f"{filter_.expected_loss:.3g}"
-    if not shared and not isinstance(filter_, PartitionedFilter):
+    if workers is None:
         yield "layers", str(len(filter_.layers))
-        yield "keys kept exactly", f"{filter_.exact_keys:,}"
-        if filter_.disk_bytes:
-            yield "disk", f"{filter_.disk_bytes:,} bytes"
+    yield "keys kept exactly", f"{filter_.exact_keys:,}"
+    if filter_.disk_bytes:
+        yield "disk", f"{filter_.disk_bytes:,} bytes"
 
 
 def _rows_of_job(view: View, job: Overview) -> Iterator[tuple[str, str]]:
-    runs, workers = job.runs, job.workers
     yield "job", job.state.text
     if job.state.name == RUNNING and view.rate is not None:
         left = "no end in sight" if view.to_go is None else duration(view.to_go)
         left = "all slots rest" if job.all_rest else left
         yield "  pages a minute", f"{view.rate:,.0f}"
         yield "  time to go", left
-    if runs is not None:
-        yield (
-            "last checkpoint",
-            f"{when(runs.checkpoint_at)} (transaction {runs.transaction:,})",
-        )
-    with_leased = runs is not None and job.state.has_crawl
-    pending = "requests pending" + (" or in progress" if with_leased else "")
+    yield (
+        "last checkpoint",
+        f"{when(job.checkpoint_at)} (transaction {job.transaction:,})",
+    )
+    pending = "requests pending" + (" or in progress" if job.state.has_crawl else "")
     yield pending, f"{job.pending:,}, of {job.taken_in:,} ever added"
     if job.later:
         yield "  scheduled for later", f"{job.later:,}"
-    yield from _counts(job)
+    yield from _counts(view, job)
     yield "slots with requests", f"{len(job.slots):,}"
     if job.at_rest:
         yield "  resting", f"{len(job.at_rest):,}"
@@ -140,45 +128,33 @@ def _rows_of_job(view: View, job: Overview) -> Iterator[tuple[str, str]]:
         yield f"  {slot_name(name)}", f"{requests:,}" + (f", {slow}" if slow else "")
     for rule in job.blocked:
         yield "blocked", described(rule)
-    if runs is not None:
-        yield from _pauses_and_outputs(runs)
-    if workers is not None:
-        yield from _rows_of_workers(job, workers)
-
-
-def _counts(job: Overview) -> Iterator[tuple[str, str]]:
-    runs, workers = job.runs, job.workers
-    if workers is not None and workers.leased is not None:
-        yield "requests in progress", f"{workers.leased:,}"
-        if workers.set_aside:
-            yield "requests set aside", f"{workers.set_aside:,}"
-            yield from (("", reason) for reason in workers.set_aside_reasons)
-    yield "pages done", f"{job.pages:,}"
-    yield "items", f"{job.totals.items:,}"
-    yield "requests failed", f"{sum(job.failed.values()):,}"
-    for cause, requests in job.failed.items():
-        yield f"  {cause}", f"{requests:,}"
-    if runs is not None:
-        together = f"{plural(runs.runs, 'run')} of {runs.seconds:,.0f} s together"
-        yield "round", f"{runs.round}, in {together}"
-        if runs.versions:
-            yield "  last with", ", ".join(map(" ".join, runs.versions.items()))
-    elif workers is not None:
-        yield "round", str(workers.round)
-
-
-def _pauses_and_outputs(runs: RunFigures) -> Iterator[tuple[str, str]]:
-    for slot in runs.paused:
+    for slot in job.paused:
         yield "paused", f"slot {slot_name(slot)}"
-    for output in runs.outputs:
+    for output in job.outputs:
         written = "" if output.bytes is None else f", {output.bytes:,} bytes"
         yield "output", f"{near(output.uri)}: {plural(output.items, 'item')}{written}"
+    if job.workers is not None:
+        yield from _rows_of_workers(job, job.workers)
+
+
+def _counts(view: View, job: Overview) -> Iterator[tuple[str, str]]:
+    totals = job.totals
+    yield "pages done", f"{job.pages:,}"
+    yield "items", f"{totals.items:,}"
+    yield "requests failed", f"{len(view.failed.requests):,}"
+    for cause, requests in view.failed.reasons.most_common():
+        yield f"  {cause}", f"{requests:,}"
+    together = f"{plural(totals.runs, 'run')} of {totals.seconds:,.0f} s together"
+    yield "round", f"{job.round}, in {together}"
+    if job.versions:
+        yield "  last with", ", ".join(map(" ".join, job.versions.items()))
 
 
 def _rows_of_workers(
     job: Overview, workers: WorkerFigures
 ) -> Iterator[tuple[str, str]]:
     yield "workers", f"{workers.workers:,}"
+    yield "partitions", f"{workers.partitions:,}"
     if job.unattended:
         yield "partitions without a worker", f"{job.unattended:,}"
     entries = plural(workers.output_entries, "entry", "entries")

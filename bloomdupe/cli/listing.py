@@ -16,11 +16,11 @@ from bloomdupe.cli.arguments import (
 )
 from bloomdupe.cli.verb import Answer
 from bloomdupe.crawl.leases.failure import Failure, in_words
-from bloomdupe.crawl.progress.pace import plural, when
+from bloomdupe.crawl.progress.pace import when
 from bloomdupe.errors import SettingError, shown
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.jobs.overview import slot_name
-from bloomdupe.jobs.view import FailedRequests, FailureGroup, ListedItems, ListedRequest
+from bloomdupe.jobs.view import FailedRequests, FailureGroup, ListedRequest
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -34,7 +34,7 @@ FIRST = 200
 OF_FAILURES = ("slot", "reason", "status", "times", "time", "url", "parent", "detail")
 """Fields of a failed request that its JSON object has."""
 
-Listed: TypeAlias = ListedRequest | ListedItems | Failure | FailureGroup
+Listed: TypeAlias = ListedRequest | Failure | FailureGroup
 
 
 def list_requests(options: Namespace) -> Answer:
@@ -46,14 +46,12 @@ def list_requests(options: Namespace) -> Answer:
     if options.summary and reasons is None:
         raise SettingError("--summary groups failed requests: add --failed")
     found: Iterator[Listed]
-    with job.reader() as reader:
-        if reasons is None:
-            found = reader.requests(selection)
-        else:
-            failures = FailedRequests(
-                reader.failed_requests().selected(selection, reasons)
-            )
-            found = iter(failures.groups if options.summary else failures.requests)
+    if reasons is None:
+        found = job.reader().requests(selection)
+    else:
+        failed = job.reader().failed_requests()
+        failures = FailedRequests(failed.selected(selection, reasons))
+        found = iter(failures.groups if options.summary else failures.requests)
     found = islice(found, most)
     terminal = sys.stdout is not None and sys.stdout.isatty()
     lines = _in_columns(found) if terminal else map(_line, found)
@@ -75,7 +73,7 @@ def _record(one: Listed) -> dict[str, Any]:
     if not isinstance(one, FailureGroup):
         if found.get("payload") is not None:
             found["payload"] = b64encode(found["payload"]).decode()
-        for name in ("not_before", "problem", "worker", "payload"):
+        for name in ("not_before", "problem", "payload"):
             if found.get(name) is None:
                 found.pop(name, None)
     return found
@@ -95,17 +93,11 @@ def _cells(one: Listed) -> list[str]:
         url = f"{one.url}{detail}"
         return [slot_name(one.slot), reason, f"{one.times}x", when(one.time), url]
     slot = slot_name(one.slot)
-    by = "" if one.worker is None else f"  in progress with {one.worker}"
-    if isinstance(one, ListedItems):
-        items = f"{plural(one.lines, 'line')} of items that start() has yielded"
-        return [slot, str(one.priority), "", "", f"{items}{by}"]
     if one.problem is not None:
-        problem = f"cannot be read: {one.url}: {one.problem}{by}"
-        return [slot, "", "", "", problem]
+        return [slot, "", "", "", f"cannot be read: {one.url}: {one.problem}"]
     callback = "no callback" if one.callback is None else one.callback
     then = "" if one.not_before is None else f"  after {when(one.not_before)}"
-    url = f"{one.url}{then}{by}"
-    return [slot, str(one.priority), one.method, callback, url]
+    return [slot, str(one.priority), one.method, callback, f"{one.url}{then}"]
 
 
 def _heads(one: Listed) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,19 +27,16 @@ def top(options: Namespace) -> Answer:
             f"--interval {options.interval:g}: expected seconds from 0.1 to 3600"
         )
     job: Job = options.job
-    with job.reader() as reader:
-        view = reader.read()
-        if not options.json:
-            need("rich", "top", "bloomdupe top")
-            if _in_terminal():
-                from rich.console import Console
+    reader = job.reader()
+    view = reader.read()
+    if not options.json:
+        need("rich", "top", "bloomdupe top")
+        if _in_terminal():
+            from rich.console import Console
 
-                from bloomdupe.monitoring.top import follow
+            from bloomdupe.monitoring.top import follow
 
-                return Answer((), follow(reader, Console(), options.interval).as_dict())
-        if view.job.runs is None:  # the rate of workers needs a second read
-            time.sleep(options.interval)
-            view = reader.read()
+            return Answer((), follow(reader, Console(), options.interval).as_dict())
     return Answer(() if options.json else _screen(view), view.as_dict())
 
 
@@ -82,8 +78,7 @@ def report(options: Namespace) -> Answer:
 
 
 def _page(job: Job) -> str:
-    with job.reader() as reader:
-        view = reader.read()
+    view = job.reader().read()
     need("matplotlib", "report", "bloomdupe report")
     from bloomdupe.monitoring.report import report as page_of
 

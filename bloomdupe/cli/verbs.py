@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
 from bloomdupe.cli.verb import BOTH, DISK, Verb, argument
-from bloomdupe.jobs import SWITCH
-
-STORED = BOTH if os.environ.get(SWITCH) else DISK
-"""A crawl on Redis has these as soon as it is in partitions."""
 
 # Arguments of several verbs
 
@@ -170,7 +164,7 @@ REPORT = Verb(
 CHECK = Verb(
     "check",
     "listing.check",
-    STORED,
+    BOTH,
     "whether a job has seen URLs, and whether they are pending",
     "Show for each URL whether the job has seen it, whether it is pending, and whether"
     " it has failed. A URL that is seen and not pending is done, was removed, or is in"
@@ -238,7 +232,7 @@ REQUEUE = Verb(
 PAUSE = Verb(
     "pause",
     "change.pause",
-    STORED,
+    BOTH,
     "let a slot rest until it is resumed",
     "Give a slot (host) no requests, now and in later runs, until `resume`. Links to it"
     " are accepted. A crawl does not end while only requests of paused slots are"
@@ -249,7 +243,7 @@ PAUSE = Verb(
 RESUME = Verb(
     "resume",
     "change.resume",
-    STORED,
+    BOTH,
     "let a paused slot go on",
     "Give a paused slot (host) requests again. A running crawl obeys at its next"
     " checkpoint.",

@@ -95,7 +95,11 @@ class Acceptance:
         ):
             return False
         page = None if work is None else work.root
-        if engine.take(self._offer(request, parent, page, keys, answers=answers)):
+        offer = self._offer(request, parent, page, keys, answers=answers)
+        if start or forced or answers:
+            form = answers and _is_form(parent)
+            offer = offer._replace(of_start=start, forced=forced, after_form=form)
+        if engine.take(offer):
             return True
         self._dupefilter.log(request, self._spider)
         return False
@@ -130,7 +134,7 @@ class Acceptance:
         if self._ours is None:
             return self._passes_theirs(request, answers=answers)
         key, exact = keys[0]
-        if not is_new and self._engine.knows(key, exact=exact):
+        if not is_new and self._engine.knows(key, exact=exact, of=request):
             after_form = answers and _is_form(parent)
             mark = self._engine.starting.second_use(request, keys[0], forced=after_form)
             if mark is None:
@@ -155,10 +159,10 @@ class Acceptance:
         engine = self._engine
         key, exact = self._ours.key_of(request)
         try:
-            if not engine.knows(key, exact=exact):
+            if not engine.knows(key, exact=exact, of=request):
                 self._asked = request, (key, exact)
                 return Duplicate.NO
-            if not engine.starting.is_page((key, exact)):
+            if not engine.starting.is_page((key, exact), request):
                 return Duplicate.ALL
             if not engine.starting.second_use(request, (key, exact), forced=False):
                 return Duplicate.THIS

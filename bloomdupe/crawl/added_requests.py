@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.progress.pace import plural
+from bloomdupe.frontier.payload import url_of
+from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.printable import logger_of
 from bloomdupe.store.inbox import Inbox
 from bloomdupe.store.participant import Part, Participant
@@ -26,57 +28,31 @@ TAKEN_IN, SEEN, BLOCKED = "taken_in", "seen", "blocked"
 """Names of counts: what becomes of a request that is added."""
 
 
-class Asked(NamedTuple):
-    """A request to make pending, with its fingerprint."""
-
-    url: str
-    key: bytes
-    exact: bool
-    """Whether the fingerprint must be kept exactly."""
-    slot: str
-    priority: int
-    payload: bytes
-    start: bool
-    """Whether it comes last within its priority, as start requests do."""
-    dont_filter: bool
-    not_before: float | None
-    """Unix time before which it is not fetched."""
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """The fields as plain types, for JSON."""
-        return {
-            **self._asdict(),
-            "key": self.key.hex(),
-            "payload": base64.b64encode(self.payload).decode(),
-        }
-
-    @classmethod
-    def of(cls, values: dict[str, Any]) -> Asked:
-        """Return the request with these :attr:`values`."""
-        given = {
-            **values,
-            "key": bytes.fromhex(values["key"]),
-            "payload": base64.b64decode(values["payload"], validate=True),
-        }
-        return cls(**given)
-
-    def add(
-        self, rules: Rules, seen: BloomFilter, push: Callable[[Asked], object]
-    ) -> str:
-        """Make it pending by ``push``, unless it was seen; return its count's name."""
-        if rules.keep_out(self.slot, self.url):
-            return BLOCKED
-        if not self.dont_filter and seen.contains(self.key, exact=self.exact):
-            return SEEN
-        push(self)
-        seen.add(self.key, exact=self.exact)
-        return TAKEN_IN
+def add_request(
+    one: SentRequest,
+    rules: Rules,
+    seen: BloomFilter,
+    push: Callable[[SentRequest], object],
+) -> str:
+    """Make a request pending by ``push``, if it is new; return its count's name."""
+    if rules.keep_out(one.slot, url_of(one.payload)):
+        return BLOCKED
+    key, exact = one.keys[0]
+    if not one.dont_filter and seen.contains(key, exact=exact):
+        return SEEN
+    push(one)
+    seen.add(key, exact=exact)
+    return TAKEN_IN
 
 
-def message_of(requests: list[Asked]) -> dict[str, Any]:
+def message_of(requests: list[SentRequest]) -> dict[str, Any]:
     """Return the message of the inbox that adds these requests."""
-    return {"requests": [one.values for one in requests]}
+    return {"requests": [base64.b64encode(one.packed).decode() for one in requests]}
+
+
+def _read(message: dict[str, Any]) -> list[SentRequest]:
+    entries = (base64.b64decode(one, validate=True) for one in message["requests"])
+    return [*map(SentRequest.read, entries)]
 
 
 class AddedRequests(Participant):
@@ -87,7 +63,7 @@ class AddedRequests(Participant):
     messages that are taken in, and may not be deleted yet.
     """
 
-    def __init__(self, store: Store, add: Callable[[Asked], str]) -> None:
+    def __init__(self, store: Store, add: Callable[[SentRequest], str]) -> None:
         self._store = store
         self._inbox = Inbox(store.path)
         self._add = add
@@ -126,7 +102,7 @@ class AddedRequests(Participant):
     def _take(self, name: str) -> None:
         try:
             message = self._inbox.read(name)
-            requests = [*map(Asked.of, message["requests"])]
+            requests = _read(message)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             self._aside.add(name)
             logger.error(  # noqa: TRY400 - the reason says it all

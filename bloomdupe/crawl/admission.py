@@ -192,6 +192,11 @@ def _check(crawler: Crawler, spider: Spider) -> None:
             last_run=lambda: _versions_in(directory),
         )
     job.check_store(crawler)
+    if ours and job.settings.redis_url is not None:
+        # Imported here, because a crawl without Redis needs no redis-py.
+        from bloomdupe.crawl.engines.joining import check_shared
+
+        check_shared(job, crawler)
     if ours and directory is not None and not place_of(directory).exists():
         refuse_queue_of_scrapy(directory.parent, job.spider)
 

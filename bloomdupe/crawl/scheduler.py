@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.dupefilters import BaseDupeFilter
+from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.acceptance import Acceptance
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
-from bloomdupe.crawl.engines.going_on import open_engine
+from bloomdupe.crawl.engines.going_on import open_engine, open_in
 from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.state.spider_state import leave_scrapys_file
 from bloomdupe.errors import (
@@ -93,7 +94,7 @@ class FrontierScheduler(BaseScheduler):
             job = CrawlJob.of(crawler.spider, crawler.settings)
             if job.settings.redis_url is not None:
                 # Imported here, because a crawl without Redis needs no redis-py.
-                from bloomdupe.crawl.engines.on_redis.joining import check_settings
+                from bloomdupe.crawl.engines.joining import check_settings
 
                 check_settings(job, crawler)
             dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
@@ -114,19 +115,35 @@ class FrontierScheduler(BaseScheduler):
     def _open(self, spider: Spider) -> Deferred[None] | None:
         leave_scrapys_file(self._crawler, lambda: self._failed)
         self._spider = spider
-        opening = None
-        if self._job.settings.redis_url is None:
-            session = Session(self._crawler, self._job)
-            opening = self._open_here(session)
-            self._acceptance = Acceptance(session, self.df, self._ours)
-        else:
-            session = self._open_on_redis()
+        session = Session(self._crawler, self._job)
+        if self._job.settings.redis_url is not None:
+            return deferred_from_coro(self._open_as_worker(session))
+        opening = self._open_here(session)
+        self._begin(session)
+        return opening
+
+    async def _open_as_worker(self, session: Session) -> None:
+        # Imported here, because a crawl without Redis needs no redis-py.
+        from bloomdupe.crawl.engines.joining import join
+        from bloomdupe.crawl.engines.worker_engine import WorkerEngine
+
+        assert isinstance(self.df, BloomDupeFilter)  # noqa: S101 - it was checked
+        with opening(self._crawler), ExitStack() as undo:
+            held = await join(session, self._job)
+            undo.callback(held.holding.close, failed=True)
+            self._ours = self.df
+            self.df.open_shared(cast("BloomFilter", held.seen))
+            open_in(session, WorkerEngine(session, held.seen))
+            undo.pop_all()
+        self._begin(session)
+
+    def _begin(self, session: Session) -> None:
+        self._acceptance = Acceptance(session, self.df, self._ours)
         self._session = session
         if type(self.df) is BloomDupeFilter:
             session.link_filter = attach_link_filter(
                 self._crawler, self._would_drop, self.df
             )
-        return opening
 
     def _open_here(self, session: Session) -> Deferred[None] | None:
         opening = None
@@ -146,23 +163,6 @@ class FrontierScheduler(BaseScheduler):
             open_engine(session, seen, filtered=filtered)
             undo.pop_all()
         return opening
-
-    def _open_on_redis(self) -> Session:
-        from bloomdupe.crawl.engines.on_redis.going.shared_acceptance import (
-            SharedAcceptance,
-        )
-        from bloomdupe.crawl.engines.on_redis.going.shared_session import SharedSession
-        from bloomdupe.crawl.engines.on_redis.on_redis import EngineOnRedis
-
-        assert isinstance(self.df, BloomDupeFilter)  # noqa: S101 - it was checked
-        self._ours = self.df
-        session = SharedSession(self._crawler, self._job)
-        engine = EngineOnRedis(session, self._job, self.df)
-        session.attach(engine)  # type: ignore[arg-type] # it serves a SharedSession
-        engine.open()
-        session.begin()
-        self._acceptance = SharedAcceptance(session, self.df, self.df)
-        return session
 
     def _warn_of_foreign_filter(self) -> None:
         logger.warning(

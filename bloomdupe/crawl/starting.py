@@ -17,7 +17,7 @@ from bloomdupe.frontier.slot_queue import NOWHERE, Entry
 from bloomdupe.requests.callbacks import name_in_class
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from bloomdupe.crawl.leases.leases import Leases
     from bloomdupe.crawl.leases.outcomes import Key
@@ -90,7 +90,11 @@ class Starting:
         self._serializer = serializer
         self._knows = knows
         self._closed = False
-        self.over = False
+        self.may_go_on: Callable[[], Awaitable[bool]] = _at_once
+        """Waits until the next output may be asked for; False: there is no need."""
+        self.is_ours: Callable[[], bool] = lambda: True
+        """Whether this process goes through the outputs; it may change."""
+        self.ended = False
         """Whether ``start()`` has yielded all its outputs in this run."""
         self._request: Request | None = None
         self._pages: set[bytes] = set()
@@ -107,6 +111,8 @@ class Starting:
         An item that comes when the crawl has closed is left to the next run.
         """
         works_on = self._processing.works_on
+        if not await self.may_go_on():
+            return
         async for output in outputs:
             self._request = None
             if isinstance(output, Request):
@@ -119,10 +125,17 @@ class Starting:
                 # The engine hands it on in this very task.
                 works_on(StartItem(self._leases, mark))
             yield output
+            if not await self.may_go_on():
+                return
         # The engine takes in each request before it asks for the next output.
-        self.over = True
+        self.ended = True
         if not self._closed:
             self._run.start_ended()
+
+    @property
+    def over(self) -> bool:
+        """Whether this run waits for no more outputs of ``start()``."""
+        return self.ended or not self.is_ours()
 
     def close(self) -> None:
         """The crawl has closed: no output counts any more."""
@@ -215,8 +228,8 @@ class Starting:
 
     # Pages of start requests with dont_filter
 
-    def is_page(self, key: Key) -> bool:
-        """Whether a start request with ``dont_filter`` has this ``key``.
+    def is_page(self, key: Key, of: Request) -> bool:
+        """Whether a start request with ``dont_filter`` has this ``key`` of a request.
 
         This run may have scheduled it, or an earlier run. Of a page that another
         program has fetched, before it was imported, nothing tells for which callback.
@@ -224,11 +237,15 @@ class Starting:
         page, exact = key
         if page in self._pages or not self._run.resumed:
             return page in self._pages
-        return self._knows(b"place %d %b" % (self._run.round, page), exact=exact)
+        return self._knows(self.place_of(page), exact=exact, of=of)
+
+    def place_of(self, page: bytes) -> bytes:
+        """Return the mark of the first start request for a page in this round."""
+        return b"place %d %b" % (self._run.round, page)
 
     def _use_of(self, request: Request, page: bytes) -> bytes:
         """Return the mark of a page that is fetched for the callback of a request."""
-        name = _name_of(request.callback).encode(errors="backslashreplace")
+        name = name_of(request.callback).encode(errors="backslashreplace")
         return b"use %d %b %b" % (self._run.round, page, name)
 
     def second_use(self, request: Request, key: Key, *, forced: bool) -> Key | None:
@@ -240,12 +257,13 @@ class Starting:
         and for that None is returned.
         """
         page, exact = key
-        if not self.is_page(key):
+        if not self.is_page(key, request):
             return None
-        if not forced and self._knows(self._use_of(request, page), exact=exact):
+        use, again = self._use_of(request, page), b"again " + page
+        if not forced and self._knows(use, exact=exact, of=request):
             return None
-        again = b"again " + page
-        return None if self._knows(again, exact=exact) else (again, exact)
+        known = self._knows(again, exact=exact, of=request)
+        return None if known else (again, exact)
 
 
 class _Occurrences:
@@ -264,7 +282,11 @@ class _Occurrences:
         return self._again.get(key, 0)
 
 
-def _name_of(callback: Any) -> str:  # noqa: ANN401 - any callable, or None
+async def _at_once() -> bool:
+    return True
+
+
+def name_of(callback: Any) -> str:  # noqa: ANN401 - any callable, or None
     """Return a name that tells a callback from others of the project."""
     while type(callback) is partial:
         callback = callback.func

@@ -90,6 +90,20 @@ class Totals:
             by_slot,
         )  # fmt: skip
 
+    def and_those(self, record: dict[str, Any]) -> Totals:
+        """Return the sum of these totals and those of a record."""
+        other = Totals.of(record)
+        sums: dict[str, Any] = {
+            name: getattr(self, name) + getattr(other, name)
+            for name in ("pages", "bytes", "items", "duplicates")
+        }
+        for name in ("statuses", "depths"):
+            sums[name] = Counter(getattr(self, name)) + Counter(getattr(other, name))
+        for name in ("runs", "seconds"):
+            sums[name] = max(getattr(self, name), getattr(other, name))
+        by_slot = {**self.by_slot, **other.by_slot}
+        return Totals(**sums, by_slot=by_slot)
+
     @property
     def statuses_by_hundred(self) -> list[int]:
         """Pages with status 1xx, 2xx, 3xx, 4xx, 5xx or above."""

@@ -24,7 +24,7 @@ from bloomdupe.store.format import (
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypeAlias
 
     from bloomdupe.filter.bloom import BloomFilter
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.slot_queue import Read
     from bloomdupe.frontier.slots import Downloader
     from bloomdupe.store.batch import Batch
-    from bloomdupe.store.store import Store
+    from bloomdupe.store.store import Commit, Store
 
     Load: TypeAlias = Callable[[Callable[[], Read], Callable[[Read], None]], None]
 
@@ -143,6 +143,8 @@ class Frontier:
         No entry of before may be used any more. What is known of servers stays.
         """
         self.drop()
+        if self._store is not None:
+            self._store.own_again()
         self.seen.read_again()
         self._begin()
 
@@ -477,6 +479,16 @@ class Frontier:
             self.seen.checkpoint()
         elif others or self.changed:
             self._store.commit(self.prepare(), *others)
+
+    def begin(self, parts: Sequence[Part], more: int = 0) -> Commit:
+        """Begin a commit of everything, together with more parts.
+
+        ``more`` is what there is to do besides requests, for other workers; here are
+        none.
+        """
+        del more
+        assert self._store is not None  # noqa: S101 - nothing else can be committed
+        return self._store.begin(self.prepare(), *parts)
 
     def prepare(self) -> Part:
         """Return the part of the next checkpoint, marks included.

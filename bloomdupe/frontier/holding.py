@@ -5,12 +5,15 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from bloomdupe.errors import StoreError
 from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.claims import Claims
+from bloomdupe.store.redis.crawl_reader import LaterCount
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.frontier.rotation import Rotation
     from bloomdupe.frontier.slot_queue import Entry, SlotQueue
@@ -23,11 +26,12 @@ if TYPE_CHECKING:
 class Holding:
     """A worker's partitions, each with its frontier, and one ``rotation`` for all.
 
-    ``make`` opens the filter of a partition, and the frontier over it, which has that
-    rotation. A request that
-    belongs to a partition of another worker is *sent*: it goes out with the next
-    commit, which also settles its page, and the owner *takes it in*. A partition that
-    is *leaving* is handed to another worker when nothing of it is in progress.
+    ``open_filter`` opens the filter of a partition, or makes it, on any thread;
+    ``make`` makes the frontier over it, which has that rotation. A request that belongs
+    to a partition of another worker is *sent*: it goes out with the next commit, which
+    also settles its page, and the owner *takes it in*. A partition that is *leaving* is
+    handed to another worker when nothing of it is in progress, and ``may_leave`` allows
+    it.
 
     Raises :class:`~bloomdupe.errors.NotOwnerError` from any call. Then call
     :meth:`read_again`: what was in memory is worth nothing any more.
@@ -38,14 +42,18 @@ class Holding:
         owner: PartitionOwner,
         partitions: int,
         lease: float,
-        make: Callable[[RedisStore], Frontier],
+        open_filter: Callable[[RedisStore], BloomFilter],
+        make: Callable[[BloomFilter], Frontier],
         rotation: Rotation,
         clock: Callable[[], float] = monotonic,
+        may_leave: Callable[[int], bool] = lambda _: True,
     ) -> None:
         self.owner = owner
         self._partitions = partitions
         self._claims = Claims(lease, clock)
+        self._open_filter = open_filter
         self._make = make
+        self._may_leave = may_leave
         self._rotation = rotation
         self._clock = clock
         self.frontiers: dict[int, Frontier] = {}
@@ -53,6 +61,10 @@ class Holding:
         self.leaving: set[int] = set()
         self._outbox: dict[int, list[bytes]] = {}
         self._committing = False
+
+    def now(self) -> float:
+        """Return the time by its clock."""
+        return self._clock()
 
     def has(self, partition: int) -> bool:
         """Whether a request of this partition is pushed here, and not sent."""
@@ -80,7 +92,7 @@ class Holding:
         return next(
             number
             for number, frontier in self.frontiers.items()
-            if frontier.slots.get(queue.name) is queue
+            if frontier.slots.idle is queue.idle
         )
 
     # Requests of others, and for others
@@ -110,19 +122,24 @@ class Holding:
         self,
         parts: Mapping[int, Sequence[Part]] | None = None,
         lines: Iterable[Sequence[bytes]] = (),
+        more: Mapping[int, int] | None = None,
     ) -> Commit:
         """Begin a commit of all frontiers, with more parts by partition.
 
         Without anything to write it shows that this worker is alive. For ``lines`` see
-        :meth:`bloomdupe.store.redis.owner.PartitionOwner.begin`. Requests may be handed
-        out, settled, sent and taken in before it is done.
+        :meth:`bloomdupe.store.redis.owner.PartitionOwner.begin`; ``more`` is what a
+        partition has to do besides its requests. Requests may be handed out, settled,
+        sent and taken in before it is done.
         """
-        give = [n for n in self.leaving if not self.frontiers[n].leased]
+        give = [
+            number
+            for number in self.leaving
+            if not self.frontiers[number].leased and self._may_leave(number)
+        ]
         sent = {number: list(entries) for number, entries in self._outbox.items()}
-        counts = {
-            number: frontier.pending + frontier.leased + frontier.waiting
-            for number, frontier in self.frontiers.items()
-        }
+        counts, later = counts_of(self.frontiers)
+        for number in (more or {}).keys() & counts.keys():
+            counts[number] += (more or {})[number]
 
         def done() -> None:
             self._committing = False
@@ -138,11 +155,12 @@ class Holding:
         stores = self.owner.stores
         everything: dict[RedisStore, list[Part]] = {}
         for number, frontier in self.frontiers.items():
-            more = (parts or {}).get(number, ())
-            changed = frontier.changed or more
-            everything[stores[number]] = [frontier.prepare(), *more] if changed else []
+            others = (parts or {}).get(number, ())
+            changed = frontier.changed or others
+            prepared = [frontier.prepare(), *others] if changed else []
+            everything[stores[number]] = prepared
         commit = self.owner.begin(
-            everything, sent=sent, lines=lines, counts=counts, give=give
+            everything, sent=sent, lines=lines, counts=counts, later=later, give=give
         )
         commit.add(Part(done=done))
         self._committing = True
@@ -156,7 +174,7 @@ class Holding:
         self.frontiers.clear()
         self.leaving.clear()
         self._outbox.clear()
-        self._enter(self.owner.renew())
+        self._enter(self._opened(self.owner.renew()))
 
     # Partitions
 
@@ -168,27 +186,100 @@ class Holding:
         """
         if self._committing:
             return None
-        began = self._clock()
-        look = self.owner.look_as_owner(self._partitions)
+        looks: list[Look] = []
+        for call in self.looking(looks.append):
+            call()
+        return looks[0]
+
+    def looking(self, tell: Callable[[Look], object]) -> Iterator[Callable[[], None]]:
+        """Look as :meth:`look` does, and ``tell`` what was seen.
+
+        Yields what waits for the network, which may be called on another thread.
+        """
+        began, looks = self._clock(), []
+        yield lambda: looks.append(self.owner.look_as_owner(self._partitions))
+        (look,) = looks
         claims, me = self._claims, self.owner.token
         claims.see(look, began, self.owner.client.interruptions)
-        self.owner.forget(claims.idle(look, me))
-        self._enter(self.owner.take(claims.to_take(look, me)))
+        idle, wanted = claims.idle(look, me), claims.to_take(look, me)
+        if idle or wanted:
+            taken: list[tuple[int, BloomFilter]] = []
+
+            def take() -> None:
+                self.owner.forget(idle)
+                taken.extend(self._opened(self.owner.take(wanted)))
+
+            yield take
+            self._enter(taken)
         if not self.leaving and claims.has_too_many(look, me):
-            self.leave(min(self.staying(), key=lambda n: self.frontiers[n].pending))
-        return look
+            self._give_one()
+        tell(look)
+
+    def _give_one(self) -> None:
+        """Let a partition leave: at best one with work, and none of it in progress."""
+        frontiers = self.frontiers
+        some = list(filter(self._may_leave, self.staying()))
+        # It keeps the one with most work: that may be all there is.
+        some.sort(key=lambda number: -frontiers[number].pending)
+        some = some[1:] or some
+        some.sort(key=lambda number: frontiers[number].leased > 0)
+        for number in some[:1]:
+            self.leave(number)
+
+    def join(self) -> bool:
+        """Show that this worker is there, and look; whether it has any partition."""
+        commit = self.begin()
+        commit.send()
+        commit.done()
+        self.look()
+        return bool(self.frontiers)
+
+    def close(self, *, failed: bool) -> None:
+        """Let others take its partitions at once, and close the connection.
+
+        If it has ``failed``, it does not wait for Redis.
+        """
+        owner = self.owner
+        if failed:
+            owner.client.hurry()
+        try:
+            for store in owner.stores.values():
+                store.reset()
+            owner.begin({}, give=[*owner.stores]).send()
+            owner.forget([owner.token])
+        except StoreError:
+            pass  # they take them when the lease has ended
+        finally:
+            owner.close()
 
     def leave(self, partition: int) -> None:
         """Hand a partition over when nothing of it is in progress."""
         self.leaving.add(partition)
         self.frontiers[partition].drop()
 
-    def _enter(self, stores: Iterable[RedisStore]) -> None:
+    def _opened(
+        self, stores: Iterable[RedisStore]
+    ) -> Iterator[tuple[int, BloomFilter]]:
         for store in stores:
-            self.frontiers[store.number] = self._make(store)
+            yield store.number, self._open_filter(store)
+
+    def _enter(self, opened: Iterable[tuple[int, BloomFilter]]) -> None:
+        for number, seen in opened:
+            self.frontiers[number] = self._make(seen)
         self._share()
 
     def _share(self) -> None:
         """Share the memory for requests among the frontiers."""
         for frontier in self.frontiers.values():
             frontier.sharers = len(self.frontiers)
+
+
+def counts_of(
+    frontiers: Mapping[int, Frontier],
+) -> tuple[dict[int, int], dict[int, LaterCount]]:
+    """Return the requests that are not done, and those scheduled for later."""
+    counts, later = {}, {}
+    for number, frontier in frontiers.items():
+        counts[number] = frontier.pending + frontier.leased
+        later[number] = LaterCount(frontier.waiting, frontier.next_due)
+    return counts, later

@@ -39,6 +39,8 @@ class SentRequest(NamedTuple):
     """Unix time before which it is not fetched."""
     dont_filter: bool = False
     """Whether it is made pending even if its fingerprint was seen."""
+    form: bool = False
+    """Whether it is the redirect of a form that was posted."""
 
     @property
     def packed(self) -> bytes:

@@ -1,13 +1,12 @@
 """A job that does not run here: its requests, its failed requests, its state.
 
 :func:`open_job` opens a job that a user names. ``job`` describes the result,
-``on_disk`` and ``on_redis`` implement it. Reading a job needs no Scrapy, and may be
+``on_disk`` and ``in_redis`` implement it. Reading a job needs no Scrapy, and may be
 done while a crawl runs.
 """
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from bloomdupe.filter.opening import is_url
@@ -15,20 +14,13 @@ from bloomdupe.filter.opening import is_url
 if TYPE_CHECKING:
     from bloomdupe.jobs.job import Job
 
-SWITCH = "_BLOOMDUPE_WORKERS"
-"""Variable of the environment: a crawl on Redis is one of several partitions."""
-
 
 def open_job(named: str) -> Job:
     """Return the job that a user names, a URL on Redis; nothing is read yet."""
-    if is_url(named) and os.environ.get(SWITCH):
+    if is_url(named):
         from bloomdupe.jobs.in_redis.job_in_redis import JobInRedis
 
         return JobInRedis(named)
-    if is_url(named):
-        from bloomdupe.jobs.on_redis.job_on_redis import JobOnRedis
-
-        return JobOnRedis(named)
     from bloomdupe.jobs.on_disk.job_on_disk import JobOnDisk
 
     return JobOnDisk(named)

@@ -1,32 +1,30 @@
-"""What a change does to requests, on either engine: adding, repeating, removing."""
+"""What a change does to requests: counts, and which of them are meant."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from itertools import chain
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from bloomdupe.crawl.added_requests import Asked
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import url_of
+from bloomdupe.frontier.pending_requests import count_pending, pending_that
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.jobs.selection import Search
 from bloomdupe.requests.layout import summary_of
+from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.crawl.state.rules import Rules
-    from bloomdupe.jobs.project import Project
-    from bloomdupe.jobs.request_line import Wanted
+    from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.jobs.selection import RequestReader, Selection
+    from bloomdupe.store.store import Store
 
     Name = TypeVar("Name")
-
-MOST_AT_ONCE = 1_000
-"""Requests that are added at once, so that a running crawl need not stop for long."""
-MOST_BYTES = 1 << 20
-"""Bytes of the stored requests that are added at once, unless one has more."""
 
 
 @dataclass
@@ -57,96 +55,26 @@ class Dropped(NamedTuple):
 
     dropped: int
     left: int
-    in_progress: int
-    """On Redis, selected requests of workers that were killed: these come again."""
 
 
-class AddingJob(Protocol):
-    """Takes requests into a job, which may run; it is to be closed."""
+def pending_among(
+    stores: list[Store], pages: dict[bytes, str], keys: RequestReader | None
+) -> Iterator[tuple[bytes, PendingRequest]]:
+    """Yield the pending requests for some pages, each with its fingerprint.
 
-    @property
-    def project(self) -> Project:
-        """The project of the job."""
-
-    def add(self, requests: list[Asked], added: Added) -> None:
-        """Make requests pending that the job has not seen, and count them.
-
-        A job that runs takes them in later.
-        """
-
-    def close(self) -> None:
-        """End the work on the job."""
-
-
-class ChangingJob(AddingJob, Protocol):
-    """Makes changes to a job that does not run."""
-
-    def requeue(self, requests: list[Asked], added: Added) -> None:
-        """Make pages pending again that are done, and count them.
-
-        Pages that are pending are left, and so are pages that were never seen.
-        """
-
-    def requeue_failed(
-        self, selection: Selection, reasons: tuple[str, ...], added: Added
-    ) -> None:
-        """Make requests pending again that failed for these reasons (() are all)."""
-
-    def drop(self, selection: Selection, pages: dict[bytes, str]) -> Dropped:
-        """Remove pending requests: those for the ``pages`` only, if there are any.
-
-        ``pages`` has the URL of each fingerprint.
-        """
-
-
-def add(found: Iterable[Wanted], job: AddingJob, added: Added) -> None:
-    """Add requests that were not seen, in a transaction for every thousand.
-
-    After an interruption, committed requests stay, and count as seen the next time.
+    ``pages`` has the URL of each fingerprint; ``keys``, which reads requests, may be
+    None if there are none.
     """
-    portion: list[Asked] = []
-    size = 0
-    for one in _asked(found, job):
-        portion.append(one)
-        size += len(one.payload)
-        if len(portion) == MOST_AT_ONCE or size >= MOST_BYTES:
-            job.add(portion, added)
-            portion, size = [], 0
-    if portion:
-        job.add(portion, added)
-
-
-def requeue(
-    found: Iterable[Wanted], job: ChangingJob, selection: Selection, added: Added
-) -> None:
-    """Make finished pages pending again, in one transaction.
-
-    Memory grows with the given requests, about 1 kB each.
-    """
-    from bloomdupe.jobs.request_line import brought_back
-
-    requests = [
-        one._replace(payload=brought_back(one.payload))
-        for one in _asked(found, job)
-        if selection.has(one.slot, one.url)
-    ]
-    job.requeue(requests, added)
-
-
-def _asked(found: Iterable[Wanted], job: AddingJob) -> Iterator[Asked]:
-    for one in found:
-        key, exact = job.project.key_of(one.request)
-        yield Asked(
-            one.request.url,
-            key,
-            exact,
-            one.slot,
-            one.request.priority,
-            one.payload,
-            one.start,
-            one.request.dont_filter,
-            one.not_before,
-        )
+    if not pages or keys is None:
+        return
+    search = Search(pages, keys)
+    read = chain.from_iterable(pending_that(one, search.may_be) for one in stores)
+    task, total = f"Reading {stores[0].shown}", sum(map(count_pending, stores))
+    some = told(read, task, total, "requests", itemgetter(0))
+    for one in chain.from_iterable(found for _, found in some):
+        key = search.key_of(one.payload)
+        if key is not None:
+            yield key, one
 
 
 class Chosen:

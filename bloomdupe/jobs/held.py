@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
+from bloomdupe.crawl.added_requests import add_request
 from bloomdupe.crawl.leases.failure import stored_failures
 from bloomdupe.crawl.state.rules_file import RulesFile
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.frontier.pending_requests import count_pending, pending_that, portions
-from bloomdupe.frontier.sent_request import partition_of
-from bloomdupe.jobs.changes import Chosen, Dropped, RequeuedFailures, failed_to_repeat
-from bloomdupe.jobs.selection import Search
+from bloomdupe.frontier.payload import url_of
+from bloomdupe.frontier.pending_requests import count_pending, portions
+from bloomdupe.frontier.sent_request import SentRequest, partition_of
+from bloomdupe.jobs.changes import (
+    Chosen,
+    Dropped,
+    RequeuedFailures,
+    failed_to_repeat,
+    pending_among,
+)
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.participant import Part
 from bloomdupe.store.progress import told
@@ -23,16 +30,38 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from bloomdupe.crawl.added_requests import Asked
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.jobs.changes import Added
     from bloomdupe.jobs.project import Project
+    from bloomdupe.jobs.request_line import Wanted
     from bloomdupe.jobs.selection import Selection
     from bloomdupe.store.batch import Change
     from bloomdupe.store.store import Store
 
-    Read = TypeVar("Read")
+
+MOST_AT_ONCE = 1_000
+"""Requests that are added at once, so that a running crawl need not stop for long."""
+MOST_BYTES = 1 << 20
+"""Bytes of the stored requests that are added at once, unless one has more."""
+
+
+class RunningJob:
+    """A job that a crawl has, to which requests can be handed over."""
+
+    def __init__(
+        self, hand_over: Callable[[list[SentRequest]], None], project: Project
+    ) -> None:
+        self._hand_over = hand_over
+        self.project = project
+
+    def add(self, requests: list[SentRequest], added: Added) -> None:
+        """Hand requests over, and count them; the crawl adds those it has not seen."""
+        self._hand_over(requests)
+        added.handed_over += len(requests)
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class HeldJob:
@@ -143,53 +172,50 @@ class HeldJob:
             sequence=sequence,
         )
 
-    def _push(self, one: Asked) -> None:
+    def _push(self, one: SentRequest) -> None:
         start, due = one.start, one.not_before
         self.push(one.slot, one.priority, one.payload, start=start, not_before=due)
 
-    def add_one(self, one: Asked) -> str:
+    def add_one(self, one: SentRequest) -> str:
         """Add a request that was not seen; return the name of its count."""
-        return one.add(self.rules, self._filters[self._number_of(one.slot)], self._push)
+        seen = self._filters[self._number_of(one.slot)]
+        return add_request(one, self.rules, seen, self._push)
 
-    def add(self, requests: list[Asked], added: Added) -> None:
-        """See :meth:`ChangingJob.add`."""
+    def add(self, requests: list[SentRequest], added: Added) -> None:
+        """Make requests pending that the job has not seen, and count them."""
         for one in requests:
             added.count(self.add_one(one))
         self.commit()
 
-    def requeue(self, requests: list[Asked], added: Added) -> None:
-        """See :meth:`ChangingJob.requeue`: in one transaction."""
-        wanted: dict[bytes, Asked] = {}
+    def requeue(self, requests: list[SentRequest], added: Added) -> None:
+        """Make pages pending again that are done, in one transaction.
+
+        Pages that are pending are left, and so are pages that were never seen.
+        """
+        wanted: dict[bytes, SentRequest] = {}
         for one in requests:
             seen = self._filters[self._number_of(one.slot)]
-            if not seen.contains(one.key, exact=one.exact):
+            key, exact = one.keys[0]
+            if not seen.contains(key, exact=exact):
                 added.unseen += 1
-            elif self.rules.keep_out(one.slot, one.url):
+            elif self.rules.keep_out(one.slot, url_of(one.payload)):
                 added.blocked += 1
             else:
-                wanted[one.key] = one
-        if wanted:
-            self._leave_out_pending(wanted, added)
+                wanted[key] = one
+        pages = {key: url_of(one.payload) for key, one in wanted.items()}
+        for key, _ in pending_among(self.stores, pages, self._project):
+            added.waited += wanted.pop(key, None) is not None
         for one in wanted.values():
             self._push(one)
         added.taken_in += len(wanted)
         self.commit()
 
-    def _leave_out_pending(self, wanted: dict[bytes, Asked], added: Added) -> None:
-        search = Search({key: one.url for key, one in wanted.items()}, self.project)
-        for store in self.stores:
-            found = pending_that(store, search.may_be)
-            for _, some in _told(store, found, None, lambda read: read[0]):
-                for key in (search.key_of(one.payload) for one in some):
-                    if key is not None and wanted.pop(key, None) is not None:
-                        added.waited += 1
-
     def requeue_failed(
         self, selection: Selection, reasons: tuple[str, ...], added: Added
     ) -> None:
-        """See :meth:`ChangingJob.requeue_failed`: in one transaction.
+        """Make requests pending again that failed for these reasons (() are all).
 
-        Each stays among the failed requests until it succeeds.
+        It is one transaction. Each stays among the failed requests until it succeeds.
         """
         parts = {}
         for number, store in enumerate(self.stores):
@@ -207,32 +233,77 @@ class HeldJob:
     # Removing requests
 
     def drop(self, selection: Selection, pages: dict[bytes, str]) -> Dropped:
-        """See :meth:`ChangingJob.drop`: in a transaction for every thousand."""
+        """Remove pending requests: those for the ``pages`` only, if there are any.
+
+        ``pages`` has the URL of each fingerprint. Each thousand is a transaction.
+        """
         dropped = 0
         chosen = Chosen(selection, pages, lambda: self.project)
         for number, store in enumerate(self.stores):
             requeued = RequeuedFailures(_failures(store))
             found = portions(store, selection.slot)
-            for some in _told(store, found, selection.slot, len):
+            total = count_pending(store, selection.slot)
+            task = f"Reading {store.shown}"
+            for some in told(found, task, total, "requests", len):
                 gone = [one for one in some if chosen.has(one.slot, one.payload)]
                 self.frontiers[number].remove(gone)
                 repeated = filter(None, (requeued.taken(one.payload) for one in gone))
                 failures = {key: one._replace(waiting=False) for key, one in repeated}
                 self.commit({number: _part(failures)})
                 dropped += len(gone)
-        return Dropped(dropped, sum(map(count_pending, self.stores)), 0)
+        return Dropped(dropped, sum(map(count_pending, self.stores)))
+
+
+def add(found: Iterable[Wanted], job: HeldJob | RunningJob, added: Added) -> None:
+    """Add requests that were not seen, in a transaction for every thousand.
+
+    After an interruption, committed requests stay, and count as seen the next time.
+    """
+    portion: list[SentRequest] = []
+    size = 0
+    for one in _asked(found, job):
+        portion.append(one)
+        size += len(one.payload)
+        if len(portion) == MOST_AT_ONCE or size >= MOST_BYTES:
+            job.add(portion, added)
+            portion, size = [], 0
+    if portion:
+        job.add(portion, added)
+
+
+def requeue(
+    found: Iterable[Wanted], job: HeldJob, selection: Selection, added: Added
+) -> None:
+    """Make finished pages pending again, in one transaction.
+
+    Memory grows with the given requests, about 1 kB each.
+    """
+    from bloomdupe.jobs.request_line import brought_back
+
+    again = (
+        one._replace(payload=brought_back(one.payload))
+        for one in found
+        if selection.has(one.slot, one.request.url)
+    )
+    job.requeue([*_asked(again, job)], added)
+
+
+def _asked(found: Iterable[Wanted], job: HeldJob | RunningJob) -> Iterator[SentRequest]:
+    for one in found:
+        yield SentRequest(
+            one.slot,
+            one.request.priority,
+            one.payload,
+            (job.project.key_of(one.request),),
+            one.start,
+            one.not_before,
+            one.request.dont_filter,
+        )
 
 
 def _failures(store: Store) -> Iterator[tuple[bytes, Failure]]:
     with store.snapshot() as snapshot:
         yield from stored_failures(snapshot)
-
-
-def _told(
-    store: Store, found: Iterable[Read], slot: str | None, size: Callable[[Read], int]
-) -> Iterator[Read]:
-    task, total = f"Reading {store.shown}", count_pending(store, slot)
-    return told(found, task, total, "requests", size)
 
 
 def _part(failures: dict[bytes, Failure]) -> Part:

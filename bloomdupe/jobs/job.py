@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from bloomdupe.crawl.progress.pace import duration, plural
 from bloomdupe.errors import BloomDupeError, StoreLockedError, StoreMismatchError
@@ -19,23 +18,15 @@ from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.selection import Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from scrapy.settings import Settings
 
-    from bloomdupe.crawl.added_requests import Asked
     from bloomdupe.crawl.state.rules import Rules
-    from bloomdupe.jobs.changes import Added, AddingJob, ChangingJob
+    from bloomdupe.jobs.held import HeldJob, RunningJob
     from bloomdupe.jobs.project import Project
-    from bloomdupe.jobs.view import (
-        Description,
-        FailedRequests,
-        ListedItems,
-        ListedRequest,
-        View,
-    )
 
 PAUSE = 0.05
 """Seconds between two looks for a crawl that ends."""
@@ -52,30 +43,6 @@ class Removal(NamedTuple):
     """Removes the job; raises :class:`~bloomdupe.errors.StoreError`."""
     stays: Sequence[str] = ()
     """Output files, which stay."""
-
-
-class Ruled(NamedTuple):
-    """The rules of a job after a change."""
-
-    rules: Rules
-    obeyed: str
-    """Who obeys them, and when, as a sentence."""
-
-
-class Reader(Protocol):
-    """Reads a job as often as needed; all that is shown of a job comes from here."""
-
-    def read(self) -> View:
-        """Return the present view."""
-
-    def describe(self) -> Description:
-        """Describe the job as it was read last, or a filter; read it if it was not."""
-
-    def requests(self, selection: Selection) -> Iterator[ListedRequest | ListedItems]:
-        """Yield the pending and in-progress requests, also after this is closed."""
-
-    def failed_requests(self) -> FailedRequests:
-        """Return the failed requests that were not retried since, latest first."""
 
 
 class Job(JobPlace):
@@ -100,35 +67,39 @@ class Job(JobPlace):
 
     # Reading
 
-    def reader(self) -> AbstractContextManager[Reader]:
+    def reader(self) -> JobReader:
         """Return what reads the job, also while it runs."""
-        return nullcontext(JobReader(self))
+        return JobReader(self)
 
     def has_slot(self, slot: str) -> bool:
         """Whether a request of a slot is pending or has failed."""
         selection = Selection(slot)
-        with self.reader() as reader:
-            pending = next(reader.requests(selection), None)
-            return pending is not None or bool(
-                reader.failed_requests().selected(selection, ())
-            )
+        reader = self.reader()
+        pending = next(reader.requests(selection), None)
+        return pending is not None or bool(
+            reader.failed_requests().selected(selection, ())
+        )
 
     # Changing
 
-    def adding(self, settings: Settings | None, spider: str | None) -> AddingJob:
+    def adding(
+        self, settings: Settings | None, spider: str | None
+    ) -> HeldJob | RunningJob:
         """Open the job to add requests, with the project of the settings.
 
         It may run. A missing job of the ``spider`` begins.
         """
+        from bloomdupe.jobs.held import RunningJob
+
         project = self._project(settings, spider)
         if self.life().owner is None:
             try:
                 return self.hold(project, begin=True)
             except StoreLockedError:  # another process was quicker
                 pass
-        return RunningJob(self, project)
+        return RunningJob(self.hand_over, project)
 
-    def changing(self, settings: Settings | None, *, by_url: bool) -> ChangingJob:
+    def changing(self, settings: Settings | None, *, by_url: bool) -> HeldJob:
         """Open the job for changes, with the project of the settings.
 
         If a crawl has it, it refuses with :class:`StoreLockedError`. Without
@@ -151,15 +122,18 @@ class Job(JobPlace):
 
         return Project.of_job(settings, spider, self.identity, self.shown)
 
-    def change_rules(self, change: Callable[[Rules], Rules]) -> Ruled:
-        """Change the rules of the job, which a run reads at its checkpoints."""
+    def change_rules(self, change: Callable[[Rules], Rules]) -> tuple[Rules, str]:
+        """Change the rules of the job, which a run reads at its checkpoints.
+
+        Returns them, and who obeys them when, as a sentence.
+        """
         rules, life = self.replace_rules(change), self.life()
         if life.beat is None:
-            return Ruled(rules, "The next run obeys.")
+            return rules, "The next run obeys."
         crawl = f"The running crawl ({life.owner})"
         if life.silence is not None:
             crawl += f" has given no sign of life for {duration(life.silence)}; it"
-        return Ruled(rules, f"{crawl} obeys at its next checkpoint.")
+        return rules, f"{crawl} obeys at its next checkpoint."
 
     def stop(self, *, wait: bool) -> int:
         """Ask the crawl to stop, and ``wait`` for its end; return its processes.
@@ -179,29 +153,13 @@ class Job(JobPlace):
     def contents(self) -> tuple[str, list[str]]:
         """Describe the contents, even if they are damaged; and the output files."""
         try:
-            found = JobReader(self).describe()
+            found = self.reader().describe()
         except BloomDupeError as error:
             return f"it cannot be read ({error})", []
         seen = f"{plural(found.filter.keys, 'URL')} seen"
-        job = found.job
-        if job is None or job.runs is None:
+        if found.view is None:
             return seen, []
+        job = found.view.job
         held = f"{seen}, {plural(job.pending, 'request')} pending"
-        stays = [output.uri for output in job.runs.outputs]
+        stays = [output.uri for output in job.outputs]
         return f"{held}, {plural(job.pages, 'page')}", stays
-
-
-class RunningJob:
-    """A job that a crawl has, which takes requests in."""
-
-    def __init__(self, job: Job, project: Project) -> None:
-        self._job = job
-        self.project = project
-
-    def add(self, requests: list[Asked], added: Added) -> None:
-        """See :meth:`bloomdupe.jobs.changes.AddingJob.add`."""
-        self._job.hand_over(requests)
-        added.handed_over += len(requests)
-
-    def close(self) -> None:
-        """Nothing is open."""

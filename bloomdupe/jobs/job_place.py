@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
-    from bloomdupe.crawl.added_requests import Asked
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.jobs.held import HeldJob
+    from bloomdupe.jobs.overview import WorkerFigures
     from bloomdupe.jobs.project import Project
-    from bloomdupe.jobs.worker_figures import WorkerFigures
     from bloomdupe.store.store import Store
 
 
@@ -32,6 +31,8 @@ class Life(NamedTuple):
     """Unix time of the last sign of life; None: no crawl runs."""
     names: frozenset[str] = frozenset()
     """A name for each process or worker."""
+    written_at: float = 0.0
+    """Unix time of the last checkpoint; 0: there was none."""
     process: int | None = None
     workers: WorkerFigures | None = None
 
@@ -79,10 +80,6 @@ class JobPlace(ABC):
     def life(self) -> Life:
         """Return who has the job now."""
 
-    @abstractmethod
-    def written_at(self) -> float:
-        """Return the Unix time of the last checkpoint."""
-
     def sent(self) -> Iterator[SentRequest]:
         """Yield the requests that are on their way to their store."""
         yield from ()
@@ -95,5 +92,5 @@ class JobPlace(ABC):
         """
 
     @abstractmethod
-    def hand_over(self, requests: list[Asked]) -> None:
+    def hand_over(self, requests: list[SentRequest]) -> None:
         """Leave requests for the crawl, which adds them."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.leases.failure import (
@@ -12,13 +10,11 @@ from bloomdupe.crawl.leases.failure import (
     page_of,
     stored_failures,
 )
-from bloomdupe.frontier.pending_requests import count_pending, pending_that
 from bloomdupe.frontier.sent_request import partition_of
+from bloomdupe.jobs.changes import pending_among
 from bloomdupe.jobs.project import Project
 from bloomdupe.jobs.request_line import Defaults, read_all
-from bloomdupe.jobs.selection import Search
 from bloomdupe.requests.layout import summary_of
-from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,35 +68,22 @@ def look_up(
     pages = {key: url for url, (key, _) in keys.items()}
     with job.stores() as stores:
         # A URL that is not seen may be pending all the same, if another filter marks.
-        search = Search(pages, project)
-        pending = _pending(stores, search) if pages else {}
+        pending: dict[bytes, list[dict[str, Any]]] = {}
+        for key, one in pending_among(stores, pages, project):
+            summary = summary_of(one.payload)
+            found_one = {
+                "slot": one.slot,
+                "priority": summary.priority,
+                "callback": summary.callback,
+                "not_before": one.not_before,
+            }
+            pending.setdefault(key, []).append(found_one)
         failed = _failures_of(stores, pages)
     states = []
     for url, (key, _) in keys.items():
         waits = pending.get(key, [])
         states.append(FoundUrl(url, known[url] or bool(waits), waits, failed.get(key)))
     return states, fpp
-
-
-def _pending(stores: list[Store], search: Search) -> dict[bytes, list[dict[str, Any]]]:
-    waits: dict[bytes, list[dict[str, Any]]] = {}
-    read = chain.from_iterable(pending_that(one, search.may_be) for one in stores)
-    task, total = f"Reading {stores[0].shown}", sum(map(count_pending, stores))
-    some = told(read, task, total, "requests", itemgetter(0))
-    for one in chain.from_iterable(found for _, found in some):
-        key = search.key_of(one.payload)
-        if key is None:
-            continue
-        summary = summary_of(one.payload)
-        waits.setdefault(key, []).append(
-            {
-                "slot": one.slot,
-                "priority": summary.priority,
-                "callback": summary.callback,
-                "not_before": one.not_before,
-            }
-        )
-    return waits
 
 
 def _failures_of(

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.totals import Totals
     from bloomdupe.frontier.slot_state import Rest
     from bloomdupe.jobs.state import State
-    from bloomdupe.jobs.worker_figures import WorkerFigures
 
 LARGEST = 10
 """Number of slots to name, those with the most requests."""
@@ -33,9 +32,45 @@ class Output:
 
 
 @dataclass(frozen=True)
-class RunFigures:
-    """The figures that only a job on disk has. Times are in Unix seconds."""
+class WorkerFigures:
+    """The figures that only a job on Redis has."""
 
+    workers: int
+    """Workers that have a partition."""
+    partitions: int
+    unowned_partitions: int
+    """Partitions without an owner."""
+    output_entries: int
+    """Output entries that were not collected and deleted."""
+    memory_bytes: int
+    """Bytes of all data in this Redis."""
+    memory_limit: int | None
+    """Limit of these bytes; None: there is no limit."""
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A job. Times are in Unix seconds."""
+
+    state: State
+    pending: int
+    """Pending requests; those in progress included."""
+    later: int
+    """Those of them that are scheduled for later."""
+    taken_in: int
+    """Requests ever added."""
+    totals: Totals
+    """Counts of the requests that are done, over all runs."""
+    slots: dict[str, int]
+    """Slots with pending requests, and their numbers of requests."""
+    resting: dict[str, Rest]
+    """Those of them that rest."""
+    delays: dict[str, float]
+    """Seconds between two requests, of the largest slots that have a delay."""
+    blocked: list[dict[str, Any]]
+    """Rules of the user; see :class:`bloomdupe.crawl.state.rules.Rules`."""
+    paused: list[str]
+    """Slots that the user has paused."""
     process: int | None
     """The process that runs the job; None: no process; 0: its number is hidden."""
     last_run: str | None
@@ -48,44 +83,12 @@ class RunFigures:
     checkpoint_at: float
     """Time when the store was last written."""
     transaction: int
-    """Number of the LMDB transaction that wrote it."""
-    runs: int
-    seconds: float
-    """Seconds of all runs together."""
+    """Number of the commit that wrote it."""
     outputs: list[Output]
-    paused: list[str]
-    """Slots that the user has paused."""
     versions: dict[str, str]
     """The versions of Scrapy and bloomdupe in the last run, by package."""
-
-
-@dataclass(frozen=True)
-class Overview:
-    """A job. Either ``runs`` or ``workers`` is None, by the engine."""
-
-    state: State
-    pending: int
-    """Pending requests; on disk, those in progress included."""
-    later: int
-    """Those of them that are scheduled for later."""
-    taken_in: int
-    """Requests ever added."""
-    totals: Totals
-    """Counts of the requests that are done, over all runs or workers."""
-    slots: dict[str, int]
-    """Slots with pending requests, and their numbers of requests; on Redis, also slots
-    that rest while a worker has all their requests.
-    """
-    resting: dict[str, Rest]
-    """Those of them that rest."""
-    delays: dict[str, float]
-    """Seconds between two requests, of the largest slots that have a delay."""
-    failed: dict[str, int]
-    """Failed requests that were not retried since, by cause, the largest first."""
-    blocked: list[dict[str, Any]]
-    """Rules of the user; see :class:`bloomdupe.crawl.state.rules.Rules`."""
-    runs: RunFigures | None = None
-    workers: WorkerFigures | None = None
+    workers: WorkerFigures | None
+    """None: the job is in a directory."""
 
     @property
     def pages(self) -> int:
@@ -95,16 +98,12 @@ class Overview:
     @property
     def at_rest(self) -> set[str]:
         """Slots with pending requests that get none now: they rest, or are paused."""
-        paused = () if self.runs is None else self.runs.paused
-        return self.slots.keys() & {*self.resting, *paused}
+        return self.slots.keys() & {*self.resting, *self.paused}
 
     @property
     def all_rest(self) -> bool:
-        """Whether requests are pending, and all their slots rest.
-
-        That is not known of workers, which have requests of other slots at hand.
-        """
-        return self.runs is not None and 0 < len(self.at_rest) == len(self.slots)
+        """Whether requests are pending, and all their slots rest."""
+        return 0 < len(self.at_rest) == len(self.slots)
 
     @property
     def unattended(self) -> int:
@@ -115,7 +114,7 @@ class Overview:
 
     def slowness(self, slot: str) -> str:
         """Return why a slot is slow, if that is known: its rest, or its delay."""
-        if self.runs is not None and slot in self.runs.paused:
+        if slot in self.paused:
             return "paused"
         rest, delay = self.resting.get(slot), self.delays.get(slot)
         if rest is not None:
@@ -131,24 +130,23 @@ class Overview:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""
-        common = {
+        names = (
+            "pending", "later", "taken_in", "pages", "delays", "blocked",
+            "paused", "process", "last_run", "round", "finished_at", "checkpoint_at",
+            "transaction", "versions",
+        )  # fmt: skip
+        return {
             **self.state.as_dict(),
-            "pending": self.pending,
-            "later": self.later,
-            "taken_in": self.taken_in,
-            "pages": self.pages,
+            **{name: getattr(self, name) for name in names},
             "items": self.totals.items,
+            "runs": self.totals.runs,
+            "seconds": self.totals.seconds,
             "slots": len(self.slots),
             "largest": dict(self.largest()),
             "resting": {slot: rest._asdict() for slot, rest in self.resting.items()},
-            "delays": self.delays,
-            "failed": self.failed,
-            "blocked": self.blocked,
+            "outputs": [asdict(output) for output in self.outputs],
+            **({} if self.workers is None else asdict(self.workers)),
         }
-        for figures in (self.workers, self.runs):
-            if figures is not None:
-                common |= asdict(figures)
-        return common
 
 
 def slot_name(name: str) -> str:

@@ -22,12 +22,7 @@ from bloomdupe.frontier.pending_requests import (
     pending_requests,
 )
 from bloomdupe.frontier.slot_state import Rest, SlotState, rest_of
-from bloomdupe.jobs.overview import (
-    MOST_SLOTS,
-    Output,
-    Overview,
-    RunFigures,
-)
+from bloomdupe.jobs.overview import MOST_SLOTS, Output, Overview
 from bloomdupe.jobs.state import Signs, state_of
 from bloomdupe.jobs.view import Description, FailedRequests, ListedRequest, View
 from bloomdupe.requests.layout import summary_of
@@ -91,28 +86,31 @@ class JobReader:
             identity = stores[0].header.get("identity", {})
             failures, view = self._failures(snapshots), None
             if snapshots[0].record("frontier") is not None:
-                job = self._overview(snapshots, records[0]["notes"], life, now)
+                notes = records[0]["notes"]
+                crawls = [snapshot.record("crawl") or {} for snapshot in snapshots]
+                left = sum(one.get("failures_left", 0) for one in crawls)
                 points, runs = read_history(snapshots[0])
-                left = sum(one.get("failures_left", 0) for one in _crawls(snapshots))
-                failed = FailedRequests(failures, left)
                 view = View(
                     place=self._job.shown,
                     identity=identity,
                     capacity=filter_.capacity,
-                    read_at=self._job.written_at(),
-                    job=replace(job, failed=dict(failed.reasons.most_common())),
+                    job=self._overview(snapshots, crawls, notes, life, now),
                     points=points,
-                    failed=failed,
+                    failed=FailedRequests(failures, left),
                     runs=runs,
                 )
         self._description = Description(filter_, identity, view)
         return self._description
 
     def _overview(
-        self, snapshots: list[Snapshot], notes: dict[str, Any], life: Life, now: float
+        self,
+        snapshots: list[Snapshot],
+        crawls: list[dict[str, Any]],
+        notes: dict[str, Any],
+        life: Life,
+        now: float,
     ) -> Overview:
         frontiers = [snapshot.record("frontier") or {} for snapshot in snapshots]
-        crawls = _crawls(snapshots)
         ready = sum(frontier.get("requests", 0) for frontier in frontiers)
         later = sum(snapshot.entries(LATER) for snapshot in snapshots)
         firsts = [next(snapshot.later(), None) for snapshot in snapshots]
@@ -138,21 +136,16 @@ class JobReader:
             slots={slot.name: slot.requests for slot in slots},
             resting=rests,
             delays=delays,
-            failed={},
             blocked=[*rules.blocked],
-            runs=RunFigures(
-                process=life.process,
-                last_run=notes.get("run"),
-                round=notes.get("generation", 1),
-                finished_at=notes.get("finished"),
-                checkpoint_at=self._job.written_at(),
-                transaction=snapshots[0].transaction,
-                runs=totals.runs,
-                seconds=totals.seconds,
-                outputs=_outputs(crawls[0]),
-                paused=sorted(rules.paused),
-                versions=versions_in(notes),
-            ),
+            paused=sorted(rules.paused),
+            process=life.process,
+            last_run=notes.get("run"),
+            round=notes.get("generation", 1),
+            finished_at=notes.get("finished"),
+            checkpoint_at=life.written_at,
+            transaction=snapshots[0].transaction,
+            outputs=_outputs(crawls[0]),
+            versions=versions_in(notes),
             workers=life.workers,
         )
 
@@ -201,10 +194,6 @@ def _record_of_filter(snapshot: Snapshot) -> dict[str, Any]:
     if record is None:
         raise snapshot.damaged("the record of the filter is missing")
     return record
-
-
-def _crawls(snapshots: list[Snapshot]) -> list[dict[str, Any]]:
-    return [snapshot.record("crawl") or {} for snapshot in snapshots]
 
 
 def _listed(one: PendingRequest) -> ListedRequest:

@@ -1,4 +1,4 @@
-"""View: all data about a job that can be shown, on either engine."""
+"""View: all data about a job that can be shown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from bloomdupe.filter.info import FilterInfo, StoredFilter
     from bloomdupe.jobs.overview import Overview
     from bloomdupe.jobs.selection import Selection
-    from bloomdupe.jobs.worker_figures import PartitionedFilter
 
 MINUTE = 60.0
 GONE = {"404", "410"}
@@ -36,19 +35,8 @@ class ListedRequest(NamedTuple):
     """Unix time before which it is not fetched."""
     problem: str | None = None
     """The reason why it cannot be read."""
-    worker: str | None = None
-    """In a crawl on Redis, the worker that processes it."""
     payload: bytes | None = None
     """The stored request, if it has more than that."""
-
-
-class ListedItems(NamedTuple):
-    """Items of ``start()``, on their way to the output of a crawl on Redis."""
-
-    slot: str
-    priority: int
-    lines: int
-    worker: str | None = None
 
 
 class FailureGroup(NamedTuple):
@@ -126,13 +114,9 @@ class View:
     identity: dict[str, Any]
     capacity: int
     """Expected URLs of the filter."""
-    read_at: float
-    """Unix time of the checkpoint, or of reading."""
     job: Overview
     points: list[Point]
-    """Points of the history; while workers have a crawl on Redis, also those of the
-    reader.
-    """
+    """Points of the history."""
     failed: FailedRequests
     runs: list[Ran]
     """The runs of the job, the latest last."""
@@ -151,16 +135,16 @@ class View:
 
     @property
     def present(self) -> list[Point]:
-        """The points, and how the job stands now, if a crawl with a history has it.
+        """The points, and how the job stands now, if a crawl has it.
 
         Without a sign of life, it stands as at its last checkpoint. While nothing
         changes, such as during a rest, no checkpoint is written, and so there are no
         new points.
         """
         last, job = self.last, self.job
-        if last is None or job.runs is None or not job.state.has_crawl:
+        if last is None or not job.state.has_crawl:
             return self.points
-        times = [job.runs.checkpoint_at]
+        times = [job.checkpoint_at]
         if job.state.name != SILENT:
             times.append(job.state.read_at)
         return [
@@ -184,9 +168,8 @@ class View:
     @property
     def seconds(self) -> float:
         """Seconds that the crawl was running, over all runs."""
-        if self.present:
-            return self.present[-1].seconds
-        return 0.0 if self.job.runs is None else self.job.runs.seconds
+        points = self.present
+        return points[-1].seconds if points else self.job.totals.seconds
 
     @property
     def rate(self) -> float | None:
@@ -203,22 +186,32 @@ class View:
 
         It takes until the end of the last rest, at least.
         """
-        points, runs = self.present, self.job.runs
-        state = self.job.state
+        points, job = self.present, self.job
+        state = job.state
         if not (state.has_crawl and points) or state.name == WAITING:
             return None
-        if runs is not None and not self.job.slots.keys().isdisjoint(runs.paused):
+        if not job.slots.keys().isdisjoint(job.paused):
             return None  # until they are resumed
         left = time_to_go(recent(points), points[-1])
         if left is None:
             return None
         now = state.read_at
-        return max([left, *(one.until - now for one in self.job.resting.values())])
+        return max([left, *(one.until - now for one in job.resting.values())])
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """The figures of the job as plain types, for JSON."""
+        return {
+            **self.job.as_dict(),
+            "failed": dict(self.failed.reasons.most_common()),
+            "pages_per_minute": self.rate,
+            "seconds_to_go": self.to_go,
+        }
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""
         return {
-            "job": self.job.as_dict(),
+            "job": self.figures,
             "seconds_to_go": self.to_go,
             "slots": dict(self.job.largest(MOST_SLOTS)),
             "failed": dict(self.failed.reasons.most_common()),
@@ -233,22 +226,11 @@ class View:
 class Description(NamedTuple):
     """A filter, the identity of its job, and the job, if it has one."""
 
-    filter: StoredFilter | FilterInfo | PartitionedFilter
+    filter: StoredFilter | FilterInfo
     identity: dict[str, Any]
     view: View | None
 
-    @property
-    def job(self) -> Overview | None:
-        """The state of the job."""
-        return None if self.view is None else self.view.job
-
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""
-        job = None
-        if self.view is not None:
-            job = self.view.job.as_dict()
-            job |= {
-                "pages_per_minute": self.view.rate,
-                "seconds_to_go": self.view.to_go,
-            }
+        job = None if self.view is None else self.view.figures
         return {**self.filter.as_dict(), "identity": self.identity, "job": job}

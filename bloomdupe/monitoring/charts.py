@@ -45,7 +45,7 @@ class _Lines:
 
     def __init__(self, view: View) -> None:
         runs = view.runs
-        self._of_process = view.job.runs is not None
+        self._of_process = view.job.workers is None
         self._points = view.present
         self._ticks = ticks(self._points)
         self._step = max(1, len(self._points) // PARTS)

@@ -101,8 +101,6 @@ def _counts(view: View) -> Iterator[Tile]:
     if job.at_rest:
         yield Tile("resting hosts", f"{len(job.at_rest):,}", "bad")
     if job.workers is not None:
-        if job.workers.leased is not None:
-            yield Tile("in progress", f"{job.workers.leased:,}")
         yield Tile("workers", f"{job.workers.workers:,}")
         yield Tile("partitions", f"{job.workers.partitions:,}")
     yield Tile("items", f"{job.totals.items:,}")
@@ -110,8 +108,7 @@ def _counts(view: View) -> Iterator[Tile]:
     yield Tile("downloaded", size(job.totals.bytes))
     yield Tile("ran for", duration(view.seconds))
     ends = [how for _, how in tables.ended(view.runs, job)]
-    runs = view.runs[-1].number if view.runs else 0
-    yield Tile("runs", f"{runs if job.runs is None else job.runs.runs:,}")
+    yield Tile("runs", f"{job.totals.runs:,}")
     yield Tile("kills", f"{ends.count(states.KILLED):,}")
 
 
@@ -130,9 +127,8 @@ def _of_filter(view: View) -> Iterator[Tile]:
     last = view.last
     if last is not None:
         yield Tile("filter", f"{last.seen / view.capacity:.1%} full")
-        if view.job.runs is not None:
-            lost = pages_lost(last.loss).replace("no page lost", "none")
-            yield Tile("lost by it", lost)
+        lost = pages_lost(last.loss).replace("no page lost", "none")
+        yield Tile("lost by it", lost)
 
 
 def _of_redis(view: View) -> Iterator[Tile]:

@@ -39,10 +39,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from bloomdupe.crawl.progress.history import Point
-    from bloomdupe.jobs.job import Reader
-    from bloomdupe.jobs.overview import Overview
+    from bloomdupe.jobs.overview import Overview, WorkerFigures
+    from bloomdupe.jobs.reader import JobReader
     from bloomdupe.jobs.view import View
-    from bloomdupe.jobs.worker_figures import WorkerFigures
 
     Values: TypeAlias = list[tuple[str, str]]
     """Values with styles, most important first."""
@@ -81,7 +80,7 @@ STYLES = {
 }
 
 
-def follow(reader: Reader, console: Console, interval: float) -> View:
+def follow(reader: JobReader, console: Console, interval: float) -> View:
     """Show a job until q is pressed; return the last view.
 
     Refreshes every ``interval`` seconds, or less often if reading takes long. Keys: q
@@ -189,11 +188,8 @@ def _head(view: View, console: Console, width: int) -> list[Text]:
 
 
 def _extent(view: View) -> str:
-    runs, workers = view.job.runs, view.job.workers
-    if runs is not None:
-        return f"run {runs.runs}, {duration(view.seconds)} in all" if runs.runs else ""
-    partitions = 0 if workers is None else workers.partitions
-    return f"{plural(partitions, 'partition')} on Redis"
+    runs = view.job.totals.runs
+    return f"run {runs}, {duration(view.seconds)} in all" if runs else ""
 
 
 def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
@@ -203,7 +199,7 @@ def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
     forecast = view.job.state.name in shown
     yield "pages", _pages(view, forecast=forecast)
     points = view.present
-    if len(points) > (2 if view.job.runs is None else 0):
+    if points:
         yield "", [(history_bars(points, console, columns), "green")]
     yield "pending", _pending(view, forecast=forecast)
     if view.job.workers is not None:
@@ -216,13 +212,11 @@ def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
             yield "history", [("none yet", "dim")]
         return
     fill = last.seen / view.capacity
-    filled = [(f"{fill:.1%} full", "yellow" if fill > 0.8 else "")]
-    if view.job.runs is not None:
-        filled.append((pages_lost(last.loss), ""))
-    yield "filter", filled
+    filled = (f"{fill:.1%} full", "yellow" if fill > 0.8 else "")
+    yield "filter", [filled, (pages_lost(last.loss), "")]
     if view.job.workers is not None:
         yield from _stored_on_redis(view.job.workers)
-    if view.job.runs is not None:
+    else:
         yield from _stored_on_disk(view, last)
 
 
@@ -230,11 +224,7 @@ def _pages(view: View, *, forecast: bool) -> Values:
     pages = [(f"{view.job.pages:,}", "bold")]
     state = view.job.state
     if view.rate is not None and forecast:
-        rate = (
-            f"{view.rate:,.0f} a minute"
-            if view.job.workers is None
-            else f"{view.rate / 60:,.1f} a second"
-        )
+        rate = f"{view.rate:,.0f} a minute"
         style = "green" if view.rate >= 0.5 else "yellow"
         pages.append((rate, DIM if state.name == states.SILENT else style))
     pages.append((plural(view.job.totals.items, "item"), ""))
@@ -245,10 +235,9 @@ def _pending(view: View, *, forecast: bool) -> Values:
     job = view.job
     pending = [(f"{job.pending:,}", "bold")]
     silent = job.state.name == states.SILENT
-    known = view.rate is not None or (job.runs is not None and view.points)
     if job.all_rest and not silent:
         pending.append(("all resting", "yellow"))
-    elif forecast and known:
+    elif forecast and view.points:
         left = view.to_go
         text = "no end in sight" if left is None else f"{duration(left)} to go"
         style = "yellow" if left is None else "cyan"
@@ -263,8 +252,6 @@ def _pending(view: View, *, forecast: bool) -> Values:
 
 
 def _figures_of_workers(job: Overview, workers: WorkerFigures) -> Iterator[Figure]:
-    if workers.leased is not None:
-        yield "in progress", [(f"{workers.leased:,}", "")]
     alive = [(f"{workers.workers:,} alive", "")]
     if job.unattended:
         partitions = plural(job.unattended, "partition")

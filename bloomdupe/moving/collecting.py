@@ -16,7 +16,7 @@ from bloomdupe.errors import (
 from bloomdupe.moving.collected_feeds import CollectedFeeds
 from bloomdupe.moving.collection import Collection
 from bloomdupe.moving.reactor import run
-from bloomdupe.moving.shared_output import SharedOutput
+from bloomdupe.moving.stream_output import StreamOutput
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Collecting:
         is left, and the caller must ask for it. The caller has ``named`` the feeds of
         other storages that the settings do not have.
         """
-        output = SharedOutput.open(url)
+        output = StreamOutput.open(url)
         with ExitStack() as undo:
             undo.callback(output.close)
             collection = Collection.open(directory, output, rest=rest)

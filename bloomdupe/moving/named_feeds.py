@@ -7,13 +7,13 @@ import shlex
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from bloomdupe.crawl.engines.on_redis.shared_feeds import (
+from bloomdupe.errors import FeedError, StoreMismatchError
+from bloomdupe.feeds.feed_format import changed_options, options_of
+from bloomdupe.feeds.stream import (
     FEED_OPTIONS,
     JSON_LINES,
     OBJECTS,
 )
-from bloomdupe.errors import FeedError, StoreMismatchError
-from bloomdupe.feeds.feed_format import changed_options, options_of
 from bloomdupe.feeds.uri import CHANGING, PARAMETER, PARTS, without_secret
 from bloomdupe.inside_scrapy.helpers import (
     feed_complete_default_values_from_settings,
@@ -69,7 +69,7 @@ def given_options(
     """Return the options of a feed for the process that writes it.
 
     ``recorded`` are those of the workers, see
-    :attr:`~bloomdupe.crawl.engines.on_redis.shared_feeds.SharedFeed.shared_options`,
+    :attr:`~bloomdupe.feeds.stream.StreamFeed.shared_options`,
     and ``given`` those of the settings here, if these have the feed. Raises
     :class:`~bloomdupe.errors.FeedError` if they differ, or if they are needed.
     """

@@ -38,6 +38,9 @@ class Part:
     write: Callable[[Batch], None] = _write_nothing
     """Writes what is not among the ``changes``, after them. It may be called several
     times (when the map must grow), and must not change anything else."""
+    partitions: dict[int, Part] = field(default_factory=dict)
+    """Of a crawl in several partitions: what is written to others than the one with the
+    record ``crawl``."""
     done: Callable[[], None] = _do_nothing
     """Called once, when all of this is durable; newer data belongs to the next part."""
 

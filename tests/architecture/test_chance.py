@@ -25,8 +25,6 @@ JUSTIFIED = {
     f"{SLEEP} in crash/disturbed_crawl.py:_interrupt": STRIKES,
     f"{SLEEP} in crash/redis_places.py:_promote": STRIKES,
     f"{SLEEP} in crash/redis_places.py:happen": STRIKES,
-    f"{SLEEP} in crash/shared_kills.py:_crawl": STRIKES,
-    f"{SLEEP} in crash/shared_kills.py:_disturb": STRIKES,
     f"{SLEEP} in support/redis_server.py:go_back": STRIKES,
     f"{SLEEP} in support/redis_server.py:stall": STRIKES,
     f"{SLEEP} in shared/test_workers.py:test_every_item_is_written_once_after_faults": (

@@ -15,10 +15,9 @@ from redis_places import JOB, Place
 from spiders.everyday import DAY, SETTINGS, Everyday, comes_again
 from support.crawl import Before, Crawl, Process, Run
 from support.site import Answer, Visit, links
+from support.stored_crawl import StoredCrawl
 from support.waiting import until
 from trial import Outcome
-
-from bloomdupe.redis.partition import Counts
 
 WORKERS = 4
 LEASE = 12
@@ -90,8 +89,8 @@ class Worker:
     @property
     def owner(self) -> str:
         """The name that Redis knows it by; nothing before it has joined."""
-        found = re.search(r"This is worker (\S+) on ", self.process.log)
-        return found[1] if found else ""
+        found = re.findall(r"This is (?:now )?worker (\S+)", self.process.log)
+        return found[-1] if found else ""
 
     def kill(self) -> None:
         self.stopped_by = "kill"
@@ -143,7 +142,6 @@ class DisturbedCrawl:
             **SETTINGS,
             "BLOOMDUPE_EXPECTED_URLS": 10_000,
             "BLOOMDUPE_REDIS_LEASE": LEASE,
-            "BLOOMDUPE_REDIS_PARTITIONS": 8,
         }
         self.workers: list[Worker] = []
         """All that there ever were."""
@@ -193,7 +191,7 @@ class DisturbedCrawl:
         self._hire_one()
         self._until(lambda: not self.alive)
         self.next_day = len(self.site.log)
-        self._place.pass_time(DAY)
+        self._before = self.crawl.engine.pass_time(DAY)
         self._hire_one()
         self._until(lambda: not self.alive)
         self._count_ends()
@@ -205,10 +203,11 @@ class DisturbedCrawl:
         found: list[str] = pages.revisited
         return found
 
-    def counts(self) -> list[Counts]:
-        """Return the counts of all partitions."""
+    @property
+    def stored(self) -> StoredCrawl:
+        """The crawl as Redis has it."""
         engine: Any = self.crawl.engine
-        found: list[Counts] = engine.counts()
+        found: StoredCrawl = engine.crawl
         return found
 
     @property

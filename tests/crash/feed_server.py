@@ -24,14 +24,12 @@ from collections.abc import Callable
 from spiders.staying import Stays
 from support.crawl import FEEDS, Crawl, Process
 from support.engines import Redis
-from support.output import lines_in
 from support.redis_server import RedisServer
 from support.site import Answer, Site, Visit
 from support.waiting import until
 from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, lost, silently_wrong
 
 WORKERS = 4
-PARTITIONS = 16
 SLOTS = 16
 """Slots among which the URLs are divided, so that each worker has some."""
 REPEATED = 20
@@ -57,9 +55,6 @@ class Figures:
     """Requests for a page that was done."""
     items: int = 0
     """In the collected file."""
-    added: int = 0
-    seen: int = 0
-    """URLs that were added before, as the verbs have answered."""
     seconds: float = 0.0
 
 
@@ -84,7 +79,6 @@ class FeedServer:
         crawl.starts = ()
         crawl.settings |= {
             "BLOOMDUPE_EXPECTED_URLS": 100_000,
-            "BLOOMDUPE_REDIS_PARTITIONS": PARTITIONS,
             "BLOOMDUPE_STAY": True,
             "FEEDS": FEEDS,
             "LOG_LEVEL": "INFO",
@@ -150,19 +144,20 @@ class FeedServer:
         file = self.crawl.folder / f"urls{number}"
         file.write_text("".join(map(_line_of, urls)))
         job = self.crawl.engine.job
-        words = ["add", job, "--from", file.name]
-        return self.crawl.start_bloomdupe(*words, "--json")
+        return self.crawl.start_bloomdupe("add", job, "--from", file.name)
 
     def _take(self, adding: Process) -> None:
         run = adding.wait()
         assert run.status == 0, run.log
-        answer = json.loads(adding.json)
-        self.figures.added += answer["taken_in"]
-        self.figures.seen += answer["seen"]
 
     def _is_done(self) -> bool:
-        counts = self._engine.counts()
-        return not any(one.pending or one.leased for one in counts)
+        return self._engine.finished
+
+    @property
+    def _server(self) -> RedisServer:
+        server = self._engine.server
+        assert isinstance(server, RedisServer)
+        return server
 
     @property
     def _engine(self) -> Redis:
@@ -191,9 +186,12 @@ class FeedServer:
     def forget(self) -> None:
         """Let Redis forget which URLs it has seen, and add the first of them again."""
         until(self._is_done)
-        with self._engine.frontier() as frontier:
-            for number in range(PARTITIONS):
-                frontier._seen_in([number])[0].clear()
+        # What a worker has in memory it would still know.
+        for _, worker in self._crew:
+            worker.kill()
+        self._crew.clear()
+        self._server.end_leases("feed")
+        self._engine.crawl.forget_what_was_seen()
         self.add_again(REPEATED)
 
     # The judge
@@ -206,13 +204,8 @@ class FeedServer:
             return lost(f"never asked for: {sorted(never)[:5]}")
         if strange := visits.keys() - wanted:
             return silently_wrong(f"asked for, but not added: {sorted(strange)[:5]}")
-        with self._engine.frontier() as frontier:
-            outputs = list(frontier.outputs())
-        done = {
-            _page_of(line): _time_of(one.number)
-            for one in outputs
-            for _, line in lines_in(one.line)
-        }
+        outputs = list(self._engine.crawl.lines())
+        done = {_page_of(line): when for _, line, when in outputs}
         collected = (self.crawl.folder / "out" / "items.jsonl").read_text()
         figures.requests = sum(map(len, visits.values()))
         figures.items = len(collected.splitlines())
@@ -230,8 +223,6 @@ class FeedServer:
                 return silently_wrong(f"asked for again: {[*alive, last]}")
         if figures.done_again:
             return silently_wrong(f"done again: {figures.done_again} pages")
-        if figures.added != figures.urls:
-            return silently_wrong(f"{figures.added} URLs were new, of {figures.urls}")
         if again := self.add_again(figures.urls):
             return silently_wrong(f"added again, and asked for again: {again} pages")
         self._stop()
@@ -261,11 +252,6 @@ def _line_of(url: str) -> str:
 
 def _page_of(line: str) -> str:
     return f"/{json.loads(line)['page']}"
-
-
-def _time_of(number: bytes) -> float:
-    """Return the Unix time at which an entry of the output was stored."""
-    return int(number.split(b"-")[0]) / 1000
 
 
 class FeedServerKills(Fault):

@@ -274,6 +274,6 @@ class OnRedis(GeneratedSpiders):
         return judged(crawl, model.items, model.visits)
 
     def control(self, folder: Path) -> list[Outcome]:
-        """Children have other names in each worker."""
+        """The marks of children are forgotten at a restart."""
         with self.engine(folder):
-            return self.control_of("naming_children", folder)
+            return self.control_of("waiting_for_pages", folder)

@@ -41,9 +41,6 @@ class Place(Protocol):
     def end_leases(self, worker: str) -> int:
         """Let the leases of a worker run out; return how many partitions it owns."""
 
-    def pass_time(self, seconds: float) -> None:
-        """Let all requests scheduled for later be due sooner, as if time had passed."""
-
     def wait_until_ready(self) -> None:
         """Wait until who comes now is answered."""
 
@@ -98,9 +95,6 @@ class OneRedis:
     def end_leases(self, worker: str) -> int:
         return self.server.end_leases(JOB, worker)
 
-    def pass_time(self, seconds: float) -> None:
-        self.server.pass_time(JOB, seconds)
-
     def wait_until_ready(self) -> None:
         """Every client is answered at once."""
 
@@ -153,16 +147,13 @@ class OneCluster:
 
     @property
     def _home(self) -> RedisServer:
-        return self._cluster.home_of(f"bloomdupe:{{{JOB}}}")
+        return self._cluster.home_of(f"bd:{{{JOB}}}")
 
     def part(self, worker: str, meanwhile: Callable[[], object]) -> None:
         raise NotImplementedError
 
     def end_leases(self, worker: str) -> int:
         return self._home.end_leases(JOB, worker)
-
-    def pass_time(self, seconds: float) -> None:
-        self._home.pass_time(JOB, seconds)
 
     def wait_until_ready(self) -> None:
         """Wait until all nodes work: a node that was killed joins them by and by."""

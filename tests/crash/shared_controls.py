@@ -6,7 +6,6 @@ Each goes step by step, so that it is caught each time.
 from __future__ import annotations
 
 import signal
-from functools import partial
 
 from disturbed_crawl import DisturbedCrawl, Worker
 from redis_places import OneRedis
@@ -32,30 +31,20 @@ class ControlledCrawl(DisturbedCrawl):
         first.process.send(signal.SIGCONT)
         self._finish()
 
-    def order(self) -> None:
-        """The first worker dies when a page is done, and its links are not offered."""
-        place = self.crawl.folder / "killed"
-        self._begin(partial(taken_out.order, str(place)))
-        self.site.release()
-        first = self._hire_one()
-        first.stopped_by = "kill"
-        self._until(lambda: not first.process.alive)
-        self._finish()
-
     def memory(self, place: OneRedis) -> None:
-        """Redis goes back, so that it has forgotten the links of a page."""
-        step = self.crawl.folder / "step"
-        self._begin(partial(taken_out.memory, str(step)))
-        self.site.release()
-        self._hire_one()
-        self._until(lambda: step.exists() and step.read_text() == "before")
+        """Redis goes back, so that it has forgotten pages that were done."""
+        first = self._first(taken_out.fence)
         written = place.server.written
-        step.write_text("offer")
-        self._until(lambda: step.read_text() == "offered")
+        begun = len(self.crawl.engine.items(self.crawl.folder))
+        self._allow(BEGUN)
+        self._until(
+            lambda: len(self.crawl.engine.items(self.crawl.folder)) > begun + BEGUN // 2
+        )
+        first.process.send(signal.SIGSTOP)
         place.server.kill()
         place.server.cut_back(*written)
         place.server.start()
-        step.write_text("gone")
+        first.process.send(signal.SIGCONT)
         self._finish()
 
     def _first(self, before: Before) -> Worker:

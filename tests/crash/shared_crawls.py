@@ -21,7 +21,7 @@ from shared_judge import doubled, judge
 from support.crawl import Crawl
 from support.engines import Redis
 from support.site import Site
-from trial import OK, Fault, Outcome, crashed, each_caught
+from trial import OK, Fault, Outcome, crashed
 
 SIZE, FEW = 180, 27
 """Pages with a number, and those of a control; some lead to pages without a number."""
@@ -55,12 +55,8 @@ class SharedCrawls(Fault):
         return self._crawl(folder, seed, faults=self.faults)
 
     def control(self, folder: Path) -> list[Outcome]:
-        """Without fencing; and settled before the links are offered."""
-        return each_caught(
-            folder,
-            self._without(lambda crawl, _: crawl.fence()),
-            self._without(lambda crawl, _: crawl.order()),
-        )
+        """Without fencing."""
+        return self._without(lambda crawl, _: crawl.fence())(folder)
 
     def _without(
         self, script: Callable[[ControlledCrawl, Any], None]
@@ -116,7 +112,7 @@ class ReturnedCrawls(SharedCrawls):
     kinds = ("back", "back", "back", "kill", "stop")
 
     def control(self, folder: Path) -> list[Outcome]:
-        """Nothing is offered again."""
+        """Without steps, nobody notices that it has gone back."""
         return self._without(ControlledCrawl.memory)(folder)
 
 

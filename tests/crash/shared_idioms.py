@@ -18,22 +18,21 @@ sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 from collections import Counter
 from pathlib import Path as Folder
 
-from crawls import IdiomCrawl, Stop, finished
+from crawls import INTERVAL, IdiomCrawl, Stop, finished
 from judging import expected_items, traceback_in
 from stock import of_scrapy
 from stop_points import every_idiom
 from support.crawl import Run
 from support.judge import SHOWN, differences
 from support.redis_server import RedisServer
+from support.stored_crawl import StoredCrawl
 from table import Idiom, load
 from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, lost, silently_wrong
-
-from bloomdupe.redis.shared_frontier import SharedFrontier
 
 KILLS = 2
 LEASE = 600
 """Seconds; the leases of a worker end when the next one begins."""
-NOT_SHARED = {"idle_state", "unsettled"}
+NOT_SHARED = {"idle_state"}
 """Idioms and themes that differ on Redis; ``tests/idioms/README.md`` says why."""
 
 
@@ -93,16 +92,15 @@ class SharedCrawl(IdiomCrawl):
         settings = super().project(stock=True)
         return settings | {
             "ADDONS": {"bloomdupe.Addon": 500},
+            "BLOOMDUPE_CHECKPOINT_INTERVAL": INTERVAL,
             "BLOOMDUPE_REDIS_URL": self.url,
-            "BLOOMDUPE_REDIS_PARTITIONS": 4,
             "BLOOMDUPE_REDIS_LEASE": LEASE,
         }
 
     @property
     def all_done(self) -> bool:
         """Whether nothing is pending or in progress."""
-        with SharedFrontier.open(self.url) as frontier:
-            return frontier.finished
+        return StoredCrawl(self.url).look.finished
 
     def written(self) -> str:
         """Write the feeds into the folder; return what is wrong with that."""

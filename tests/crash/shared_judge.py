@@ -11,11 +11,8 @@ from pathlib import Path
 
 from disturbed_crawl import WORKERS, DisturbedCrawl
 from support.judge import compare_visits
-from support.output import lines_in
 from support.site import Visit
 from trial import OK, Outcome, crashed, lost, silently_wrong
-
-from bloomdupe.redis.shared_frontier import SharedFrontier
 
 FEEDS = ("items.jsonl", "failed.jsonl")
 COMMON = '"/common/'
@@ -52,10 +49,10 @@ def _ends(crawl: DisturbedCrawl) -> Outcome | None:
         complaints.append(f"collect ended with {last.status}: {last.log[-200:]}")
     if any(complaints):
         return crashed("; ".join(filter(None, complaints)))
-    counts = crawl.counts()
-    if any(one.pending > one.later or one.leased for one in counts):
+    stored = crawl.stored
+    if stored.pending or any(stored.look.inboxes):
         return lost("something waits, though all workers have ended")
-    later, wanted = sum(one.later for one in counts), len(crawl.revisited)
+    later, wanted = stored.later, len(crawl.revisited)
     if later != wanted:
         return silently_wrong(f"{later} pages are visited again, and not {wanted}")
     return None
@@ -136,12 +133,7 @@ def _lines_of(folder: Path) -> list[str]:
 
 def _outputs(crawl: DisturbedCrawl) -> list[tuple[str, float]]:
     """Return the lines as Redis has them, and the Unix times of their settlement."""
-    with SharedFrontier.open(crawl.crawl.engine.job) as frontier:
-        return [
-            (f"{feed} {line}\n", int(output.number.split(b"-")[0]) / 1000)
-            for output in frontier.outputs()
-            for feed, line in lines_in(output.line)
-        ]
+    return [(f"{feed} {line}\n", when) for feed, line, when in crawl.stored.lines()]
 
 
 def _done_again(

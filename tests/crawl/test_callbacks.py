@@ -12,7 +12,7 @@ import msgpack  # type: ignore[import-untyped]
 import pytest
 from scrapy import Request, Spider
 
-from bloomdupe.crawl.starting import _name_of
+from bloomdupe.crawl.starting import name_of
 from bloomdupe.errors import UnserializableError
 from bloomdupe.requests.layout import CALLBACK
 from bloomdupe.requests.serializer import Serializer
@@ -209,7 +209,7 @@ def test_methods_of_one_name_are_told_apart() -> None:
         spider.of_no_object,
         *(FunctionType(noted.__code__, {"__name__": name}) for name in "ab"),
     ]
-    assert len({*map(_name_of, callbacks)}) == len(callbacks)
+    assert len({*map(name_of, callbacks)}) == len(callbacks)
 
 
 def test_an_attribute_of_the_spider_that_changes_does_not_name_a_callback() -> None:
@@ -228,7 +228,7 @@ def test_a_method_that_is_hidden_by_an_attribute_is_not_mixed_up_with_it() -> No
         Serializer(spider).dump(Request(URL, hidden_by_it))
 
 
-def test_a_method_of_the_object_alone_has_the_name_of_its_attribute() -> None:
+def test_a_method_of_the_object_alone_has_thename_of_its_attribute() -> None:
     spider: Any = Alike()
     spider.made = MethodType(lambda _, response: response, spider)
     request: Any = Serializer(spider).load(

@@ -82,13 +82,11 @@ def test_a_crawl_with_a_request_left_is_incomplete_until_it_is_done(
         assert ("`bloomdupe drop`" in line) == (spider is not Start)
         assert delivered(crawl) is None
         job = JobReader(JobOnDisk(str(crawl.store))).read().job
-        assert job.runs is not None
-        assert job.runs.last_run == "incomplete"
+        assert job.last_run == "incomplete"
     assert crawl.run(mended).stats["finish_reason"] == "finished"
     assert delivered(crawl) == WHOLE
     job = JobReader(JobOnDisk(str(crawl.store))).read().job
-    assert job.runs is not None
-    assert (job.runs.last_run, job.pending) == ("finished", 0)
+    assert (job.last_run, job.pending) == ("finished", 0)
 
 
 def test_without_a_job_unfinished_requests_are_lost_with_a_warning(

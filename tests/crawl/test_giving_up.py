@@ -204,8 +204,7 @@ def test_a_failed_request_that_cannot_be_stored_is_listed_only(crawl: Crawl) -> 
 @on_both_engines
 def test_failed_requests_are_not_retried_twice_after_a_kill(crawl: Crawl) -> None:
     crawl.run(Wrong, starts=("/x",), **AGAIN)
-    stop = {"disk": "here start", "redis": "after requeue"}[crawl.engine.name]
-    crawl.killed(StoppedAtOnce, stop=stop, starts=("/x",), **AGAIN)
+    crawl.killed(StoppedAtOnce, stop="here start", starts=("/x",), **AGAIN)
     assert failures(crawl)["/x"].waiting
     assert crawl.run(Wrong, starts=("/x",), **AGAIN).requested == ["/x"]
     assert failures(crawl)["/x"].times == 2

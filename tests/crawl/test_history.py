@@ -54,8 +54,7 @@ def point(at: float, run: int = 1, **values: Any) -> Point:
 def view(crawl: Crawl) -> View:
     job = crawl.engine.job
     place = str(crawl.folder / job) if crawl.engine.name == "disk" else job
-    with open_job(place).reader() as reader:
-        return reader.read()
+    return open_job(place).reader().read()
 
 
 @on_both_engines
@@ -123,7 +122,7 @@ def test_a_long_history_stays_small(
             history.add(point(60.0 * minute, pages=minute))
             if minute % 100 == 0:
                 store.commit(history.prepare())
-        history.end_run(1, "finished")
+        history.end_run("finished")
         store.commit(history.prepare())
         with store.snapshot() as snapshot:
             points, runs = read_history(snapshot)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bloomdupe.crawl.engines.crawl_job import RecentFilter
+from bloomdupe.filter.recent import RecentFilter
 
 FPP = 1e-6
 

@@ -8,7 +8,6 @@ import re
 import pytest
 from scrapy.settings import Settings
 
-from bloomdupe.crawl.engines.on_redis.joining import NOT_SHARED, check_not_shared
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
 
@@ -87,7 +86,6 @@ NUMBERS = (
     "BLOOMDUPE_METRICS",
     "BLOOMDUPE_PROGRESS_INTERVAL",
     "BLOOMDUPE_REDIS_LEASE",
-    "BLOOMDUPE_REDIS_PARTITIONS",
     "BLOOMDUPE_RETRY_BACKOFF",
     "BLOOMDUPE_RETRY_FAILED",
     "BLOOMDUPE_REVISIT",
@@ -142,27 +140,3 @@ def test_urls_are_exact(value: object, found: object) -> None:
     assert exact.value == found
     assert exact.match("https://a.example/a")
     assert exact.match("https://a.example/b") == (found is True)
-
-
-DISK_ONLY = {
-    "BLOOMDUPE_CHECKPOINT_INTERVAL": ("0.5", "1"),
-    "BLOOMDUPE_EXACT": ("False", "True"),
-    "BLOOMDUPE_FILTER_MEMORY": (None, 0),
-}
-"""Settings that a crawl on Redis does not support, each with its default."""
-
-
-def test_all_settings_for_a_disk_alone_are_tried() -> None:
-    assert DISK_ONLY.keys() == set(NOT_SHARED)
-
-
-@pytest.mark.parametrize(
-    ("name", "default", "other"), [(name, *both) for name, both in DISK_ONLY.items()]
-)
-def test_a_default_on_the_command_line_is_no_other_value(
-    name: str, default: object, other: object
-) -> None:
-    check_not_shared(Settings({name: default}))
-    said = re.escape(f"{name} = {other!r} does not work")
-    with pytest.raises(SettingError, match=f"^{said}"):
-        check_not_shared(Settings({name: other}))

@@ -28,7 +28,6 @@ from support.redis_server import RedisServer
 
 import bloomdupe
 from bloomdupe import errors
-from bloomdupe.crawl.engines.on_redis.joining import NOT_SHARED
 from bloomdupe.settings import DEFAULTS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -397,11 +396,6 @@ def test_settings_that_are_named_exist(document: Path) -> None:
     assert named <= DEFAULTS.keys() | OF_THE_TESTS
 
 
-def test_settings_that_redis_does_not_support_are_listed() -> None:
-    (limits,) = re.findall(r"^## Limits\n(.*?)^## ", TEXTS[DOCS / "redis.md"], FLAGS)
-    assert sorted(set(re.findall(SETTING, limits))) == sorted(NOT_SHARED)
-
-
 def test_every_error_is_documented() -> None:
     rows = rows_of(DOCS / "troubleshooting.md", r"`(\w+Error)`")
     assert sorted([*rows, "BloomDupeError"]) == sorted(errors.__all__)
@@ -416,9 +410,8 @@ def test_every_stat_is_documented(clone: Path) -> None:
         done = call(*one_by_one, limit, cwd=clone, script="scrapy")
         assert done.returncode == 0, done.stderr
     found = re.findall(r"'(bloomdupe/\w+)':", done.stderr)
-    table, _, of_workers = TEXTS[DOCS / "stats.md"].partition("| stat of a worker |")
+    table = TEXTS[DOCS / "stats.md"]
     rows = re.findall(r"^\| `(bloomdupe/\w+)` \|", table, re.MULTILINE)
-    assert of_workers
     assert sorted(rows) == sorted({*found, *NOT_IN_EVERY_CRAWL})
 
 

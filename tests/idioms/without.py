@@ -60,13 +60,6 @@ def waiting_for_pages() -> None:
     Frontier.push = wrong  # type: ignore[method-assign]
 
 
-def naming_children() -> None:
-    """Give each output of a page another name in each worker on Redis."""
-    from bloomdupe.crawl.engines.on_redis.going.names import OutputNames
-
-    OutputNames.name_of = lambda *_: os.urandom(16)  # type: ignore[method-assign]
-
-
 def keeping_cookies() -> None:
     """Leave the cookies out of the checkpoints."""
     from bloomdupe.inside_scrapy.cookie_jars import CookieJars

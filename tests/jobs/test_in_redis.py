@@ -12,16 +12,13 @@ from threading import Thread
 import pytest
 from support.crawls_in_redis import begin_crawl, make_crawl
 from support.jobs import Verb, make_job
-from support.redis_server import RedisServer
+from support.redis_server import LOGGED, RedisServer
 from support.waiting import until
 
-from bloomdupe.cli import main
-from bloomdupe.cli.verb import BOTH
-from bloomdupe.cli.verbs import VERBS
 from bloomdupe.crawl.state.rules import Rules
-from bloomdupe.errors import NotOwnerError
+from bloomdupe.errors import NotOwnerError, StoreUnreachableError
 from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
-from bloomdupe.jobs import SWITCH, open_job
+from bloomdupe.jobs import open_job
 from bloomdupe.store.files import SILENT_AFTER
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
@@ -33,10 +30,7 @@ _numbers = count()
 
 
 @pytest.fixture
-def url(logged_redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv(SWITCH, "1")
-    more = [verb._replace(on=verb.on and BOTH) for verb in VERBS]
-    monkeypatch.setattr(main, "VERBS", more)
+def url(logged_redis: RedisServer) -> str:
     return logged_redis.url(f"verbs {next(_numbers)}")
 
 
@@ -186,3 +180,18 @@ def test_a_name_without_a_crawl(url: str, verb: Verb) -> None:
         assert (answer.code in (1, 2), answer.out) == (True, ""), words
     begin_crawl(url)
     assert "no crawl has used this store" in verb("top", url).err
+
+
+def test_a_redis_that_is_away_for_a_moment(tmp_path: Path) -> None:
+    with RedisServer(tmp_path, *LOGGED) as server:
+        place = make_crawl(server.url("crawl"), WAITING)
+        reader = open_job(place).reader()
+        assert reader.read().trouble is None
+        server.kill()
+        view = reader.read()
+        assert "no Redis answers there" in str(view.trouble)
+        assert view.job.pending == len(WAITING)
+        with pytest.raises(StoreUnreachableError):
+            open_job(place).reader().read()
+        server.start()
+        assert reader.read().trouble is None

@@ -149,7 +149,7 @@ def test_kills_differ_from_ended_and_running_runs(
         history = History(store)
         history.begin_run(2)
         store.commit(history.prepare())
-        history.end_run(2, "shutdown")
+        history.end_run("shutdown")
         history.begin_run(3)
         store.commit(history.prepare())
     ways = ("killed", "shutdown", "running")

@@ -60,15 +60,12 @@ def test_nothing_is_wider_or_higher_than_the_terminal(job: Path) -> None:
 def at_work(job: Path, seconds: float, name: str = RUNNING, **resting: str) -> View:
     """Return a job as if it ran, so many seconds after its last checkpoint."""
     view = JobReader(JobOnDisk(str(job))).read()
-    runs = view.job.runs
-    assert runs is not None
     now = NOW + seconds
     rests = {
         f"{slot}.example": Rest(now + 60, reason) for slot, reason in resting.items()
     }
-    runs = replace(runs, checkpoint_at=NOW)
     state = State(name, now, "process 1", NOW)
-    job_now = replace(view.job, runs=runs, state=state, resting=rests)
+    job_now = replace(view.job, checkpoint_at=NOW, state=state, resting=rests)
     return replace(view, job=job_now)
 
 

@@ -32,7 +32,6 @@ def crawl(tmp_path: Path, site: Site, redis: RedisServer) -> Iterator[Crawl]:
         # A worker that a busy machine holds up does not lose its pages; a test that
         # needs it to calls ``redis.end_leases()``.
         "BLOOMDUPE_REDIS_LEASE": 12,
-        "BLOOMDUPE_REDIS_PARTITIONS": 8,
         "FEEDS": FEEDS,
         "LOG_LEVEL": "INFO",
     }

@@ -13,9 +13,7 @@ from support.judge import lines
 from support.redis_sentinel import RedisSentinel
 from support.site import Site
 
-from bloomdupe.errors import SettingError, StoreUnreachableError
-from bloomdupe.redis.partition import Offer
-from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.errors import SettingError
 from bloomdupe.store.redis.address import Address
 
 
@@ -42,24 +40,6 @@ def test_each_item_is_there_once_after_a_failover(
         for worker in crew:
             worker.finish()
         assert lines(crawl.items()) == expected
-
-
-@pytest.mark.slow
-def test_a_failover_is_never_silent(sentinel: RedisSentinel) -> None:
-    """The promoted replica may lack the last writes, so offers are repeated."""
-    request = Offer("host", b"page", b"request")
-    url = sentinel.url("job")
-    with SharedFrontier.open(url, 100, partitions=2) as frontier:
-        frontier.offer([request])
-        sentinel.wait_for_replicas()
-    with SharedFrontier.open(url) as frontier:
-        assert sum(one.pushed for one in frontier.counts()) == 1
-        sentinel.kill_master()
-        with pytest.raises(StoreUnreachableError):
-            frontier.counts()
-        assert sum(one.pushed for one in frontier.counts()) == 1
-        assert frontier.offer([request]) == [False]
-        assert frontier.interruptions
 
 
 def test_the_url_of_a_service() -> None:

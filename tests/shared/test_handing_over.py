@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from spiders.workers import HOSTS, All, Poison, Timed
+from spiders.workers import HOSTS, All, Timed
 from support.crawl import Crawl
 from support.judge import lines
 from support.site import Pages, graph
-
-from bloomdupe.crawl.engines.on_redis.heartbeat import Heartbeat
 
 SIZE = 42
 ALL = lines({"page": number} for number in range(SIZE))
@@ -39,28 +35,6 @@ def test_a_worker_that_is_blocked_loses_its_hosts(crawl: Crawl) -> None:
     blocked.until_requested(1)
     crawl.finish(All)
     assert lines(crawl.items()) == ALL
-    blocked.until_logged("The reactor has been blocked for 2 s: a callback")
-    blocked.until_logged("The reactor has been blocked for 4 s: this worker does")
-
-
-@pytest.mark.slow
-def test_a_page_that_blocks_each_worker_is_set_aside(crawl: Crawl) -> None:
-    crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 1
-    one, two = workers = [crawl.start(Poison) for _ in range(2)]
-    one.until(lambda: not (one.alive and two.alive))
-    (crawl.folder / "over").touch()
-    for worker in workers:
-        run = worker.wait()
-        assert (run.status, run.finish_reason) == (1, "incomplete"), run.log
-        assert "A request is set aside, and stays in the job: http" in run.log
-    page = lines([{"page": 5}])
-    assert lines(crawl.items()) & page == lines([])
-    assert "/5: its callback has blocked" in crawl.bloomdupe("info", crawl.engine.job)
-    failed = crawl.bloomdupe("list", "--failed", "--reason", "lost", crawl.engine.job)
-    assert failed.count("its callback has blocked a worker") == 1
-    crawl.finish(Poison)  # what has begun later tries it again
-    assert lines(crawl.items()) == ALL
-    assert not crawl.bloomdupe("list", "--failed", crawl.engine.job)
 
 
 @pytest.mark.slow
@@ -99,45 +73,3 @@ def test_delays_hold_when_a_host_changes_hands(crawl: Crawl) -> None:
     for times in map(sorted, asked.values()):
         gaps = [later - earlier for earlier, later in pairwise(times)]
         assert min(gaps, default=delay) > delay - 0.5
-
-
-# Whether the reactor runs
-
-
-class Loop:
-    """Replaces the reactor: it makes its calls when it is told to run."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
-
-    def post(self, function: Callable[..., object], *arguments: Any) -> None:
-        self.calls.append((function, arguments))
-
-    def run(self) -> None:
-        for function, arguments in self.calls:
-            function(*arguments)
-        self.calls.clear()
-
-
-def test_a_reactor_is_lost_after_a_warning_and_may_come_back(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.WARNING)
-    loop = Loop()
-    heartbeat = Heartbeat(loop.post, interval=0.5, lease_seconds=2)
-    for _ in range(100):
-        heartbeat.beat()
-        loop.run()
-    assert not caplog.records
-    said = []
-    for _ in range(100):
-        heartbeat.beat()
-        said.append((len(caplog.records), heartbeat.is_lost))
-    assert len(loop.calls) == 1  # a blocked reactor does not get more and more to do
-    # Nothing for the first question, and then a question every half a second.
-    assert said[:17] == [(0, False)] * 8 + [(1, False)] * 8 + [(2, True)]
-    assert said[-1] == (2, True)
-    loop.run()
-    heartbeat.beat()
-    assert not heartbeat.is_lost
-    assert caplog.messages[-1].startswith("The reactor runs again")

@@ -28,8 +28,7 @@ def pages() -> Pages:
 
 
 def done_in(crawl: Crawl) -> int:
-    engine: Any = crawl.engine
-    return sum(partition.done for partition in engine.counts())
+    return crawl.durable_pages
 
 
 def begin(crawl: Crawl, spider: type[PagesSpider]) -> list[Process]:
@@ -37,7 +36,7 @@ def begin(crawl: Crawl, spider: type[PagesSpider]) -> list[Process]:
     engine: Any = crawl.engine
     workers = [crawl.start(spider) for _ in range(2)]
     until(lambda: len([*crawl.folder.glob("ready*")]) == 2)
-    until(lambda: [*engine.owners.values()] == [4, 4])
+    until(lambda: [*engine.owners.values()] == [8, 8])
     (crawl.folder / "go").touch()
     return workers
 

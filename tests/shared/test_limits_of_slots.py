@@ -11,9 +11,6 @@ from support.crawl import Crawl
 from support.redis_server import RedisServer
 from support.site import Pages, links
 
-from bloomdupe.redis.partition import NO_BOUND, Offer, SlotBounds, Taken
-from bloomdupe.redis.shared_frontier import SharedFrontier
-
 PAGES = "BLOOMDUPE_MAX_PAGES_PER_SLOT"
 PENDING = "BLOOMDUPE_MAX_PENDING_PER_SLOT"
 SIZE = 100
@@ -45,31 +42,6 @@ def test_no_slot_has_more_pages_on_all_workers_together(
     # One of them may come too late for any page.
     assert sum(run.stats.get("bloomdupe/dropped_page_limit", 0) for run in runs) > 0
     assert f"has reached {PAGES} = {MOST}" in runs[0].log + runs[1].log
-
-
-def test_a_refused_request_is_new_when_there_is_room(redis: RedisServer) -> None:
-    with SharedFrontier.open(redis.url("limits"), 1_000, partitions=1) as frontier:
-        frontier.tend()
-
-        def offered(number: int, pages: int, pending: int = NO_BOUND) -> int:
-            bounds = SlotBounds(pages, pending)
-            one = Offer("slot", b"%d" % number, b"", bounds=bounds)
-            (answer,) = frontier.offer([one])
-            return answer
-
-        assert [offered(number, 2) for number in (1, 2, 2, 3)] == [
-            Taken.NEW,
-            Taken.NEW,
-            Taken.SEEN,
-            Taken.PAGE_LIMIT,
-        ]
-        assert offered(3, 9, pending=2) == Taken.PENDING_LIMIT
-        assert offered(3, 3) == Taken.NEW  # none of the refusals has counted
-        assert offered(4, 3) == Taken.PAGE_LIMIT
-        # Without bounds it is accepted, and not counted.
-        assert frontier.offer([Offer("slot", b"5", b"")]) == [Taken.NEW]
-        assert offered(6, 4) == Taken.NEW
-        assert len(frontier.lease(9)) == 5
 
 
 def test_a_link_that_was_refused_is_taken_when_there_is_room(crawl: Crawl) -> None:

@@ -248,8 +248,8 @@ def test_other_options_are_refused_and_change_nothing(crawl: Crawl) -> None:
 def test_passwords_come_from_the_settings_here(crawl: Crawl, place: Path) -> None:
     crawl.settings["FEEDS"] = {f"mail://user:hidden7@{place}": SUMS}
     crawl.finish(Articles)
-    with crawl.engine.frontier() as frontier:  # type: ignore[attr-defined]
-        assert "hidden7" not in json.dumps(frontier.identity)
+    (store, *_) = crawl.engine.crawl.records("store")  # type: ignore[attr-defined]
+    assert "hidden7" not in json.dumps(store)
     said = crawl.collect(code=1)  # this storage knows no users
     assert f"No such file or directory: 'user:hidden7@{place}'" in said
     assert "hidden7" not in (crawl.folder / RECORD).read_text()

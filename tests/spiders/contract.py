@@ -336,28 +336,3 @@ def durable_at_once() -> None:
         return push(*arguments, **options)
 
     Frontier.push = pushed  # type: ignore[method-assign]
-
-
-def identities() -> None:
-    """Give a request another identity each time a page yields it, for a control."""
-    from bloomdupe.crawl.engines.on_redis.going.shared_acceptance import (
-        SharedAcceptance,
-    )
-
-    identity = SharedAcceptance._identity
-
-    def another(*arguments: Any) -> bytes:
-        return identity(*arguments) + os.urandom(8)
-
-    SharedAcceptance._identity = another  # type: ignore[method-assign,assignment]
-
-
-def successions() -> None:
-    """Let a retry keep a name of its own, on Redis, for a control."""
-    from bloomdupe.crawl.engines.on_redis.requests.page_on_redis import PageOnRedis
-
-    def replaced(self: PageOnRedis, root: Any) -> Any:
-        del self
-        return root.instead
-
-    PageOnRedis._successor = replaced  # type: ignore[method-assign]

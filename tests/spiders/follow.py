@@ -7,7 +7,7 @@ from typing import Any
 from scrapy import Spider
 from scrapy.http import Response
 
-from bloomdupe.crawl.added_requests import Asked
+from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 
 
 class Follow(Spider):
@@ -25,7 +25,7 @@ def without_room() -> None:
     def add(*_: Any) -> None:
         raise RuntimeError("no room for it")
 
-    Asked.add = add  # type: ignore[assignment,method-assign]
+    CrawlEngine._add = add  # type: ignore[assignment,method-assign]
 
 
 class AtOnce(Follow):

@@ -18,8 +18,6 @@ from scrapy.http import Response
 from scrapy.utils.request import RequestFingerprinter
 from support.stops import pause
 
-from bloomdupe.crawl.engines.on_redis.worker import Worker
-
 HOSTS = 7
 """On which the pages of one site seem to be: slots of the downloader."""
 
@@ -157,33 +155,6 @@ class Closing(All):
         if self.settings.getbool("CLOSE") and self.number(response) == 9:
             raise CloseSpider("enough")
         yield from super().parse(response)
-
-
-class ClosesLate:
-    """A pipeline that ends when there is a file at ``GO``."""
-
-    def __init__(self, go: str) -> None:
-        self.go = Path(go)
-
-    @classmethod
-    def from_crawler(cls, crawler: Any) -> ClosesLate:
-        return cls(crawler.settings["GO"])
-
-    async def close_spider(self) -> None:
-        while not self.go.exists():
-            await asyncio.sleep(0.01)
-
-
-def touch_when_looking_for_end(place: str) -> None:
-    """Make a file when this worker has looked whether the crawl is at its end."""
-    look = Worker._look_for_end
-
-    def looked(worker: Worker, offered: int) -> bool:
-        over = look(worker, offered)
-        Path(place).touch()
-        return over
-
-    Worker._look_for_end = looked  # type: ignore[assignment,method-assign]
 
 
 class Plain(All):
@@ -435,7 +406,7 @@ class Real(Spider):
         yield self.request(self.settings["START"])
 
     def request(self, url: str) -> Request:
-        return Request(url, meta={"download_slot": str(crc32(url.encode()) % 128)})
+        return Request(url, meta={"download_slot": str(crc32(url.rstrip("/").encode()) % 128)})
 
     def parse(self, response: Response) -> Any:
         from bloomdupe import new_links
@@ -446,22 +417,3 @@ class Real(Spider):
             for url in new_links(self, extract_links(response)):
                 if url.startswith(self.settings["START"].rpartition("/")[0]):
                     yield self.request(url)
-
-
-class Late(Spider):
-    """Its only request cannot be stored, and comes when Redis has nothing to do."""
-
-    name = "late"
-
-    async def start(self) -> Any:
-        engine: Any = self.crawler.engine._slot.scheduler._session.engine  # type: ignore[union-attr]
-        reports = engine._worker.crawl
-        finished, told = reports.finished, asyncio.Event()
-
-        def tell(*counts: int) -> None:
-            finished(*counts)
-            told.set()
-
-        reports.finished = tell
-        await told.wait()
-        yield Request(self.start_urls[0], partial(print, sep=""))

@@ -235,7 +235,7 @@ def test_a_crawl_is_on_one_node_of_a_cluster(folder: Path) -> None:
             "throws away keys .* set it to noeviction",
         ),
         (
-            lambda judge: judge.config_set("appendonly", "no"),
+            lambda judge: judge.config_set("appendonly", "no", "save", ""),
             "writes nothing to disk, .* CONFIG SET appendonly yes",
         ),
         (lambda judge: judge.set("bd:{crawl}:head", "x"), "holds something else"),

@@ -19,20 +19,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
-from bloomdupe.errors import StoreUnreachableError
 from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.journal import Journal
+from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.jobs.project import Project
-from bloomdupe.moving import collecting
-from bloomdupe.redis.open_frontier import OpenFrontier
-from bloomdupe.redis.partition import Offer
-from bloomdupe.redis.shared_frontier import SharedFrontier
+from bloomdupe.moving import collecting, stream_output
+from bloomdupe.store.redis.address import Address
+from bloomdupe.store.redis.client import Client
+from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
+from bloomdupe.store.redis.redis_place import PartitionPlace
 from support.output import packed
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
 FEEDS = ["out/site.jsonl", "file:///bucket/deep/b.json", "c d.csv"]
 NAMES = ["site.jsonl", "b.json", "c d.csv"]
@@ -45,76 +47,86 @@ IDENTITY = {
 LATER = ["b.json"]
 """Those that are written when the crawl has ended."""
 PARTITIONS = 3
-LONG = 3_600.0
-"""Seconds; no lease of this length runs out in a test."""
+
+DELETING = ("HSET", "XTRIM")
+"""The commands with which ``collect --delete`` deletes."""
 
 # As they are before a child puts points around them.
 _open, _pwrite, _seal = os.open, os.pwrite, Journal.seal
 
 
 class Crawl:
-    """A frontier, a worker on it, and the output of the worker: the model."""
+    """A worker with all partitions of a crawl, and its output: the model."""
 
     def __init__(self, url: str, identity: dict[str, Any] | None = None) -> None:
         self.url = url
         self._identity = IDENTITY if identity is None else identity
-        self.join()
-        self.expected: dict[str, list[list[dict[str, Any]]]] = {
-            name: [[] for _ in range(PARTITIONS)] for name in NAMES
-        }
-        self._number = 0
+        self.expected: dict[str, list[dict[str, Any]]] = {name: [] for name in NAMES}
         self._pending = 0
+        self._begun = False
+        self.join()
 
     def join(self) -> None:
         """Let the worker come."""
-        self.frontier = SharedFrontier.open(
-            self.url,
-            1_000,
-            partitions=PARTITIONS,
-            worker="a worker",  # so that the order is the same each time
-            lease_seconds=LONG,
-            identity=self._identity,
-        )
-        self.frontier.tend()
+        self._owner = PartitionOwner.at(Address.of(self.url), PARTITIONS)
+        owners = self._owner.look(PARTITIONS).owners
+        self._owner.take({n: owners.get(n, NOBODY) for n in range(PARTITIONS)})
+        place = PartitionPlace(self._owner.stores[0])
+        self._seen = BloomFilter.open(place, 1_000, identity=self._identity)
+        self._frontier = Frontier(self._seen)
         self._joined = True
 
     def leave(self) -> None:
         """Let the worker leave: the crawl has ended if nothing is pending."""
-        self.frontier.close()
+        ended = self._begun and not self._pending
+        self._seen.notes["run"] = "finished" if ended else "shutdown"
+        self._commit(give=range(PARTITIONS))
+        self._owner.close()
         self._joined = False
+
+    def kill(self) -> None:
+        """Let the worker end without a word, when it was done with everything."""
+        self._seen.notes["run"] = "finished"
+        self._commit()
+        self._owner.close()
+        self._joined = False
+
+    def _commit(
+        self, lines: Sequence[Sequence[bytes]] = (), give: Collection[int] = ()
+    ) -> None:
+        counts = dict.fromkeys(range(PARTITIONS), 0) | {0: self._pending}
+        parts = {self._owner.stores[0]: [self._frontier.prepare()]}
+        commit = self._owner.begin(parts, lines=lines, counts=counts, give=give)
+        commit.send()
+        commit.done()
 
     def offer(self, count: int) -> None:
         """Let so many requests wait."""
-        offers = [
-            Offer(f"host{number % 7}", b"%d" % number, b"a request")
-            for number in range(self._number, self._number + count)
-        ]
-        try:
-            self.frontier.offer(offers)
-        except StoreUnreachableError:  # it was away; the next call is answered
-            self.frontier.offer(offers)
-        self._number += count
         self._pending += count
+        self._commit()
 
     def settle(self, rng: random.Random) -> bool:
         """Settle a request, or some at once, with lines; False if none waits."""
-        leases = self.frontier.lease(rng.choice([1, 1, 3]))
-        done = []
-        for lease in leases:
-            some = [rng.randrange(len(NAMES)) for _ in range(rng.choice([0, 1, 1, 4]))]
-            done.append((lease, [self._line(n, lease.partition, rng) for n in some]))
-        assert self.frontier.settle(done) == []
-        self._pending -= len(leases)
-        for lease in leases:
-            self.frontier.ask_again(lease.slot)
-        return bool(leases)
+        pages = [
+            [self._line(rng) for _ in range(rng.choice([0, 1, 1, 4]))]
+            for _ in range(min(rng.choice([1, 1, 3]), self._pending))
+        ]
+        if pages:
+            self.finish(*pages)
+        return bool(pages)
 
-    def _line(self, feed: int, partition: int, rng: random.Random) -> bytes:
+    def finish(self, *pages: list[bytes]) -> None:
+        """Let pages be done, each with its items, in one commit."""
+        self._begun = True
+        self._pending -= len(pages)
+        self._commit([entry(*items) for items in pages if items])
+
+    def _line(self, rng: random.Random) -> bytes:
+        feed = rng.randrange(len(NAMES))
         expected = self.expected[NAMES[feed]]
-        number = sum(map(len, expected))
         text = rng.choice(["", "a", "\u00fc b" * 9, "x" * 300])
-        row = {"partition": partition, "line": number, "text": text}
-        expected[partition].append(row)
+        row = {"line": len(expected), "text": text}
+        expected.append(row)
         return packed(row, feed)
 
     def put_out(self, count: int, rng: random.Random) -> None:
@@ -124,7 +136,7 @@ class Crawl:
             pass
 
     def complaints(self, *directories: Path) -> list[str]:
-        """Hold the files against the model: each row once, in a partition's order.
+        """Hold the files against the model: each row once, in its order.
 
         A list in JSON has those of a moment at which the crawl had ended.
         """
@@ -136,15 +148,18 @@ class Crawl:
             except ValueError:
                 found.append(f"{name} has a line that is none")
                 continue
-            for number in range(PARTITIONS):
-                mine = [row for row in rows if row["partition"] == number]
-                some = len(mine) if name in LATER and going_on else None
-                if mine != expected[number][:some]:
-                    found.append(
-                        f"{name}, partition {number}: {len(mine)} rows instead of"
-                        f" {len(expected[number])}, or in another order"
-                    )
+            some = len(rows) if name in LATER and going_on else None
+            if rows != expected[:some]:
+                found.append(
+                    f"{name}: {len(rows)} rows instead of {len(expected)}, or in"
+                    " another order"
+                )
         return found
+
+
+def entry(*items: bytes) -> list[bytes]:
+    """Return the fields and values of the entry of a page."""
+    return [one for n, item in enumerate(items) for one in (b"%d" % n, item)]
 
 
 def rows_in(place: Path) -> list[dict[str, Any]]:
@@ -156,7 +171,7 @@ def rows_in(place: Path) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = json.loads(text) if text else []
         return rows
     return [
-        {name: int(row[name]) for name in ("partition", "line")} | {"text": row["text"]}
+        {"line": int(row["line"]), "text": row["text"]}
         for row in csv.DictReader(io.StringIO(text, newline=""), strict=True)
         if None not in row.values() or _damaged(place)
     ]
@@ -278,12 +293,15 @@ class Points:
         os.open = self._open  # type: ignore[assignment]
         os.pwrite = self._pwrite
         os.fsync = os.fdatasync = self._around(self._sync)
-        for owner, name in (
-            (os, "ftruncate"),
-            (os, "replace"),
-            (OpenFrontier, "forget"),
-        ):
-            setattr(owner, name, self._around(getattr(owner, name)))
+        for name in ("ftruncate", "replace"):
+            setattr(os, name, self._around(getattr(os, name)))
+        ask = Client.ask
+        deleting = self._around(ask)
+
+        def watched(client: Client, *words: Any) -> Any:
+            return (deleting if words[0] in DELETING else ask)(client, *words)
+
+        Client.ask = watched  # type: ignore[method-assign,assignment]
 
     def _around(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*arguments: Any) -> Any:
@@ -364,6 +382,7 @@ def started(url: str, directory: Path, *options: str, **faults: Any) -> Iterator
         # A shell lets a process in the background ignore Ctrl-C.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         collecting.BATCH_BYTES = 400
+        stream_output.YOUNG = 0.0
         Points(**faults).place()
         status = cli.main(["collect", url, str(directory), *options])
     except BaseException:  # noqa: BLE001 - a forked child must not go on as its parent

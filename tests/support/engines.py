@@ -13,14 +13,13 @@ import pytest
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.failure import Failure, stored_failures
-from support.output import lines_in
+from bloomdupe.crawl.totals import Totals
+from support.stored_crawl import StoredCrawl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from bloomdupe.redis.partition import Counts
-    from bloomdupe.redis.shared_frontier import SharedFrontier
     from support.redis_server import RedisServer
 
 _numbers = count()
@@ -112,70 +111,50 @@ class Redis(Disk):
         self.named = job or f"job {next(_numbers)}"
         self.job = server.url(self.named)
         self.settings = {
+            "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.05,
             "BLOOMDUPE_REDIS_URL": self.job,
-            "BLOOMDUPE_REDIS_PARTITIONS": 4,
             "BLOOMDUPE_REDIS_LEASE": LEASE,
         }
 
-    def make(self, identity: dict[str, Any]) -> None:
-        """Make the job, without a worker."""
-        from bloomdupe.redis.shared_frontier import SharedFrontier
-
-        SharedFrontier.open(self.job, 1_000, partitions=4, identity=identity).close()
-
     def pass_on(self, log: str, *, last: bool) -> None:
         server: Any = self.server
-        workers = [""] if last else re.findall(r"This is worker (\S+)", log)
+        workers = [""] if last else re.findall(r"This is (?:now )?worker (\S+)", log)
         for worker in workers:
             server.end_leases(self.named, worker)
 
-    def pass_time(self, seconds: float) -> None:
-        server: Any = self.server
-        server.pass_time(self.named, seconds)
-
-    def frontier(self) -> SharedFrontier:
-        from bloomdupe.redis.shared_frontier import SharedFrontier
-
-        return SharedFrontier.open(self.job)
+    @property
+    def crawl(self) -> StoredCrawl:
+        """The crawl as Redis has it."""
+        return StoredCrawl(self.job)
 
     @property
     def finished(self) -> bool:  # type: ignore[override]
-        with self.frontier() as frontier:
-            return frontier.finished
+        return self.crawl.look.finished
 
-    def counts(self) -> list[Counts]:
-        """Return the counts of all partitions."""
-        with self.frontier() as frontier:
-            return frontier.counts()
-
-    def done(self, folder: Path) -> int:
+    def totals(self, folder: Path) -> dict[str, Any]:
         del folder
-        return sum(one.done for one in self.counts())
+        found = Totals()
+        for record in self.crawl.records("crawl"):
+            found = found.and_those(record.get("totals", {}))
+        return found.record
 
     @property
     def owners(self) -> Counter[str]:
         """Count the partitions of each worker; those without a worker are left out."""
-        from bloomdupe.redis.frontier_reader import kind_at
-
-        if kind_at(self.job) == "nothing":  # no worker has begun
-            return Counter()
-        return Counter(one.worker for one in self.counts() if one.worker)
+        crawl = self.crawl
+        return Counter(crawl.look.owners.values() if crawl.exists else [])
 
     def failures(self, folder: Path) -> list[Failure]:
-        from bloomdupe.crawl.engines.on_redis.shared_failures import failure_of
-        from bloomdupe.redis.frontier_reader import kind_at
-
         del folder
-        if kind_at(self.job) == "nothing":
-            return []
-        with self.frontier() as frontier:
-            return [failure_of(one) for one in frontier.failures()]
+        return [
+            failure
+            for snapshot in self.crawl.snapshots()
+            for _, failure in stored_failures(snapshot)
+        ]
 
     def items(self, folder: Path) -> list[Any]:
         del folder
-        with self.frontier() as frontier:
-            lines = [lines_in(output.line) for output in frontier.outputs()]
-        return [json.loads(line) for some in lines for _, line in some]
+        return [json.loads(line) for _, line, _ in self.crawl.lines()]
 
 
 DISK = Disk()

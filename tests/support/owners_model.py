@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,15 +21,16 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.holding import Holding
 from bloomdupe.frontier.rotation import Rotation
+from bloomdupe.store.redis import owner as module
 from bloomdupe.store.redis.address import Address
+from bloomdupe.store.redis.client import LuaScript
 from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.redis.redis_place import PartitionPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from bloomdupe.frontier.slot_queue import Entry
-    from bloomdupe.store.redis.redis_store import RedisStore
     from bloomdupe.store.store import Commit
     from support.redis_server import RedisServer
 
@@ -175,12 +177,14 @@ class Worker:
         self.owner = PartitionOwner.at(world.address, PARTITIONS)
         rotation = Rotation(lambda _slot, _in_progress: 0.0)
 
-        def make(store: RedisStore) -> Frontier:
-            seen = BloomFilter.open(PartitionPlace(store))
-            return Frontier(seen, rotation=rotation)
-
         self.holding = Holding(
-            self.owner, PARTITIONS, LEASE, make, rotation, lambda: world.turn * TURN
+            self.owner,
+            PARTITIONS,
+            LEASE,
+            lambda store: BloomFilter.open(PartitionPlace(store)),
+            lambda seen: Frontier(seen, rotation=rotation),
+            rotation,
+            lambda: world.turn * TURN,
         )
         self._begin()
 
@@ -290,6 +294,21 @@ class Worker:
         if self.rng.random() < 0.05 and (staying := self.holding.staying()):
             self.holding.leave(self.rng.choice(staying))
         return look is not None and look.finished
+
+
+@contextmanager
+def without(*checks: str) -> Iterator[None]:
+    """Leave out the lines of the script of a commit that hold these checks."""
+    script = LuaScript("commit")
+    lines = script.text.decode().splitlines()
+    kept = [line for line in lines if not any(check in line for check in checks)]
+    assert len(lines) - len(kept) == len(checks)
+    script.text = "\n".join(kept).encode()
+    whole, module.COMMIT = module.COMMIT, script
+    try:
+        yield
+    finally:
+        module.COMMIT = whole
 
 
 def trial(server: RedisServer, seed: int, *, cut: bool = False) -> Outcome:

@@ -192,7 +192,7 @@ class Engine(CrawlEngine):
         self._stats: Any = _Stats()
         self._session: Any = _Session()
         self._session.leases.engine = self
-        self._unmarked = set()
+        self._unmarked = {}
         self.failures = None
         self.hurried = False
         nothing: Any = _Nothing()

@@ -20,11 +20,11 @@ from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from support import stops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.participant import Part, Participant
-    from bloomdupe.store.store import Commit, Store
+    from bloomdupe.store.store import Commit
     from support.stops import Points
 
 FRONTIER = "bloomdupe.frontier.frontier"
@@ -46,7 +46,6 @@ def install() -> None:
     """Put the points in place, if the environment asks for them."""
     points = stops.use()
     _install_commit(points)
-    _install_redis(points)
     _install_end(points)
     _install_changes(points)
     for name in FILES:
@@ -67,6 +66,9 @@ class WatchedCommit:
     def send(self) -> None:
         self._commit.send()
 
+    def add(self, part: Part) -> None:
+        self._commit.add(part)
+
     def done(self) -> None:
         self._commit.done()
         if self._settling is not None:
@@ -76,29 +78,50 @@ class WatchedCommit:
 
 
 def _install_commit(points: Points) -> None:
-    stores: list[type[Store]] = [LmdbStore]
-    if find_spec("redis") is not None:
-        from bloomdupe.store.redis.redis_store import RedisStore
-
-        stores.append(RedisStore)
-    for kind in stores:
-        _install_begin(points, kind)
-
-
-def _install_begin(points: Points, kind: Any) -> None:
-    begin = kind.begin
+    begin = LmdbStore.begin
 
     @functools.wraps(begin)
-    def watched(self: Store, *parts: Part) -> WatchedCommit:
-        # One that holds a part of the lines, and nothing else, settles no request.
-        whole = any(_module_of(part) == FRONTIER for part in parts)
-        points.reach("before commit")
-        if whole:  # what happens from here on belongs to the next one
-            points.tell("commit", self.path, time.monotonic())
-        commit = begin(self, *(_watched(points, part) for part in parts))
-        return WatchedCommit(points, commit, self.path if whole else None)
+    def watched(self: LmdbStore, *parts: Part) -> WatchedCommit:
+        return _begun(points, self.path, [parts], lambda some: begin(self, *some[0]))
 
-    kind.begin = watched
+    LmdbStore.begin = watched  # type: ignore[assignment,method-assign]
+    if find_spec("redis") is None:
+        return
+    from bloomdupe.store.redis.owner import PartitionOwner
+
+    begin_there = PartitionOwner.begin
+
+    @functools.wraps(begin_there)
+    def watched_there(self: Any, parts: Any, **options: Any) -> Any:
+        stores = [store for store, some in parts.items() if some]
+        if not stores:  # only a sign of life
+            return begin_there(self, parts, **options)
+        return _begun(
+            points,
+            stores[0].path,
+            [parts[store] for store in stores],
+            lambda some: begin_there(
+                self, {**parts, **dict(zip(stores, some, strict=True))}, **options
+            ),
+        )
+
+    PartitionOwner.begin = watched_there  # type: ignore[method-assign]
+
+
+def _begun(
+    points: Points,
+    path: Path,
+    parts: Sequence[Sequence[Part]],
+    begin: Callable[[list[list[Part]]], Commit],
+) -> WatchedCommit:
+    """Begin a commit with parts for each of some stores."""
+    # One that holds a part of the lines, and nothing else, settles no request.
+    whole = any(_module_of(part) == FRONTIER for some in parts for part in some)
+    points.reach("before commit")
+    if whole:  # what happens from here on belongs to the next one
+        points.tell("commit", path, time.monotonic())
+    commit = begin([[_watched(points, part) for part in some] for some in parts])
+    return WatchedCommit(points, commit, path if whole else None)
 
 
 def _module_of(part: Part) -> str:
@@ -114,54 +137,6 @@ def _watched(points: Points, part: Part) -> Part:
         points.around(f"write {name}", lambda: part.write(batch))
 
     return replace(part, write=write)
-
-
-def _install_redis(points: Points) -> None:
-    """Have points around the commands of a worker to Redis, and count the commands."""
-    if find_spec("redis") is None:
-        return
-    from bloomdupe.crawl.engines.on_redis.worker import Worker
-    from bloomdupe.redis.shared_frontier import SharedFrontier
-
-    for name in ("offer", "settle"):
-        _install_handing(points, Worker, name)
-        _install_saying(points, SharedFrontier, name)
-    for name in ("claim", "requeue"):
-        _install_call(points, SharedFrontier, name)
-
-
-def _install_call(points: Points, frontier: Any, name: str) -> None:
-    function = getattr(frontier, name)
-
-    @functools.wraps(function)
-    def watched(self: Any, what: Any) -> Any:
-        return points.around(name, lambda: function(self, what), raises=False)
-
-    setattr(frontier, name, watched)
-
-
-def _install_handing(points: Points, worker: Any, name: str) -> None:
-    function = getattr(worker, name)
-
-    @functools.wraps(function)
-    def watched(self: Any, what: Any) -> None:
-        points.handed += 1
-        function(self, what)
-
-    setattr(worker, name, watched)
-
-
-def _install_saying(points: Points, frontier: Any, name: str) -> None:
-    function = getattr(frontier, name)
-
-    @functools.wraps(function)
-    def watched(self: Any, what: Any) -> Any:
-        some = list(what)
-        answer = points.around(name, lambda: function(self, some), raises=False)
-        points.said += len(some)
-        return answer
-
-    setattr(frontier, name, watched)
 
 
 def _install_end(points: Points) -> None:

@@ -27,35 +27,13 @@ LOGGED = ("--appendonly", "yes", "--appendfsync", "always")
 By default Redis answers before it writes its log, while an older write is synced: a
 busy disk would decide what is lost.
 """
-SCANNED = 1_000
-"""Keys that are looked at in one call."""
-END_PRESENCE = """
-local found = redis.call('HGETALL', KEYS[1])
-for i = 1, #found, 2 do
-  if ARGV[1] == '' or found[i] == ARGV[1] then
-    local one = cjson.decode(found[i + 1])
-    one[1] = 0
-    redis.call('HSET', KEYS[1], found[i], cjson.encode(one))
-  end
-end
-"""
-BRING_FORWARD = """
-for _, member in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
-  redis.call('ZINCRBY', KEYS[1], -ARGV[1], member)
-end
-"""
-END_LEASE = """
-local worker = redis.call('HGET', KEYS[1], 'worker')
-if ARGV[1] ~= '' and worker ~= ARGV[1] then return 0 end
-redis.call('HSET', KEYS[1], 'until', 0)
-return 1
-"""
 
 
 class RedisServer:
     """A server that listens on a socket in ``folder``; ``with`` starts and ends it.
 
-    It listens on ``port`` of this machine, too, unless that is 0.
+    It listens on ``port`` of this machine, too, unless that is 0. Without ``options``
+    it says that it is durable, though nothing is ever written.
     """
 
     def __init__(self, folder: Path, *options: str, port: int = 0) -> None:
@@ -65,7 +43,7 @@ class RedisServer:
         self.port = port
         self._command = [
             program, "--port", str(port), "--unixsocket", str(self.socket),
-            "--dir", str(folder), "--save", "", *options,
+            "--dir", str(folder), "--save", "100000 1", *options,
         ]  # fmt: skip
         self._log = folder / "log"
         self._appended = folder / "appendonlydir"
@@ -151,22 +129,21 @@ class RedisServer:
     def end_leases(self, job: str, worker: str = "") -> int:
         """Let all leases of a job, or of one worker, end at once.
 
-        No test waits for their time. A worker that is alive renews its leases, unless
-        another worker was quicker. Return how many partitions had such a lease.
+        No test waits for their time. A worker that is alive loses its partitions, too.
+        Return how many partitions had such a lease.
         """
-        ended = 0
+        owners, steps = f"bd:{{{job}}}:owners", f"bd:{{{job}}}:steps"
         with self.client() as client:
-            for key in client.scan_iter(f"bloomdupe:{{{job}}}:workers", count=SCANNED):
-                client.eval(END_PRESENCE, 1, key, worker)
-            for key in client.scan_iter(f"bloomdupe:{{{job}}}:*:state", count=SCANNED):
-                ended += int(client.eval(END_LEASE, 1, key, worker))
-        return ended
-
-    def pass_time(self, job: str, seconds: float) -> None:
-        """Let all requests scheduled for later be due sooner, as if time had passed."""
-        with self.client() as client:
-            for key in client.scan_iter(f"bloomdupe:{{{job}}}:*:later", count=SCANNED):
-                client.eval(BRING_FORWARD, 1, key, str(round(seconds * 1000)))
+            found: Any = client.hgetall(owners)
+            ended = [
+                number
+                for number, token in found.items()
+                if worker in ("", token.decode())
+            ]
+            if ended:
+                client.hdel(owners, *ended)
+            client.hdel(steps, worker) if worker else client.delete(steps)
+        return len(ended)
 
     def client(self, **options: Any) -> redis.Redis:
         """Return a client that knows nothing of bloomdupe: the judge."""

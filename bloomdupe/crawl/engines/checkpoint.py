@@ -107,12 +107,15 @@ class Checkpoint:
         outcomes: Outcomes,
         crawl: CrawlRecord,
         feeds: FeedExporter | None,
+        more: Callable[[], int] = int,
     ) -> None:
         self._crawler = crawler
         self._frontier = frontier
         self._outcomes = outcomes
         self._crawl = crawl
         self._feeds = feeds
+        self._more = more
+        """Returns what there is to do besides requests."""
         self.participants: list[Participant] = []
         """Besides feeds and frontier, in the order in which they prepare."""
         self.totals = Totals.of(crawl.record.get("totals", {}))
@@ -161,6 +164,17 @@ class Checkpoint:
         self.totals = Totals.of({**totals.record, "runs": runs})
         return self._crawl
 
+    def move(self) -> None:
+        """Go on with the record in another partition; it counts from now on."""
+        self._crawl = CrawlRecord(self._frontier)
+        totals = Totals.of(self._crawl.record.get("totals", {}))
+        self.totals = Totals.of({**totals.record, "runs": self.totals.runs})
+        self._before = Totals()
+        dropped = self.duplicates
+        duplicates = self.totals.duplicates - dropped
+        self._before = Totals.of({**self.totals.record, "duplicates": duplicates})
+        self._begun = monotonic()
+
     def begin_run(self) -> None:
         """Count this run, which has work to do."""
         self.totals = Totals.of({**self.totals.record, "runs": self.totals.runs + 1})
@@ -199,9 +213,9 @@ class Checkpoint:
 
     def _steps_with(self, feeds: FeedExporter) -> Steps:
         feeds.sync()
-        parts = self._parts_with(feeds.prepare(self._outcomes.lines()))
-        assert self._frontier.store is not None  # noqa: S101 - or no feed is ours
-        commit = self._frontier.store.begin(*parts)
+        commit = self._frontier.begin(
+            self._parts_with(feeds.prepare(self._outcomes.lines())), self._more()
+        )
         yield commit.send
         commit.done()
         feeds.append()
@@ -209,7 +223,7 @@ class Checkpoint:
     def _parts_with(self, feeds: Part) -> list[Part]:
         parts = [feeds, self._prepare_totals()]
         parts += [participant.prepare() for participant in self.participants]
-        return [self._frontier.prepare(), self._crawl.combined(parts), *parts]
+        return [self._crawl.combined(parts), *parts]
 
     def _prepare_totals(self) -> Part:
         settled = self._outcomes.settled

@@ -70,6 +70,11 @@ class Committing:
         """Whether callbacks pause: their output is kept in memory until a commit."""
 
     @property
+    def is_out(self) -> bool:
+        """Whether a step of a checkpoint is on its way, on the thread."""
+        return self._out is not None
+
+    @property
     def holds(self) -> bool:
         """Whether callbacks that have not begun must wait for a checkpoint."""
         return self._quiet.holds
@@ -132,6 +137,8 @@ class Committing:
         """Wait for the checkpoint that is out."""
         if self._out is not None:
             self._arrived(self._out, None)
+            if not self._closed:  # nobody else looks after the next one
+                self._tick.set(self._interval)
 
     def close(self) -> None:
         """Write no more checkpoints but those that are asked for."""

@@ -7,7 +7,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.added_requests import AddedRequests, Asked
+from bloomdupe.crawl.added_requests import AddedRequests, add_request
 from bloomdupe.crawl.engines.apart import Apart
 from bloomdupe.crawl.engines.background import Background
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, CrawlRecord
@@ -48,7 +48,9 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.leases.outcomes import Key, Line, Outcome
+    from bloomdupe.crawl.totals import Totals
     from bloomdupe.filter.bloom import BloomFilter
+    from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.frontier.slot_queue import Entry
 
 logger = logger_of(__name__)
@@ -65,6 +67,10 @@ class CrawlEngine(Settling):
     lets pass, so that each must be durable at once.
     """
 
+    checkpoint_class: type[Checkpoint] = Checkpoint
+    starts_kept = 0
+    """Durable requests of ``start()`` that are kept, as a store may go back."""
+
     def __init__(
         self,
         session: Session,
@@ -78,16 +84,12 @@ class CrawlEngine(Settling):
         self._stats = session.stats
         self._filtered = filtered
         self._access = session.access
-        self.durable = self.has_feeds = settings.directory is not None
+        is_shared = settings.redis_url is not None
+        self.durable = self.has_feeds = is_shared or settings.directory is not None
         self._rules_file, self.rules = self._read_rules()
         self._open_frontier(seen)
         self._added = self._open_inbox()
-        self.run = Run(
-            seen.notes,
-            pending=len(self),
-            again=settings.start_requests == "again",
-            stays=settings.stay,
-        )
+        self.run = self._open_run(seen)
         self.outcomes = Outcomes(settings.directory)
         self.failures = self._open_failures()
         self.starting = Starting(
@@ -99,11 +101,11 @@ class CrawlEngine(Settling):
             self.knows,
         )
         self.limits = SlotLimits(settings, self.frontier, self._stats)
-        self._unmarked: set[bytes] = set()
-        """Fingerprints of requests in memory only: a request that a crash loses must
-        not have been marked.
+        self._unmarked: dict[bytes, tuple[str, bool]] = {}
+        """Marks of requests in memory only: a request that a crash loses must not have
+        been marked. The slot of each, and whether ``start()`` has yielded it.
         """
-        self._apart = Apart()
+        self._apart = Apart(self.starts_kept)
         self._restore()
         self._refused: NotOwnerError | None = None
         self._closed = False
@@ -111,7 +113,7 @@ class CrawlEngine(Settling):
         self.committing = Committing(
             self.checkpoint,
             self.frontier,
-            settings.checkpoint_interval,
+            self._interval,
             Quiet(lambda: session.processing.busy, self._spider_remembers),
             before=session.leases.save_old,
             after=self._after_commit,
@@ -130,8 +132,8 @@ class CrawlEngine(Settling):
         return file, RulesInForce(rules, count)
 
     def _open_frontier(self, seen: BloomFilter) -> None:
-        self._background = Background(self._session.stopping.fail, self._access.wake)
         session, order = self._session, self._session.order
+        self._background = Background(session.stopping.fail, self._access.wake)
         self.frontier = Frontier(
             seen,
             fifo=order.fifo,
@@ -152,10 +154,10 @@ class CrawlEngine(Settling):
         added.take_all(self.frontier.checkpoint)
         return added
 
-    def _add(self, one: Asked) -> str:
-        return one.add(self.rules.now, self.frontier.seen, self._push_added)
+    def _add(self, one: SentRequest) -> str:
+        return add_request(one, self.rules.now, self.frontier.seen, self._push_added)
 
-    def _push_added(self, one: Asked) -> None:
+    def _push_added(self, one: SentRequest) -> None:
         self._stats.inc_value("scheduler/enqueued/disk")
         self._stats.inc_value("scheduler/enqueued")
         self.frontier.push(
@@ -164,6 +166,15 @@ class CrawlEngine(Settling):
             one.payload,
             start=one.start and self._session.order.starts_apart,
             not_before=one.not_before,
+        )
+
+    def _open_run(self, seen: BloomFilter) -> Run:
+        settings = self.settings
+        return Run(
+            seen.notes,
+            pending=len(self),
+            again=settings.start_requests == "again",
+            stays=settings.stay,
         )
 
     def _open_failures(self) -> Failures | None:
@@ -191,8 +202,8 @@ class CrawlEngine(Settling):
         self._system_clock = SystemClock(
             crawler, self.frontier, self.frontier.stored_at
         )
-        self.checkpoint = Checkpoint(
-            crawler, self.frontier, self.outcomes, crawl, feeds
+        self.checkpoint = self.checkpoint_class(
+            crawler, self.frontier, self.outcomes, crawl, feeds, self._more
         )
         if self._added is not None:
             self.checkpoint.participants.append(self._added)
@@ -230,6 +241,15 @@ class CrawlEngine(Settling):
             self.checkpoint.participants.append(self.watch.history)
         if not run.idle:
             self.checkpoint.begin_run()
+
+    @property
+    def _interval(self) -> float:
+        """Seconds between two checkpoints."""
+        return self.settings.checkpoint_interval
+
+    def _more(self) -> int:
+        """Return what there is to do besides requests, for other workers."""
+        return 0
 
     def _restore_feeds(self, crawl: CrawlRecord) -> FeedExporter | None:
         if self.frontier.store is None:
@@ -273,11 +293,14 @@ class CrawlEngine(Settling):
         if self.run.idle:
             self.checkpoint.totals.show(self._stats)
         else:
-            self.committing.write_first()
+            self._write_first()
             self.watch.begin_run()
         self._session.slots.begin()
         self.watch.begin()
         self.committing.begin()
+
+    def _write_first(self) -> None:
+        self.committing.write_first()
 
     def _has_work(self) -> None:
         """Begin the run, if the job was finished and there is new work."""
@@ -292,7 +315,13 @@ class CrawlEngine(Settling):
         """See :meth:`Engine.slot_of`."""
         return self._access.slot_of(request)
 
-    def knows(self, key: bytes, *, exact: bool) -> bool:
+    def knows(
+        self,
+        key: bytes,
+        *,
+        exact: bool,
+        of: Request | None = None,  # noqa: ARG002
+    ) -> bool:
         """See :meth:`Engine.knows`."""
         return key in self._unmarked or self.frontier.seen.contains(key, exact=exact)
 
@@ -315,6 +344,9 @@ class CrawlEngine(Settling):
             return True  # the next run yields it again
         if payload and offer.parent is not None and offer.repeats:
             payload = self._with_visit(payload, offer.parent)
+        if payload is not None and not self._is_here(offer.slot):
+            self._send(offer, payload, volatile=volatile)
+            return True
         entry = self.frontier.push(
             offer.slot,
             request.priority,
@@ -326,27 +358,41 @@ class CrawlEngine(Settling):
         )
         if self.limits.on and not request.dont_filter:
             self.limits.took(offer.slot)
-        if offer.parent is not None and (volatile or payload is None):
-            offer.parent.begun = True
-        lease = None
-        if payload is None:
-            lease = self._expect_part(entry, offer, checked=checked)
-        else:
-            if volatile:
-                lease = self._expect_volatile(entry, offer)
-            self._mark_seen(offer.keys)
+        lease = self._expect(entry, offer, checked=checked)
         if self.durable and (page is None or page.is_start_item):
             self._apart.add(offer, entry, lease)
-        where = "disk" if self.durable and payload is not None else "memory"
-        self._stats.inc_value(f"scheduler/enqueued/{where}")
-        self._stats.inc_value("scheduler/enqueued")
+        self._count_enqueued(stored=payload is not None)
         if self.frontier.due:
             self._hurry()
         return True
 
+    def _expect(self, entry: Entry, offer: Accepted, *, checked: bool) -> Lease | None:
+        """Mark a pushed request, and note it if it is not durable by itself."""
+        is_part = entry.payload is None
+        if offer.parent is not None and (entry.volatile or is_part):
+            offer.parent.begun = True
+        if is_part:
+            return self._expect_part(entry, offer, checked=checked)
+        self._mark_seen(offer)
+        return self._expect_volatile(entry, offer) if entry.volatile else None
+
+    def _count_enqueued(self, *, stored: bool) -> None:
+        where = "disk" if self.durable and stored else "memory"
+        self._stats.inc_value(f"scheduler/enqueued/{where}")
+        self._stats.inc_value("scheduler/enqueued")
+
+    def _is_here(self, slot: str) -> bool:  # noqa: ARG002
+        """Whether the requests of a slot are kept here."""
+        return True
+
+    def _send(self, offer: Accepted, payload: bytes, *, volatile: bool) -> None:
+        """Send a request to the worker that keeps the requests of its slot."""
+        raise NotImplementedError
+
     def _expect_part(self, entry: Entry, offer: Accepted, *, checked: bool) -> Lease:
         """Note a request that lives in memory only."""
-        self._unmarked.update(key for key, _ in offer.keys)
+        where = offer.slot, offer.of_start
+        self._unmarked |= {key: where for key, _ in offer.keys}
         return self._session.leases.expect_part(
             entry,
             offer.page,
@@ -370,22 +416,33 @@ class CrawlEngine(Settling):
         visit = self.revisits.follow(parent)
         return payload if visit is None else visit.added_to(payload)
 
-    def _mark_seen(self, keys: Sequence[Key]) -> None:
+    def _mark_seen(self, offer: Accepted) -> None:
         """Mark a stored request as seen.
 
         A fingerprint that it shares with a request in memory is marked when that
         request is done: after a crash, the other one must not count as seen.
         """
-        for key, exact in keys:
+        for key, exact in offer.keys:
             if key not in self._unmarked:
-                self.frontier.seen.add(key, exact=exact)
+                self._mark(key, exact, offer.slot, of_start=offer.of_start)
+
+    def _mark(
+        self,
+        key: bytes,
+        exact: bool,
+        slot: str | None,  # noqa: ARG002
+        *,
+        of_start: bool,  # noqa: ARG002
+    ) -> None:
+        """Set a mark of a request of a slot, or one without a slot."""
+        self.frontier.seen.add(key, exact=exact)
 
     def _mark_settled(self, keys: Sequence[Key]) -> None:
         """See :meth:`Settling._mark_settled`."""
         for key, exact in keys:
-            self._unmarked.discard(key)
+            slot, of_start = self._unmarked.pop(key, (None, True))
             try:
-                self.frontier.seen.add(key, exact=exact)
+                self._mark(key, exact, slot, of_start=of_start)
             except OSError as error:
                 self._session.stopping.fail(error)
 
@@ -402,9 +459,7 @@ class CrawlEngine(Settling):
             start=visit.start,
             not_before=visit.not_before,
         )
-        where = "disk" if self.durable else "memory"
-        self._stats.inc_value(f"scheduler/enqueued/{where}")
-        self._stats.inc_value("scheduler/enqueued")
+        self._count_enqueued(stored=True)
 
     # Handing out
 
@@ -452,7 +507,7 @@ class CrawlEngine(Settling):
             return True
         self.frontier.settle(entry)
         if self.failures is not None:
-            self.failures.kept_out(request, entry.payload)
+            self.failures.kept_out(entry.queue.name, request, entry.payload)
         return True
 
     # Output
@@ -557,8 +612,10 @@ class CrawlEngine(Settling):
                 extra={"spider": self._session.spider},
             )
             return
-        if rules is None:
-            return
+        if rules is not None:
+            self._obey(rules)
+
+    def _obey(self, rules: Rules) -> None:
         before, self.rules.now = self.rules.now, rules
         self.rules.say(self._session.spider, before)
         self._session.slots.pause(rules.paused)
@@ -604,13 +661,19 @@ class CrawlEngine(Settling):
     def _on_refusal(self) -> None:
         """Read the store again, when no callback changes the spider any more."""
         self._session.leases.leave_all()
-        if self._session.processing.busy and monotonic() < self._patience:
+        busy = self._session.processing.busy and monotonic() < self._patience
+        if busy or self.committing.is_out:
             self._reading.set(GLANCE)
             return
         try:
-            self.read_again()
+            if self._is_owner_again():
+                self.read_again()
         except Exception as error:  # noqa: BLE001 - or nothing would go on
             self._session.stopping.fail(error, "Reading the store again")
+
+    def _is_owner_again(self) -> bool:
+        """Whether the store may be read again now."""
+        return True
 
     def read_again(self) -> None:
         """Drop all that is in memory, and read the last commit.
@@ -624,18 +687,17 @@ class CrawlEngine(Settling):
                 self.outcomes.forget(lease.outcome)
         self.outcomes.drop()
         self._unmarked.clear()
-        if self.frontier.store is not None:
-            self.frontier.store.own_again()
-        self.frontier.read_again()
+        self._read_frontier_again()
         for outcome in self.outcomes.settled:
             self._mark_settled(outcome.keys)
         self.run.read_again(self.frontier.seen.notes)
         if self._added is not None:
             self._added.read_again()
         crawl = self.checkpoint.read_again()
-        self.state.read_again(crawl.blobs.get(STATE))
+        blobs = self._remembered(crawl)
+        self.state.read_again(blobs.get(STATE))
         if self.attributes is not None:
-            self.attributes.read_again(crawl.blobs.get(ATTRIBUTES))
+            self.attributes.read_again(blobs.get(ATTRIBUTES))
         if self.failures is not None:
             self.failures.restore(crawl.record.get("failures_left", 0))
         crawl.blobs.clear()
@@ -646,10 +708,23 @@ class CrawlEngine(Settling):
                 self.take(offer)
         self._access.wake()
 
+    def _read_frontier_again(self) -> None:
+        self.frontier.read_again()
+
+    def _remembered(self, crawl: CrawlRecord) -> dict[str, bytes]:
+        """Return what the spider remembers, as of the last commit."""
+        return crawl.blobs
+
     def _is_known(self, offer: Accepted) -> bool:
         """Whether a request was taken before: another owner may have done so."""
         keys = offer.keys[1:2] if offer.request.dont_filter else offer.keys[:1]
-        return any(self.knows(key, exact=exact) for key, exact in keys)
+        of = None if offer.of_start else offer.request
+        return any(self.knows(key, exact=exact, of=of) for key, exact in keys)
+
+    @property
+    def _totals(self) -> Totals:
+        """The totals of the whole crawl."""
+        return self.checkpoint.totals
 
     def close(self, reason: str) -> None:
         """Write the last checkpoint and the reason of the run's end; stop watching."""
@@ -670,10 +745,10 @@ class CrawlEngine(Settling):
             self.watch.end_run(reason)
             self.committing.write(everything())
         if not self.run.idle and self._session.stopping.failure is None:
-            done = self.checkpoint
-            where = ", ".join(done.outputs) if done.totals.items else ""
+            totals, outputs = self._totals, self.checkpoint.outputs
+            where = ", ".join(outputs) if totals.items else ""
             self._session.ending.say_end(
-                reason, done.totals, where and f" in {where}", pending=True
+                reason, totals, where and f" in {where}", pending=True
             )
         self.outcomes.close()
         if self.failures is not None:

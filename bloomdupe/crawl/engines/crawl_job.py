@@ -50,8 +50,6 @@ SETTING_OF = {
     "spider": "JOBDIR",
 }
 """Name of the setting for each parameter of a store."""
-MOST_RECENT = 10_000_000
-"""URLs that a worker of a shared crawl remembers; 38 MB unless p is changed."""
 PATIENCE = 10.0
 """Seconds for which a crawl waits for a command that has its job."""
 PAUSE = 0.02
@@ -104,15 +102,6 @@ class CrawlJob:
                 memory=settings.filter_memory,
             ),
         )
-
-    def recent(self) -> RecentFilter:
-        """Return a worker's filter for its most recent requests.
-
-        Redis knows all of them, so a request that the filter forgot costs one more
-        lookup.
-        """
-        settings = self.settings
-        return RecentFilter(min(settings.capacity, MOST_RECENT), settings.fpp)
 
     def check_store(self, crawler: Crawler | None = None) -> None:
         """Refuse the store of another job, or a store in use, before any write.
@@ -188,24 +177,6 @@ class CrawlJob:
                 + (' ("crawls/%(spider)s" is one for each)' * (name == "spider")),
                 name,
             ) from error
-
-
-class RecentFilter(BloomFilter):
-    """A filter in memory that empties itself when it is full.
-
-    Use it where a forgotten key costs one more lookup.
-    """
-
-    def __init__(self, capacity: int, fpp: float) -> None:
-        super().__init__(max(2, capacity), fpp)
-
-    def add(self, key: bytes | str, *, exact: bool = False) -> bool:
-        """Add a key; True if it was certainly new, as far as is remembered."""
-        new = super().add(key, exact=exact)
-        if new and len(self) >= self.capacity - 1:  # a full filter adds a layer
-            self.clear()
-            super().add(key, exact=exact)
-        return new
 
 
 def _when_free(directory: Path, opened: Callable[[], Opened]) -> Opened:

@@ -47,6 +47,12 @@ class Accepted(NamedTuple):
     """Whether it is a retry or a redirect of its parent."""
     not_before: float | None = None
     """Unix time before which it is not handed out."""
+    of_start: bool = False
+    """Whether ``start()`` has yielded it."""
+    forced: bool = False
+    """Whether it is accepted even if it was seen."""
+    after_form: bool = False
+    """Whether it is the redirect of a form that was posted."""
 
 
 class Engine(LeaseEngine, Protocol):
@@ -80,8 +86,11 @@ class Engine(LeaseEngine, Protocol):
     def slot_of(self, request: Request, parent: Lease | None) -> str:
         """Return the downloader's slot of a request, which ``parent`` has yielded."""
 
-    def knows(self, key: bytes, *, exact: bool) -> bool:
-        """Whether a mark is certainly set; asked for every link."""
+    def knows(self, key: bytes, *, exact: bool, of: Request | None = None) -> bool:
+        """Whether a mark ``of`` a request is certainly set; asked for every link.
+
+        Without a request it is a mark of ``start()``.
+        """
 
     def has_room(self, request: Request) -> bool:
         """Whether the slot of a request may have another request."""

@@ -23,7 +23,11 @@ def open_engine(session: Session, seen: BloomFilter, *, filtered: bool) -> None:
     ``filtered`` says that a filter decides on duplicates.
     """
     _check_queue_of_scrapy(session, seen)
-    engine = CrawlEngine(session, seen, filtered=filtered)
+    open_in(session, CrawlEngine(session, seen, filtered=filtered))
+
+
+def open_in(session: Session, engine: CrawlEngine) -> None:
+    """Let a session go on with an engine."""
     session.attach(engine)
     session.stopping.reads_again = engine.refused
     engine.open()

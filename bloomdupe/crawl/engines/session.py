@@ -37,8 +37,6 @@ class Session:
 
     link_filter: LinkFilter | None = None
     """Drops duplicates where the spider yields them, if it is in use."""
-    leases_class: type[Leases] = Leases
-    processing_class: type[Processing] = Processing
     engine: Engine
     """Where the crawl keeps its requests."""
 
@@ -60,11 +58,11 @@ class Session:
         if settings.retry_backoff is not None:
             growing = GrowingWait(*settings.retry_backoff)
             self.retries = Retries(crawler.stats, growing)
-        self.leases = self.leases_class()
+        self.leases = Leases()
         self.slots = SlotRules(crawler, self.access, self.leases, growing)
         """Decides which slots may have a request."""
         self._closed = False
-        self.processing = self.processing_class(
+        self.processing = Processing(
             crawler,
             self.leases.of,
             self._raised,

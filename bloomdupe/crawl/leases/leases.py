@@ -110,6 +110,10 @@ class Leases:
 
     # Requests that are not durable at once
 
+    def expects(self, accepts: Callable[[Entry], bool]) -> bool:
+        """Whether any of them is pending that ``accepts`` accepts."""
+        return any(map(accepts, self._expected))
+
     def expect_part(
         self, entry: Entry, page: Lease | None, keys: Sequence[Key], *, alone: bool
     ) -> Lease:

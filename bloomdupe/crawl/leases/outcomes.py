@@ -38,8 +38,8 @@ class Outcome:
         "items",
         "judged",
         "keys",
-        "lines",
         "packed",
+        "sent",
         "visited",
     )
 
@@ -49,8 +49,6 @@ class Outcome:
         self.apart = False
         """Whether it belongs to no page that could yield it again."""
         self.items = 0
-        self.lines: list[Line] = []
-        """Of the old engine on Redis."""
         self.packed = bytearray()
         """Lines, each after its feed's number and its length."""
         self.aside: list[tuple[int, int]] = []
@@ -60,6 +58,8 @@ class Outcome:
         """Unix time of this visit, if the page comes again."""
         self.keys: Sequence[Key] = ()
         """Marks to set."""
+        self.sent: Sequence[Any] = ()
+        """Requests to send to other workers."""
         self.judged: Sequence[Any] = ()
         """Requests that have failed, or may have failed before."""
 
@@ -129,9 +129,13 @@ class Outcomes:
     def lines(self) -> Iterator[Line]:
         """Yield the lines of all that is settled."""
         for outcome in list(self._settled):
-            for start, size in outcome.aside:
-                yield from _unpacked(self._read(start, size))
-            yield from _unpacked(outcome.packed)
+            yield from self.lines_of(outcome)
+
+    def lines_of(self, outcome: Outcome) -> Iterator[Line]:
+        """Yield the lines of an outcome."""
+        for start, size in outcome.aside:
+            yield from _unpacked(self._read(start, size))
+        yield from _unpacked(outcome.packed)
 
     def _read(self, start: int, size: int) -> bytes:
         """Return a piece, which was in memory before in one piece, too."""

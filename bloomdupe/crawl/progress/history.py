@@ -158,6 +158,7 @@ class History(Participant):
         self._runs: dict[int, Ran] = {}
         self._fresh: dict[Moment, tuple[Any, ...]] = {}
         self._gone: dict[Moment, None] = {}
+        self._begun = 0
         self._tidied = 0.0
         with store.snapshot() as snapshot:
             points, runs = read_history(snapshot)
@@ -166,14 +167,15 @@ class History(Participant):
 
     def begin_run(self, number: int) -> None:
         """Begin a run; the previous run has ended, one way or another."""
+        self._begun = number
         self._put_run(Ran(number, round(time.time(), 3), None, OPEN))
         for old in sorted(self._runs)[:-MOST_RUNS]:
             del self._runs[old]
             self._remove((0, old))
 
-    def end_run(self, number: int, reason: str) -> None:
-        """Record how the run ends."""
-        ran = self._runs[number]
+    def end_run(self, reason: str) -> None:
+        """Record how the run ends that was begun last."""
+        ran = self._runs[self._begun]
         self._put_run(ran._replace(ended=round(time.time(), 3), how=reason))
 
     def _put_run(self, ran: Ran) -> None:

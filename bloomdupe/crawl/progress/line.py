@@ -156,8 +156,6 @@ class Room:
                 yield text
 
     def _filter(self, first: Point | None, now: Point) -> str | None:
-        if self._settings.redis_url is not None:
-            return None  # the filter is on Redis, with the memory that it takes
         capacity = self._seen.capacity
         if now.seen < FILTER_SHARE * capacity or self._seen.layer_count > 1:
             return None

@@ -53,10 +53,6 @@ GAUGES = (
     ("memory_bytes", "memory", "Bytes of memory that the process uses."),
 )
 """Name after ``bloomdupe_``, field of a history ``Point``, help."""
-OF_A_JOB = frozenset(
-    {"fpp", "lost", "checkpoint_seconds", "store_bytes", "disk_free_bytes"}
-)
-"""Names of the figures that a worker of a crawl on Redis does not know."""
 
 
 class Metrics(Collector):
@@ -64,7 +60,7 @@ class Metrics(Collector):
 
     ``look`` returns the crawl as it was looked at last; that thread calls it.
     ``jobdir`` is empty if the crawl is in memory; ``capacity`` is the expected number
-    of URLs. Figures ``of_worker`` come from a worker of a crawl on Redis.
+    of URLs.
     """
 
     def __init__(
@@ -73,10 +69,7 @@ class Metrics(Collector):
         jobdir: str,
         capacity: int,
         look: Callable[[], Glance],
-        *,
-        of_worker: bool = False,
     ) -> None:
-        self._left_out = OF_A_JOB if of_worker else frozenset[str]()
         self._labels = (spider,)
         self._jobdir = jobdir
         self._capacity = capacity
@@ -122,8 +115,7 @@ class Metrics(Collector):
             yield self._counter(name, text, getattr(point, field))
         yield self._counter("retries", "Retries of this run.", glance.retries)
         for name, field, text in GAUGES:
-            if name not in self._left_out:
-                yield self._gauge(name, text, getattr(point, field))
+            yield self._gauge(name, text, getattr(point, field))
         yield self._gauge("expected_urls", "BLOOMDUPE_EXPECTED_URLS.", self._capacity)
         yield from self._if_known(glance)
         yield from self._by_label(glance)

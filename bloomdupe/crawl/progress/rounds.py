@@ -110,6 +110,13 @@ class Run:
         self._start_ended = True
         self._notes["started"] = self.round
 
+    def take_over(self, notes: dict[str, Any]) -> None:
+        """Go on with the run of another worker, as it stands in the notes."""
+        self.round = notes.get("generation", self.round)
+        self.resumed = True
+        self.started = notes.get("started") == self.round
+        self.read_again(notes)
+
     def read_again(self, notes: dict[str, Any]) -> None:
         """Go on with the notes of the last checkpoint."""
         self._notes = notes

@@ -15,10 +15,7 @@ from bloomdupe.printable import logger_of
 from bloomdupe.store.platform import process_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.later.system_clock import Schedule
     from bloomdupe.crawl.progress.metrics import Metrics
     from bloomdupe.crawl.progress.slot_times import SlotLook, SlotTimes
     from bloomdupe.crawl.totals import Totals
@@ -71,10 +68,7 @@ class Watch:
     Now and then it logs a line. A point is written by the next checkpoint that has any
     other data to write. If the store is no longer there, the crawl stops.
 
-    ``place`` says in the metrics where the job is, and ``line`` completes the text of a
-    line for the log. ``whole`` returns the point of the whole crawl, of which the given
-    point may be that of one worker, and ``schedule`` knows the requests of the whole
-    crawl that are scheduled for later: for the metrics.
+    ``place`` says in the metrics where the job is.
     """
 
     def __init__(
@@ -85,22 +79,14 @@ class Watch:
         failures: FailedCounts | None,
         slots: SlotTimes,
         place: str,
-        *,
-        line: Callable[[str], str] = str,
-        whole: Callable[[Point], Point] = lambda point: point,
-        schedule: Schedule | None = None,
     ) -> None:
         settings = session.settings
         self._stats = session.stats
         self._extra = {"spider": session.spider}
         self._fail = session.stopping.fail
         self._frontier = frontier
-        self._schedule = schedule or frontier
         self._counts = counts
-        self._is_worker = settings.redis_url is not None
         self._capacity = frontier.seen.capacity
-        if self._is_worker:
-            self._capacity = settings.capacity
         self._failures = failures
         self._slots = slots
         store = frontier.store
@@ -111,12 +97,9 @@ class Watch:
         self._interval = settings.progress_interval
         self._glance = glance_of(settings)
         self._recent: deque[Point] = deque(maxlen=int(RECENT / GLANCE) + 1)
-        self._whole = whole
-        self._recent_whole = self._recent.copy()
         self._room = Room(session.crawler.settings, settings, frontier.seen)
         self._stays = settings.stay
         self._line = ProgressLine(stays=self._stays)
-        self._complete = line
         self._checkpoint_at = 0.0
         self._tick = Timer(self._on_tick)
         self._line_due = self._point_due = 0.0
@@ -136,7 +119,6 @@ class Watch:
             place,
             self._capacity,
             lambda: self._glanced,
-            of_worker=self._is_worker,
         )
         self._address = settings.metrics
         return metrics
@@ -175,7 +157,7 @@ class Watch:
         if self.history is not None:
             # The job stands like this until its next run.
             self._look(whole=True)
-            self.history.end_run(self._counts.totals.runs, reason)
+            self.history.end_run(reason)
 
     def wrote(self, seconds: float) -> None:
         """Record how long a checkpoint took."""
@@ -188,9 +170,6 @@ class Watch:
         frontier = self._frontier
         seen, store = frontier.seen, frontier.store
         totals = self._counts.totals
-        fpp = loss = 0.0
-        if not self._is_worker:  # else the filter is on Redis
-            fpp, loss = seen.current_fpp(), seen.expected_loss()
         return Point(
             time=round(time.time(), 3),
             run=totals.runs,
@@ -199,14 +178,14 @@ class Watch:
             bytes=totals.bytes,
             items=totals.items,
             duplicates=self._counts.duplicates,
-            seen=0 if self._is_worker else len(seen),
+            seen=len(seen),
             pending=frontier.pending,
             leased=frontier.leased,
             slots=len(frontier.slots),
             failed=0 if self._failures is None else len(self._failures),
             statuses=totals.statuses_by_hundred,
-            fpp=fpp,
-            loss=loss,
+            fpp=seen.current_fpp(),
+            loss=seen.expected_loss(),
             checkpoint=round(self._longest_since, 4),
             disk=0 if store is None else store.disk_bytes(),
             free=0 if store is None else store.free_bytes(),
@@ -222,9 +201,8 @@ class Watch:
         self._longest_since = 0.0
         self._recent.append(point)
         self._point_due = time.monotonic() + GLANCE
-        self._recent_whole.append(self._whole(point))
         if self._metrics is not None:
-            self._glanced = self._glance_at(self._recent_whole[-1], slots)
+            self._glanced = self._glance_at(point, slots)
         if self.history is not None:
             self.history.add(point)
         return point
@@ -232,12 +210,12 @@ class Watch:
     def _glance_at(self, point: Point, slots: SlotLook) -> Glance:
         get = self._stats.get_value
         counts = self._counts.totals.by_slot
-        points = list(self._recent_whole)
+        points = list(self._recent)
         return Glance(
             point,
             self._checkpoint_at,
             None if self._stays else time_to_go(recent(points), point),
-            self._schedule.next_due if self._schedule.waiting else None,
+            self._frontier.next_due if self._frontier.waiting else None,
             self._reasons,
             get("retry/count", 0),
             get("bloomdupe/revisits", 0),
@@ -281,10 +259,6 @@ class Watch:
                 line = self._line.text(
                     before, first, point, self._reasons, self.longest
                 )
-                logger.info(
-                    "%(progress)s",
-                    {"progress": self._complete(line)},
-                    extra=self._extra,
-                )
+                logger.info("%(progress)s", {"progress": line}, extra=self._extra)
             for warning in self._room.warnings(first, point):
                 logger.warning("%(room)s", {"room": warning}, extra=self._extra)

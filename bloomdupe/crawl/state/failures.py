@@ -160,8 +160,16 @@ class Failures(Participant):
         elif lease.request.url in self.urls and not lease.retried:
             self._forget(self._key_of(lease.request, lease.first))
 
-    def kept_out(self, request: Request, payload: bytes | None) -> None:
-        """Note that a pending request was dropped, which may repeat a failed one."""
+    def kept_out(
+        self,
+        slot: str,  # noqa: ARG002
+        request: Request,
+        payload: bytes | None,
+    ) -> None:
+        """Note that a pending request of a slot was dropped.
+
+        It may repeat a failed one.
+        """
         if request.url not in self.urls:
             return
         digest = self._key_of(request, payload)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,14 @@ class Rules:
     _patterns: list[tuple[str | None, re.Pattern[str]]] = field(
         default_factory=list, compare=False
     )
+
+    @classmethod
+    def read(cls, text: bytes) -> Self:
+        """Read the JSON; raises :class:`ValueError` or :class:`RecursionError`."""
+        values = json.loads(text)
+        if not isinstance(values, dict):
+            raise ValueError("it is no JSON object")  # noqa: TRY004
+        return cls.of(values)
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Self:

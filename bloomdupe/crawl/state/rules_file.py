@@ -55,10 +55,7 @@ class RulesFile:
                 text = file.read(MOST_BYTES + 1)
                 if len(text) > MOST_BYTES:
                     raise ValueError(f"it has more than {MOST_BYTES:,} bytes")  # noqa: TRY301
-                values = json.loads(text)
-                if not isinstance(values, dict):
-                    raise ValueError("it is no JSON object")  # noqa: TRY301, TRY004
-                return Rules.of(values)
+                return Rules.read(text)
             except (OSError, ValueError, RecursionError) as error:
                 raise self._refused(error) from error
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.errors import StoreError, StoreLockedError
 from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.frontier.holding import counts_of
 from bloomdupe.frontier.sent_request import PARTITIONS
 from bloomdupe.jobs.held import HeldJob
 from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
 from bloomdupe.store.redis.redis_place import PartitionPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from typing_extensions import Self
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.project import Project
     from bloomdupe.store.participant import Part
     from bloomdupe.store.redis.address import Address
+    from bloomdupe.store.redis.redis_store import RedisStore
 
 
 class HeldCrawl(HeldJob):
@@ -34,8 +36,19 @@ class HeldCrawl(HeldJob):
     _owner: PartitionOwner
 
     @classmethod
-    def taken(cls, address: Address, project: Project | None, rules: Rules) -> Self:
-        """Take all partitions from workers that have ended, or do not answer."""
+    def taken(
+        cls,
+        address: Address,
+        project: Project | None,
+        rules: Rules,
+        open_filter: Callable[[RedisStore], BloomFilter] | None = None,
+    ) -> Self:
+        """Take all partitions from workers that have ended, or do not answer.
+
+        Partitions that are missing are made by ``open_filter``.
+        """
+        if open_filter is None:
+            open_filter = _opened
         with ExitStack() as undo:
             owner = PartitionOwner.at(address, PARTITIONS)
             undo.callback(_give_back, owner)
@@ -46,26 +59,30 @@ class HeldCrawl(HeldJob):
                     f"{address.shown} is in use by a worker that has just begun; stop"
                     " it, and try again"
                 )
-            places = [PartitionPlace(owner.stores[n]) for n in range(PARTITIONS)]
-            job = cls([BloomFilter.open(place) for place in places], project, rules)
+            filters = [open_filter(owner.stores[n]) for n in range(PARTITIONS)]
+            job = cls(filters, project, rules)
             job._owner = owner
             undo.pop_all()
         return job
 
     def commit(self, parts: Mapping[int, Part] | None = None) -> None:
         """See :meth:`HeldJob.commit`: one commit to all partitions."""
-        written, counts = {}, {}
+        written = {}
         for number, frontier in enumerate(self.frontiers):
             more = [part for n, part in (parts or {}).items() if n == number]
             written[self._owner.stores[number]] = [frontier.prepare(), *more]
-            counts[number] = frontier.pending + frontier.leased + frontier.waiting
-        commit = self._owner.begin(written, counts=counts)
+        counts, later = counts_of(dict(enumerate(self.frontiers)))
+        commit = self._owner.begin(written, counts=counts, later=later)
         commit.send()
         commit.done()
 
     def close(self) -> None:
         """Give all partitions back, without uncommitted changes."""
         _give_back(self._owner)
+
+
+def _opened(store: RedisStore) -> BloomFilter:
+    return BloomFilter.open(PartitionPlace(store))
 
 
 def _give_back(owner: PartitionOwner) -> None:

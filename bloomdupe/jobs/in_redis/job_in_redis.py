@@ -15,9 +15,9 @@ from bloomdupe.frontier.sent_request import SentRequest, partition_of
 from bloomdupe.jobs.in_redis.held_crawl import HeldCrawl
 from bloomdupe.jobs.job import Job, Removal
 from bloomdupe.jobs.job_place import Life
+from bloomdupe.jobs.overview import WorkerFigures
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import Description
-from bloomdupe.jobs.worker_figures import WorkerFigures
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client, LuaScript
 from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
@@ -26,11 +26,8 @@ from bloomdupe.store.redis.redis_store import RedisStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
 
-    from bloomdupe.crawl.added_requests import Asked
     from bloomdupe.jobs.held import HeldJob
-    from bloomdupe.jobs.job import Reader
     from bloomdupe.jobs.project import Project
     from bloomdupe.store.store import Store
 
@@ -108,9 +105,9 @@ class JobInRedis(Job):
             f"{self.shown}: there is no crawl of this name: a worker begins it"
         )
 
-    def reader(self) -> AbstractContextManager[Reader]:
+    def reader(self) -> JobReader:
         """Return what reads the crawl; or a filter that the URL names."""
-        return closing(_ReaderOfUrl(self, self.named))
+        return _ReaderOfUrl(self, self.named)
 
     def rules(self) -> Rules:
         """Read the rules."""
@@ -159,18 +156,9 @@ class JobInRedis(Job):
             )
             written = crawl.written_at()
         if not names:
-            return Life(workers=figures)
-        return Life(
-            owner=plural(len(names), "worker"),
-            beat=written,
-            names=names,
-            workers=figures,
-        )
-
-    def written_at(self) -> float:
-        """Return the time of the last commit, by the clock of this machine."""
-        with self._crawl() as crawl:
-            return crawl.written_at()
+            return Life(written_at=written, workers=figures)
+        owner = plural(len(names), "worker")
+        return Life(owner, written, names, written, workers=figures)
 
     def sent(self) -> Iterator[SentRequest]:
         """Yield the requests in the inboxes of the partitions."""
@@ -182,29 +170,22 @@ class JobInRedis(Job):
                     at += AT_ONCE
 
     def hold(self, project: Project | None, *, begin: bool) -> HeldJob:
-        """Take all partitions; a crawl that is missing is not begun here."""
-        del begin
+        """Take all partitions, or begin the crawl with the settings of the project."""
+        open_filter = None
         if self.identity is None:
-            raise self._missing()
-        return HeldCrawl.taken(self._address, project, self.rules())
+            if not begin or project is None:
+                raise self._missing()
+            open_filter = _opener(project)
+        return HeldCrawl.taken(self._address, project, self.rules(), open_filter)
 
-    def hand_over(self, requests: list[Asked]) -> None:
+    def hand_over(self, requests: list[SentRequest]) -> None:
         """Leave requests in the inboxes of their partitions."""
         with self._crawl() as crawl:
             partitions = crawl.partitions
             entries: dict[int, list[bytes]] = {}
             for one in requests:
-                sent = SentRequest(
-                    one.slot,
-                    one.priority,
-                    one.payload,
-                    ((one.key, one.exact),),
-                    one.start,
-                    one.not_before,
-                    one.dont_filter,
-                )
                 number = partition_of(one.slot, partitions)
-                entries.setdefault(number, []).append(sent.packed)
+                entries.setdefault(number, []).append(one.packed)
             for number, some in entries.items():
                 crawl.client.ask("RPUSH", crawl.keys.inbox(number), *some)
 
@@ -232,6 +213,18 @@ class JobInRedis(Job):
             crawl.client.ask("UNLINK", *crawl.keys.every(crawl.partitions))
 
 
+def _opener(project: Project) -> Callable[[RedisStore], BloomFilter]:
+    """Return what makes the filters of a crawl of the project."""
+    from bloomdupe.crawl.engines.crawl_job import CrawlJob
+    from bloomdupe.crawl.engines.joining import check_settings, filter_opener
+
+    spider = project.crawler.spider
+    assert spider is not None  # noqa: S101 - the project has made it
+    job = CrawlJob.of(spider, project.settings)
+    check_settings(job, project.crawler)
+    return filter_opener(job, project.crawler)
+
+
 class _ReaderOfUrl(JobReader):
     """Also reads a filter that is no crawl."""
 
@@ -245,6 +238,3 @@ class _ReaderOfUrl(JobReader):
             return super().describe()
         with BloomFilter.open(self._url, readonly=True) as seen:
             return Description(seen.info(), seen.identity, None)
-
-    def close(self) -> None:
-        """Nothing is open between two reads."""

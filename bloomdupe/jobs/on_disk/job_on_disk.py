@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from bloomdupe.crawl.added_requests import Asked
     from bloomdupe.crawl.state.rules import Rules
+    from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.jobs.held import HeldJob
     from bloomdupe.jobs.project import Project
     from bloomdupe.store.descriptor import Descriptor
@@ -89,20 +90,17 @@ class JobOnDisk(Job):
         return RulesFile(self.directory).change(change)
 
     def life(self) -> Life:
-        """Look at the lock of the store."""
-        owner = files.owner_of(self.new_directory)
+        """Look at the lock of the store, and at its data."""
+        store, written = self.new_directory, 0.0
+        with contextlib.suppress(OSError):  # its reader says so
+            written = (store / files.DATA).stat().st_mtime
+        owner = files.owner_of(store)
         if owner is None:
-            return Life()
+            return Life(written_at=written)
         name = str(owner.process or "unknown")
-        return Life(f"process {name}", owner.beat, frozenset([name]), owner.process)
-
-    def written_at(self) -> float:
-        """Return the time at which the data file was changed."""
-        place = self.directory / files.DATA
-        try:
-            return place.stat().st_mtime
-        except OSError as error:
-            raise StoreError(f"cannot look at {place}: {error}") from error
+        return Life(
+            f"process {name}", owner.beat, frozenset([name]), written, owner.process
+        )
 
     def hold(self, project: Project | None, *, begin: bool) -> HeldJob:
         """Open the job, or begin it, and take in what was added while it ran."""
@@ -120,7 +118,7 @@ class JobOnDisk(Job):
             undo.pop_all()
         return job
 
-    def hand_over(self, requests: list[Asked]) -> None:
+    def hand_over(self, requests: list[SentRequest]) -> None:
         """Leave requests in the inbox."""
         Inbox(self.directory).post(message_of(requests))
 

@@ -6,13 +6,20 @@ key                       type    value
 ``bd:{CRAWL}:head``       hash    ``magic``, ``format``, ``partitions``; ``begun`` and
                                   ``ended``: commits of all workers. They differ if
                                   Redis has restored a part of a commit. ``at``: time
-                                  of the last one, by the clock of Redis, to be shown
+                                  of the last one, by the clock of Redis, to be shown.
+                                  ``cookies``: commits that have changed cookies.
+                                  ``forgotten``: last entry of the output that was
+                                  deleted
 ``bd:{CRAWL}:owners``     hash    token of the owner, by number of the partition
 ``bd:{CRAWL}:steps``      hash    number of the last commit, by token of the worker
-``bd:{CRAWL}:counts``     hash    requests that are not done, by number of the partition
+``bd:{CRAWL}:counts``     hash    requests that are not done, by number of the
+                                  partition, but for those that are scheduled for later
+``bd:{CRAWL}:later``      hash    those: their number, and when the first of them is
+                                  due, in milliseconds of Unix time, as two words
 ``bd:{CRAWL}:rules``      string  :class:`bloomdupe.crawl.state.rules.Rules` as JSON
 ``bd:{CRAWL}:output``     stream  lines of the output, each with the fields that the
                                   commit gave it
+``bd:{CRAWL}:cookies``    hash    packed cookies, by the digests of their places
 ``bd:{CRAWL}:P:TABLE``            a table of partition P: :mod:`bloomdupe.store.format`
                                   has its keys and values. ``exact`` is a set; ``queue``
                                   and ``later`` are sorted sets whose members, of score
@@ -47,8 +54,10 @@ class CrawlKeys:
         self.owners = self._tag + b"owners"
         self.steps = self._tag + b"steps"
         self.counts = self._tag + b"counts"
+        self.later = self._tag + b"later"
         self.rules = self._tag + b"rules"
         self.output = self._tag + b"output"
+        self.cookies = self._tag + b"cookies"
 
     @property
     def common(self) -> tuple[bytes, bytes, bytes, bytes]:

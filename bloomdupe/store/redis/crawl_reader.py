@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 LOOK = LuaScript("look")
 
 
+class LaterCount(NamedTuple):
+    """Requests of a partition that are scheduled for later."""
+
+    requests: int
+    due: float
+    """Unix time at which the first of them is due."""
+
+
 class Look(NamedTuple):
     """One moment of a crawl."""
 
@@ -26,17 +34,25 @@ class Look(NamedTuple):
     steps: dict[str, int]
     """Number of the last commit, by token."""
     counts: dict[int, int]
-    """Requests that are not done, by partition; missing before its first commit."""
+    """Requests that are not done, by partition; missing before its first commit.
+
+    Those that are scheduled for later are not among them."""
+    later: dict[int, LaterCount]
+    """Those that are, by partition."""
     inboxes: list[int]
     """Entries in the inbox of each partition."""
     rules: bytes | None
     """The rules of the user, as JSON; None: there are none."""
 
+    cookies: int = 0
+    """Commits that have changed cookies."""
+
     @property
     def finished(self) -> bool:
         """Whether nothing is left to do; a request in progress still counts."""
         all_counted = len(self.counts) == len(self.inboxes)
-        return all_counted and not any(self.counts.values()) and not any(self.inboxes)
+        left = any(self.counts.values()) or any(self.inboxes)
+        return all_counted and not left and not any(n for n, _ in self.later.values())
 
 
 class CrawlOnRedis:
@@ -102,8 +118,8 @@ class CrawlOnRedis:
     def look(self, partitions: int) -> Look:
         """Return how the crawl stands, all of it at one moment."""
         inboxes = [self.keys.inbox(number) for number in range(partitions)]
-        head, owners, steps, counts, rules, lengths = self.client.run(
-            LOOK, (*self.keys.common, self.keys.rules), *inboxes
+        head, owners, steps, counts, later, rules, lengths = self.client.run(
+            LOOK, (*self.keys.common, self.keys.later, self.keys.rules), *inboxes
         )
         fields = self.checked(pairs(head))
         if not fields:
@@ -113,9 +129,16 @@ class CrawlOnRedis:
             {int(one): token for one, token in pairs(owners).items()},
             {token: int(step) for token, step in pairs(steps).items()},
             {int(one): int(count) for one, count in pairs(counts).items()},
+            {int(one): _later(words) for one, words in pairs(later).items()},
             lengths,
             rules,
+            int(fields.get("cookies", 0)),
         )
+
+
+def _later(words: str) -> LaterCount:
+    number, due = words.split()
+    return LaterCount(int(number), int(due) / 1000)
 
 
 def pairs(answer: object) -> dict[str, str]:

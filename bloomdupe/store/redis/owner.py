@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from bloomdupe.store.redis.address import Address
-    from bloomdupe.store.redis.crawl_reader import Look
+    from bloomdupe.store.redis.crawl_reader import LaterCount, Look
 
     Word: TypeAlias = bytes | str | int
 
@@ -133,14 +133,16 @@ class PartitionOwner(CrawlOnRedis):
         sent: Mapping[int, Sequence[bytes]] | None = None,
         lines: Iterable[Sequence[bytes]] = (),
         counts: Mapping[int, int] | None = None,
+        later: Mapping[int, LaterCount] | None = None,
         give: Collection[int] = (),
     ) -> Commit:
         """Begin a commit to partitions of this worker.
 
         ``sent`` are entries for the inboxes of partitions; ``lines`` are fields and
         values of lines of the output; ``counts`` are the requests of each partition
-        that are not done. The partitions to ``give`` have no owner afterwards. The
-        entries that were taken from the inboxes of all own partitions are removed.
+        that are not done, but for those that are scheduled for ``later``. The
+        partitions to ``give`` have no owner afterwards. The entries that were taken
+        from the inboxes of all own partitions are removed.
         """
         inboxes = [store.inbox for store in self.stores.values()]
         taken = [(inbox, *inbox.taken) for inbox in inboxes if inbox.taken[1]]
@@ -158,7 +160,7 @@ class PartitionOwner(CrawlOnRedis):
             arguments += batch.arguments()
             if batch.cleared:
                 cleared.append(store)
-        arguments += self._others(sent or {}, lines, counts or {}, give)
+        arguments += self._others(sent or {}, lines, counts or {}, later or {}, give)
 
         def send() -> None:
             self._send(step, arguments)
@@ -187,6 +189,7 @@ class PartitionOwner(CrawlOnRedis):
         sent: Mapping[int, Sequence[bytes]],
         lines: Iterable[Sequence[bytes]],
         counts: Mapping[int, int],
+        later: Mapping[int, LaterCount],
         give: Collection[int],
     ) -> Iterator[bytes]:
         """Yield the calls that concern no table."""
@@ -196,6 +199,9 @@ class PartitionOwner(CrawlOnRedis):
             yield from words(b"XADD", self.keys.output, b"*", *line)
         for number, count in counts.items():
             yield from words(b"HSET", self.keys.counts, *_numbers(number, count))
+        for number, (requests, due) in later.items():
+            value = b"%d %d" % (requests, due * 1000 if requests else 0)
+            yield from words(b"HSET", self.keys.later, b"%d" % number, value)
         for number in give:
             yield from words(b"HDEL", self.keys.owners, *_numbers(number))
 

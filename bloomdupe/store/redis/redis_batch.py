@@ -28,6 +28,8 @@ class RedisBatch(Batch):
         # The last change of each record of a hash.
         self._puts: dict[bytes, dict[bytes, bytes]] = {}
         self._gone: dict[bytes, dict[bytes, None]] = {}
+        self._others: list[bytes] = []
+        """Calls that concern no table, as arguments of the script."""
         self.cleared: set[bytes] = set()
         """Tables of which nothing older is left."""
 
@@ -86,6 +88,21 @@ class RedisBatch(Batch):
             bounds += (b"[" + key, b"(" + successor(key))
         self._calls.append((b"CUT", table, bounds))
 
+    def put_cookies(self, puts: list[tuple[bytes, bytes]], *, anew: bool) -> None:
+        """Store cookies of the crawl; ``anew``: there are no others any more."""
+        key = self._keys.cookies
+        if anew:
+            self._others += words(b"DEL", key)
+        for at in range(0, len(puts), MOST // 2):
+            fields = [one for put in puts[at : at + MOST // 2] for one in put]
+            self._others += words(b"HSET", key, *fields)
+        if anew or puts:
+            self._others += words(b"HINCRBY", self._keys.head, b"cookies", b"1")
+
+    def add_line(self, fields: list[bytes]) -> None:
+        """Add a line to the output of the crawl: its fields and their values."""
+        self._others += words(b"XADD", self._keys.output, b"*", *fields)
+
     def count(self, table: bytes, records: int, sums: int) -> None:
         """Do nothing: a table on Redis counts its records."""
 
@@ -98,6 +115,7 @@ class RedisBatch(Batch):
         for table, puts in self._puts.items():
             records = [one for record in puts.items() for one in record]
             yield from self._portions(b"HSET", table, records)
+        yield from self._others
 
     def _portions(
         self, call: bytes, table: bytes, values: list[bytes]

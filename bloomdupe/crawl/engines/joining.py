@@ -1,0 +1,240 @@
+"""Joining: how a worker comes to partitions of a crawl on Redis, if it may."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from contextlib import ExitStack, contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from scrapy.utils.misc import load_object
+
+from bloomdupe.crawl.dupefilter import BloomDupeFilter
+from bloomdupe.crawl.progress.rounds import FINISHED
+from bloomdupe.errors import (
+    NotOwnerError,
+    SettingError,
+    StoreError,
+    StoreMismatchError,
+)
+from bloomdupe.feeds.stream import FEED_OPTIONS, identity_of, stream_feeds_of
+from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.filter.parameters import Parameters, check_same
+from bloomdupe.frontier.held_frontier import CONTROL, HeldFrontier
+from bloomdupe.frontier.sent_request import PARTITIONS
+from bloomdupe.printable import logger_of
+from bloomdupe.store.redis.address import Address
+from bloomdupe.store.redis.client import Client
+from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
+from bloomdupe.store.redis.owner import PartitionOwner
+from bloomdupe.store.redis.redis_place import PartitionPlace
+from bloomdupe.store.redis.redis_store import RedisStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from scrapy.crawler import Crawler
+
+    from bloomdupe.crawl.engines.crawl_job import CrawlJob
+    from bloomdupe.crawl.engines.session import Session
+
+logger = logger_of(__name__)
+
+SETTING_OF = {
+    "expected_urls": "BLOOMDUPE_EXPECTED_URLS",
+    "capacity": "BLOOMDUPE_EXPECTED_URLS",
+    "fpp": "BLOOMDUPE_FPP",
+    "exact": "BLOOMDUPE_EXACT",
+    "spider": "BLOOMDUPE_REDIS_URL",
+    "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
+    "feeds": "FEEDS",
+    FEED_OPTIONS: "FEEDS",
+}
+"""The settings on which all workers must agree, by the parameter in the store."""
+PAUSE = 0.1
+"""Seconds between two looks for a partition."""
+SOON = 2.0
+"""Seconds after which the log says that the worker waits."""
+
+
+async def join(session: Session, job: CrawlJob) -> HeldFrontier:
+    """Join the crawl, or make it; wait until a partition is here.
+
+    A partition becomes free when a worker gives it away, because it has more, or when
+    a dead worker's lease has ended. Raises :class:`~bloomdupe.errors.StoreError`.
+    """
+    settings, order = job.settings, session.order
+    address = _address_of(job)
+    owner = PartitionOwner.at(address, PARTITIONS)
+    with ExitStack() as undo:
+        undo.callback(owner.close)
+        held = HeldFrontier(
+            owner,
+            settings.redis_lease,
+            filter_opener(job, session.crawler),
+            parameters=Parameters.checked(settings.capacity, settings.fpp),
+            wait=session.slots.wait,
+            fifo=order.fifo,
+            start_fifo=order.start_fifo,
+            downloader=session.access,
+            longest_rest=session.slots.longest_rest,
+        )
+        logger.info(
+            "This is worker %(worker)s on %(crawl)s",
+            {"worker": owner.token, "crawl": address.shown},
+            extra={"spider": session.spider},
+        )
+        before = _notes_of(owner)
+        await _get_partition(session, held)
+        now = _notes_of(owner)
+        held.waited_for_round = before.get("run", FINISHED) != FINISHED or before.get(
+            "generation"
+        ) != now.get("generation")
+        if not held.leads:
+            held.seen.know(now)
+        undo.pop_all()
+    return held
+
+
+def filter_opener(
+    job: CrawlJob, crawler: Crawler
+) -> Callable[[RedisStore], BloomFilter]:
+    """Return what opens the filter of a partition, or makes it."""
+    parameters, identity = _parameters_of(job), _identity_of(job, crawler)
+
+    def open_filter(store: RedisStore) -> BloomFilter:
+        with _by_settings():
+            return BloomFilter.open(
+                PartitionPlace(store),
+                parameters.capacity,
+                parameters.fpp,
+                exact=parameters.exact,
+                identity=identity,
+            )
+
+    return open_filter
+
+
+def say_who(session: Session, held: HeldFrontier) -> None:
+    """Log the name of a worker that has begun anew."""
+    logger.info(
+        "This is now worker %(worker)s",
+        {"worker": held.holding.owner.token},
+        extra={"spider": session.spider},
+    )
+
+
+async def _get_partition(session: Session, held: HeldFrontier) -> None:
+    since, told = monotonic(), False
+    while True:
+        try:
+            if held.holding.join():
+                return
+        except NotOwnerError:  # Redis has gone back
+            held.read_again()
+            say_who(session, held)
+        if not session.crawler.crawling:
+            raise StoreError("the crawl was stopped before it had any partition")
+        if not told and monotonic() - since > SOON:
+            told = True
+            logger.info(
+                "Other workers have all partitions of %(crawl)s: waiting until one"
+                " gives some away, or its lease has ended",
+                {"crawl": held.holding.owner.client.address.shown},
+                extra={"spider": session.spider},
+            )
+        await asyncio.sleep(PAUSE)
+
+
+def _notes_of(owner: PartitionOwner) -> dict[str, Any]:
+    """Return the notes of the whole crawl, which the leader writes."""
+    with RedisStore(owner, CONTROL).snapshot() as snapshot:
+        found: dict[str, Any] = (snapshot.record("filter") or {}).get("notes", {})
+    return found
+
+
+def _address_of(job: CrawlJob) -> Address:
+    assert job.settings.redis_url is not None  # noqa: S101 - it is a shared crawl
+    return Address.of(job.settings.redis_url)
+
+
+def _parameters_of(job: CrawlJob) -> Parameters:
+    """Return the parameters of the filter of each partition."""
+    settings = job.settings
+    share = math.ceil(settings.capacity / PARTITIONS)
+    return Parameters.checked(share, settings.fpp, exact=settings.exact.all)
+
+
+def _identity_of(job: CrawlJob, crawler: Crawler) -> dict[str, Any]:
+    return {
+        "expected_urls": job.settings.capacity,
+        **job.identity,
+        **identity_of(stream_feeds_of(crawler)),
+    }
+
+
+@contextmanager
+def _by_settings() -> Iterator[None]:
+    """Call parameters by the names of the settings that they come from."""
+    try:
+        yield
+    except StoreMismatchError as error:
+        name = SETTING_OF.get(error.parameter or "")
+        if name is None:
+            raise
+        raise StoreMismatchError(
+            f"{name}: {error}. Another crawl has another name in BLOOMDUPE_REDIS_URL",
+            error.parameter,
+        ) from error
+
+
+def check_shared(job: CrawlJob, crawler: Crawler) -> None:
+    """Refuse a crawl that may not join the crawl on Redis; nothing is changed."""
+    check_settings(job, crawler)
+    client, parameters = Client(_address_of(job)), _parameters_of(job)
+    try:
+        client.check()
+        crawl = CrawlOnRedis(client)
+        header = RedisStore(crawl, CONTROL).header if crawl.read_head() else {}
+        if not header:
+            whole = Parameters.checked(job.settings.capacity, parameters.fpp)
+            whole.check_room(client.free_bytes(), "memory free in that Redis")
+            return
+        with _by_settings():
+            check_same(
+                client.address.shown, header["identity"], _identity_of(job, crawler)
+            )
+            found = Parameters.from_header(header, client.address.shown)
+            given = {"capacity": parameters.capacity, "fpp": parameters.fpp}
+            check_same(client.address.shown, vars(found), given)
+    finally:
+        client.close()
+
+
+def check_settings(job: CrawlJob, crawler: Crawler) -> None:
+    """Refuse settings that a shared crawl cannot have."""
+    settings = job.settings
+    if settings.directory is not None:
+        raise SettingError(
+            "JOBDIR and BLOOMDUPE_REDIS_URL are both set, but a job is either in a"
+            " directory or on Redis: unset JOBDIR (-s JOBDIR=) to share the crawl"
+        )
+    filter_ = load_object(crawler.settings["DUPEFILTER_CLASS"])
+    if not issubclass(filter_, BloomDupeFilter):
+        raise SettingError(
+            "DUPEFILTER_CLASS: a crawl with BLOOMDUPE_REDIS_URL needs"
+            " bloomdupe.BloomDupeFilter, because its workers decide together which"
+            " requests are duplicates: remove DUPEFILTER_CLASS from the settings"
+        )
+    if settings.filter_memory is not None:
+        raise SettingError(
+            f"BLOOMDUPE_FILTER_MEMORY = {settings.filter_memory} does not work with"
+            " BLOOMDUPE_REDIS_URL: a worker has all pages of its filter in memory;"
+            " leave it out"
+        )
+    if settings.start_requests == "always":
+        raise SettingError(
+            'BLOOMDUPE_START_REQUESTS = "always" does not work with'
+            " BLOOMDUPE_REDIS_URL: each leader would schedule all of them"
+        )

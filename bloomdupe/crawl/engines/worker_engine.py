@@ -1,0 +1,655 @@
+"""WorkerEngine: the engine of a worker that shares a crawl on Redis with others."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from bloomdupe.crawl.engines.background import Background
+from bloomdupe.crawl.engines.checkpoint import Checkpoint
+from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
+from bloomdupe.crawl.engines.inherited_slot import forget_inherited_slot
+from bloomdupe.crawl.engines.joining import say_who
+from bloomdupe.crawl.engines.quiet import GLANCE
+from bloomdupe.crawl.leases.outcomes import Outcome
+from bloomdupe.crawl.progress.rounds import Run
+from bloomdupe.crawl.starting import name_of
+from bloomdupe.crawl.state.failures import Failures
+from bloomdupe.crawl.state.held_failures import HeldFailures
+from bloomdupe.crawl.state.remembered import Remembered
+from bloomdupe.crawl.state.rules import Rules, RulesInForce
+from bloomdupe.crawl.state.shared_cookies import SharedCookies
+from bloomdupe.errors import (
+    NotOwnerError,
+    StoreMismatchError,
+    UnserializableError,
+)
+from bloomdupe.feeds.stream import StreamFeeds
+from bloomdupe.filter.recent import RecentFilter
+from bloomdupe.frontier.held_frontier import CONTROL, HeldFrontier
+from bloomdupe.frontier.payload import url_of
+from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
+from bloomdupe.inside_scrapy.cookie_jars import CookieJars
+from bloomdupe.printable import logger_of
+from bloomdupe.store.redis.redis_store import RedisStore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scrapy import Request
+
+    from bloomdupe.crawl.engines.checkpoint import CrawlRecord, Steps
+    from bloomdupe.crawl.engines.engine_contract import Accepted
+    from bloomdupe.crawl.engines.session import Session
+    from bloomdupe.crawl.later.revisits import NextVisit
+    from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.leases.outcomes import Key, Line
+    from bloomdupe.crawl.progress.standing import Standing
+    from bloomdupe.crawl.totals import Totals
+    from bloomdupe.feeds.exporter import FeedExporter
+    from bloomdupe.filter.bloom import BloomFilter
+    from bloomdupe.frontier.frontier import Frontier
+    from bloomdupe.frontier.held_frontier import HeldFilter
+    from bloomdupe.store.redis.crawl_reader import Look
+
+logger = logger_of(__name__)
+
+LONGEST_SILENCE = 1.0
+"""Seconds between two signs of life."""
+MOST_TAKEN = 2_000
+"""Requests of others that are taken in at once, for each partition."""
+MOST_SENT = 1_000_000
+"""Requests for others that a worker remembers, so that it does not send them twice. One
+that is forgotten costs its receiver a look-up."""
+
+
+STARTS_KEPT = 10_000
+"""Outputs of ``start()`` that are kept though they are durable: Redis may go back, and
+another worker may be the leader for a while."""
+
+
+class StartItemDone(NamedTuple):
+    """An item of ``start()`` that is through its pipelines."""
+
+    mark: Key
+    lines: Sequence[Line]
+    items: int
+    sent: Sequence[SentRequest]
+
+
+class WorkerCheckpoint(Checkpoint):
+    """A checkpoint of a worker: it also looks at what others do."""
+
+    engine: WorkerEngine
+    """Once it is there."""
+
+    def steps(self, *, first: bool = False) -> Steps:
+        """See :meth:`Checkpoint.steps`."""
+        if self.engine.is_idle:
+            commit = self._frontier.begin([], self._more())
+            yield commit.send
+            commit.done()
+        else:
+            yield from super().steps(first=first)
+        yield from self.engine.looking()
+
+
+class WorkerEngine(CrawlEngine):
+    """Keeps the requests of its partitions, and sends others to their owners.
+
+    A checkpoint is a commit to all of its partitions, a look at the crawl, and the
+    requests that others have sent. The owner of the control partition is the leader:
+    only there ``start()`` goes on, and what its spider remembers is stored.
+    """
+
+    checkpoint_class = WorkerCheckpoint
+    starts_kept = STARTS_KEPT
+    frontier: HeldFrontier  # type: ignore[assignment] # it has the same interface
+
+    def __init__(self, session: Session, seen: HeldFilter) -> None:
+        self._seen = seen
+        self._look: Look | None = None
+        self._takes_more = self._dropped = self._is_open = False
+        self._home = seen.frontier.store.number
+        # Outputs of start(); only the leader may let them count.
+        self._held: list[Accepted] = []
+        self._start_items: deque[StartItemDone] = deque(maxlen=STARTS_KEPT)
+        self._sent = RecentFilter(MOST_SENT, 1e-6)
+        super().__init__(session, cast("BloomFilter", seen), filtered=True)
+        self.starting.may_go_on = self._may_start
+        self.starting.is_ours = lambda: self.frontier.leads
+
+    # Opening
+
+    def _read_rules(self) -> tuple[None, RulesInForce]:
+        owner, count = self._seen.frontier.holding.owner, self._stats.inc_value
+        # A run that was asked to stop was an earlier one.
+        text: bytes | None = owner.client.ask("GET", owner.keys.rules)
+        self._rules_text = text
+        try:
+            rules = Rules() if text is None else Rules.read(text)
+        except (ValueError, RecursionError) as error:
+            raise StoreMismatchError(
+                f"{owner.client.address.shown}: its rules are refused: {error}; delete"
+                f" {owner.keys.rules.decode()}: then nothing is blocked or paused"
+            ) from error
+        return None, RulesInForce(rules, lambda: count("bloomdupe/dropped_blocked"))
+
+    def _open_frontier(self, seen: BloomFilter) -> None:
+        del seen
+        session, frontier = self._session, self._seen.frontier
+        self.frontier = frontier
+        self._background = Background(session.stopping.fail, self._access.wake)
+        frontier.load = self._load
+        frontier.may_leave = self._may_leave
+        session.slots.attach(cast("Frontier", frontier))
+        session.slots.pause(self.rules.now.paused)
+
+    def _load(self, call: Any, then: Any) -> None:  # noqa: ANN401 - as Frontier has it
+        self._background.run(call, then)
+
+    def _open_inbox(self) -> None:
+        """Each partition has its own inbox."""
+
+    def _open_run(self, seen: BloomFilter) -> Run:
+        # One that has waited for a partition all the round long begins no other round.
+        again = (
+            self.settings.start_requests == "again"
+            and not self.frontier.waited_for_round
+        )
+        # Others than the leader have work as long as anybody has.
+        pending = len(self) if self.frontier.leads else int(not again)
+        return Run(seen.notes, pending=pending, again=again, stays=self.settings.stay)
+
+    def _open_failures(self) -> HeldFailures | None:  # type: ignore[override]
+        session, limit = self._session, self.settings.max_failures
+        if not limit:
+            return None
+
+        def make(frontier: Frontier) -> Failures:
+            assert frontier.store is not None  # noqa: S101 - it is a partition
+            return Failures(
+                frontier.store, session.serializer, session.fingerprint, limit
+            )
+
+        return HeldFailures(self.frontier, make, self._shown)
+
+    @property
+    def _shown(self) -> str:
+        return self.frontier.holding.owner.client.address.shown
+
+    def _restore(self) -> None:
+        self._restored_blobs: dict[str, bytes] = {}
+        super()._restore()
+        spider: Any = self._session.spider
+        if not hasattr(spider, "state"):  # Scrapy sets it if there is a JOBDIR
+            spider.state = {}
+        some = [one for one in (self.state, self.attributes) if one is not None]
+        others = [one for one in self.checkpoint.participants if one not in some]
+        self._memory = Remembered(
+            some, lambda: self.frontier.leads, self._restored_blobs
+        )
+        self.checkpoint.participants[:] = [*others, self._memory]
+        cast("WorkerCheckpoint", self.checkpoint).engine = self
+
+    def _restore_feeds(self, crawl: CrawlRecord) -> FeedExporter:
+        self._restored_blobs |= crawl.blobs
+        session = self._session
+        return StreamFeeds(  # type: ignore[return-value] # it has the same interface
+            self._crawler,
+            session.serializer.dump_item,
+            session.take_item,
+            session.stopping.fail,
+        )
+
+    def _restore_cookies(self) -> SharedCookies | None:
+        jars = CookieJars.of(self._crawler)
+        if jars is None:
+            return None
+        session, frontier = self._session, self.frontier
+        owner = frontier.holding.owner
+        cookies = SharedCookies(
+            jars, frontier.store, session.serializer, session.spider,
+            stored=lambda: owner.client.ask("HVALS", owner.keys.cookies),
+            anew=frontier.leads and not self.run.resumed,
+        )  # fmt: skip
+        cookies.restore()
+        return cookies
+
+    def _take_cookies(self) -> Steps:
+        """Take the cookies of other workers, if any has changed."""
+        cookies, look = cast("SharedCookies | None", self.cookies), self._look
+        if cookies is None or look is None or look.cookies == cookies.version:
+            return
+        found: list[bytes] = []
+        yield lambda: found.extend(cookies.stored())
+        cookies.version = look.cookies
+        cookies.take(found)
+
+    @property
+    def _interval(self) -> float:
+        return min(super()._interval, LONGEST_SILENCE, self.settings.redis_lease / 10)
+
+    def open(self) -> None:
+        """See :meth:`CrawlEngine.open`."""
+        super().open()
+        self._is_open = True
+
+    def _write_first(self) -> None:
+        try:
+            super()._write_first()
+        except NotOwnerError as error:  # since it has joined
+            self.refused(error)
+
+    # Acceptance
+
+    def slot_of(self, request: Request, parent: Lease | None) -> str:
+        """See :meth:`Engine.slot_of`; it decides which partition knows the request."""
+        if parent is not None:
+            forget_inherited_slot(request, parent.request)
+        return self._access.slot_of(request)
+
+    def _slot_of(self, request: Request) -> str:
+        work = self._session.parent()
+        return self.slot_of(request, None if work and work.is_start_item else work)
+
+    def knows(self, key: bytes, *, exact: bool, of: Request | None = None) -> bool:
+        """See :meth:`Engine.knows`; a link to another worker may have been sent."""
+        if key in self._unmarked:
+            return True
+        if of is None:
+            control = self.frontier.frontiers.get(CONTROL)
+            return control is not None and control.seen.contains(key, exact=exact)
+        frontier = self.frontier.of_slot(self._slot_of(of))
+        if frontier is not None:
+            return frontier.seen.contains(key, exact=exact)
+        return self._sent.contains(_sent_mark(key, of))
+
+    def has_room(self, request: Request) -> bool:
+        """See :meth:`Engine.has_room`; the receiver of a request decides."""
+        if not self.limits.on:
+            return True
+        slot = self._slot_of(request)
+        return not self.frontier.is_here(slot) or self.limits.room_for(slot)
+
+    def _is_here(self, slot: str) -> bool:
+        return self.frontier.is_here(slot)
+
+    def _send(self, offer: Accepted, payload: bytes, *, volatile: bool) -> None:
+        request, page = offer.request, offer.page
+        sent = SentRequest(
+            offer.slot,
+            request.priority,
+            payload,
+            tuple(offer.keys),
+            self._session.comes_last(request),
+            offer.not_before,
+            offer.forced,
+            offer.after_form,
+        )
+        waits_for = None
+        if volatile and page is not None:
+            assert offer.parent is not None or page.is_start_item  # noqa: S101
+            page.outcome.sent = [*page.outcome.sent, sent]
+            waits_for = page
+            if offer.parent is not None:
+                offer.parent.begun = True
+        else:
+            self._deliver(sent)
+        if offer.keys:
+            self._sent.add(_sent_mark(offer.keys[0][0], request))
+        if offer.of_start:
+            for key, exact in offer.keys:
+                self._mark(key, exact, None, of_start=True)
+        if page is None or page.is_start_item:
+            self._apart.add(offer, None, waits_for)
+        self._count_enqueued(stored=True)
+
+    def _deliver(self, sent: SentRequest) -> None:
+        """Send a request, or take it in, if its partition is here by now."""
+        number = partition_of(sent.slot)
+        if self.frontier.holding.has(number):
+            self._receive(number, sent)
+        else:
+            self.frontier.holding.send(number, sent.packed)
+
+    def _mark(
+        self, key: bytes, exact: bool, slot: str | None, *, of_start: bool
+    ) -> None:
+        """Mark a key in the partition of its slot; a mark of ``start()`` also here."""
+        control = self.frontier.frontiers.get(CONTROL)
+        if of_start and control is not None:
+            control.seen.add(key, exact=exact)
+        if slot is None:
+            return
+        frontier = self.frontier.of_slot(slot)
+        if frontier is not None and self.frontier.is_here(slot):
+            frontier.seen.add(key, exact=exact)
+        else:
+            self._deliver(SentRequest(slot, 0, b"", ((key, exact),)))
+
+    def _schedule_visit(self, lease: Lease, visit: NextVisit) -> None:
+        del lease
+        if self.frontier.is_here(visit.slot):
+            frontier = self.frontier.of_slot(visit.slot)
+            assert frontier is not None  # noqa: S101 - it is here
+            if visit.mark is not None:
+                new = frontier.seen.add(visit.mark)
+                if not (new or visit.renewed):
+                    return
+            frontier.push(
+                visit.slot,
+                visit.priority,
+                visit.payload,
+                start=visit.start,
+                not_before=visit.not_before,
+            )
+        else:
+            keys = () if visit.mark is None else ((visit.mark, False),)
+            forced = visit.mark is None or visit.renewed
+            self._deliver(
+                SentRequest(
+                    visit.slot,
+                    visit.priority,
+                    visit.payload,
+                    keys,
+                    visit.start,
+                    visit.not_before,
+                    forced,
+                )
+            )
+        self._count_enqueued(stored=True)
+
+    def settle(self, root: Lease) -> None:
+        """See :meth:`Engine.settle`; what it has for other workers goes out with it."""
+        outcome = root.outcome
+        sent, outcome.sent = outcome.sent, ()
+        if root.is_start_item:
+            lines = [*self.outcomes.lines_of(outcome)]
+            done = StartItemDone(outcome.keys[0], lines, outcome.items, sent)
+            self._start_items.append(done)
+            if not self.frontier.leads:
+                self.outcomes.forget(outcome)
+                return
+        super().settle(root)
+        for one in sent:
+            self._deliver(one)
+
+    def _resume_start(self) -> None:
+        """Let outputs of ``start()`` count that no leader has made durable."""
+        held, self._held = self._held, []
+        for offer in held:
+            if not self._is_known(offer):
+                self.take(offer)
+        for done in self._start_items:
+            if self.knows(done.mark[0], exact=done.mark[1]):
+                continue
+            outcome = Outcome()
+            outcome.keys, outcome.items, outcome.apart = [done.mark], done.items, True
+            for line in done.lines:
+                self.outcomes.add_line(outcome, line)
+            self._mark_settled(outcome.keys)
+            self.outcomes.settle(outcome)
+            for one in done.sent:
+                self._deliver(one)
+
+    def _is_known(self, offer: Accepted) -> bool:
+        if offer.of_start and not self.frontier.leads:
+            self._held.append(offer)
+            return True
+        return super()._is_known(offer)
+
+    # Requests of others
+
+    def _receive(self, number: int, sent: SentRequest) -> None:
+        """Take in a request that another worker, or a user, has sent."""
+        frontier = self.frontier.frontiers[number]
+        keys = list(sent.keys)
+        if sent.payload and self._keeps_out(frontier, sent, keys):
+            return
+        for key, exact in keys:
+            if key not in self._unmarked:
+                frontier.seen.add(key, exact=exact)
+        if not sent.payload:
+            return
+        self._has_work()
+        frontier.push(
+            sent.slot,
+            sent.priority,
+            sent.payload,
+            start=sent.start and self._session.order.starts_apart,
+            not_before=sent.not_before,
+        )
+        if self.limits.on and not sent.dont_filter:
+            self.limits.took(sent.slot)
+        if self.frontier.due:
+            self._hurry()
+
+    def _keeps_out(
+        self, frontier: Frontier, sent: SentRequest, keys: list[tuple[bytes, bool]]
+    ) -> bool:
+        """Whether a request is kept out; it may get another mark."""
+        if self.rules.drop(sent.slot, url_of(sent.payload)):
+            return True
+        if sent.dont_filter:
+            return False
+        if keys:
+            key, exact = keys[0]
+            if key in self._unmarked or frontier.seen.contains(key, exact=exact):
+                mark = self._second_use(frontier, sent)
+                if mark is None:
+                    self._stats.inc_value("dupefilter/filtered")
+                    return True
+                keys.append(mark)
+        return self.limits.on and not self.limits.room_for(sent.slot)
+
+    def _second_use(
+        self, frontier: Frontier, sent: SentRequest
+    ) -> tuple[bytes, bool] | None:
+        """Return the mark of the second use of a start page, if it is one."""
+        key, exact = sent.keys[0]
+        if not frontier.seen.contains(self.starting.place_of(key), exact=exact):
+            return None
+        try:
+            request = self._session.serializer.load(sent.payload)
+        except UnserializableError:  # it would not be fetched either
+            return None
+        return self.starting.second_use(request, sent.keys[0], forced=sent.form)
+
+    # Checkpoints
+
+    def _more(self) -> int:
+        """Return what a leader has to do besides requests: ``start()``."""
+        return int(not self.starting.over)
+
+    def looking(self) -> Steps:
+        """Look at the crawl, and take in what others have sent, after a commit."""
+        if self._closed:
+            return
+        holding = self.frontier.holding
+        yield from holding.looking(self._saw)
+        self._move()
+        yield from self._take_cookies()
+        self._takes_more = False
+        look = self._look
+        waiting = [n for n in holding.staying() if look and look.inboxes[n]]
+        if waiting:
+            found: dict[int, list[bytes]] = {}
+            inboxes = {number: holding.owner.stores[number].inbox for number in waiting}
+
+            def read() -> None:
+                for number, inbox in inboxes.items():
+                    found[number] = inbox.read(MOST_TAKEN)
+
+            yield read
+            for number, entries in found.items():
+                self._take_in(number, entries)
+                inboxes[number].took(entries)
+                self._takes_more = self._takes_more or len(entries) == MOST_TAKEN
+        if self._is_open:
+            self._access.wake()
+
+    def _saw(self, look: Look) -> None:
+        self._look = look
+
+    def _take_in(self, number: int, entries: list[bytes]) -> None:
+        for entry in entries:
+            try:
+                sent = SentRequest.read(entry)
+                if partition_of(sent.slot) != number:
+                    raise ValueError("it belongs to another partition")  # noqa: TRY301
+            except ValueError as error:
+                logger.error(  # noqa: TRY400 - the reason says it all
+                    "A request in the inbox of %(place)s is dropped: %(why)s",
+                    {"place": self.frontier.frontiers[number].store, "why": error},
+                    extra={"spider": self._session.spider},
+                )
+            else:
+                self._receive(number, sent)
+
+    def _move(self) -> None:
+        """Go on with the record of another partition, if the home is another one."""
+        if self._home == self.frontier.store.number:
+            return
+        self._home = self.frontier.store.number
+        self.checkpoint.move()
+        if self.frontier.leads:
+            self.run.take_over(self._seen.notes)
+            # Another worker may have gone through all of it.
+            self.starting.ended = self.starting.ended or self.run.started
+            self._resume_start()
+
+    async def _may_start(self) -> bool:
+        """Wait until this worker is the leader; False if there is no need to start."""
+        while not self.starting.ended:
+            if self._closed or (self._look is not None and self._look.finished):
+                return self.frontier.leads
+            if self.frontier.leads:
+                return True
+            await asyncio.sleep(GLANCE)
+        return False
+
+    def _fails(self) -> bool:
+        failed = self._session.stopping.failure is not None
+        return failed or self._refused is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the crawl was finished, and there is no work so far."""
+        return self.run.idle
+
+    def _after_commit(self) -> bool:
+        self._obey_rules()
+        return self._takes_more
+
+    def _obey_rules(self) -> None:
+        text = None if self._look is None else self._look.rules
+        if text == self._rules_text:
+            return
+        self._rules_text = text
+        try:
+            rules = Rules() if text is None else Rules.read(text)
+        except ValueError as error:
+            logger.warning(
+                "The rules of %(place)s are refused: %(error)s. Until they are mended"
+                " the crawl keeps the rules that it has",
+                {"place": self._shown, "error": error},
+                extra={"spider": self._session.spider},
+            )
+            return
+        self._obey(rules)
+
+    @property
+    def standing(self) -> Standing:
+        """See :attr:`Engine.standing`."""
+        here, look = super().standing, self._look
+        if look is None or len(look.counts) < PARTITIONS or any(look.inboxes):
+            return here._replace(more=True)
+        mine = self.frontier.frontiers
+        later = [one for number, one in look.later.items() if number not in mine]
+        due = min((one.due for one in later if one.requests), default=math.inf)
+        return here._replace(
+            more=here.more or any(n for p, n in look.counts.items() if p not in mine),
+            later=here.later + sum(one.requests for one in later),
+            due_in=min(here.due_in, due - time.time()),
+        )
+
+    @property
+    def remedy(self) -> str:
+        """See :attr:`Engine.remedy`."""
+        return (
+            "They stay on Redis. Mend the cause and run the same command again, which"
+            " tries them again; or take them out with `bloomdupe drop`"
+        )
+
+    # A refused commit
+
+    def read_again(self) -> None:
+        """See :meth:`CrawlEngine.read_again`; it waits until a partition is here."""
+        self._background.close()
+        self._background = Background(self._session.stopping.fail, self._access.wake)
+        for outcome in self.outcomes.settled:
+            if outcome.keys and outcome.keys[0][0].startswith(b"item "):
+                outcome.apart = False  # it is kept apart
+        super().read_again()
+        say_who(self._session, self.frontier)
+        self._sent.clear()
+        self._home = -1
+        self._move()
+
+    def _is_owner_again(self) -> bool:
+        holding = self.frontier.holding
+        try:
+            if not self._dropped:
+                self._dropped = True
+                self.frontier.read_again()
+            elif not self.frontier.frontiers:
+                holding.join()
+        except NotOwnerError:
+            self._dropped = False
+        if self._dropped and self.frontier.frontiers:
+            self._dropped = False
+            return True
+        self._reading.set(LONGEST_SILENCE)
+        return False
+
+    def _read_frontier_again(self) -> None:
+        """Do nothing: it is done."""
+
+    def _remembered(self, crawl: CrawlRecord) -> dict[str, bytes]:
+        return crawl.blobs if self.frontier.leads else self._memory.blobs
+
+    # The end
+
+    def _may_leave(self, number: int) -> bool:
+        """Whether a partition has only requests that the store knows, and no record."""
+        if number == self._home:
+            return False
+        frontier = self.frontier.frontiers[number]
+        return not self._session.leases.expects(
+            lambda entry: self.frontier.frontier_of(entry) is frontier
+        )
+
+    @property
+    def _totals(self) -> Totals:
+        found = self.checkpoint.totals
+        owner, home = self.frontier.holding.owner, self.frontier.store.number
+        for number in set(range(PARTITIONS)) - {home}:
+            with RedisStore(owner, number).snapshot() as snapshot:
+                crawl = snapshot.record("crawl") or {}
+            found = found.and_those(crawl.get("totals", {}))
+        return found
+
+    def close(self, reason: str) -> None:
+        """See :meth:`Engine.close`; other workers may take the partitions at once."""
+        super().close(reason)
+        self.frontier.holding.close(failed=self._session.stopping.failure is not None)
+
+
+def _sent_mark(key: bytes, request: Request) -> bytes:
+    """Return the mark of a request that was sent; its callback is part of it."""
+    name = name_of(request.callback).encode(errors="backslashreplace")
+    return b"%b %b" % (key, name)

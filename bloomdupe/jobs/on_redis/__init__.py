@@ -1,1 +1,0 @@
-"""A job on Redis, which several workers share."""

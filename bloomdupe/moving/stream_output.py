@@ -1,0 +1,163 @@
+"""StreamOutput: the output of workers that share a crawl, read from its stream."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.crawl.progress.rounds import FINISHED
+from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
+from bloomdupe.frontier.held_frontier import CONTROL
+from bloomdupe.moving.item_source import ItemEntry
+from bloomdupe.store.redis.address import Address
+from bloomdupe.store.redis.client import Client
+from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
+from bloomdupe.store.redis.redis_store import RedisStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from typing_extensions import Self
+
+BEGIN = "0-0"
+"""The position before all entries."""
+YOUNG = 3.0
+"""Seconds for which an entry is left alone. A Redis that is killed may come back
+without it, and its items come again: they must not be in any file by then."""
+AT_ONCE = 10
+"""Entries to read at once; each has about a megabyte at most, or one item."""
+
+
+class StreamOutput:
+    """An :class:`~bloomdupe.moving.item_source.ItemSource`.
+
+    A position is the name of an entry, which has the time of Redis in milliseconds.
+    """
+
+    def __init__(self, crawl: CrawlOnRedis) -> None:
+        self._crawl = crawl
+        self._client = crawl.client
+        self.shown = self._client.address.shown
+        if not crawl.read_head():
+            raise StoreError(f"{self.shown}: there is no crawl of this name")
+        header = RedisStore(crawl, CONTROL).header
+        identity = header.get("identity", {})
+        feeds = identity.get("feeds")
+        if not isinstance(feeds, list) or not all(isinstance(f, str) for f in feeds):
+            raise StoreMismatchError(
+                f"{self.shown} names no feeds: no worker has begun this crawl"
+            )
+        self.identity: dict[str, Any] = identity
+        self.mark = str(header["key"])
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """Open the output of the crawl at a URL."""
+        client = Client(Address.of(url), patience=0)
+        try:
+            return cls(CrawlOnRedis(client))
+        except BaseException:
+            client.close()
+            raise
+
+    def close(self) -> None:
+        """Release the connection."""
+        self._client.close()
+
+    def start(self, *, rest: bool) -> str:
+        """Return the position at which a new collection begins."""
+        return self._forgotten if rest else BEGIN
+
+    @property
+    def _forgotten(self) -> str:
+        """The first entry that is left, which is collected; all before are deleted."""
+        return self._crawl.read_head().get("forgotten", BEGIN)
+
+    def check_still_there(self) -> None:
+        """Raise :class:`~bloomdupe.errors.StoreError` if it is another crawl by now."""
+        if not self._crawl.read_head():
+            raise self._crawl.gone()
+        if str(RedisStore(self._crawl, CONTROL).header.get("key")) != self.mark:
+            raise StoreMismatchError(
+                f"{self.shown}: this crawl was removed, and another one has its name"
+            )
+
+    def has_ended(self) -> bool:
+        """Whether the crawl has ended: what is read from now on is all there is."""
+        look = self._crawl.look(self._crawl.partitions)
+        with RedisStore(self._crawl, CONTROL).snapshot() as snapshot:
+            notes = (snapshot.record("filter") or {}).get("notes", {})
+        return bool(not look.owners and look.finished and notes.get("run") == FINISHED)
+
+    @property
+    def _output(self) -> bytes:
+        return self._crawl.keys.output
+
+    def _last(self) -> str:
+        """Return the last entry; wait until it is old enough to be read."""
+        last = self._client.ask("XREVRANGE", self._output, "+", "-", "COUNT", 1)
+        if not last:
+            return BEGIN
+        name: str = last[0][0].decode()
+        seconds, micros = map(int, self._client.ask("TIME"))
+        age = seconds + micros / 1e6 - _time_of(name)
+        time.sleep(min(max(0.0, YOUNG - age), YOUNG))
+        return name
+
+    def entries(self, after: str) -> Iterator[ItemEntry]:
+        """Yield the entries after a position that are there now, in their order.
+
+        The entry at the position is read with them: it tells whether they follow it.
+        """
+        if _key_of(self._forgotten) > _key_of(after):
+            raise StoreMismatchError(
+                f"{self.shown}: a part of the output was deleted by another `bloomdupe"
+                " collect --delete`; collect into its directory, or add --rest to"
+                " collect what is left into a new one"
+            )
+        end = max(self._last(), after, key=_key_of)
+        while True:
+            found = self._client.ask(
+                "XRANGE", self._output, after, end, "COUNT", AT_ONCE + 1
+            )
+            if after != BEGIN and not (found and found[0][0].decode() == after):
+                raise StoreDamagedError(
+                    f"{self.shown}: Redis has gone back to older data, in which items"
+                    " that are collected here are missing; their pages are done again,"
+                    " so they would come twice. Collect all of it into a new directory"
+                )
+            for name, fields in found[after != BEGIN :]:
+                after = name.decode()
+                yield ItemEntry(after, self._items_in(after, fields), _shown(after))
+            if len(found) <= AT_ONCE:
+                return
+
+    def _items_in(self, name: str, fields: dict[bytes, bytes]) -> list[bytes]:
+        try:
+            return [fields[b"%d" % number] for number in range(len(fields))]
+        except KeyError as error:
+            raise StoreDamagedError(
+                f"{self.shown}: {_shown(name)} is not as a worker writes it; delete it"
+                " (XDEL)"
+            ) from error
+
+    def forget(self, position: str) -> int:
+        """Delete the entries before a position; return how many entries went."""
+        if position == BEGIN or _key_of(position) <= _key_of(self._forgotten):
+            return 0
+        # First this: else a crash between both would hide that entries are gone.
+        self._client.ask("HSET", self._crawl.keys.head, "forgotten", position)
+        return int(self._client.ask("XTRIM", self._output, "MINID", position))
+
+
+def _key_of(position: str) -> tuple[int, ...]:
+    return tuple(map(int, position.split("-")))
+
+
+def _time_of(position: str) -> float:
+    """Return the Unix time at which an entry was made."""
+    return _key_of(position)[0] / 1000
+
+
+def _shown(position: str) -> str:
+    return f"entry {position} of the output"

@@ -1,0 +1,83 @@
+"""A crawl of several workers, as Redis has it: for judges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from support.output import lines_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bloomdupe.store.redis.crawl_reader import Look
+    from bloomdupe.store.snapshot import Snapshot
+
+
+class StoredCrawl:
+    """Reads what is committed; each call reads it anew."""
+
+    def __init__(self, url: str) -> None:
+        from bloomdupe.store.redis.address import Address
+        from bloomdupe.store.redis.client import Client
+        from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
+
+        self._crawl = CrawlOnRedis(Client(Address.of(url)))
+
+    @property
+    def exists(self) -> bool:
+        """Whether a worker has begun it."""
+        return self._crawl.partitions > 0
+
+    @property
+    def look(self) -> Look:
+        """One moment of it."""
+        return self._crawl.look(self._crawl.partitions)
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """Yield what each partition has."""
+        from bloomdupe.store.redis.redis_store import RedisStore
+
+        for number in range(self._crawl.partitions):
+            with RedisStore(self._crawl, number).snapshot() as snapshot:
+                yield snapshot
+
+    def records(self, name: str) -> Iterator[dict[str, Any]]:
+        """Yield the records of this name of all partitions that have one."""
+        for snapshot in self.snapshots():
+            if (record := snapshot.record(name)) is not None:
+                yield record
+
+    @property
+    def pending(self) -> int:
+        """Requests that are pending or in progress, and not scheduled for later."""
+        return sum(record["requests"] for record in self.records("frontier"))
+
+    @property
+    def later(self) -> int:
+        """Requests that are scheduled for later."""
+        found = (record.get("later", {}) for record in self.records("frontier"))
+        return sum(later.get("requests", 0) for later in found)
+
+    def forget_what_was_seen(self) -> None:
+        """Empty the filters; no worker may be alive."""
+        from bloomdupe.filter.bloom import BloomFilter
+        from bloomdupe.store.redis.owner import PartitionOwner
+        from bloomdupe.store.redis.redis_place import PartitionPlace
+
+        partitions = self._crawl.partitions
+        owner = PartitionOwner(self._crawl.client, partitions)
+        for store in owner.take(dict.fromkeys(range(partitions), "")):
+            seen = BloomFilter.open(PartitionPlace(store))
+            seen.clear()
+            seen.checkpoint()
+        owner.begin({}, give=range(partitions)).send()
+        owner.forget([owner.token])
+
+    def lines(self) -> Iterator[tuple[int, str, float]]:
+        """Yield the items of the output: feed, line of JSON, Unix time."""
+        client, key = self._crawl.client, self._crawl.keys.output
+        for name, fields in client.ask("XRANGE", key, "-", "+"):
+            when = int(name.split(b"-")[0]) / 1000
+            for data in fields.values():
+                for feed, line in lines_in(data):
+                    yield feed, line, when
