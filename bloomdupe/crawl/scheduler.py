@@ -16,7 +16,7 @@ from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.engines.going_on import open_engine, open_in
 from bloomdupe.crawl.engines.session import Session
-from bloomdupe.crawl.state.spider_state import leave_scrapys_file
+from bloomdupe.crawl.state.memory import leave_scrapys_file
 from bloomdupe.errors import (
     RequestTimeError,
     StoreError,

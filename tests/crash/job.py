@@ -18,7 +18,7 @@ from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Key, Outcomes
-from bloomdupe.crawl.state.spider_state import STATE, SpiderState
+from bloomdupe.crawl.state.memory import SpiderMemory
 from bloomdupe.errors import FeedError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed_job import FeedJob
@@ -106,12 +106,13 @@ class Job:
         left = StoredFeeds(crawl.record, store, resumed=True)
         self._feeds.restore(job, left)
         self._feeds.open_spider(self._spider)
-        state = SpiderState(self._crawler, serializer)
-        state.restore(crawl.blobs.get(STATE))
+        memory = SpiderMemory(
+            self._crawler, crawl.blobs, resumed=True, attributes=False
+        )
         self.checkpoint = Checkpoint(
             self._crawler, frontier, self._outcomes, crawl, self._feeds
         )
-        self.checkpoint.participants += [state]
+        self.checkpoint.participants += [memory]
 
     def __enter__(self) -> Self:
         return self

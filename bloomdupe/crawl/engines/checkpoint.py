@@ -41,7 +41,7 @@ class CrawlRecord:
     ``feeds``        and what belongs to them: see :class:`bloomdupe.feeds.stored_feeds.
                      StoredFeeds`
     ``blobs``        checksum of each value in the table ``blobs``: ``state`` is
-                     ``spider.state`` (see :mod:`bloomdupe.crawl.state.spider_state`)
+                     ``spider.state`` (see :mod:`bloomdupe.crawl.state.memory`)
     """
 
     def __init__(self, frontier: Frontier) -> None:

@@ -23,13 +23,12 @@ from bloomdupe.crawl.progress.slot_times import SlotTimes
 from bloomdupe.crawl.progress.standing import Standing
 from bloomdupe.crawl.progress.watch import Watch
 from bloomdupe.crawl.starting import Starting
-from bloomdupe.crawl.state.attributes import ATTRIBUTES, SpiderAttributes
 from bloomdupe.crawl.state.cookies import Cookies, forget_cookies
 from bloomdupe.crawl.state.failures import Failures
 from bloomdupe.crawl.state.limits import SlotLimits
+from bloomdupe.crawl.state.memory import SpiderMemory
 from bloomdupe.crawl.state.rules import Rules, RulesInForce
 from bloomdupe.crawl.state.rules_file import RulesFile
-from bloomdupe.crawl.state.spider_state import STATE, SpiderState
 from bloomdupe.errors import NotOwnerError, StoreError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed_job import FeedJob
@@ -189,15 +188,15 @@ class CrawlEngine(Settling):
         crawler, settings, run = self._crawler, self.settings, self.run
         crawl = CrawlRecord(self.frontier)
         feeds = self._restore_feeds(crawl)
-        self.state = SpiderState(crawler, self._session.serializer)
-        self.state.restore(crawl.blobs.get(STATE))
-        self.attributes = None
-        if settings.spider_attributes and feeds is not None:
-            self.attributes = SpiderAttributes(
+        self.memory = None
+        if feeds is not None:
+            self.memory = SpiderMemory(
                 crawler,
-                crawl.blobs.get(ATTRIBUTES),
+                crawl.blobs,
                 resumed=run.resumed,
+                attributes=settings.spider_attributes,
                 places=feeds.parameters,
+                leads=self._leads,
             )
         self._system_clock = SystemClock(
             crawler, self.frontier, self.frontier.stored_at
@@ -209,8 +208,7 @@ class CrawlEngine(Settling):
             self.checkpoint.participants.append(self._added)
         self.checkpoint.participants += [
             self._apart,
-            self.state,
-            *([] if self.attributes is None else [self.attributes]),
+            *([] if self.memory is None else [self.memory]),
             self._session.slots,
         ]
         self.revisits = Revisits(self._session, self._schedule_visit)
@@ -241,6 +239,10 @@ class CrawlEngine(Settling):
             self.checkpoint.participants.append(self.watch.history)
         if not run.idle:
             self.checkpoint.begin_run()
+
+    def _leads(self) -> bool:
+        """Whether what the spider remembers is stored."""
+        return True
 
     @property
     def _interval(self) -> float:
@@ -583,9 +585,7 @@ class CrawlEngine(Settling):
 
     def _spider_remembers(self) -> bool:
         """Whether a checkpoint stores ``spider.state`` or attributes of the spider."""
-        if getattr(self._session.spider, "state", None):
-            return True
-        return self.attributes is not None and self.attributes.differ
+        return self.memory is not None and not self.memory.is_empty
 
     def _fails(self) -> bool:
         """Whether nothing may be committed: the previous checkpoint is still valid."""
@@ -694,10 +694,8 @@ class CrawlEngine(Settling):
         if self._added is not None:
             self._added.read_again()
         crawl = self.checkpoint.read_again()
-        blobs = self._remembered(crawl)
-        self.state.read_again(blobs.get(STATE))
-        if self.attributes is not None:
-            self.attributes.read_again(blobs.get(ATTRIBUTES))
+        if self.memory is not None:
+            self.memory.read_again(crawl.blobs)
         if self.failures is not None:
             self.failures.restore(crawl.record.get("failures_left", 0))
         crawl.blobs.clear()
@@ -710,10 +708,6 @@ class CrawlEngine(Settling):
 
     def _read_frontier_again(self) -> None:
         self.frontier.read_again()
-
-    def _remembered(self, crawl: CrawlRecord) -> dict[str, bytes]:
-        """Return what the spider remembers, as of the last commit."""
-        return crawl.blobs
 
     def _is_known(self, offer: Accepted) -> bool:
         """Whether a request was taken before: another owner may have done so."""

@@ -19,7 +19,6 @@ from bloomdupe.crawl.progress.rounds import Run
 from bloomdupe.crawl.starting import name_of
 from bloomdupe.crawl.state.failures import Failures
 from bloomdupe.crawl.state.held_failures import HeldFailures
-from bloomdupe.crawl.state.remembered import Remembered
 from bloomdupe.crawl.state.rules import Rules, RulesInForce
 from bloomdupe.crawl.state.shared_cookies import SharedCookies
 from bloomdupe.errors import (
@@ -182,21 +181,17 @@ class WorkerEngine(CrawlEngine):
         return self.frontier.holding.owner.client.address.shown
 
     def _restore(self) -> None:
-        self._restored_blobs: dict[str, bytes] = {}
         super()._restore()
         spider: Any = self._session.spider
         if not hasattr(spider, "state"):  # Scrapy sets it if there is a JOBDIR
             spider.state = {}
-        some = [one for one in (self.state, self.attributes) if one is not None]
-        others = [one for one in self.checkpoint.participants if one not in some]
-        self._memory = Remembered(
-            some, lambda: self.frontier.leads, self._restored_blobs
-        )
-        self.checkpoint.participants[:] = [*others, self._memory]
         cast("WorkerCheckpoint", self.checkpoint).engine = self
 
+    def _leads(self) -> bool:
+        return self.frontier.leads
+
     def _restore_feeds(self, crawl: CrawlRecord) -> FeedExporter:
-        self._restored_blobs |= crawl.blobs
+        del crawl
         session = self._session
         return StreamFeeds(  # type: ignore[return-value] # it has the same interface
             self._crawler,
@@ -618,9 +613,6 @@ class WorkerEngine(CrawlEngine):
 
     def _read_frontier_again(self) -> None:
         """Do nothing: it is done."""
-
-    def _remembered(self, crawl: CrawlRecord) -> dict[str, bytes]:
-        return crawl.blobs if self.frontier.leads else self._memory.blobs
 
     # The end
 

@@ -1,29 +1,33 @@
-"""SpiderAttributes: plain attributes of the spider, as of the last checkpoint."""
+"""SpiderMemory: what the spider remembers, as of the last checkpoint."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter, OrderedDict, defaultdict, deque
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import signals
+from scrapy.extensions.spiderstate import SpiderState as ScrapysSpiderState
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.crawl.state.spider_state import STATE
+from bloomdupe.errors import UnserializableError
+from bloomdupe.inside_scrapy.private_names import SPIDER_STATE, is_on
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import MOST_BYTES as MOST_OF_VALUE
 from bloomdupe.requests.values import TooLargeError, pack, unpack
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
+    from scrapy import Spider
     from scrapy.crawler import Crawler
 
 logger = logger_of(__name__)
 
-ATTRIBUTES = "attributes"
-"""Their name in the table ``blobs``."""
+STATE, ATTRIBUTES = "state", "attributes"
+"""Names in the table ``blobs``."""
 MOST_BYTES = 1_000_000
 """The attributes of a spider that are stored, together."""
 MOST_PARTS = 100_000
@@ -62,50 +66,68 @@ class _Look(NamedTuple):
         return self.packed == other.packed
 
 
-class SpiderAttributes(Participant):
-    """Keeps the plain attributes of the spider that differ from those at its opening.
+class SpiderMemory(Participant):
+    """Keeps ``spider.state``, and plain attributes of the spider.
 
-    They are compared with their values at the opening, when the signal
-    ``spider_opened`` is handled: components of Scrapy have set theirs by then, and
-    ``start()`` has not begun. An attribute of the class is one of the spider, too.
+    **The state** is kept whole. Scrapy's extension still writes ``JOBDIR/spider.state``
+    when the crawl stops. What is stored here is at least as new, and the next run uses
+    it. A state that cannot be stored is left to Scrapy, and a warning says so.
 
-    The record maps each name to a digest of its value at the opening, and to its value
-    now, packed; nil in the place of a value that cannot be stored. No value is pickled.
-    A run that has not ``resumed`` begins without what was ``stored``, and replaces it.
-    The attributes in ``places`` name files, so no store decides on them, nor on
-    anything for which the class has a method or a property.
+    **Attributes** are kept, unless ``attributes`` is False, as far as they differ from
+    their values at the opening, when the signal ``spider_opened`` is handled:
+    components of Scrapy have set theirs by then, and ``start()`` has not begun. An
+    attribute of the class is one of the spider, too. The record maps each name to a
+    digest of its value at the opening, and to its value now, packed; nil in the place
+    of a value that cannot be stored. A run that has not ``resumed`` begins without
+    them. Those in ``places`` name files, so no store decides on them, nor on anything
+    for which the class has a method or a property.
 
-    An attribute is packed for each checkpoint, to see whether it has changed: that
-    takes 2 us for a number or a short text, and 2 ms for 20,000 URLs. One that is too
-    large takes nothing.
+    Nothing is pickled. All is packed for each checkpoint, to see whether it has
+    changed: that takes 2 us for a number or a short text, and 2 ms for 20,000 URLs. An
+    attribute that is too large takes nothing.
+
+    Of several workers, only what the spider of the one that ``leads`` remembers is
+    stored. Another one keeps its own here: after a refused commit it goes back to that.
     """
 
     def __init__(
         self,
         crawler: Crawler,
-        stored: bytes | None,
+        stored: Mapping[str, bytes],
         *,
         resumed: bool,
+        attributes: bool = True,
         places: Collection[str] = (),
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
         assert crawler.spider is not None  # noqa: S101 - it is open
         assert crawler.stats is not None  # noqa: S101 - likewise
-        self._spider = crawler.spider
+        self._crawler = crawler
+        self._spider: Any = crawler.spider
         self._stats = crawler.stats
-        self._stored = stored
-        self._resumed = resumed
+        self._leads = leads
+        self._stored = {
+            name: value
+            for name, value in stored.items()
+            if resumed or name != ATTRIBUTES
+        }
+        """Values by name, as of the last checkpoint."""
         code, self._of_classes = _in_classes(type(self._spider))
         self._left_out = {*_NOT_OURS, *code, *places}
         self._opened: dict[str, _Look] | None = None
-        """At the opening of the spider; None before that."""
+        """The attributes at the opening of the spider; None before that."""
         self._digests: dict[str, bytes] = {}
         self._objects: dict[str, _Look] = {}
         """Values that could not be stored when they were looked at last."""
         self._lost: set[str] = set()
         """Names of attributes that an earlier run has set, and could not store."""
         self._too_large: set[str] = set()
-        self._warned = False
-        crawler.signals.connect(self.spider_opened, signals.spider_opened)
+        self._warned: set[str] = set()
+        if STATE in self._stored:
+            self._restore_state()
+            self._keep_scrapy_from_reading()
+        if attributes:
+            crawler.signals.connect(self.spider_opened, signals.spider_opened)
 
     def spider_opened(self) -> None:
         """Note the values of the attributes, and restore those of the last run."""
@@ -114,14 +136,18 @@ class SpiderAttributes(Participant):
         self._digests = {
             name: _digest(value, self._opened[name]) for name, value in values.items()
         }
-        if self._resumed and self._stored is not None:
-            self._restore(self._stored)
+        self._restore_attributes()
 
-    def read_again(self, stored: bytes | None) -> None:
-        """Give the spider what is stored, and else the values of its opening."""
+    def read_again(self, stored: Mapping[str, bytes]) -> None:
+        """Let the spider remember what it did at the last commit, and nothing else.
+
+        The leader's memory is what is ``stored`` by now.
+        """
+        if self._leads():
+            self._stored = dict(stored)
+        self._restore_state()
         if self._opened is None:
             return
-        self._stored = stored
         own = vars(self._spider)
         for name, value in [*self._values()]:
             opened = self._opened.get(name)
@@ -129,12 +155,37 @@ class SpiderAttributes(Participant):
                 own.pop(name, None)
             elif opened.packed is not None and not _look(value).same_as(opened):
                 own[name] = unpack(opened.packed)
-        if stored is not None:
-            self._restore(stored)
+        self._restore_attributes()
 
-    def _restore(self, stored: bytes) -> None:
+    def _restore_state(self) -> None:
+        packed = self._stored.get(STATE)
+        try:
+            state = {} if packed is None else unpack(packed)
+        except Exception as error:
+            raise UnserializableError(
+                f"the stored spider.state cannot be read: {error}. Put the job back"
+                " from a backup"
+            ) from error
+        self._spider.state = state
+
+    def _keep_scrapy_from_reading(self) -> None:
+        """Keep Scrapy from giving the spider what is in its own file.
+
+        A run that died while it wrote that file has left half of it, which cannot be
+        read.
+        """
+        scrapys = self._crawler.get_extension(ScrapysSpiderState)
+        if type(scrapys) is ScrapysSpiderState and is_on(SPIDER_STATE):
+            opened = scrapys.spider_opened
+            self._crawler.signals.disconnect(opened, signals.spider_opened)
+        else:  # it was connected first, so ours runs last
+            put = self._restore_state
+            self._crawler.signals.connect(put, signals.spider_opened)
+
+    def _restore_attributes(self) -> None:
         """Give the spider what was stored, unless it was opened with another value."""
-        for name, (digest, packed) in unpack(stored).items():
+        stored = self._stored.get(ATTRIBUTES)
+        for name, (digest, packed) in unpack(stored).items() if stored else ():
             if name in self._left_out or self._digests.get(name, _ABSENT) != digest:
                 continue
             if packed is None:
@@ -150,30 +201,62 @@ class SpiderAttributes(Participant):
                     error=error,
                 )
 
+    # Checkpoints
+
     @property
-    def differ(self) -> bool:
-        """Whether any of them differs from its value at the opening, or did so."""
-        if self._opened is None:
-            return False
-        return self._stored is not None or self._packed() is not None
+    def changed(self) -> bool:
+        """Whether ``spider.state`` is another one; attributes wait for their turn."""
+        return self._state() != self._stored.get(STATE)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the spider remembers nothing, and has not remembered anything."""
+        return not (
+            getattr(self._spider, "state", None)
+            or (
+                self._opened is not None
+                and (ATTRIBUTES in self._stored or self._attributes() is not None)
+            )
+        )
 
     def prepare(self) -> Part:
-        """Return the attributes for the next checkpoint, if they have changed."""
-        packed = self._packed()
-        if packed == self._stored:
-            return Part()
+        """Return all of it for the next checkpoint, which writes what has changed.
+
+        All, because this worker may have become the leader just now.
+        """
+        found = {STATE: self._state(), ATTRIBUTES: self._attributes()}
+        now = {name: value for name, value in found.items() if value is not None}
 
         def done() -> None:
-            self._stored = packed
+            self._stored = now
 
-        if packed is None:
-            return Part(gone=(ATTRIBUTES,), done=done)
-        return Part(blobs={ATTRIBUTES: packed}, done=done)
+        if not self._leads():
+            return Part(done=done)
+        gone = tuple(name for name, value in found.items() if value is None)
+        return Part(blobs=now, gone=gone, done=done)
 
-    def _packed(self) -> bytes | None:
-        """Return the record; None if no attribute has changed."""
+    def _state(self) -> bytes | None:
+        """Return the state as bytes; None if there is none, or it cannot be stored."""
+        state = getattr(self._spider, "state", None)
+        if state is None:
+            return None
+        try:
+            return pack(state)
+        except UnserializableError as error:
+            if STATE not in self._warned:
+                self._warned.add(STATE)
+                self._warn(
+                    "spider.state cannot be stored with the checkpoints, so after a"
+                    " crash it is as it was when the crawl last stopped in good order:"
+                    " %(reason)s",
+                    reason=error,
+                )
+            return None
+
+    def _attributes(self) -> bytes | None:
+        """Return the record of attributes; None if none has changed."""
         if self._opened is None:
-            return self._stored if self._resumed else None
+            return self._stored.get(ATTRIBUTES)
         changed: dict[str, bytes | None] = {}
         for name, value in [*self._values()]:
             opened = self._opened.get(name)
@@ -221,9 +304,9 @@ class SpiderAttributes(Participant):
     def _warn_of_skipped(self, missing: Collection[str]) -> None:
         """Warn once of attributes that start requests may have to set again."""
         skipped = self._stats.get_value("bloomdupe/start_requests_skipped")
-        if self._warned or not skipped:
+        if ATTRIBUTES in self._warned or not skipped:
             return
-        self._warned = True
+        self._warned.add(ATTRIBUTES)
         self._warn(
             "start requests of an earlier run are done, so this run skips them; but it"
             " lacks what their callbacks had put into %(names)s, because that cannot be"
@@ -245,6 +328,7 @@ def _look(value: Any, before: _Look | None = None) -> _Look:  # noqa: ANN401 - a
         if again.same_as(before):
             return again
     large = size > (MOST_BYTES if kind in _TEXTS else MOST_PARTS)
+    packed = b""
     if not large:
         try:
             packed = pack(value, most=MOST_OF_VALUE)
@@ -252,11 +336,9 @@ def _look(value: Any, before: _Look | None = None) -> _Look:  # noqa: ANN401 - a
             large = True
         except Exception:  # noqa: BLE001 - whatever the value's own code raises
             return _Look(None, value, size)
-        else:
-            if len(packed) <= MOST_BYTES:
-                return _Look(packed)
-            large = True
-    return _Look(None, value, size, large)
+    if large or len(packed) > MOST_BYTES:
+        return _Look(None, value, size, large=True)
+    return _Look(packed)
 
 
 def _digest(value: object, look: _Look) -> bytes:
@@ -292,3 +374,30 @@ def _in_classes(class_: type) -> tuple[set[str], list[tuple[Mapping[str, Any], s
         if name not in code and type(value) in _OF_CLASSES
     ]
     return code, plain
+
+
+def leave_scrapys_file(crawler: Crawler, failed: Callable[[], bool]) -> None:
+    """Keep Scrapy from writing ``JOBDIR/spider.state`` until the spider is open.
+
+    When a crawl fails to open, Scrapy would empty the file first, and only then find
+    that the spider has no state yet: the next run would have no state, either. When a
+    crawl has ``failed``, the last checkpoint is valid, and later changes must not get
+    into the file. The spider may change the working directory before the end.
+    """
+    extension = crawler.get_extension(ScrapysSpiderState)
+    if extension is None or not is_on(SPIDER_STATE):
+        return
+    if extension.jobdir:
+        extension.jobdir = str(Path(extension.jobdir).absolute())
+    close = extension.spider_closed
+    crawler.signals.disconnect(close, signals.spider_closed)
+
+    def opened() -> None:
+        crawler.signals.connect(closed, signals.spider_closed, weak=False)
+
+    def closed(spider: Spider) -> None:
+        if not failed():
+            close(spider)
+
+    # There is no other reference to these functions.
+    crawler.signals.connect(opened, signals.spider_opened, weak=False)

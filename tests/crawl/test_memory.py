@@ -1,11 +1,11 @@
-"""Attributes of the spider: what callbacks have set is there when a crawl resumes."""
+"""What the spider remembers: it is there when a crawl resumes."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections import Counter, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
@@ -23,10 +23,11 @@ from support.crawl import FEEDS, Crawl
 from support.site import PAGES, Page, Pages, graph, links
 from support.waiting import DEADLINE
 
-from bloomdupe.crawl.state.attributes import (
+from bloomdupe.crawl.state.memory import (
     ATTRIBUTES,
     MOST_PARTS,
-    SpiderAttributes,
+    STATE,
+    SpiderMemory,
     _digest,
     _look,
 )
@@ -147,34 +148,37 @@ class Plain:
 
 
 class Kept:
-    """The attributes of a spider in one run."""
+    """What a spider remembers in one run."""
 
     def __init__(
-        self, spider: Any, stored: bytes | None = None, **options: Any
+        self, spider: Any, stored: dict[str, bytes] | None = None, **options: Any
     ) -> None:
         self.spider = spider
-        self.stored = stored
+        self.stored = stored or {}
         self.stats: dict[str, int] = {}
         crawler = SimpleNamespace(
             spider=spider,
             stats=SimpleNamespace(get_value=self.stats.get),
             signals=SignalManager(),
+            get_extension=lambda _: None,
         )
-        self.attributes = attributes = SpiderAttributes(
-            cast("Any", crawler), stored, **{"resumed": True, **options}
+        self.memory = memory = SpiderMemory(
+            cast("Any", crawler), self.stored, **{"resumed": True, **options}
         )
-        self.prepare = attributes.prepare
-        self.spider_opened = attributes.spider_opened
+        self.prepare = memory.prepare
+        self.spider_opened = memory.spider_opened
 
     def open(self) -> Kept:
         self.spider_opened()
         return self
 
-    def checkpoint(self) -> bytes | None:
+    def checkpoint(self) -> dict[str, bytes]:
         """Write a checkpoint, and return what is stored then."""
         part = self.prepare()
         part.done()
-        self.stored = None if part.gone else part.blobs.get(ATTRIBUTES, self.stored)
+        self.stored = {**self.stored, **part.blobs}
+        for name in part.gone:
+            self.stored.pop(name, None)
         return self.stored
 
     def resumed(self, spider: Any, **options: Any) -> Any:
@@ -216,11 +220,13 @@ def test_every_change_is_kept(
     monkeypatch.setattr(Plain, "seen", [])  # as in a new process
     spider: Any = Plain(found={"deep": {"a": 1}}, ids={"a", "b"})
     kept = Kept(spider).open()
-    assert kept.checkpoint() is None
+    assert not kept.checkpoint()
+    empty = [kept.memory.is_empty]
     change(spider)
     stored = kept.checkpoint()
     assert stored
-    assert kept.prepare().blobs == {}, "it has not changed since"
+    assert kept.prepare().blobs == stored, "it has not changed since"
+    assert [*empty, kept.memory.is_empty] == [True, False]
     values = [getattr(spider, name) for name in NAMES]
     monkeypatch.setattr(Plain, "seen", [])
     again = Kept(Plain(found={"deep": {"a": 1}}, ids={"b", "a"}), stored).open()
@@ -234,7 +240,7 @@ def test_what_has_not_changed_is_not_stored() -> None:
     spider: Any = Plain(urls=["u"] * 10, when={1: (2, 3)}, gate=deque([1]))
     kept = Kept(spider).open()
     vars(spider).update(pages=[], urls=["u"] * 10)
-    assert kept.checkpoint() is None
+    assert not kept.checkpoint()
 
 
 def test_a_change_that_is_taken_back_is_removed() -> None:
@@ -243,7 +249,7 @@ def test_a_change_that_is_taken_back_is_removed() -> None:
     spider.pages.append(1)
     assert kept.checkpoint()
     spider.pages.clear()
-    assert kept.prepare().gone == (ATTRIBUTES,)
+    assert ATTRIBUTES in kept.prepare().gone
 
 
 def test_values_that_components_set_when_the_spider_opens_are_not_of_a_callback() -> (
@@ -253,7 +259,7 @@ def test_values_that_components_set_when_the_spider_opens_are_not_of_a_callback(
     spider: Any = Plain(download_delay=0.5)
     kept = Kept(spider)
     spider.download_delay = 5.0
-    assert kept.open().checkpoint() is None
+    assert not kept.open().checkpoint()
 
 
 def test_a_checkpoint_before_the_spider_is_open_keeps_what_is_stored() -> None:
@@ -275,7 +281,7 @@ def test_sets_are_the_same_in_another_process() -> None:
         "{'names': {*'abcdefgh'}, 'pairs': {(1, 'a'), (2, 'b')}, 'n': frozenset({1})}"
     )
     code = (
-        "from bloomdupe.crawl.state.attributes import _digest, _look;"
+        "from bloomdupe.crawl.state.memory import _digest, _look;"
         f"print(_digest(v := {value}, _look(v)).hex())"
     )
     found = {
@@ -293,7 +299,8 @@ def test_sets_are_the_same_in_another_process() -> None:
 
 def test_a_store_decides_neither_on_files_nor_on_code_nor_for_scrapy() -> None:
     names = ("crawler", "settings", "category", "parse", "host", "__class__", "ticket")
-    planted = pack({name: (b"", pack(["../../keys"])) for name in names})
+    record = pack({name: (b"", pack(["../../keys"])) for name in names})
+    planted = {ATTRIBUTES: record}
     again = Kept(Plain(), planted, places={"category"}).open().spider
     assert vars(again).keys() & {*names} == {"ticket"}
 
@@ -303,7 +310,7 @@ def test_a_new_round_replaces_them() -> None:
     kept = Kept(spider).open()
     vars(spider).update(ticket="t")
     again = Kept(Plain(), kept.checkpoint(), resumed=False)
-    assert again.prepare().gone == (ATTRIBUTES,)
+    assert ATTRIBUTES in again.prepare().gone
     assert "ticket" not in vars(again.open().spider)
 
 
@@ -364,8 +371,66 @@ def test_after_a_refused_commit_the_spider_remembers_what_it_did_before() -> Non
     stored = kept.checkpoint()
     spider.known.add("c")
     spider.further = 1
-    kept.attributes.read_again(stored)
+    kept.memory.read_again(stored)
     assert spider.known == {"a", "b"}
     assert not hasattr(spider, "further")
-    kept.attributes.read_again(None)
+    kept.memory.read_again({})
     assert spider.known == {"a"}
+
+
+def test_a_worker_that_does_not_lead_remembers_by_itself() -> None:
+    spider: Any = Plain(state={"n": 1})
+    leads = False
+    kept = Kept(spider, leads=lambda: leads).open()
+    spider.pages.append(1)
+    part = kept.prepare()
+    assert not part.blobs
+    part.done()
+    spider.pages.append(2)
+    spider.state["n"] = 2
+    kept.memory.read_again({STATE: b"of the leader"})
+    assert (spider.pages, spider.state) == ([1], {"n": 1})
+    leads = True
+    assert kept.prepare().blobs.keys() == {STATE, ATTRIBUTES}
+
+
+# spider.state
+
+STATES: list[Callable[[dict[str, Any]], Any]] = [
+    lambda state: state["ids"].add("c"),
+    lambda state: state.update(n=True),
+    lambda state: state["deep"][0]["x"].reverse(),
+    lambda state: state.pop("ids"),
+    lambda state: state["order"].move_to_end("a"),
+    lambda state: state.update(groups=defaultdict(None, {"a": [1]})),
+]
+
+
+@pytest.mark.parametrize("change", STATES)
+def test_every_change_of_the_state_is_seen(change: Callable[..., Any]) -> None:
+    state = {
+        "ids": {"a", "b"}, "n": 1, "deep": [{"x": [1, 2]}],
+        "order": OrderedDict(a=1, b=2), "groups": defaultdict(list, {"a": [1]}),
+    }  # fmt: skip
+    kept = Kept(Plain(state=state))
+    kept.checkpoint()
+    changed = [kept.memory.changed]
+    change(state)
+    kept.prepare()  # of a checkpoint that fails
+    changed.append(kept.memory.changed)
+    stored = kept.checkpoint()
+    assert [*changed, kept.memory.changed] == [False, True, False]
+    assert Kept(Plain(), stored, attributes=False).spider.state == state
+
+
+def test_a_state_that_is_gone_or_cannot_be_stored_is_removed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    spider: Any = Plain(state={"n": 1})
+    kept = Kept(spider)
+    for state in (None, {"n": object()}, {"n": object()}):
+        spider.state = {"n": 1}
+        assert kept.checkpoint()
+        spider.state = state
+        assert not kept.checkpoint()
+    assert caplog.text.count("spider.state cannot be stored") == 1
