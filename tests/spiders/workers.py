@@ -406,7 +406,9 @@ class Real(Spider):
         yield self.request(self.settings["START"])
 
     def request(self, url: str) -> Request:
-        return Request(url, meta={"download_slot": str(crc32(url.rstrip("/").encode()) % 128)})
+        return Request(
+            url, meta={"download_slot": str(crc32(url.rstrip("/").encode()) % 128)}
+        )
 
     def parse(self, response: Response) -> Any:
         from bloomdupe import new_links
