@@ -2,36 +2,27 @@
 
     python tests/benchmarks/crawl.py [--links N] [--pages N] [--rounds N]
     python tests/benchmarks/crawl.py --from-memory [--links N] [--pages N] [--rounds N]
-    python tests/benchmarks/crawl.py --site NAME --sites DIR --tool PATH/TO/site
 
 Crawls a site on loopback with 50 links a page (or ``--links``), or a site that
-is answered from memory (20 links), or a real one (see ../shared/sites). In each round
-all variants crawl it, in turn; figures are medians over the rounds of the user CPU of
-the crawling process, start included, and of its ratio to stock Scrapy without JOBDIR in
-the same round.
+is answered from memory (20 links). In each round all variants crawl it, in turn. The
+figures are medians over the rounds: of the user CPU of the crawling process, start
+included, and of its ratio to stock Scrapy without JOBDIR in the same round.
 """
 
 from __future__ import annotations
 
 import statistics
-import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from machine import describe
 from runner import ADDON, Figures, Report, crawl, graph, in_turn, parser_of
-from scrapy import squeues
 
 FROM_MEMORY = "from memory"
-PORT = 8765
 
 
 class Variant(NamedTuple):
@@ -41,14 +32,8 @@ class Variant(NamedTuple):
     job: bool = False
     goals: Mapping[str, float] = MappingProxyType({})
     """The most that it may cost, by what is crawled."""
-    on_sites: bool = False
-    """Whether real sites, which take long, are crawled like this."""
 
 
-SQLITE = {
-    "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleLifoSQLiteQueue",
-    "SCHEDULER_START_DISK_QUEUE": "scrapy.squeues.PickleFifoSQLiteQueue",
-}
 SLOW_SPOTS = {
     "EXTENSIONS": {
         "bloomdupe.crawl.fast_functions.FastFunctions": None,
@@ -56,34 +41,22 @@ SLOW_SPOTS = {
     "STATS_CLASS": "crawl_child.ScrapysStats",
 }
 """Slow spots of Scrapy and w3lib are left as they are."""
-SET = {"SPIDER_MIDDLEWARES": {"crawl_child.SetInMiddleware": 10_000}}
 VARIANTS = [
-    Variant("stock", on_sites=True),
-    Variant("stock, JOBDIR", job=True, on_sites=True),
-    Variant("stock, JOBDIR, SQLite queues", settings=SQLITE, job=True),
+    Variant("stock"),
+    Variant("stock, JOBDIR", job=True),
     Variant("bloomdupe", settings=ADDON),
     Variant(
         "bloomdupe, JOBDIR",
         settings=ADDON,
         job=True,
         goals={"4": 1 / 1.75, "50": 1 / 3.6, FROM_MEMORY: 1 / 3.7},
-        on_sites=True,
     ),
     Variant(
         "bloomdupe, JOBDIR, slow spots left",
         settings={**ADDON, **SLOW_SPOTS},
         job=True,
-        on_sites=True,
     ),
-    Variant(
-        "bloomdupe, JOBDIR, new_links",
-        "Helped",
-        ADDON,
-        job=True,
-        on_sites=True,
-    ),
-    Variant("limit: stock, a set in a middleware", settings=SET),
-    Variant("limit: stock, a set in the spider", "SetInSpider"),
+    Variant("bloomdupe, JOBDIR, new_links", "Helped", ADDON, job=True),
 ]
 
 
@@ -95,26 +68,6 @@ def measure(place: str | tuple[int, int], variant: Variant) -> dict[str, Any]:
             variant.spider, settings, start_urls=[place], allowed_domains=["127.0.0.1"]
         )
     return crawl("InMemory", settings, pages=place[0], links=place[1])
-
-
-@contextmanager
-def real(tool: Path, name: str, folder: Path) -> Iterator[str]:
-    """Serve a real site with nginx until it is not needed any more."""
-    subprocess.run([tool, "get", name, folder], check=True, stdout=subprocess.DEVNULL)
-    command = [str(tool), "serve", name, str(folder), str(PORT)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        try:
-            url = server.stdout.readline().split()[0]
-            for _ in range(100):
-                try:
-                    urllib.request.urlopen(url).close()  # noqa: S310 - our own
-                    break
-                except urllib.error.URLError:
-                    time.sleep(0.1)
-            yield url
-        finally:
-            server.terminate()
 
 
 def rows(
@@ -144,31 +97,17 @@ def main() -> int:
     parser = parser_of(__doc__, rounds=5, from_memory=False)
     parser.add_argument("--links", type=int, metavar="N", help="50, or 20 from memory")
     parser.add_argument("--pages", type=int, metavar="N", help="2,000, or 8,000")
-    parser.add_argument("--site", metavar="NAME", help="crawl a real site")
-    parser.add_argument("--sites", type=Path, default=Path("sites"), metavar="DIR")
-    parser.add_argument(
-        "--tool", type=Path, metavar="PATH", help="../shared/sites/site"
-    )
     options = parser.parse_args()
     report = Report(describe("Scrapy"))
-    variants = [
-        variant
-        for variant in VARIANTS
-        if hasattr(squeues, "PickleLifoSQLiteQueue") or variant.settings is not SQLITE
-    ]
-    if options.site:
-        variants = [variant for variant in variants if variant.on_sites]
-        what, title = options.site, f"A crawl of {options.site}"
-        site: Any = real(options.tool.resolve(), options.site, options.sites.resolve())
-    else:
-        pages = options.pages or (8000 if options.from_memory else 2000)
-        links = options.links or (20 if options.from_memory else 50)
-        what, title = str(links), f"A crawl of {pages:,} pages with {links} links each"
-        site = graph(pages, links)
-        if options.from_memory:
-            what, title = FROM_MEMORY, f"{title}, answered from memory"
-            site = nullcontext((pages, links))
-            variants = [v for v in variants if v.spider == "Follow" and v.on_sites]
+    variants = VARIANTS
+    pages = options.pages or (8000 if options.from_memory else 2000)
+    links = options.links or (20 if options.from_memory else 50)
+    what, title = str(links), f"A crawl of {pages:,} pages with {links} links each"
+    site: Any = graph(pages, links)
+    if options.from_memory:
+        what, title = FROM_MEMORY, f"{title}, answered from memory"
+        site = nullcontext((pages, links))
+        variants = [variant for variant in VARIANTS if variant.spider == "Follow"]
     with site as place:
         ways = {v.name: partial(measure, place, v) for v in variants}
         found = in_turn(options.rounds, ways)

@@ -10,7 +10,6 @@ pages anywhere, until it has ``links``, as the pages of ``graph_server.py`` do. 
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import resource
@@ -23,14 +22,11 @@ from typing import Any
 from scrapy import Request, Spider, signals
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 from scrapy.crawler import Crawler, CrawlerProcess
-from scrapy.extensions.feedexport import FeedExporter
 from scrapy.http import HtmlResponse, Response
 from scrapy.statscollectors import MemoryStatsCollector
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-
-LOOKUPS = 100_000
 FILLER = "<p>" + "some text " * 200 + "</p>"
 
 
@@ -81,36 +77,6 @@ class Helped(Follow):
 
         for url in new_links(self, map(response.urljoin, hrefs(response))):
             yield Request(url)
-
-
-class SetInSpider(Follow):
-    """The limit: a plain set of URLs in the spider."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        seen = self.__dict__.setdefault("seen", set())
-        for url in map(response.urljoin, hrefs(response)):
-            if url not in seen:
-                seen.add(url)
-                yield Request(url)
-
-
-class SetInMiddleware:
-    """The other limit: a plain set of URLs next to the spider."""
-
-    def __init__(self) -> None:
-        self.seen: set[str] = set()
-
-    async def process_spider_output(
-        self,
-        response: Response,  # noqa: ARG002
-        result: AsyncIterator[Any],
-    ) -> AsyncIterator[Any]:
-        async for output in result:
-            if isinstance(output, Request):
-                if output.url in self.seen:
-                    continue
-                self.seen.add(output.url)
-            yield output
 
 
 class Memory(BaseDownloadHandler):
@@ -174,52 +140,8 @@ class InMemory(Spider):
             yield response.follow(href)
 
 
-class Shop(Spider):
-    """Has so many ``items`` on a page."""
-
-    name = "shop"
-    custom_settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 16}
-    items = 0
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        for number in range(self.items):
-            yield {
-                "url": response.url, "number": number, "name": f"Article {number}",
-                "price": number * 1.5, "text": "some text " * 10,
-            }  # fmt: skip
-        for href in response.css("a::attr(href)").getall():
-            yield response.follow(href)
-
-
-class Scrapys(FeedExporter):
-    """Scrapy's own under another name: for the add-on it is a class of the user."""
-
-
 class ScrapysStats(MemoryStatsCollector):
-    """The same for stats."""
-
-
-class Resumed(Spider):
-    """Stops after one page, with the links of that page pending."""
-
-    name = "links"
-    custom_settings = {
-        "CONCURRENT_REQUESTS": 1,
-        "CLOSESPIDER_PAGECOUNT": 1,
-    }
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        gc.collect()
-        first = cost()["megabytes"]
-        engine: Any = self.crawler.engine
-        filter_ = getattr(engine._slot.scheduler.df, "_filter", None)
-        if filter_ is not None:
-            for number in range(LOOKUPS):
-                filter_.contains(b"%020d" % number)
-        gc.collect()
-        self.found = {"at first": first, "later": cost()["megabytes"]}
-        for number in range(20):
-            yield response.follow(f"/{len(response.url)}-{number}")
+    """Scrapy's own under another name: for the add-on it is a class of the user."""
 
 
 class Many(Spider):
@@ -237,75 +159,6 @@ class Many(Spider):
 
     def lost(self, _: object) -> None:
         self.crawler.stats.inc_value("lost")
-
-
-class Slots(Spider):
-    """Five pages on each of 200 slots."""
-
-    name = "slots"
-    custom_settings = {
-        "DOWNLOAD_DELAY": 1,
-        "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.DownloaderAwarePriorityQueue",
-    }
-
-    async def start(self) -> AsyncIterator[Any]:
-        base = self.start_urls[0].removesuffix("0")
-        for number in range(1000):
-            slot = {"download_slot": f"host{number // 5}"}
-            yield Request(f"{base}{number}", meta=slot)
-
-    def parse(self, response: Response) -> None:
-        """Yield nothing."""
-
-
-class Burst(Spider):
-    """One page with so many new ``links`` on so many ``hosts``.
-
-    ``found`` has the longest checkpoint: wall time, CPU time, and CPU time without
-    Python's garbage collection, in ms.
-    """
-
-    name = "burst"
-    custom_settings = {
-        "DOWNLOAD_DELAY": 60,  # so that no link is followed
-        "CLOSESPIDER_PAGECOUNT": 1,
-    }
-    links = hosts = 0
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        del response
-        self.found = _watch_checkpoints()
-        for number in range(self.links):
-            host = f"host-{number % self.hosts}.example"
-            yield Request(f"http://{host}/articles/2026/a-page-{number}.html")
-
-
-def _watch_checkpoints() -> dict[str, float]:
-    from bloomdupe.crawl.engines.checkpoint import Checkpoint
-
-    found = {"checkpoints": 0.0, "wall": 0.0, "cpu": 0.0, "own": 0.0}
-    steps = Checkpoint.steps
-    collecting = [0.0, 0.0]
-
-    def collect(phase: str, _: object) -> None:
-        collecting[1] = time.process_time() - collecting[1]
-        if phase == "stop":
-            collecting[0] += collecting[1]
-            collecting[1] = 0.0
-
-    def timed(cut: Checkpoint, **options: Any) -> Iterator[Any]:
-        wall, cpu = time.perf_counter(), time.process_time()
-        before = collecting[0]
-        yield from steps(cut, **options)
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        own = cpu - collecting[0] + before
-        found["checkpoints"] += 1
-        for name, seconds in (("wall", wall), ("cpu", cpu), ("own", own)):
-            found[name] = max(found[name], 1e3 * seconds)
-
-    gc.callbacks.append(collect)
-    Checkpoint.steps = timed  # type: ignore[method-assign, assignment]
-    return found
 
 
 def main() -> None:

@@ -2,15 +2,13 @@
 
     python tests/benchmarks/shared_crawl.py [--pages N] [--links N] [--hosts N]
                                             [--latency SECONDS] [--rounds N]
-                                            [--distance SECONDS] [--partitions N]
-                                            [--only NAME]
+                                            [--partitions N] [--only NAME]
 
 Crawls a site that each worker answers from memory (``InMemory``): a server on
 loopback would be the bottleneck, and would take the workers' cores. In each round all
 variants take turns: stock Scrapy in memory, a job of ours in a directory, a crawl of
 ours shared by 1, 2 and 4 workers, and scrapy-redis with 1, 2 and 4. A redis-server is
-started for each crawl; it listens on loopback and keeps nothing on disk. Its answers
-are late by the ``--distance``.
+started for each crawl; it listens on loopback and keeps nothing on disk.
 
 Figures are medians over the rounds. The costs of workers count from the opening of
 the spider to the end of the process: not their start, but the wait for each
@@ -36,8 +34,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from distance import Distance
-from redis_filter import facts, server_seconds
+import redis
+from machine import describe
 from runner import ADDON, Figures, Report, child, in_turn, options
 from support.redis_server import RedisServer
 
@@ -76,9 +74,12 @@ VARIANTS = [
 ]
 
 
-def crawl(
-    variant: Variant, site: dict[str, Any], distance: float, partitions: int
-) -> dict[str, Any]:
+def server_seconds(client: redis.Redis) -> float:
+    facts: dict[str, Any] = client.info("cpu")
+    return float(facts["used_cpu_user"]) + float(facts["used_cpu_sys"])
+
+
+def crawl(variant: Variant, site: dict[str, Any], partitions: int) -> dict[str, Any]:
     """Crawl once, with fresh processes; return the costs of a page."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -88,9 +89,6 @@ def crawl(
             server = stack.enter_context(RedisServer(folder / "redis"))
             judge = stack.enter_context(server.client())
             url = server.url("crawl")
-            if distance:
-                way = stack.enter_context(Distance(server, distance))
-                url = f"redis://127.0.0.1:{way.port}#crawl"
             settings[variant.place] = url if variant.rival else url.partition("#")[0]
             if variant.rival:
                 settings["BLOOMDUPE_REDIS_PARTITIONS"] = partitions
@@ -151,14 +149,17 @@ def rows(found: dict[str, Figures]) -> Iterator[list[str]]:
 
 def main() -> int:
     given = options(
-        __doc__, pages=3_000, links=20, hosts=200, latency=0.0, rounds=5, distance=0.0,
+        __doc__, pages=3_000, links=20, hosts=200, latency=0.0, rounds=5,
         partitions=64, only="",
     )  # fmt: skip
-    report = Report(facts("Scrapy", "Twisted", "scrapy-redis"))
+    with tempfile.TemporaryDirectory() as name, RedisServer(Path(name)) as server:
+        info: Any = server.client().info("server")
+    packages = ("Scrapy", "Twisted", "scrapy-redis", "redis", "hiredis")
+    report = Report(describe(*packages) | {"redis-server": info["redis_version"]})
     names = ("pages", "links", "hosts", "latency")
     site = {name: getattr(given, name) for name in names}
     ways = {
-        variant.name: partial(crawl, variant, site, given.distance, given.partitions)
+        variant.name: partial(crawl, variant, site, given.partitions)
         for variant in VARIANTS
         if given.only in variant.name
     }
@@ -166,7 +167,7 @@ def main() -> int:
     report.table(
         f"A crawl of {given.pages:,} pages with {given.links} links each",
         f"On {given.hosts} hosts, answered from memory after {given.latency:g} s;"
-        f" Redis answers after {given.distance:g} s, {given.partitions} partitions."
+        f" {given.partitions} partitions."
         f" Medians of {given.rounds} rounds in which all take turns; ratios within a"
         " round: median and range.",
         [
