@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from bloomdupe.store import files
 from bloomdupe.store.format import MAGIC
@@ -17,18 +15,8 @@ if TYPE_CHECKING:
     from bloomdupe.store.store import StorePlace
 
 
-SWITCH = "_BLOOMDUPE_STORE_ON_REDIS"
-"""Variable of the environment: URL of the Redis that keeps stores instead of LMDB."""
-
-
 def place_of(path: Path) -> StorePlace:
     """Return the place of the store that belongs to a directory."""
-    if server := os.environ.get(SWITCH):
-        from bloomdupe.store.redis.address import Address
-        from bloomdupe.store.redis.redis_place import RedisPlace
-
-        address = Address.of(f"{server}#{quote(str(path.absolute()))}")
-        return RedisPlace(address, path)
     return Directory(path)
 
 

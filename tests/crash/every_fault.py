@@ -21,14 +21,12 @@ from shared_crawls import (
 from shared_idioms import SharedIdioms
 from shared_kills import SharedKills
 from stop_points import StopPoints
-from store_on_redis import GeneratedOnRedis, StopPointsOnRedis
 from syscalls import SystemCalls
 from trial import Fault
 
 EVERY_FAULT: tuple[Fault, ...] = (
     SystemCalls(),
     StopPoints(),
-    StopPointsOnRedis(),
     PowerCuts(),
     CreationCuts(),
     FullCreation(),
@@ -45,7 +43,6 @@ EVERY_FAULT: tuple[Fault, ...] = (
     ReplicatedCrawls(),
     SharedIdioms(),
     OnDisk(),
-    GeneratedOnRedis(),
     OnRedis(),
     FeedServerKills(),
 )

@@ -1,8 +1,8 @@
 """F24: everyday spiders as workers of a shared crawl, killed and replaced.
 
 The spiders are those of ``tests/idioms``, and stock Scrapy shows which items to get. A
-worker is killed by the site, before it answers a request; the next worker goes on when
-its lease has ended. Two are killed, and the third runs to the end.
+worker is killed before the answer to a request, or at a step of a commit; the next one
+goes on when its lease has ended. Two are killed, and the third runs to the end.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from table import Idiom, load
 from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, lost, silently_wrong
 
 KILLS = 2
+POINTS, PASSED = ("before ", "after "), 60
+"""Points around each step of a commit, and how many of them a kill may leave."""
 LEASE = 600
 """Seconds; the leases of a worker end when the next one begins."""
 NOT_SHARED = {"idle_state"}
@@ -41,8 +43,8 @@ class SharedIdioms(Fault):
 
     number = "F24"
     name = "`kill -9` of workers on Redis that crawl as everyday spiders do"
-    trials = 8
-    cases = 5
+    trials = 20
+    cases = 12
 
     def missing(self) -> str | None:
         return None if shutil.which("redis-server") else "needs redis-server"
@@ -122,8 +124,8 @@ def crawled(
 ) -> list[Outcome]:
     """Kill so many workers, and judge the crawl when the last one has finished.
 
-    They are killed at random requests, or each at a certain ``stop``; ``without`` names
-    a protection that is taken out.
+    They are killed at random requests and points, or each at a certain ``stop``;
+    ``without`` names a protection that is taken out.
     """
     rng = random.Random(seed)
     items, visits = expected_items(idiom), visits_of_scrapy(idiom)
@@ -131,7 +133,10 @@ def crawled(
         killed = 0
         # Without requests, the site cannot kill a worker.
         for _ in range(kills if visits else 0):
-            at_random = Stop(request=rng.randint(1, visits.total()))
+            at_random = rng.choice([
+                Stop(request=rng.randint(1, visits.total())),
+                Stop(point=rng.choice(POINTS), nth=rng.randint(1, PASSED)),
+            ])  # fmt: skip
             run = crawl.run_command(stop or at_random)
             killed += run.stopped is not None
         while not finished(run := crawl.run_command()):

@@ -28,8 +28,6 @@ from support.forks import DEADLINE
 from support.site import Site
 from table import Idiom
 
-from bloomdupe.store.place import SWITCH
-
 MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of our own is made in it
 DELAY = 0.004
 """Seconds that an answer takes."""
@@ -221,7 +219,6 @@ class IdiomCrawl(Crawl):
             "SCRAPY_SETTINGS_MODULE": "crawl_settings",
             "SITE": self.site.base,
             "STOP": json.dumps(wanted if stop or trace else {}),
-            SWITCH: os.environ.get(SWITCH, ""),
         }
         self.site.kill_at((stop or Stop()).request or 0)
         command = self.idiom.command

@@ -11,9 +11,6 @@ from typing import Any
 
 from bloomdupe.store.participant import Part
 
-REFUSED = 3
-"""Commits of a crawl that are refused."""
-
 
 def consuming_while_preparing() -> None:
     """Let feeds forget their lines before the checkpoint of these is durable."""
@@ -86,36 +83,3 @@ def reading_values() -> None:
     from bloomdupe.crawl.engines import crawl_engine
 
     crawl_engine.stands_alone = lambda *_: True  # type: ignore[attr-defined]
-
-
-def being_the_only_owner() -> None:
-    """Let some commits of an open crawl find steps that are not the worker's own."""
-    from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
-    from bloomdupe.store.redis.owner import PartitionOwner
-
-    begin, close = CrawlEngine.open, CrawlEngine.close
-    send = PartitionOwner._send
-    numbers: dict[PartitionOwner, list[int]] = {}
-
-    def owner_of(engine: CrawlEngine) -> Any:
-        store: Any = engine.frontier.store
-        return store._owner
-
-    def opening(self: CrawlEngine) -> None:
-        begin(self)
-        numbers[owner_of(self)] = [*range(3 * REFUSED)]
-
-    def closing(self: CrawlEngine, reason: str) -> None:
-        # Refused while the crawl is closing, it cannot go on: the next run does.
-        del numbers[owner_of(self)]
-        close(self, reason)
-
-    def sending(self: PartitionOwner, step: int, arguments: list[Any]) -> None:
-        left = numbers.get(self)
-        if left and left.pop(0) % 3 == 0:
-            self.client.ask("HINCRBY", self.keys.steps, self.token, 9)
-        send(self, step, arguments)
-
-    CrawlEngine.open = opening  # type: ignore[method-assign]
-    CrawlEngine.close = closing  # type: ignore[method-assign]
-    PartitionOwner._send = sending  # type: ignore[method-assign]

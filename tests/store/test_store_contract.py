@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import lmdb
@@ -12,12 +13,14 @@ from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError, StoreError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.rank import BEFORE_ALL, rank_of
+from bloomdupe.store import files
 from bloomdupe.store.format import (
     COOKIES,
     EXACT,
     FAILURES,
     HISTORY,
     LATER,
+    META,
     PAGES,
     QUEUE,
     TABLES,
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     from support.redis_server import RedisServer
 
     from bloomdupe.store.batch import Batch
+    from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
+    from bloomdupe.store.redis.redis_store import RedisStore
     from bloomdupe.store.store import Store, StorePlace
 
 RECORDS: dict[str, dict[str, Any]] = {"store": {"identity": {}}, "first": {"a": 1}}
@@ -62,10 +67,7 @@ class OnRedis:
         self.name = path.name
 
     def place(self) -> StorePlace:
-        from bloomdupe.store.redis.address import Address
-        from bloomdupe.store.redis.redis_place import RedisPlace
-
-        return RedisPlace(Address.of(self.server.url(self.name)), self.path / "beside")
+        return OnePartition(self.server.url(self.name), self.path / "beside")
 
     def spoil(self, table: bytes, key: bytes, value: bytes) -> None:
         with self.server.client() as client:
@@ -75,6 +77,63 @@ class OnRedis:
                 client.zadd(place, {key + value: 0})
             else:
                 client.hset(place, key.decode("latin-1"), value)
+
+
+class OnePartition:
+    """A crawl of one partition; whoever has the lock beside it is its only worker."""
+
+    def __init__(self, url: str, beside: Path) -> None:
+        from bloomdupe.store.redis.address import Address
+
+        self.address = Address.of(url)
+        self.beside = beside
+        self.shown = self.address.shown
+
+    @contextmanager
+    def reader(self) -> Iterator[CrawlOnRedis]:
+        from bloomdupe.store.redis.client import Client
+        from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
+
+        with closing(Client(self.address)) as client:
+            yield CrawlOnRedis(client)
+
+    def exists(self) -> bool:
+        with self.reader() as crawl:
+            key = crawl.keys.table(0, META)
+            return bool(crawl.read_head() and crawl.client.ask("HEXISTS", key, "store"))
+
+    def open(self, *, readonly: bool = False) -> RedisStore:
+        from bloomdupe.store.redis.redis_store import RedisStore
+
+        if not self.exists():
+            raise StoreError(f"{self.shown}: there is no bloomdupe store")
+        if not readonly:
+            return self.owned()
+        with ExitStack() as undo:
+            store = RedisStore(undo.enter_context(self.reader()), 0)
+            store.closing = undo.pop_all()
+        return store
+
+    def create(self, records: dict[str, dict[str, Any]]) -> RedisStore:
+        from bloomdupe.store.redis.redis_place import PartitionPlace
+
+        return PartitionPlace(self.owned()).create(records)
+
+    def owned(self) -> RedisStore:
+        from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
+
+        with ExitStack() as undo:
+            files.make_directory(self.beside, 0o700)
+            undo.enter_context(files.lock_owner(self.beside))
+            owner = PartitionOwner.at(self.address)
+            undo.callback(owner.close)
+            (store,) = owner.take({0: owner.look(1).owners.get(0, NOBODY)})
+            store.closing = undo.pop_all()
+        return store
+
+    def free_bytes(self) -> tuple[int, str]:
+        with self.reader() as crawl:
+            return crawl.client.free_bytes(), f"memory free in {self.shown}"
 
 
 Backend = OnLmdb | OnRedis

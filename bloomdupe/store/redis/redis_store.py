@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bloomdupe.errors import NotOwnerError, StoreDamagedError, StoreError
-from bloomdupe.store import files
 from bloomdupe.store.format import PAGE_KEY
 from bloomdupe.store.redis.redis_snapshot import RedisSnapshot
 from bloomdupe.store.store import Store
@@ -16,7 +15,6 @@ from bloomdupe.store.store import Store
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
 
-    from bloomdupe.store.descriptor import Descriptor
     from bloomdupe.store.format import StoredLater
     from bloomdupe.store.participant import Part
     from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
@@ -53,8 +51,6 @@ class RedisStore(Store):
         self.readonly = owner is None
         self.shown = f"{crawl.client.address.shown}, partition {number}"
         self.path = Path()
-        self.lock: Descriptor | None = None
-        """Lock of the directory beside it, if there is one."""
         self.closing = contextlib.ExitStack()
         """What ends with it."""
         self.ahead: dict[bytes, bytes | None] = {}
@@ -143,9 +139,7 @@ class RedisStore(Store):
         return self._crawl.client.free_bytes()
 
     def beat(self, moment: float) -> None:
-        """Show readers on this machine that the owner is alive."""
-        if self.lock is not None:
-            files.beat(self.lock, moment)
+        """Do nothing: its owner's lease shows that it is alive."""
 
     def begin(self, *parts: Part) -> Commit:
         """Begin a commit to this partition alone."""
