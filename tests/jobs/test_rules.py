@@ -13,8 +13,8 @@ import pytest
 from support.jobs import Verb, killed_after, make_job
 from support.rules import BAD, make_bad
 
-from bloomdupe.crawl.state.rules import Rules, RulesInForce
-from bloomdupe.crawl.state.rules_file import MOST_BYTES, RulesFile
+from bloomdupe.crawl.state.rules import MOST_BYTES, Rules, RulesInForce
+from bloomdupe.crawl.state.rules_file import RulesFile
 from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.store import files, platform
 

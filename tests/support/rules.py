@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from bloomdupe.crawl.state.rules_file import MOST_BYTES
+from bloomdupe.crawl.state.rules import MOST_BYTES
 
 FIFO, LINK, FOLDER = "a FIFO", "a link", "a folder"
 NOT_REGULAR = "rules.json is not a regular file, and a symbolic link is not followed"

@@ -604,7 +604,7 @@ class CrawlEngine(Settling):
     def _obey_rules(self) -> None:
         """Obey the rules of the user, if they have changed."""
         try:
-            rules = None if self._rules_file is None else self._rules_file.changed()
+            rules = self._changed_rules()
         except StoreError as error:
             logger.warning(
                 "%(error)s. Until then the crawl keeps the rules that it has",
@@ -614,6 +614,10 @@ class CrawlEngine(Settling):
             return
         if rules is not None:
             self._obey(rules)
+
+    def _changed_rules(self) -> Rules | None:
+        """Return the rules if they have changed; raises :class:`StoreError`, once."""
+        return None if self._rules_file is None else self._rules_file.changed()
 
     def _obey(self, rules: Rules) -> None:
         before, self.rules.now = self.rules.now, rules

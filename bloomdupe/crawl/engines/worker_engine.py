@@ -23,7 +23,6 @@ from bloomdupe.crawl.state.rules import Rules, RulesInForce
 from bloomdupe.crawl.state.shared_cookies import SharedCookies
 from bloomdupe.errors import (
     NotOwnerError,
-    StoreMismatchError,
     UnserializableError,
 )
 from bloomdupe.feeds.stream import StreamFeeds
@@ -128,13 +127,7 @@ class WorkerEngine(CrawlEngine):
         # A run that was asked to stop was an earlier one.
         text: bytes | None = owner.client.ask("GET", owner.keys.rules)
         self._rules_text = text
-        try:
-            rules = Rules() if text is None else Rules.read(text)
-        except (ValueError, RecursionError) as error:
-            raise StoreMismatchError(
-                f"{owner.client.address.shown}: its rules are refused: {error}; delete"
-                f" {owner.keys.rules.decode()}: then nothing is blocked or paused"
-            ) from error
+        rules = Rules.read(text, owner.keys.rules.decode())
         return None, RulesInForce(rules, lambda: count("bloomdupe/dropped_blocked"))
 
     def _open_frontier(self, seen: BloomFilter) -> None:
@@ -540,22 +533,12 @@ class WorkerEngine(CrawlEngine):
         self._obey_rules()
         return self._takes_more
 
-    def _obey_rules(self) -> None:
-        text = None if self._look is None else self._look.rules
-        if text == self._rules_text:
-            return
-        self._rules_text = text
-        try:
-            rules = Rules() if text is None else Rules.read(text)
-        except ValueError as error:
-            logger.warning(
-                "The rules of %(place)s are refused: %(error)s. Until they are mended"
-                " the crawl keeps the rules that it has",
-                {"place": self._shown, "error": error},
-                extra={"spider": self._session.spider},
-            )
-            return
-        self._obey(rules)
+    def _changed_rules(self) -> Rules | None:
+        if self._look is None or self._look.rules == self._rules_text:
+            return None
+        self._rules_text = self._look.rules
+        key = self.frontier.holding.owner.keys.rules
+        return Rules.read(self._rules_text, key.decode())
 
     @property
     def standing(self) -> Standing:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from w3lib.url import canonicalize_url
 
 from bloomdupe.crawl.progress.pace import plural
-from bloomdupe.errors import StoreMismatchError
+from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 logger = logger_of(__name__)
 
+MOST_BYTES = 1 << 20
 KINDS = ({"slot"}, {"pattern"}, {"slot", "pattern"}, {"url"})
 """The fields that a rule of ``blocked`` may have."""
 
@@ -52,16 +53,30 @@ class Rules:
     )
 
     @classmethod
-    def read(cls, text: bytes) -> Self:
-        """Read the JSON; raises :class:`ValueError` or :class:`RecursionError`."""
-        values = json.loads(text)
-        if not isinstance(values, dict):
-            raise ValueError("it is no JSON object")  # noqa: TRY004
-        return cls.of(values)
+    def read(cls, text: bytes | None, place: object) -> Self:
+        """Read the JSON in a file or a key; None: there is none, and so no rule.
+
+        Raises :class:`~bloomdupe.errors.StoreError` if it is anything but rules.
+        """
+        try:
+            if text is not None and len(text) > MOST_BYTES:
+                raise ValueError(f"it has more than {MOST_BYTES:,} bytes")  # noqa: TRY301
+            return cls.of({} if text is None else json.loads(text))
+        except (ValueError, RecursionError) as error:
+            raise refused(place, error) from error
+
+    def written(self, place: object) -> bytes:
+        """Return the JSON; raises :class:`StoreError` if it would be too large."""
+        text = (json.dumps(self.values, indent=1) + "\n").encode()
+        if len(text) > MOST_BYTES:
+            raise StoreError(f"{place} would have more than {MOST_BYTES:,} bytes")
+        return text
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Self:
         """Read the JSON object; raises :class:`ValueError` if it is none of rules."""
+        if not isinstance(values, dict):
+            raise ValueError("it is no JSON object")  # noqa: TRY004
         if unknown := sorted(values.keys() - {"blocked", "paused", "stop"}):
             raise ValueError(f"it has an unknown field {unknown[0][:80]!r}")
         blocked, paused = values.get("blocked", []), values.get("paused", [])
@@ -148,6 +163,15 @@ class Rules:
     def stopping(self, now: int) -> Rules:
         """Return them so that the present run stops."""
         return self._with(stop=max(now, self.stop + 1))
+
+
+def refused(place: object, error: Exception) -> StoreError:
+    """Return the error for rules in a file or a key that cannot be read."""
+    why = getattr(error, "strerror", None) or error
+    return StoreError(
+        f"cannot read {place}: {why}; correct it, or delete it: then nothing is blocked"
+        " or paused"
+    )
 
 
 def _are(given: object, kind: type) -> bool:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.state.rules import Rules
+from bloomdupe.crawl.state.rules import MOST_BYTES, Rules, refused
 from bloomdupe.errors import StoreError
 from bloomdupe.store import files
 from bloomdupe.store.descriptor import open_regular
@@ -21,8 +20,6 @@ from bloomdupe.store.descriptor import open_regular
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-
-MOST_BYTES = 1 << 20
 
 
 class RulesFile:
@@ -48,16 +45,14 @@ class RulesFile:
         except StoreError:
             raise
         except OSError as error:
-            raise self._refused(error) from error
+            raise refused(self._place, error) from error
         with open(fd, "rb") as file:  # noqa: PTH123
             self._state = _state_of(os.fstat(fd))
             try:
                 text = file.read(MOST_BYTES + 1)
-                if len(text) > MOST_BYTES:
-                    raise ValueError(f"it has more than {MOST_BYTES:,} bytes")  # noqa: TRY301
-                return Rules.read(text)
-            except (OSError, ValueError, RecursionError) as error:
-                raise self._refused(error) from error
+            except OSError as error:
+                raise refused(self._place, error) from error
+        return Rules.read(text, self._place)
 
     def changed(self) -> Rules | None:
         """Return the rules if the file is not as it was at the last call; else None.
@@ -69,7 +64,7 @@ class RulesFile:
         except FileNotFoundError:
             state = None
         except OSError as error:
-            raise self._refused(error) from error
+            raise refused(self._place, error) from error
         if state == self._state:
             return None
         try:
@@ -87,13 +82,10 @@ class RulesFile:
         try:
             with _locked(self._store):
                 rules = changed(self.read())
-                text = (json.dumps(rules.values, indent=1) + "\n").encode()
-                if len(text) > MOST_BYTES:
-                    raise StoreError(
-                        f"{self._place} would have more than {MOST_BYTES:,} bytes"
-                    )
                 files.write_file(
-                    self._place, [text], before=lambda new: files.give(new, owner)
+                    self._place,
+                    [rules.written(self._place)],
+                    before=lambda new: files.give(new, owner),
                 )
         except OSError as error:
             if isinstance(error, StoreError):
@@ -101,13 +93,6 @@ class RulesFile:
             why = error.strerror or error
             raise StoreError(f"cannot write {self._place}: {why}") from error
         return rules
-
-    def _refused(self, error: Exception) -> StoreError:
-        why = getattr(error, "strerror", None) or error
-        return StoreError(
-            f"cannot read {self._place}: {why}; correct it, or delete it: then nothing"
-            " is blocked or paused"
-        )
 
 
 def _state_of(found: os.stat_result) -> tuple[int, int, int]:

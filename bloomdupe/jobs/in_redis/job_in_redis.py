@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.state.rules import Rules
-from bloomdupe.errors import StoreDamagedError, StoreError
+from bloomdupe.errors import StoreError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.sent_request import SentRequest, partition_of
 from bloomdupe.jobs.in_redis.held_crawl import HeldCrawl
@@ -112,20 +111,12 @@ class JobInRedis(Job):
     def rules(self) -> Rules:
         """Read the rules."""
         with self._crawl() as crawl:
-            return self._rules_of(self._rules_in(crawl))
+            return self._rules_in(crawl)[1]
 
-    def _rules_in(self, crawl: CrawlOnRedis) -> bytes:
-        text: bytes | None = crawl.client.ask("GET", crawl.keys.rules)
-        return text or b"{}"
-
-    def _rules_of(self, text: bytes) -> Rules:
-        try:
-            return Rules.of(json.loads(text))
-        except (ValueError, AttributeError, RecursionError) as error:
-            raise StoreDamagedError(
-                f"{self.shown}: its key 'rules' cannot be read: {error}; delete it:"
-                " then nothing is blocked or paused"
-            ) from error
+    def _rules_in(self, crawl: CrawlOnRedis) -> tuple[bytes, Rules]:
+        key = crawl.keys.rules
+        text: bytes | None = crawl.client.ask("GET", key)
+        return text or b"{}", Rules.read(text, key.decode())
 
     def replace_rules(self, change: Callable[[Rules], Rules]) -> Rules:
         """Replace the rules, unless they have changed meanwhile; then try again."""
@@ -133,9 +124,9 @@ class JobInRedis(Job):
             if not crawl.partitions:
                 raise self._missing()
             while True:
-                before = self._rules_in(crawl)
-                rules = change(self._rules_of(before))
-                text = json.dumps(rules.values).encode()
+                before, rules = self._rules_in(crawl)
+                rules = change(rules)
+                text = rules.written(self.shown)
                 if crawl.client.run(REPLACE, [crawl.keys.rules], before, text):
                     return rules
 
