@@ -51,9 +51,6 @@ failures    digest of the request's         sum + the failure
 history     milliseconds of Unix time u64,  sum + how the crawl stood then, or
             number of the run u64 (big-     the run if the time is 0
             endian)                         (:mod:`bloomdupe.crawl.progress.history`)
-meta        ``cookies``                     sum + JSON: ``left_out``, how many
-                                            cookies were not copied into this
-                                            backup
 meta        ``inbox``                       sum + JSON: the file of ``inbox/``
                                             that was taken in last
 meta        ``ledger``                      sum + JSON: ``transaction``, the

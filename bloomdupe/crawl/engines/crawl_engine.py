@@ -23,7 +23,7 @@ from bloomdupe.crawl.progress.slot_times import SlotTimes
 from bloomdupe.crawl.progress.standing import Standing
 from bloomdupe.crawl.progress.watch import Watch
 from bloomdupe.crawl.starting import Starting
-from bloomdupe.crawl.state.cookies import Cookies, forget_cookies
+from bloomdupe.crawl.state.cookies import Cookies
 from bloomdupe.crawl.state.failures import Failures
 from bloomdupe.crawl.state.limits import SlotLimits
 from bloomdupe.crawl.state.memory import SpiderMemory
@@ -271,16 +271,15 @@ class CrawlEngine(Settling):
 
     def _restore_cookies(self) -> Cookies | None:
         """Go on with the cookies of this round, if Scrapy's middleware has any."""
-        store = self.frontier.store
-        if store is None:
+        session, store = self._session, self.frontier.store
+        jars = None if store is None else CookieJars.of(self._crawler)
+        if store is None or jars is None:
             return None
-        if not self.run.resumed:
-            forget_cookies(store)
-        jars = CookieJars.of(self._crawler)
-        if jars is None:
-            return None
-        session = self._session
-        cookies = Cookies(jars, store, session.serializer, session.spider)
+        cookies = Cookies(
+            jars, store, session.serializer, session.spider,
+            share=self.settings.redis_url is not None,
+            anew=self._leads() and not self.run.resumed,
+        )  # fmt: skip
         cookies.restore()
         return cookies
 

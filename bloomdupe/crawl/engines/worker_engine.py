@@ -20,7 +20,6 @@ from bloomdupe.crawl.starting import name_of
 from bloomdupe.crawl.state.failures import Failures
 from bloomdupe.crawl.state.held_failures import HeldFailures
 from bloomdupe.crawl.state.rules import Rules, RulesInForce
-from bloomdupe.crawl.state.shared_cookies import SharedCookies
 from bloomdupe.errors import (
     NotOwnerError,
     UnserializableError,
@@ -30,7 +29,6 @@ from bloomdupe.filter.recent import RecentFilter
 from bloomdupe.frontier.held_frontier import CONTROL, HeldFrontier
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
-from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.printable import logger_of
 from bloomdupe.store.redis.redis_store import RedisStore
 
@@ -193,29 +191,14 @@ class WorkerEngine(CrawlEngine):
             session.stopping.fail,
         )
 
-    def _restore_cookies(self) -> SharedCookies | None:
-        jars = CookieJars.of(self._crawler)
-        if jars is None:
-            return None
-        session, frontier = self._session, self.frontier
-        owner = frontier.holding.owner
-        cookies = SharedCookies(
-            jars, frontier.store, session.serializer, session.spider,
-            stored=lambda: owner.client.ask("HVALS", owner.keys.cookies),
-            anew=frontier.leads and not self.run.resumed,
-        )  # fmt: skip
-        cookies.restore()
-        return cookies
-
     def _take_cookies(self) -> Steps:
         """Take the cookies of other workers, if any has changed."""
-        cookies, look = cast("SharedCookies | None", self.cookies), self._look
+        cookies, look = self.cookies, self._look
         if cookies is None or look is None or look.cookies == cookies.version:
             return
         found: list[bytes] = []
         yield lambda: found.extend(cookies.stored())
-        cookies.version = look.cookies
-        cookies.take(found)
+        cookies.take(found, look.cookies)
 
     @property
     def _interval(self) -> float:

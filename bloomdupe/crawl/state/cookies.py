@@ -18,23 +18,20 @@ from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import UnserializableError
 from bloomdupe.inside_scrapy.cookie_jars import Place, cookie_of, fields_of
 from bloomdupe.printable import logger_of
-from bloomdupe.store.format import COOKIES, DIGEST_BYTES, META
+from bloomdupe.store.format import COOKIES, DIGEST_BYTES
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
     from http.cookiejar import Cookie
 
     from scrapy import Request, Spider
 
     from bloomdupe.inside_scrapy.cookie_jars import CookieJars
     from bloomdupe.requests.serializer import Serializer
-    from bloomdupe.store.batch import Change
-    from bloomdupe.store.snapshot import Snapshot
+    from bloomdupe.store.batch import Batch, Change
     from bloomdupe.store.store import Store
 
-
-NOTHING_LEFT_OUT: Change = (COOKIES, None)
-"""Removes the note that a backup has left cookies out."""
 
 logger = logger_of(__name__)
 
@@ -43,7 +40,12 @@ class Cookies(Participant):
     """The cookies of all jars; a checkpoint writes those that have changed.
 
     Session cookies are kept, too: a crash does not end the session, because the resumed
-    crawl is the same visitor. Expired cookies are removed.
+    crawl is the same visitor. Expired cookies are removed. ``anew`` begins without
+    those that are stored, and removes them.
+
+    If several workers ``share`` the cookies, each sees how many commits have changed
+    any, and *takes* those of others: a login of one is a login of all. The last change
+    of a cookie wins. One that is gone leaves its place behind, for others to know.
 
     Memory holds only the changes since the last checkpoint and the packed keys of the
     jars; the jars themselves are Scrapy's.
@@ -52,33 +54,29 @@ class Cookies(Participant):
     """
 
     def __init__(
-        self, jars: CookieJars, store: Store, serializer: Serializer, spider: Spider
+        self,
+        jars: CookieJars,
+        store: Store,
+        serializer: Serializer,
+        spider: Spider,
+        *,
+        share: bool = False,
+        anew: bool = False,
     ) -> None:
         self._jars = jars
         self._store = store
         self._packed = PackedCookies(serializer, spider)
         self._extra = {"spider": spider}
+        self._share = share
+        self._anew = anew
+        self.version = 0
+        """Number of commits with changed cookies whose cookies are known."""
 
     def restore(self) -> None:
         """Fill the jars with the cookies of the last checkpoint."""
-        now = int(time.time())
-        restored = unreadable = 0
-        with self._store.snapshot() as snapshot:
-            left_out = _left_out(snapshot)
-            for _, packed in snapshot.records(COOKIES):
-                try:
-                    place, cookie = self._packed.unpack(bytes(packed))
-                except UnserializableError:
-                    unreadable += 1
-                    continue
-                if cookie is None or cookie.is_expired(now):
-                    self._jars.expire(place)
-                else:
-                    self._jars.restore(place.jar, cookie)
-                    restored += 1
-        self._say(restored, unreadable, left_out)
-
-    def _say(self, restored: int, unreadable: int, left_out: int) -> None:
+        if self._anew:
+            return
+        restored, unreadable = self._take(self.stored(), set())
         if restored:
             logger.info(
                 "%(cookies)s restored, as of the last checkpoint",
@@ -92,60 +90,75 @@ class Cookies(Participant):
                 {"cookies": plural(unreadable, "cookie is", "cookies are")},
                 extra=self._extra,
             )
-        if left_out:
-            logger.warning(
-                "The store was restored from a backup that has left out"
-                " %(cookies)s, so the crawl may not be logged in any more. `bloomdupe"
-                " backup --with-cookies` keeps them",
-                {"cookies": plural(left_out, "cookie")},
-                extra=self._extra,
-            )
+
+    def stored(self) -> list[bytes]:
+        """Read all cookies from the store."""
+        with self._store.snapshot() as snapshot:
+            return [bytes(packed) for _, packed in snapshot.records(COOKIES)]
+
+    def take(self, stored: Iterable[bytes], version: int) -> None:
+        """Take the cookies of a version, unless they have changed here since."""
+        self.version = version
+        self._take(stored, self._jars.changed)
+
+    def _take(self, stored: Iterable[bytes], but: Container[Place]) -> tuple[int, int]:
+        """Take stored cookies ``but`` those in some places.
+
+        Returns how many there are, and how many more cannot be unpacked here.
+        """
+        now = int(time.time())
+        taken = unreadable = 0
+        for packed in stored:
+            try:
+                place, cookie = self._packed.unpack(packed)
+            except UnserializableError:
+                unreadable += 1
+                continue
+            if place in but:
+                continue
+            if cookie is None:
+                self._jars.remove(place)
+            elif cookie.is_expired(now):
+                self._jars.expire(place)
+            else:
+                self._jars.restore(place.jar, cookie)
+                taken += 1
+        return taken, unreadable
 
     @property
     def changed(self) -> bool:
         """Whether there is anything for the next checkpoint."""
-        return bool(self._jars.changed)
+        return self._anew or bool(self._jars.changed)
 
     def prepare(self) -> Part:
         """Return the part of the next checkpoint."""
-        changes = dict(self._jars.changed)
+        changes, anew, now = dict(self._jars.changed), self._anew, int(time.time())
         puts: list[Change] = []
-        now = int(time.time())
         for place, cookie in changes.items():
             key = self._packed.key_of(place.jar)
             if key is None:
                 continue
-            digest = digest_of(key, place)
             packed = None
             if cookie is not None and not cookie.is_expired(now):
                 packed = self._packed.pack(key, cookie)
-            puts.append((digest, packed))
-        note = [NOTHING_LEFT_OUT] if any(packed for _, packed in puts) else []
-        return Part(
-            changes={COOKIES: puts, META: note},
-            done=lambda: self._written(changes),
-        )
+            if packed is None and self._share:
+                packed = self._packed.pack_gone(key, place)
+            puts.append((digest_of(key, place), packed))
 
-    def _written(self, changes: dict[Place, Cookie | None]) -> None:
-        self._jars.written(changes)
-        for jar in {place.jar for place in changes}:
-            if jar not in self._jars:
-                self._packed.forget(jar)
+        def write(batch: Batch) -> None:
+            if anew:
+                batch.clear(COOKIES)
+            batch.change(COOKIES, puts)
 
+        def done() -> None:
+            self._anew = False
+            self.version += bool(puts or anew)
+            self._jars.written(changes)
+            for jar in {place.jar for place in changes}:
+                if jar not in self._jars:
+                    self._packed.forget(jar)
 
-def forget_cookies(store: Store) -> None:
-    """Remove the stored cookies, if there are any."""
-    with store.snapshot() as snapshot:
-        none = not (_left_out(snapshot) or snapshot.entries(COOKIES))
-    if not none:
-        note = {META: [NOTHING_LEFT_OUT]}
-        store.commit(Part(changes=note, write=lambda batch: batch.clear(COOKIES)))
-
-
-def _left_out(snapshot: Snapshot) -> int:
-    """Return how many cookies were left out when this store was made as a backup."""
-    record = snapshot.record(COOKIES.decode())
-    return 0 if record is None else int(record["left_out"])
+        return Part(write=write, done=done)
 
 
 class Unpacked(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bloomdupe.store import files
-from bloomdupe.store.format import COOKIES, META, TABLES
+from bloomdupe.store.format import META, TABLES
 from bloomdupe.store.lmdb.environment import open_environment
 from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
 from bloomdupe.store.platform import sync
@@ -61,10 +61,7 @@ def copy_compacted(
                     cursor.putmulti(records, append=True)
                 progress.passed(size)
         with copy.begin(write=True) as txn:
-            batch = LmdbBatch(txn, tables, totals)
-            if left_out and COOKIES in without:
-                batch.put_record(COOKIES.decode(), {"left_out": left_out})
-            batch.seal()
+            LmdbBatch(txn, tables, totals).seal()
     data.chmod(0o600)
     with data.open("rb") as file:
         sync(file.fileno())

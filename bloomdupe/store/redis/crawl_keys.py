@@ -19,7 +19,7 @@ key                       type    value
 ``bd:{CRAWL}:rules``      string  :class:`bloomdupe.crawl.state.rules.Rules` as JSON
 ``bd:{CRAWL}:output``     stream  lines of the output, each with the fields that the
                                   commit gave it
-``bd:{CRAWL}:cookies``    hash    packed cookies, by the digests of their places
+``bd:{CRAWL}:cookies``    hash    the table ``cookies``, which all partitions share
 ``bd:{CRAWL}:P:TABLE``            a table of partition P: :mod:`bloomdupe.store.format`
                                   has its keys and values. ``exact`` is a set; ``queue``
                                   and ``later`` are sorted sets whose members, of score
@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bloomdupe.store.format import LATER, QUEUE, TABLES
+from bloomdupe.store.format import COOKIES, LATER, QUEUE, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,6 @@ class CrawlKeys:
         self.later = self._tag + b"later"
         self.rules = self._tag + b"rules"
         self.output = self._tag + b"output"
-        self.cookies = self._tag + b"cookies"
 
     @property
     def common(self) -> tuple[bytes, bytes, bytes, bytes]:
@@ -72,6 +71,8 @@ class CrawlKeys:
 
     def table(self, partition: int, table: bytes) -> bytes:
         """Return the key of a partition's table."""
+        if table == COOKIES:
+            return self._tag + COOKIES
         return b"%b%d:%b" % (self._tag, partition, table)
 
     def inbox(self, partition: int) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bloomdupe.store.batch import Batch
-from bloomdupe.store.format import EXACT, QUEUE, checksum
+from bloomdupe.store.format import COOKIES, EXACT, QUEUE, checksum
 from bloomdupe.store.redis.crawl_keys import SORTED
 
 if TYPE_CHECKING:
@@ -88,17 +88,6 @@ class RedisBatch(Batch):
             bounds += (b"[" + key, b"(" + successor(key))
         self._calls.append((b"CUT", table, bounds))
 
-    def put_cookies(self, puts: list[tuple[bytes, bytes]], *, anew: bool) -> None:
-        """Store cookies of the crawl; ``anew``: there are no others any more."""
-        key = self._keys.cookies
-        if anew:
-            self._others += words(b"DEL", key)
-        for at in range(0, len(puts), MOST // 2):
-            fields = [one for put in puts[at : at + MOST // 2] for one in put]
-            self._others += words(b"HSET", key, *fields)
-        if anew or puts:
-            self._others += words(b"HINCRBY", self._keys.head, b"cookies", b"1")
-
     def add_line(self, fields: list[bytes]) -> None:
         """Add a line to the output of the crawl: its fields and their values."""
         self._others += words(b"XADD", self._keys.output, b"*", *fields)
@@ -115,6 +104,8 @@ class RedisBatch(Batch):
         for table, puts in self._puts.items():
             records = [one for record in puts.items() for one in record]
             yield from self._portions(b"HSET", table, records)
+        if COOKIES in self.cleared or self._puts.get(COOKIES):
+            yield from words(b"HINCRBY", self._keys.head, b"cookies", b"1")
         yield from self._others
 
     def _portions(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bloomdupe.store.format import (
     CHECKSUM_BYTES,
+    COOKIES,
     EXACT,
     INVERTED,
     LATER,
@@ -76,8 +77,12 @@ class RedisSnapshot(Snapshot):
         return self._store.wrong(what, self._begun)
 
     def compare(self, table: bytes, found: int, expected: int) -> None:
-        """See :meth:`Snapshot.compare`; of a crawl that goes on, nobody knows it."""
-        if found != expected and not self._store.moved(self._begun):
+        """See :meth:`Snapshot.compare`; of a crawl that goes on, nobody knows it.
+
+        Nor does a worker know it of a table that all of them share.
+        """
+        shared = table == COOKIES
+        if found != expected and not shared and not self._store.moved(self._begun):
             super().compare(table, found, expected)
 
     def _ask(self, command: str, table: bytes, *words: Any) -> Any:  # noqa: ANN401
