@@ -344,10 +344,7 @@ COLLECT = Verb(
             metavar="URI",
             action="append",
             default=[],
-            help=(
-                "write this feed, too, which FEEDS of the project does not have; may be"
-                " repeated"
-            ),
+            help=("write this feed, too, as -o names it; may be repeated"),
         ),
     ),
 )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
     from twisted.internet.defer import Deferred
 
+    from bloomdupe.feeds.delivery import WaitingFeed
     from bloomdupe.feeds.feed import Encoder
     from bloomdupe.feeds.feed_job import FeedJob
     from bloomdupe.feeds.stored_feeds import StoredFeeds
@@ -60,7 +61,8 @@ class FeedExporter(FeedExporterAccess):
         """The feeds that are appended to local files, in the order of their numbers."""
         self._waiting: WaitingFeeds | None = None
         self._encoders: list[Encoder] = []
-        self._taken: set[str] = set()
+        self.taken: dict[str, Feed | WaitingFeed] = {}
+        """The feeds that were taken from Scrapy, by the templates of their URIs."""
         self._late: dict[str, dict[str, Any]] = {}
         self._lost: dict[str, Any] = {}
         self._ending = self._finishing = self._closed = False
@@ -106,7 +108,7 @@ class FeedExporter(FeedExporterAccess):
         self._waiting = WaitingFeeds(self, job, left, self.tell)
         self._encoders = [self._waiting]
         self._take_feeds(left, slots)
-        self._late = {t: o for t, o in self.feeds.items() if t not in self._taken}
+        self._late = {t: o for t, o in self.feeds.items() if t not in self.taken}
         self._finished = self._idle = left.resumed and left.finished
         self.feeds.clear()
         self._job = job
@@ -150,14 +152,15 @@ class FeedExporter(FeedExporterAccess):
         """Take these feeds from Scrapy."""
         assert self._waiting is not None  # noqa: S101 - they are restored
         for template, (name, slot) in slots.items():
-            self._taken.add(template)
             place = appended_path(slot, self.here)
             if place is None:
-                self._waiting.take(name, slot)
+                self.taken[template] = self._waiting.take(name, slot)
                 continue
             known = left.take(name, slot.feed_options, place)
-            self.durable.append(Feed(len(self.durable), slot, self, known, left.lines))
-            self._encoders.insert(-1, self.durable[-1])
+            feed = Feed(len(self.durable), slot, self, known, left.lines)
+            self.taken[template] = feed
+            self.durable.append(feed)
+            self._encoders.insert(-1, feed)
         self._lost = left.lost()
 
     def open_spider(self, spider: Spider) -> None:
@@ -204,7 +207,7 @@ class FeedExporter(FeedExporterAccess):
     @property
     def parameters(self) -> set[str]:
         """Attributes of the spider that name places of feeds."""
-        return set().union(*map(parameters, self._taken))
+        return set().union(*map(parameters, self.taken))
 
     def fail(self, error: Exception) -> None:
         """Stop the crawl, because a part of an item cannot be kept."""

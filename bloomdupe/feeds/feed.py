@@ -99,6 +99,11 @@ class Feed:
         self.begin()
 
     @property
+    def items(self) -> int:
+        """The items in it, as of the last commit."""
+        return self.slot.itemcount
+
+    @property
     def has_grown(self) -> bool:
         """Whether this run has begun the feed, or has given it items."""
         return self.slot.itemcount > self._before

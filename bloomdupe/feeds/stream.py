@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
@@ -11,7 +10,6 @@ from scrapy.exceptions import NotConfigured
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed import name_of
-from bloomdupe.feeds.feed_format import options_of
 from bloomdupe.feeds.journal import ITEM, Journal
 from bloomdupe.store.participant import Part
 
@@ -25,70 +23,12 @@ if TYPE_CHECKING:
 MOST_BYTES = 1 << 20
 """Bytes of a line of the output, unless an item is larger."""
 
-FEED_OPTIONS = "feed_options"
-OBJECTS = "objects"
-JSON_LINES: dict[str, Any] = {
-    "format": "jsonlines",
-    "fields": None,
-    "encoding": None,
-    "indent": 0,
-    "item_export_kwargs": {},
-    "postprocessing": [],
-    "overwrite": False,
-    "store_empty": True,
-    "batch_item_count": 0,
-}
-"""The options of a feed of which nothing was recorded."""
 
+class StreamFeed(NamedTuple):
+    """A feed with items of workers, written by ``collect``."""
 
-class StreamFeed:
-    """A feed with items of workers, written by ``collect``.
-
-    Raises :class:`KeyError` if the spider lacks a parameter of the URI.
-    """
-
-    def __init__(
-        self, template: str, options: dict[str, Any], access: FeedExporter
-    ) -> None:
-        self.name = name_of(access, template, options)
-        self.accepts = access.new_slot(template, options, 1).filter.accepts
-        self._options = options
-
-    @property
-    def shared_options(self) -> dict[str, Any]:
-        """Return the options that a process without these settings needs, as JSON.
-
-        Options that are those of ``JSON_LINES`` are left out. ``objects`` says that
-        the options hold objects, so that only the settings have them.
-        """
-        given, plain = self._options, options_of(self._options)
-        found = {
-            **plain,
-            "encoding": given.get("encoding"),
-            "overwrite": bool(given.get("overwrite")),
-            "store_empty": bool(given["store_empty"]),
-            "batch_item_count": int(given["batch_item_count"] or 0),
-            OBJECTS: not _is_plain(given, plain),
-        }
-        left_out = {**JSON_LINES, OBJECTS: False}
-        return {name: found[name] for name in found if found[name] != left_out[name]}
-
-
-def _is_plain(given: dict[str, Any], plain: dict[str, Any]) -> bool:
-    """Whether JSON returns the options as they were given."""
-    try:
-        known = json.loads(json.dumps(given.get("item_export_kwargs") or {}))
-    except (TypeError, ValueError):
-        return False
-    return bool(
-        known == plain["item_export_kwargs"]
-        and list(given.get("postprocessing", ())) == plain["postprocessing"]
-        and given.keys() <= _PLAIN_OPTIONS
-    )
-
-
-_PLAIN_OPTIONS = {*JSON_LINES, "item_classes", "item_filter", "uri_params"}
-"""Options that are recorded, or that only workers need."""
+    name: str
+    accepts: Callable[[object], bool]
 
 
 class StreamFeeds:
@@ -167,33 +107,30 @@ class StreamFeeds:
             raise failure
 
 
-def stream_feeds_of(crawler: Crawler) -> list[StreamFeed]:
-    """Return the feeds that workers with these settings have."""
+def feed_names(crawler: Crawler) -> list[str]:
+    """Return the names of the feeds that workers with these settings have.
+
+    They are their URIs, without secrets and times.
+    """
     if not FeedExporter.is_enabled(crawler):
         return []
     try:
         exporter = FeedExporter(crawler)
     except NotConfigured:
         return []
-    return _taken_from(exporter)
-
-
-def identity_of(feeds: Sequence[StreamFeed]) -> dict[str, Any]:
-    """Return the feeds in the identity of a crawl.
-
-    ``feeds`` are their names: their URIs, without secrets and times. ``feed_options``
-    are their :attr:`StreamFeed.shared_options`.
-    """
-    return {
-        "feeds": [feed.name for feed in feeds],
-        FEED_OPTIONS: [feed.shared_options for feed in feeds],
-    }
+    return [feed.name for feed in _taken_from(exporter)]
 
 
 def _taken_from(exporter: FeedExporter) -> list[StreamFeed]:
-    """Take the feeds from Scrapy; their order gives them their numbers."""
+    """Take the feeds from Scrapy; their order gives them their numbers.
+
+    Raises :class:`KeyError` if the spider lacks a parameter of a URI.
+    """
     feeds = [
-        StreamFeed(template, options, exporter)
+        StreamFeed(
+            name_of(exporter, template, options),
+            exporter.new_slot(template, options, 1).filter.accepts,
+        )
         for template, options in exporter.feeds.items()
     ]
     exporter.feeds.clear()

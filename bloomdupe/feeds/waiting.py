@@ -56,15 +56,16 @@ class WaitingFeeds:
         """The names of the feeds."""
         return [feed.name for feed in self._feeds]
 
-    def take(self, name: str, slot: FeedSlot) -> None:
+    def take(self, name: str, slot: FeedSlot) -> WaitingFeed:
         """Take a feed of this run."""
-        known = self._left.take_waiting(name)
-        self._feeds.append(WaitingFeed(name, slot, *known))
+        feed = WaitingFeed(name, slot, *self._left.take_waiting(name))
+        self._feeds.append(feed)
+        return feed
 
     @property
-    def slots(self) -> dict[int, FeedSlot]:
-        """The slots of the feeds, by the indexes by which the journal names them."""
-        return {feed.index: feed.slot for feed in self._feeds}
+    def slots(self) -> list[FeedSlot]:
+        """The slots of the feeds."""
+        return [feed.slot for feed in self._feeds]
 
     def warn(self) -> None:
         """Say which feeds lack items that no feed of this run can bring to them."""

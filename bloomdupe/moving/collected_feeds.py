@@ -7,13 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import NotConfigured
 from scrapy.extensions.feedexport import FileFeedStorage
-from scrapy.utils.project import get_project_settings
 
-from bloomdupe.errors import (
-    FeedChangedError,
-    FeedError,
-    StoreMismatchError,
-)
+from bloomdupe.errors import FeedChangedError, FeedError, StoreMismatchError
+from bloomdupe.feeds.delivery import WaitingFeed
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed_format import local_path
 from bloomdupe.feeds.feed_job import FeedJob
@@ -21,9 +17,9 @@ from bloomdupe.feeds.journal import ITEM, Journal
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.feeds.uri import parameters, without_secret
 from bloomdupe.inside_scrapy.private_names import check_names
-from bloomdupe.jobs.project import Project
 from bloomdupe.moving.collection import RECORD
-from bloomdupe.moving.named_feeds import feeds_for, own_parts
+from bloomdupe.moving.delivering import not_here
+from bloomdupe.moving.named_feeds import crawler_with, own_parts
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.serializer import Serializer
 
@@ -37,6 +33,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.feeds.feed import Feed
     from bloomdupe.moving.collection import Collection
+    from bloomdupe.moving.stream_output import StreamOutput
 
 logger = logger_of(__name__)
 
@@ -52,47 +49,38 @@ class CollectedFeeds(FeedExporter):
         super().__init__(crawler)
         self._directory = directory
         self.failed = False
-        """Whether an exporter has failed for an item, which its feed lacks."""
+        """Whether an exporter has failed for an item, or a delivery."""
         self.undelivered = False
         """Whether a delivery has failed."""
-        self.appended: dict[int, Feed] = {}
-        """The feeds that are appended to local files, by their numbers in the crawl."""
-        self._indexes: dict[int, int] = {}
-        """The indexes of the other feeds in the journal, by the same numbers."""
-        self.slots_of: dict[int, FeedSlot] = {}
-        """The slots of all feeds."""
-        self.added: dict[int, int] = {}
-        """How many items have come for each feed."""
+        self.by_number: list[Feed | WaitingFeed] = []
+        """All feeds, in the order of the crawl."""
+        self.before: list[int] = []
+        """The items that each had when this process began."""
 
     @classmethod
     def open(
         cls,
         settings: Settings | None,
-        identity: dict[str, Any],
+        output: StreamOutput,
         collection: Collection,
-        shown: str,
         named: Sequence[str] = (),
     ) -> Self:
-        """Open the feeds that the identity of a crawl names.
+        """Open the feeds of a crawl, see :func:`~.named_feeds.crawler_with`.
 
         Raises :class:`~bloomdupe.errors.StoreMismatchError` for feeds that cannot be
         collected, and :class:`~bloomdupe.errors.FeedError` for those that cannot be
-        written, see :func:`~bloomdupe.moving.named_feeds.feeds_for`.
+        written.
         """
         check_names(feeds=True)
-        settings = get_project_settings() if settings is None else settings.copy()
-        # Only the settings of the spider are needed, and most feeds do not need them.
-        settings.set("SPIDER_LOADER_WARN_ONLY", True, "cmdline")
-        project = Project(settings, str(identity.get("spider") or "unknown"))
-        crawler = project.crawler_for(feeds_for(identity, project.settings, named))
+        crawler = crawler_with(output.feeds, settings, output.spider, named)
         try:
             feeds = cls(crawler, collection.directory)
         except NotConfigured as error:
             raise FeedError(
-                f"the feeds of {shown} cannot be written here, see above: run this in"
-                " the folder of the project, and install what its workers have"
-                if identity["feeds"]
-                else f"{shown} has no feeds, so there is nothing to collect"
+                f"the feeds of {output.shown} cannot be written here, see above: run"
+                " this in the folder of the project, and install what its workers have"
+                if output.feeds
+                else f"{output.shown} has no feeds, so there is nothing to collect"
             ) from error
         assert crawler.spider is not None  # noqa: S101 - the project has made it
         feeds._begin(collection, Serializer(crawler.spider))
@@ -111,16 +99,9 @@ class CollectedFeeds(FeedExporter):
             anew="collect into another directory",
         )
         dump, load = serializer.dump_item, serializer.load_value
-        numbers = {template: number for number, template in enumerate(self.feeds)}
-        self.restore(FeedJob(_not_here, _not_here, dump, load, collection.store), left)
-        assert self._waiting is not None  # noqa: S101 - they are restored
-        for feed in self.durable:
-            number = numbers[feed.slot.uri_template]
-            self.appended[number], self.slots_of[number] = feed, feed.slot
-        for index, slot in self._waiting.slots.items():
-            number = numbers[slot.uri_template]
-            self._indexes[number], self.slots_of[number] = index, slot
-        self.added = dict.fromkeys(sorted(self.slots_of), 0)
+        self.restore(FeedJob(not_here, not_here, dump, load, collection.store), left)
+        self.by_number = [*self.taken.values()]
+        self.before = [feed.items for feed in self.by_number]
 
     def _check_places(self) -> None:
         """Refuse files that are there and were not collected."""
@@ -159,22 +140,19 @@ class CollectedFeeds(FeedExporter):
             storage.path = str(self._directory.joinpath(*parts))
         return slot
 
-    def place_of(self, number: int) -> tuple[str, str, int]:
+    def place_of(self, feed: Feed | WaitingFeed) -> tuple[str, str, int]:
         """Return name, place and size of a feed's file, the first if there are more.
 
         The name is its path in the directory, or its URI; the place is its path, or its
         URI, too.
         """
-        slot = self.slots_of[number]
-        storage: Any = slot.storage
+        storage: Any = feed.slot.storage
         if type(storage) is not FileFeedStorage:
-            uri = without_secret(slot.uri)
+            uri = without_secret(feed.slot.uri)
             return uri, uri, 0
         place = Path(storage.path)
         size = place.stat().st_size if place.exists() else 0
         return str(place.relative_to(self._directory)), storage.path, size
-
-    # Items
 
     def lines_of(self, data: bytes) -> list[tuple[int, bytes]]:
         """Return what an item of the output adds to the feeds.
@@ -184,14 +162,14 @@ class CollectedFeeds(FeedExporter):
         :class:`~bloomdupe.errors.UnserializableError` if it cannot be read here.
         """
         numbers, packed = Journal.unpacked(data)
-        if not numbers or not {*numbers} <= self.added.keys():
+        if not numbers or max(numbers) >= len(self.by_number):
             raise ValueError("it has no feed")
         item = self._load(packed)
-        lines, indexes = [], []
+        lines, waiting = [], []
         for number in numbers:
-            feed = self.appended.get(number)
-            if feed is None:
-                indexes.append(self._indexes[number])
+            feed = self.by_number[number]
+            if isinstance(feed, WaitingFeed):
+                waiting.append(feed.index)
                 continue
             try:
                 lines.append((feed.number, feed.encode(item)))
@@ -202,21 +180,14 @@ class CollectedFeeds(FeedExporter):
                     " it with %(error)r: %(item)s",
                     {"uri": feed.name, "error": error, "item": _short(item)},
                 )
-        if indexes:
-            lines.append((ITEM, Journal.packed(indexes, packed)))
+        if waiting:
+            lines.append((ITEM, Journal.packed(waiting, packed)))
         return lines
-
-    def count(self, data: bytes) -> None:
-        """Count an item that is durable."""
-        for number in Journal.unpacked(data)[0]:
-            self.added[number] += 1
-
-    # Deliveries
 
     @property
     def waiting(self) -> list[FeedSlot]:
         """The slots of the feeds that wait for the end of the crawl."""
-        return [self.slots_of[number] for number in self._indexes]
+        return [f.slot for f in self.by_number if isinstance(f, WaitingFeed)]
 
     async def deliver(self) -> None:
         """Write the feeds that wait for the end of the crawl, if it has come.
@@ -224,9 +195,8 @@ class CollectedFeeds(FeedExporter):
         Raises :class:`~bloomdupe.errors.FeedError` if that cannot be recorded.
         """
         assert self._waiting is not None  # noqa: S101 - they are restored
-        if not self._finished:
-            return
-        self.undelivered = not await self._waiting.deliver()
+        if self._finished and not await self._waiting.deliver():
+            self.failed = self.undelivered = True
 
     def tell(self, slot: FeedSlot, stored: bool, *, quiet: bool = False) -> None:
         """Do nothing: no extension listens here."""
@@ -242,7 +212,3 @@ class CollectedFeeds(FeedExporter):
 def _short(item: object) -> str:
     text = repr(item)
     return text if len(text) <= 200 else f"{text[:200]}..."
-
-
-def _not_here(*_: object) -> None:
-    raise NotImplementedError("no item is scraped here")

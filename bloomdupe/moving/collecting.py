@@ -13,6 +13,7 @@ from bloomdupe.errors import (
     StoreUnreachableError,
     UnserializableError,
 )
+from bloomdupe.feeds.delivery import WaitingFeed
 from bloomdupe.moving.collected_feeds import CollectedFeeds
 from bloomdupe.moving.collection import Collection
 from bloomdupe.moving.reactor import run
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
     from typing_extensions import Self
 
-    from bloomdupe.moving.item_source import ItemEntry, ItemSource
+    from bloomdupe.moving.stream_output import ItemEntry
 
 logger = logger_of(__name__)
 
@@ -72,7 +73,7 @@ class Collecting:
 
     def __init__(
         self,
-        output: ItemSource,
+        output: StreamOutput,
         collection: Collection,
         feeds: CollectedFeeds,
         *,
@@ -103,17 +104,15 @@ class Collecting:
 
         ``settings`` are those of the project, see :class:`bloomdupe.jobs.project`. If
         another collection has deleted some of the output from Redis, only the ``rest``
-        is left, and the caller must ask for it. The caller has ``named`` the feeds of
-        other storages that the settings do not have.
+        is left, and the caller must ask for it. The caller has ``named`` the feeds that
+        the settings do not have.
         """
         output = StreamOutput.open(url)
         with ExitStack() as undo:
             undo.callback(output.close)
             collection = Collection.open(directory, output, rest=rest)
             undo.callback(collection.close)
-            feeds = CollectedFeeds.open(
-                settings, output.identity, collection, output.shown, named
-            )
+            feeds = CollectedFeeds.open(settings, output, collection, named)
             undo.pop_all()
         return cls(output, collection, feeds, delete=delete, progress=progress)
 
@@ -129,18 +128,17 @@ class Collecting:
     def result(self) -> Collected:
         """The result so far."""
         feeds = self._feeds
-        files = dict(map(self._file_of, feeds.added))
-        failed = feeds.failed or feeds.undelivered
+        files = {}
+        for name, feed, before in zip(
+            self._output.feeds, feeds.by_number, feeds.before, strict=True
+        ):
+            path, place, size = feeds.place_of(feed)
+            later = isinstance(feed, WaitingFeed)
+            added = feed.items - before
+            files[path] = CollectedFile(name, place, added, size, later)
         return Collected(
-            files, self._deleted, self._finished, failed, feeds.undelivered
+            files, self._deleted, self._finished, feeds.failed, feeds.undelivered
         )
-
-    def _file_of(self, number: int) -> tuple[str, CollectedFile]:
-        feeds = self._feeds
-        name, place, size = feeds.place_of(number)
-        later = number not in feeds.appended
-        feed: str = self._output.identity["feeds"][number]
-        return name, CollectedFile(feed, place, feeds.added[number], size, later)
 
     # Collecting
 
@@ -202,9 +200,7 @@ class Collecting:
             return
         lines = [line for entry in batch for line in self._lines_of(entry)]
         self._write(lines, batch[-1].position)
-        for item in (item for entry in batch for item in entry.items):
-            self._feeds.count(item)
-            self._progress(len(item))
+        self._progress(sum(len(item) for entry in batch for item in entry.items))
         self._forget()
 
     def _lines_of(self, entry: ItemEntry) -> Iterator[tuple[int, bytes]]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from bloomdupe.moving.item_source import ItemSource
+    from bloomdupe.moving.stream_output import StreamOutput
     from bloomdupe.store.descriptor import Descriptor
     from bloomdupe.store.participant import Part
 
@@ -36,7 +36,6 @@ class Collection:
 
     ``format``    3; any other format is refused
     ``frontier``  the mark that identifies the crawl
-    ``identity``  of the crawl: spider, fingerprinter, feeds
     ``position``  the output up to there is durable here
     ``entries``   see :class:`~bloomdupe.feeds.stored_feeds.StoredFeeds`
 
@@ -44,7 +43,7 @@ class Collection:
     items up to the position.
     """
 
-    def __init__(self, directory: Path, output: ItemSource) -> None:
+    def __init__(self, directory: Path, output: StreamOutput) -> None:
         self.directory = directory
         self.is_new = False
         """Whether it was begun by this process."""
@@ -53,7 +52,7 @@ class Collection:
         self._record: dict[str, Any] = {}
 
     @classmethod
-    def open(cls, directory: Path, output: ItemSource, *, rest: bool) -> Self:
+    def open(cls, directory: Path, output: StreamOutput, *, rest: bool) -> Self:
         """Open a collection that was begun, or begin a collection.
 
         Raises :class:`~bloomdupe.errors.StoreLockedError` if another process has it,
@@ -94,7 +93,6 @@ class Collection:
         record = {
             "format": FORMAT,
             "frontier": self._output.mark,
-            "identity": self._output.identity,
             "position": position,
             "entries": part.entries,
         }
@@ -137,15 +135,9 @@ class Collection:
                 f" bloomdupe reads format {FORMAT}; use the version that wrote it"
             )
         if record["frontier"] != self._output.mark:
-            theirs, ours = record["identity"], self._output.identity
             raise StoreMismatchError(
-                f"{self.directory} was collected from another frontier: "
-                + (
-                    "this one was made anew under its name"
-                    if theirs == ours
-                    else f"that was of {theirs}, this one is of {ours}"
-                )
-                + ". Collect into another directory"
+                f"{self.directory} was collected from another crawl, or before"
+                f" {self._output.shown} was made anew. Collect into another directory"
             )
 
     @contextlib.contextmanager

@@ -13,16 +13,13 @@ from bloomdupe.feeds.feed_job import FeedJob
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.feeds.uri import without_secret
 from bloomdupe.feeds.waiting import WaitingFeeds
-from bloomdupe.inside_scrapy.helpers import feed_process_params_from_cli
-from bloomdupe.jobs.project import Project
-from bloomdupe.moving.named_feeds import known_feed
+from bloomdupe.moving.named_feeds import crawler_with
 from bloomdupe.moving.reactor import run
 from bloomdupe.requests.serializer import Serializer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scrapy.crawler import Crawler
     from scrapy.extensions.feedexport import FeedSlot
     from scrapy.settings import Settings
 
@@ -38,55 +35,37 @@ class Delivery(NamedTuple):
     """Whether the storage has accepted it; if not, the log says why."""
 
 
-class _KeptFeeds(FeedExporter):
-    """Tells nothing but the result: no extension listens here."""
-
-    def __init__(self, crawler: Crawler) -> None:
-        super().__init__(crawler)
-        self.deliveries: list[Delivery] = []
-
-    def tell(self, slot: FeedSlot, stored: bool, *, quiet: bool = False) -> None:  # noqa: ARG002
-        uri = without_secret(slot.uri)
-        self.deliveries.append(Delivery(uri, slot.itemcount, stored))
-
-
 def deliver(
     job: JobPlace, settings: Settings | None, named: Sequence[str]
 ) -> list[Delivery]:
     """Write all items of a job to the feeds that wait for the end of its crawl.
 
-    The crawl may run. No place is taken from the store: the feeds are those of the
-    ``settings``, and those that are ``named`` as ``-o`` names them. Raises
-    :class:`~bloomdupe.errors.FeedError`.
+    The crawl may run. Raises :class:`~bloomdupe.errors.FeedError`; see also
+    :func:`~bloomdupe.moving.named_feeds.crawler_with`.
     """
     with job.stores() as (store,), store.snapshot() as snapshot:
         record, path = snapshot.record("crawl") or {}, store.path
     kept = [name for name, feed in record.get("feeds", {}).items() if "index" in feed]
     if not kept:
         raise FeedError(f"{job.shown} has no feed that waits for the end of its crawl")
-    project = Project(settings, store.header["identity"]["spider"])
-    feeds = project.settings.getdict("FEEDS")
-    feeds |= feed_process_params_from_cli(project.settings, [*named])
-    found = [known_feed(name, feeds, project.settings) for name in kept]
-    lacking = [name for name, feed in zip(kept, found, strict=True) if feed is None]
-    if lacking:
-        raise FeedError(
-            f"FEEDS has no feed {' and '.join(lacking)}: run this in the folder of the"
-            f" project, or add --feed {' --feed '.join(lacking)}"
-        )
-    crawler = project.crawler_for(dict(feed for feed in found if feed is not None))
+    crawler = crawler_with(kept, settings, store.header["identity"]["spider"], named)
     try:
-        exporter = _KeptFeeds(crawler)
+        exporter = FeedExporter(crawler)
     except NotConfigured as error:
         raise FeedError(f"feeds of {job.shown} cannot be written, see above") from error
+    deliveries: list[Delivery] = []
+
+    def tell(slot: FeedSlot, stored: bool) -> None:
+        deliveries.append(Delivery(without_secret(slot.uri), slot.itemcount, stored))
+
     assert crawler.spider is not None  # noqa: S101 - the project has made it
     items = Serializer(crawler.spider)
     left = StoredFeeds(record, path, resumed=True)
     waiting = WaitingFeeds(
         exporter,
-        FeedJob(_not_here, _not_here, items.dump_item, items.load_value, path),
+        FeedJob(not_here, not_here, items.dump_item, items.load_value, path),
         left,
-        exporter.tell,
+        tell,
     )
     for template, options in exporter.feeds.items():
         slot = exporter.new_slot(template, options, 1)
@@ -96,11 +75,12 @@ def deliver(
         await waiting.deliver()
 
     try:
-        run(work(), exporter, waiting.slots.values())
+        run(work(), exporter, waiting.slots)
     finally:
         left.close()
-    return exporter.deliveries
+    return deliveries
 
 
-def _not_here(*_: object) -> None:
+def not_here(*_: object) -> None:
+    """Stand for a function of a crawl."""
     raise NotImplementedError("no item is scraped here")

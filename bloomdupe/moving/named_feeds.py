@@ -1,116 +1,74 @@
-"""Named feeds: the feeds that Redis names, with the settings that may write them."""
+"""Named feeds: the settings of the feeds that a crawl names."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from bloomdupe.errors import FeedError, StoreMismatchError
-from bloomdupe.feeds.feed_format import changed_options, options_of
-from bloomdupe.feeds.stream import (
-    FEED_OPTIONS,
-    JSON_LINES,
-    OBJECTS,
-)
+from scrapy.exceptions import UsageError
+from scrapy.utils.project import get_project_settings
+
+from bloomdupe.errors import FeedError, SettingError
 from bloomdupe.feeds.uri import CHANGING, PARAMETER, PARTS, without_secret
 from bloomdupe.inside_scrapy.helpers import (
     feed_complete_default_values_from_settings,
+    feed_process_params_from_cli,
 )
+from bloomdupe.jobs.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from scrapy.settings import BaseSettings
-
-STREAMS = {
-    f"scrapy.extensions.postprocessing.{n}Plugin" for n in ("Gzip", "Bz2", "LZMA")
-}
-"""The plugins that may be imported because Redis names them."""
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings, Settings
 
 
-def feeds_for(
-    identity: dict[str, Any], settings: BaseSettings, named: Sequence[str]
-) -> dict[str, dict[str, Any]]:
-    """Return the ``FEEDS`` of a crawl: those of the settings, or as they were recorded.
+def crawler_with(
+    names: Iterable[str], settings: Settings | None, spider: str, named: Sequence[str]
+) -> Crawler:
+    """Return a crawler with the feeds of these names, in their order.
 
-    Anyone who can write to this Redis can name any feed there. So the settings must
-    have a feed for another storage than files, or the caller has ``named`` its URI.
-
-    The name of a feed is its URI without name and password, and with all parameters
-    that do not change. Raises :class:`~bloomdupe.errors.FeedError`.
+    Anyone who can write to a job, or to its Redis, can name any feed there. So places
+    and options come from ``FEEDS`` in the settings of the project, or from the caller,
+    who has ``named`` the feeds as ``-o`` does. Raises
+    :class:`~bloomdupe.errors.FeedError` if a feed is in neither.
     """
-    ours = settings.getdict("FEEDS")
-    names: list[str] = identity["feeds"]
-    recorded = identity.get(FEED_OPTIONS, [{}] * len(names))
-    feeds = {}
-    for name, options in zip(names, recorded, strict=True):
-        found = known_feed(name, ours, settings)
-        uri, given = (name, None) if found is None else found
-        if found is None and not _is_local(name):
-            uri = next((uri for uri in named if without_secret(uri) == name), "")
-            if not uri:
-                raise FeedError(
-                    f"the feed {name} is no file on this machine, and only Redis names"
-                    " it: if you want it written, run this in the folder of the"
-                    " project, with the feed in FEEDS, or add"
-                    f" --feed {shlex.quote(name)}"
-                )
-        feeds[uri] = given_options(name, options, given)
-    if len(feeds) != len(names):
-        raise StoreMismatchError(f"two feeds of the crawl have the same name: {names}")
-    return feeds
-
-
-def given_options(
-    name: str, recorded: dict[str, Any], given: dict[str, Any] | None
-) -> dict[str, Any]:
-    """Return the options of a feed for the process that writes it.
-
-    ``recorded`` are those of the workers, see
-    :attr:`~bloomdupe.feeds.stream.StreamFeed.shared_options`,
-    and ``given`` those of the settings here, if these have the feed. Raises
-    :class:`~bloomdupe.errors.FeedError` if they differ, or if they are needed.
-    """
-    options = {key: recorded.get(key, value) for key, value in JSON_LINES.items()}
-    if given is None:
-        # No plugin is imported because Redis names it.
-        if recorded.get(OBJECTS) or {*options["postprocessing"]} - STREAMS:
-            raise FeedError(
-                f"the feed {name} has options that only the settings of its project can"
-                " hold: run this in the folder of the project, with the feed in FEEDS"
-            )
-        if not options["postprocessing"]:
-            del options["postprocessing"]  # Scrapy closes the file if it is empty
-        return {**options, "uri_params": None}
-    changed = changed_options(options_of(options), options_of(given))
-    if changed:
-        was, has = changed
+    settings = get_project_settings() if settings is None else settings.copy()
+    # Only the settings of the spider are needed, and most feeds do not need them.
+    settings.set("SPIDER_LOADER_WARN_ONLY", True, "cmdline")
+    project = Project(settings, spider)
+    try:
+        feeds = feed_process_params_from_cli(project.settings, [*named])
+    except UsageError as error:
+        raise SettingError(f"--feed: {error}") from error
+    found = {name: _known_feed(name, feeds, project.settings) for name in names}
+    lacking = [shlex.quote(name) for name, feed in found.items() if feed is None]
+    if lacking:
         raise FeedError(
-            f"FEEDS: the workers have the feed {name} with {was}, here it has {has}:"
-            " set it as it is there"
+            f"FEEDS has no feed {' and '.join(lacking)}: run this in the folder of the"
+            f" project, or add --feed {' --feed '.join(lacking)}"
         )
-    return given
+    return project.crawler_for(dict(feed for feed in found.values() if feed))
 
 
-def known_feed(
+def _known_feed(
     name: str, feeds: dict[Any, dict[str, Any]], settings: BaseSettings
 ) -> tuple[str, dict[str, Any]] | None:
     """Return URI and complete options of the feed of this name; None: it is unknown.
 
-    ``feeds`` is ``FEEDS``. The URI has the parameters that do not change, as the name
-    has them, and the secret.
+    The name of a feed is its URI without name and password, and with all parameters
+    that do not change. The URI has these parameters, too, and the secret.
     """
     for template, options in feeds.items():
         uri = str(template)
-        if name == uri or may_be_of(name, without_secret(uri)):
+        if name == uri or _may_be_of(name, without_secret(uri)):
             given = feed_complete_default_values_from_settings(options, settings, uri)
             return _with_secret(name, uri), {**given, "uri_params": None}
     return None
 
 
-def may_be_of(uri: str, template: str) -> bool:
+def _may_be_of(uri: str, template: str) -> bool:
     """Whether a URI may be a result of this template.
 
     The parameters of time and batch stay in their part of the URI, and no parameter
@@ -142,11 +100,3 @@ def _with_secret(uri: str, other: str) -> str:
     if found is None or secret is None:
         return uri
     return found[1] + (secret[2] or "") + found[3]
-
-
-def _is_local(uri: str) -> bool:
-    """Whether a URI is for a file on this machine; False if it cannot be read."""
-    try:
-        return urlsplit(uri).scheme in {"", "file"}
-    except ValueError:
-        return False

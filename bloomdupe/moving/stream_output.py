@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
 from bloomdupe.frontier.held_frontier import CONTROL
-from bloomdupe.moving.item_source import ItemEntry
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
 from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
@@ -28,27 +27,45 @@ AT_ONCE = 10
 """Entries to read at once; each has about a megabyte at most, or one item."""
 
 
+class ItemEntry(NamedTuple):
+    """Items that were stored in one step."""
+
+    position: str
+    items: list[bytes]
+    """As :meth:`bloomdupe.feeds.journal.Journal.packed` returns them, with the numbers
+    of their feeds in the identity of the crawl."""
+    shown: str
+    """For messages."""
+
+
 class StreamOutput:
-    """An :class:`~bloomdupe.moving.item_source.ItemSource`.
+    """The entries of a crawl in their order, of which those collected can be deleted.
 
     A position is the name of an entry, which has the time of Redis in milliseconds.
+    Every method may be called again after a
+    :class:`~bloomdupe.errors.StoreUnreachableError`.
     """
 
     def __init__(self, crawl: CrawlOnRedis) -> None:
         self._crawl = crawl
         self._client = crawl.client
         self.shown = self._client.address.shown
+        """The crawl, for messages."""
         if not crawl.read_head():
             raise StoreError(f"{self.shown}: there is no crawl of this name")
         header = RedisStore(crawl, CONTROL).header
         identity = header.get("identity", {})
-        feeds = identity.get("feeds")
-        if not isinstance(feeds, list) or not all(isinstance(f, str) for f in feeds):
+        self.spider = str(identity.get("spider") or "unknown")
+        self.feeds: list[str] = identity.get("feeds")
+        """The names of its feeds."""
+        if not isinstance(self.feeds, list) or not all(
+            isinstance(name, str) and self.feeds.count(name) == 1 for name in self.feeds
+        ):
             raise StoreMismatchError(
                 f"{self.shown} names no feeds: no worker has begun this crawl"
             )
-        self.identity: dict[str, Any] = identity
         self.mark = str(header["key"])
+        """Identifies the crawl; another crawl of the same name has another mark."""
 
     @classmethod
     def open(cls, url: str) -> Self:
@@ -65,7 +82,10 @@ class StreamOutput:
         self._client.close()
 
     def start(self, *, rest: bool) -> str:
-        """Return the position at which a new collection begins."""
+        """Return the position at which a new collection begins.
+
+        With ``rest``, it is behind the entries that were deleted.
+        """
         return self._forgotten if rest else BEGIN
 
     @property
@@ -108,6 +128,7 @@ class StreamOutput:
         """Yield the entries after a position that are there now, in their order.
 
         The entry at the position is read with them: it tells whether they follow it.
+        Raises :class:`~bloomdupe.errors.StoreError` if it is not there any more.
         """
         if _key_of(self._forgotten) > _key_of(after):
             raise StoreMismatchError(
@@ -142,7 +163,10 @@ class StreamOutput:
             ) from error
 
     def forget(self, position: str) -> int:
-        """Delete the entries before a position; return how many entries went."""
+        """Delete the entries before a position; return how many entries went.
+
+        The entry at the position stays, so that it can be looked for.
+        """
         if position == BEGIN or _key_of(position) <= _key_of(self._forgotten):
             return 0
         # First this: else a crash between both would hide that entries are gone.

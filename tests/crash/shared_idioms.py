@@ -107,7 +107,10 @@ class SharedCrawl(IdiomCrawl):
     def written(self) -> str:
         """Write the feeds into the folder; return what is wrong with that."""
         try:
-            self.bloomdupe("collect", self.url, ".")
+            words = self.idiom.arguments
+            named = ["--feed" if word in ("-o", "-O") else word for word in words]
+            options = named if "--feed" in named else []
+            self.bloomdupe("collect", self.url, ".", *options)
         except AssertionError as error:
             return f"collect failed: {error}"
         return ""

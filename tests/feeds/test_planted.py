@@ -10,7 +10,6 @@ from bloomdupe.errors import BloomDupeError, FeedError, StoreError
 from bloomdupe.feeds.feed_format import options_of
 from bloomdupe.feeds.journal import Journal
 from bloomdupe.feeds.stored_feeds import StoredFeeds
-from bloomdupe.moving.named_feeds import given_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,16 +89,3 @@ def test_a_link_in_the_jobs_folder_is_neither_read_nor_written(tmp_path: Path) -
     with pytest.raises(BloomDupeError, match="symbolic link"):
         file.seal()
     assert keys.read_bytes() == b"secret" * 100
-
-
-@pytest.mark.parametrize(
-    ("plugin", "taken"),
-    [("scrapy.extensions.postprocessing.GzipPlugin", True), ("antigravity.x", False)],
-)
-def test_a_plugin_that_redis_names_is_not_imported(plugin: str, taken: bool) -> None:
-    recorded = {"postprocessing": [plugin]}
-    if taken:
-        assert given_options("mine", recorded, None)["postprocessing"] == [plugin]
-    else:
-        with pytest.raises(FeedError, match="only the settings of its project"):
-            given_options("mine", recorded, None)

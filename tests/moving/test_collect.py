@@ -22,6 +22,7 @@ from support.collecting_child import (
     FEEDS,
     IDENTITY,
     LATER,
+    NAMED,
     NAMES,
     Crawl,
     Disk,
@@ -89,7 +90,7 @@ def test_lines_need_no_classes_of_the_project(
         "REQUEST_FINGERPRINTER_CLASS = 'spiders_of_another_machine.Own'\n"
     )
     script = Path(sys.executable).with_name("bloomdupe")
-    command = (script, "collect", crawl.url, "out")
+    command = [str(script), "collect", crawl.url, "out", *NAMED]
 
     def has_all() -> bool:  # the last entries are left alone for a moment
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -108,11 +109,11 @@ def test_each_line_comes_once_however_often_it_is_called(
         crawl.offer(11)
         for _ in range(4):
             crawl.settle(rng)
-        assert verb("collect", url, out).code == 0
+        assert verb("collect", *NAMED, url, out).code == 0
         assert crawl.complaints(out) == []
     crawl.put_out(1, rng)
     crawl.leave()
-    done = verb("collect", url, out)
+    done = verb("collect", *NAMED, url, out)
     assert (done.code, done.err) == (0, "")
     assert "The crawl has not ended" not in done.out
     assert crawl.complaints(out) == []
@@ -124,14 +125,14 @@ def test_each_line_comes_once_however_often_it_is_called(
         return found.st_ino, found.st_mtime_ns
 
     before = record()
-    assert verb("collect", url, out).code == 0
+    assert verb("collect", *NAMED, url, out).code == 0
     assert record() == before  # nothing to do, nothing written
 
 
 def test_the_output_of_collect(verb: Verb, crawl: Crawl, tmp_path: Path) -> None:
     out = tmp_path / "out"
     crawl.leave()
-    found = json.loads(verb("collect", crawl.url, out, "--json").out)
+    found = json.loads(verb("collect", *NAMED, crawl.url, out, "--json").out)
     lines = {name: len(rows) for name, rows in crawl.expected.items()}
     assert found == {
         "directory": str(out),
@@ -153,12 +154,15 @@ def test_the_output_of_collect(verb: Verb, crawl: Crawl, tmp_path: Path) -> None
     crawl.join()
     crawl.offer(1)
     crawl.leave()
-    said = verb("collect", crawl.url, out).out
+    said = verb("collect", *NAMED, crawl.url, out).out
     assert f"{out / 'site.jsonl'}  0 items added, " in said
     assert "The crawl has not ended: the same command" in said
     crawl.join()
     crawl.put_out(20, random.Random(3))
-    assert "deleted from Redis: " in verb("collect", crawl.url, out, "--delete").out
+    assert (
+        "deleted from Redis: "
+        in verb("collect", *NAMED, crawl.url, out, "--delete").out
+    )
     assert crawl.complaints(out) == []
 
 
@@ -169,11 +173,11 @@ def test_a_csv_file_that_was_stored_empty_gets_its_columns(
     crawl.offer(1)
     crawl.finish([])
     crawl.leave()
-    assert verb("collect", url, tmp_path / "out").code == 0
+    assert verb("collect", *NAMED, url, tmp_path / "out").code == 0
     assert place.read_bytes() == b""
     with server.client() as client:
         client.xadd(stream(crawl), {"0": packed({"a": 1}, 2)})
-    assert verb("collect", url, tmp_path / "out").code == 0
+    assert verb("collect", *NAMED, url, tmp_path / "out").code == 0
     assert place.read_bytes() == b"a\r\n1\r\n"
 
 
@@ -189,7 +193,7 @@ def test_an_item_that_an_exporter_cannot_write_is_named(
     with server.client() as client:
         client.xadd(stream(crawl), {"0": wrong})
         client.xadd(stream(crawl), {"0": packed({"b": 1}, 0)})
-    done = verb("collect", crawl.url, tmp_path / "out")
+    done = verb("collect", *NAMED, crawl.url, tmp_path / "out")
     assert done.code == 1
     (said,) = (r.getMessage() for r in caplog.records if r.levelname == "ERROR")
     assert said.count("\n") == 0
@@ -198,14 +202,14 @@ def test_an_item_that_an_exporter_cannot_write_is_named(
     lines = (tmp_path / "out" / "site.jsonl").read_text().splitlines()
     assert '{"b": 1}' in lines
     assert "a key that" in (tmp_path / "out" / "c d.csv").read_text()
-    assert verb("collect", crawl.url, tmp_path / "out").code == 0
+    assert verb("collect", *NAMED, crawl.url, tmp_path / "out").code == 0
 
 
 def test_a_crawl_that_has_not_begun_has_not_ended(
     verb: Verb, url: str, tmp_path: Path
 ) -> None:
     Crawl(url).leave()
-    assert not json.loads(verb("collect", url, tmp_path / "a", "--json").out)[
+    assert not json.loads(verb("collect", *NAMED, url, tmp_path / "a", "--json").out)[
         "finished"
     ]
 
@@ -217,17 +221,19 @@ def test_deleting_leaves_the_last_entry(
     with server.client() as client:
         before = client.xlen(key)
         out = tmp_path / "out"
-        assert verb("collect", crawl.url, out).code == 0
+        assert verb("collect", *NAMED, crawl.url, out).code == 0
         assert client.xlen(key) == before
         # The lines that an earlier call has collected are deleted, too.
-        found = json.loads(verb("collect", crawl.url, out, "--delete", "--json").out)
+        found = json.loads(
+            verb("collect", *NAMED, crawl.url, out, "--delete", "--json").out
+        )
         assert client.xlen(key) == 1
     assert found["deleted"] == before - 1
     assert crawl.complaints(out) == []
     crawl.put_out(5, random.Random(5))
-    assert verb("collect", crawl.url, out, "--delete").code == 0
+    assert verb("collect", *NAMED, crawl.url, out, "--delete").code == 0
     assert crawl.complaints(out) == []
-    refused = verb("collect", crawl.url, tmp_path / "other")
+    refused = verb("collect", *NAMED, crawl.url, tmp_path / "other")
     assert refused.code == 1
     assert "was deleted by another `bloomdupe collect --delete`" in refused.err
 
@@ -320,7 +326,7 @@ def test_the_judge_finds_errors(
 
 def test_the_judge_sees_each_line(verb: Verb, crawl: Crawl, tmp_path: Path) -> None:
     """Another control."""
-    assert verb("collect", crawl.url, tmp_path / "out").code == 0
+    assert verb("collect", *NAMED, crawl.url, tmp_path / "out").code == 0
     place = tmp_path / "out" / "site.jsonl"
     lines = place.read_bytes().splitlines(keepends=True)
     swapped = [lines[1], lines[0], *lines[2:]]
@@ -335,10 +341,10 @@ def test_a_disk_that_is_full_loses_nothing(crawl: Crawl, tmp_path: Path) -> None
     """The limit on file sizes stands for it: a write that is cut short, then EFBIG."""
     out = tmp_path / "out"
     script = str(Path(sys.executable).with_name("bloomdupe"))
-    limited = f'trap "" XFSZ; ulimit -f 1; exec {script} collect "$0" "$1"'
+    limited = f'trap "" XFSZ; ulimit -f 1; exec {script} collect "$@"'
     crawl.put_out(60, random.Random(6))
     done = subprocess.run(
-        ["bash", "-c", limited, crawl.url, str(out)],
+        ["bash", "-c", limited, "bash", crawl.url, str(out), *NAMED],
         capture_output=True,
         text=True,
         check=False,
@@ -412,7 +418,9 @@ def test_a_crawl_that_goes_on_during_collect_has_not_ended(
     out = tmp_path / "out"
 
     def ended() -> bool:
-        with collecting.Collecting.open(crawl.url, out, progress=lambda _: None) as it:
+        with collecting.Collecting.open(
+            crawl.url, out, named=FEEDS, progress=lambda _: None
+        ) as it:
             it.run()
             return it.result.finished
 
@@ -431,7 +439,7 @@ def test_a_killed_worker_counts_until_another_one_has_ended_the_crawl(
 ) -> None:
     out = tmp_path / "out"
     crawl.kill()
-    assert "The crawl has not ended" in verb("collect", crawl.url, out).out
+    assert "The crawl has not ended" in verb("collect", *NAMED, crawl.url, out).out
     with started(crawl.url, out, "--follow") as pid:
         crawl.join()
         crawl.leave()
@@ -453,7 +461,7 @@ def test_ctrl_c_ends_following(crawl: Crawl, tmp_path: Path, *, json_: bool) -> 
 
 
 def test_a_redis_that_does_not_answer_is_an_error(verb: Verb, tmp_path: Path) -> None:
-    refused = verb("collect", f"unix://{tmp_path}/nobody#a", tmp_path / "out")
+    refused = verb("collect", *NAMED, f"unix://{tmp_path}/nobody#a", tmp_path / "out")
     assert refused.code == 1
     assert "no Redis answers there" in refused.err
     assert not (tmp_path / "out").exists()
@@ -487,9 +495,9 @@ def test_the_rest_goes_into_another_directory(
     days = [tmp_path / "monday", tmp_path / "tuesday", tmp_path / "wednesday"]
     for day in days:
         crawl.put_out(9, random.Random(15))
-        assert verb("collect", crawl.url, day, "--rest", "--delete").code == 0
+        assert verb("collect", *NAMED, crawl.url, day, "--rest", "--delete").code == 0
         crawl.put_out(9, random.Random(16))
-        assert verb("collect", crawl.url, day, "--rest", "--delete").code == 0
+        assert verb("collect", *NAMED, crawl.url, day, "--rest", "--delete").code == 0
         assert (day / "site.jsonl").stat().st_size
     assert crawl.complaints(*days) == []
 
@@ -555,11 +563,11 @@ def test_files_changed_by_another_program_are_refused_and_left(
 ) -> None:
     out = tmp_path / "out"
     crawl.offer(1)  # the files of a crawl that has ended belong to the user
-    assert verb("collect", crawl.url, out).code == 0
+    assert verb("collect", *NAMED, crawl.url, out).code == 0
     change(out)
     crawl.put_out(5, random.Random(11))
     before = contents(out)
-    refused = verb("collect", crawl.url, out)
+    refused = verb("collect", *NAMED, crawl.url, out)
     assert (refused.code, refused.out) == (1, "")
     assert refused.err.count("\n") == 1
     for word in words:
@@ -571,18 +579,18 @@ def test_a_different_frontier_is_refused(
     verb: Verb, server: RedisServer, crawl: Crawl, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    assert verb("collect", crawl.url, out).code == 0
+    assert verb("collect", *NAMED, crawl.url, out).code == 0
     other = Crawl(f"{crawl.url}-other", {**IDENTITY, "spider": "zoo"})
-    refused = verb("collect", other.url, out)
+    refused = verb("collect", *NAMED, other.url, out)
     assert refused.code == 1
-    assert "from another frontier: that was of {'spider': 'site'" in refused.err
+    assert "was collected from another crawl" in refused.err
     assert crawl.complaints(out) == []
     with server.client() as client:
         client.flushdb()
     Crawl(crawl.url).put_out(5, random.Random(13))
-    refused = verb("collect", crawl.url, out)
+    refused = verb("collect", *NAMED, crawl.url, out)
     assert refused.code == 1
-    assert "this one was made anew under its name" in refused.err
+    assert "was made anew" in refused.err
     assert crawl.complaints(out) == []
 
 
@@ -591,12 +599,12 @@ def test_a_second_collect_at_the_same_time_is_refused(
 ) -> None:
     out = tmp_path / "out"
     with following(crawl, out) as pid:
-        refused = verb("collect", crawl.url, out)
+        refused = verb("collect", *NAMED, crawl.url, out)
         assert refused.code == 1
         assert f"is in use by process {pid};" in refused.err
         os.kill(pid, signal.SIGKILL)
         ended(pid)
-    assert verb("collect", crawl.url, out).code == 0
+    assert verb("collect", *NAMED, crawl.url, out).code == 0
     assert crawl.complaints(out) == []
 
 
@@ -607,31 +615,36 @@ def test_a_second_collect_at_the_same_time_is_refused(
         ({"feeds": "a.jsonl"}, "names no feeds"),
         ({"feeds": []}, "has no feeds, so there is nothing to collect"),
         ({"feeds": ["a/x.jsonl", "file:///b/x.jsonl"]}, "have the same file"),
-        ({"feeds": ["out/"]}, "'out/' has no last part"),
-        ({"feeds": ["a/.."]}, "'a/..' has no last part"),
+        ({"feeds": ["out/:csv"]}, "'out/' has no last part"),
+        ({"feeds": ["a/..:csv"]}, "'a/..' has no last part"),
         ({"feeds": ["a/.collected.json"]}, "which is bloomdupe's"),
-        ({"feeds": ["%(time)s/../../up"]}, "has no last part"),
-        ({"feeds": ["mail://b/c"]}, "only Redis names it"),
-        ({"feeds": ["//[b/c"]}, "only Redis names it"),
+        ({"feeds": ["%(time)s/../../up:csv"]}, "has no last part"),
+        ({"feeds": ["mail://b/c:csv"]}, "cannot be written here"),
+        ({"feeds": ["a.excel"]}, "Unrecognized output format 'excel'"),
     ],
 )
 def test_feeds_that_name_no_files_are_refused(
     verb: Verb, url: str, tmp_path: Path, identity: dict[str, Any], words: str
 ) -> None:
+    given = identity.get("feeds", [])
+    if isinstance(given, list):
+        identity = {name: [n.removesuffix(":csv") for n in given] for name in identity}
     Crawl(url, identity).leave()
-    refused = verb("collect", url, tmp_path / "out")
-    assert (refused.code, refused.out) == (1, "")
+    named = [word for feed in given for word in ("--feed", feed)]
+    refused = verb("collect", url, tmp_path / "out", *named)
+    assert refused.out == ""
     assert words in refused.err
     assert not (tmp_path / "out" / RECORD).exists()
 
 
-def test_a_feed_of_a_storage_that_is_not_here_is_refused(
-    verb: Verb, url: str, tmp_path: Path
+def test_a_feed_that_only_redis_names_is_refused(
+    verb: Verb, crawl: Crawl, tmp_path: Path
 ) -> None:
-    identity = {"feeds": ["mail://b/c"]}
-    Crawl(url, identity).leave()
-    refused = verb("collect", url, tmp_path / "out", "--feed", "mail://b/c")
-    assert "cannot be written here" in refused.err
+    refused = verb("collect", crawl.url, tmp_path / "out", *NAMED[:4])
+    assert (refused.code, refused.out) == (1, "")
+    assert "FEEDS has no feed 'c d.csv'" in refused.err
+    assert "add --feed 'c d.csv'" in refused.err
+    assert not (tmp_path / "out" / RECORD).exists()
 
 
 ITEM = packed({"a": 1}, 0)
@@ -661,7 +674,7 @@ def test_an_invalid_item_is_refused(
 ) -> None:
     with server.client() as client:
         client.xadd(stream(crawl), {"0": ITEM, "1": data})
-    refused = verb("collect", crawl.url, tmp_path / "out")
+    refused = verb("collect", *NAMED, crawl.url, tmp_path / "out")
     assert (refused.code, refused.err.count("\n")) == (1, 1)
     assert words in refused.err
     if "for a feed" in words:
@@ -674,7 +687,7 @@ def test_an_entry_of_another_program_is_refused(
 ) -> None:
     with server.client() as client:
         client.xadd(stream(crawl), {"a": "b"})
-    refused = verb("collect", crawl.url, tmp_path / "out")
+    refused = verb("collect", *NAMED, crawl.url, tmp_path / "out")
     assert refused.code == 1
     assert "is not as a worker writes it" in refused.err
 
@@ -688,7 +701,7 @@ def test_an_entry_of_another_program_is_refused(
 def test_an_invalid_url_is_bad_usage(
     verb: Verb, tmp_path: Path, place: str, words: str
 ) -> None:
-    refused = verb("collect", place, tmp_path / "out")
+    refused = verb("collect", *NAMED, place, tmp_path / "out")
     assert refused.code == 2
     assert words in refused.err
 
@@ -697,7 +710,7 @@ def test_an_impossible_directory_is_refused(
     verb: Verb, crawl: Crawl, tmp_path: Path
 ) -> None:
     (tmp_path / "out").write_text("mine")
-    refused = verb("collect", crawl.url, tmp_path / "out")
+    refused = verb("collect", *NAMED, crawl.url, tmp_path / "out")
     assert refused.code == 1
     assert f"cannot collect into {tmp_path / 'out'}" in refused.err
 
@@ -706,6 +719,6 @@ def test_a_filter_is_no_crawl(verb: Verb, url: str, tmp_path: Path) -> None:
     from bloomdupe import BloomFilter
 
     BloomFilter.open(url, 10).close()
-    refused = verb("collect", url, tmp_path / "out")
+    refused = verb("collect", *NAMED, url, tmp_path / "out")
     assert refused.code == 1
     assert "there is no crawl of this name" in refused.err

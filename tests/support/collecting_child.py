@@ -42,8 +42,9 @@ IDENTITY = {
     "spider": "site",
     "fingerprinter": "a.B",
     "feeds": FEEDS,
-    "feed_options": [{}, {"format": "json"}, {"format": "csv"}],
 }
+NAMED = [word for feed in FEEDS for word in ("--feed", feed)]
+"""What names them on the command line."""
 LATER = ["b.json"]
 """Those that are written when the crawl has ended."""
 PARTITIONS = 3
@@ -384,7 +385,7 @@ def started(url: str, directory: Path, *options: str, **faults: Any) -> Iterator
         collecting.BATCH_BYTES = 400
         stream_output.YOUNG = 0.0
         Points(**faults).place()
-        status = cli.main(["collect", url, str(directory), *options])
+        status = cli.main(["collect", url, str(directory), *NAMED, *options])
     except BaseException:  # noqa: BLE001 - a forked child must not go on as its parent
         sys.excepthook(*sys.exc_info())
     finally:

@@ -18,7 +18,7 @@ from bloomdupe.errors import (
     StoreError,
     StoreMismatchError,
 )
-from bloomdupe.feeds.stream import FEED_OPTIONS, identity_of, stream_feeds_of
+from bloomdupe.feeds.stream import feed_names
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.frontier.held_frontier import CONTROL, HeldFrontier
@@ -49,7 +49,6 @@ SETTING_OF = {
     "spider": "BLOOMDUPE_REDIS_URL",
     "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
     "feeds": "FEEDS",
-    FEED_OPTIONS: "FEEDS",
 }
 """The settings on which all workers must agree, by the parameter in the store."""
 PAUSE = 0.1
@@ -170,7 +169,7 @@ def _identity_of(job: CrawlJob, crawler: Crawler) -> dict[str, Any]:
     return {
         "expected_urls": job.settings.capacity,
         **job.identity,
-        **identity_of(stream_feeds_of(crawler)),
+        "feeds": feed_names(crawler),
     }
 
 
