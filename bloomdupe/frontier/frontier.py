@@ -488,7 +488,8 @@ class Frontier:
         """
         del more
         assert self._store is not None  # noqa: S101 - nothing else can be committed
-        return self._store.begin(self.prepare(), *parts)
+        others = (one for part in parts for one in part.partitions.values())
+        return self._store.begin(self.prepare(), *parts, *others)
 
     def prepare(self) -> Part:
         """Return the part of the next checkpoint, marks included.

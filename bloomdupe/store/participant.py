@@ -39,8 +39,8 @@ class Part:
     """Writes what is not among the ``changes``, after them. It may be called several
     times (when the map must grow), and must not change anything else."""
     partitions: dict[int, Part] = field(default_factory=dict)
-    """Of a crawl in several partitions: what is written to others than the one with the
-    record ``crawl``."""
+    """What is written to a partition, which need not be the one with the record
+    ``crawl``. A crawl in a directory has only that one."""
     done: Callable[[], None] = _do_nothing
     """Called once, when all of this is durable; newer data belongs to the next part."""
 

@@ -36,7 +36,7 @@ from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.timer import Timer
-from bloomdupe.printable import logger_of
+from bloomdupe.printable import logger_of, near
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,11 +177,21 @@ class CrawlEngine(Settling):
         )
 
     def _open_failures(self) -> Failures | None:
-        session, store = self._session, self.frontier.store
-        limit = self.settings.max_failures
-        if store is None or not limit:
+        session, limit = self._session, self.settings.max_failures
+        if not self.durable or not limit:
             return None
-        return Failures(store, session.serializer, session.fingerprint, limit)
+        frontiers, job = self._frontiers, self._shown
+        return Failures(frontiers, session.serializer, session.fingerprint, limit, job)
+
+    def _frontiers(self) -> dict[int, Frontier]:
+        """Return the frontiers with a store, by partition."""
+        return {0: self.frontier}
+
+    @property
+    def _shown(self) -> str:
+        """The job, as it is named in messages."""
+        assert self.frontier.store is not None  # noqa: S101 - or there is no job
+        return near(str(self.frontier.store.path.parent))
 
     def _restore(self) -> None:
         """Restore the state of the last checkpoint."""

@@ -38,7 +38,7 @@ class Settling:
     def ended(self, lease: Lease, *, whole: bool) -> None:
         """See :meth:`Engine.ended`."""
         failures, outcome = self.failures, lease.outcome
-        if whole and failures is not None and (lease.failed or failures.urls):
+        if whole and failures is not None and (lease.failed or failures.any):
             outcome.judged = [*outcome.judged, lease]
         if lease is not lease.root:
             self.frontier.settle(lease.entry)

@@ -17,8 +17,6 @@ from bloomdupe.crawl.engines.quiet import GLANCE
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.progress.rounds import Run
 from bloomdupe.crawl.starting import name_of
-from bloomdupe.crawl.state.failures import Failures
-from bloomdupe.crawl.state.held_failures import HeldFailures
 from bloomdupe.crawl.state.rules import Rules, RulesInForce
 from bloomdupe.errors import (
     NotOwnerError,
@@ -154,18 +152,8 @@ class WorkerEngine(CrawlEngine):
         pending = len(self) if self.frontier.leads else int(not again)
         return Run(seen.notes, pending=pending, again=again, stays=self.settings.stay)
 
-    def _open_failures(self) -> HeldFailures | None:  # type: ignore[override]
-        session, limit = self._session, self.settings.max_failures
-        if not limit:
-            return None
-
-        def make(frontier: Frontier) -> Failures:
-            assert frontier.store is not None  # noqa: S101 - it is a partition
-            return Failures(
-                frontier.store, session.serializer, session.fingerprint, limit
-            )
-
-        return HeldFailures(self.frontier, make, self._shown)
+    def _frontiers(self) -> dict[int, Frontier]:
+        return self.frontier.frontiers
 
     @property
     def _shown(self) -> str:

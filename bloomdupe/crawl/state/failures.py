@@ -16,20 +16,21 @@ from bloomdupe.crawl.leases.failure import (
     to_retry,
 )
 from bloomdupe.crawl.progress.pace import plural
-from bloomdupe.printable import logger_of, near
+from bloomdupe.frontier.sent_request import partition_of
+from bloomdupe.printable import logger_of
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from scrapy import Request
 
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.leases.reasons import FailureReason
     from bloomdupe.crawl.state.rules import RulesInForce
+    from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.requests.serializer import Serializer
-    from bloomdupe.store.store import Store
 
 logger = logger_of(__name__)
 
@@ -47,41 +48,59 @@ class _Known(NamedTuple):
 
 
 class Failures(Participant):
-    """Requests that have failed for good, each until it succeeds; ``limit`` at most.
+    """Requests that have failed for good, each until it succeeds.
 
-    Above the limit, the oldest failures are forgotten, and counted in :attr:`left`.
-    The URL and two fields of each stay in memory; the store has the rest. Requests are
-    told apart by fingerprint, and by their payloads before the first try.
+    They are in the store of their slot; those of a slot whose partition is not here are
+    in that of another one. Of each store there are ``limit`` at most. Above it, the
+    oldest are forgotten, and counted in :attr:`left`. Requests are told apart by
+    fingerprint, and by their payloads before the first try.
 
-    The record ``crawl`` holds ``left`` as ``failures_left``, unless it is 0.
+    ``frontiers`` returns the frontiers that are here, by partition; a crawl in a
+    directory has one. ``job`` is named in messages. The record ``crawl`` holds ``left``
+    as ``failures_left``, unless it is 0.
     """
 
     def __init__(
         self,
-        store: Store,
+        frontiers: Callable[[], dict[int, Frontier]],
         serializer: Serializer,
         fingerprint: Callable[[Request], bytes],
         limit: int,
+        job: str,
     ) -> None:
-        self._store = store
+        self._frontiers = frontiers
         self._serializer = serializer
         self._fingerprint = fingerprint
         self._limit = limit
+        self._job = job
         self.left = 0
         """Number of failures that were forgotten because of the limit."""
-        self.urls: Counter[str] = Counter()
-        """URLs of the failed requests: a request with a different URL need not be
-        looked up.
-        """
-        self._options: Counter[str] = Counter()
-        self._known: dict[bytes, _Known] = {}
-        """In the order of their failures."""
-        self._changes: dict[bytes, bytes | None] = {}
-        """Records for the next checkpoint; None: there is none any more."""
+        self._known: dict[int, _Ledger] = {}
+
+    @property
+    def _here(self) -> dict[int, _Ledger]:
+        """The failures in the store of each frontier that is here."""
+        frontiers = self._frontiers()
+        known = {one.frontier: one for one in self._known.values()}
+        if [*known] != [*frontiers.values()]:
+            self._known = {
+                number: known.get(frontier) or _Ledger(frontier)
+                for number, frontier in frontiers.items()
+            }
+        return self._known
+
+    def _of(self, slot: str) -> _Ledger:
+        here = self._here
+        return here.get(partition_of(slot)) or here[min(here)]
 
     def __len__(self) -> int:
         """Return the number of failed requests."""
-        return len(self._known)
+        return sum(len(ledger.known) for ledger in self._here.values())
+
+    @property
+    def any(self) -> bool:
+        """Whether there is any failed request."""
+        return any(ledger.known for ledger in self._here.values())
 
     @property
     def by_reason(self) -> dict[str, int]:
@@ -89,19 +108,17 @@ class Failures(Participant):
 
         An HTTP status is a reason, as in ``BLOOMDUPE_RETRY_FAILED``.
         """
-        return {why: count for why, count in self._options.most_common() if count}
+        found: Counter[str] = Counter()
+        for ledger in self._here.values():
+            found.update(ledger.options)
+        return {why: count for why, count in found.most_common() if count}
 
     # A run
 
     def restore(self, left: int) -> None:
         """Restore the failed requests of the last checkpoint."""
         self.left = left
-        for forgotten in (self.urls, self._options, self._known, self._changes):
-            forgotten.clear()
-        with self._store.snapshot() as snapshot:
-            stored = sorted(stored_failures(snapshot), key=lambda one: one[1].time)
-        for digest, failure in stored:
-            self._remember(digest, failure)
+        self._known = {}
 
     def begin(
         self,
@@ -117,19 +134,29 @@ class Failures(Participant):
         of the ``rules`` keeps out are left out. All stay among the failed requests
         until they succeed.
         """
-        if not self._known:
+        if not self.any:
             return 0
         if reasons is None:
             self._say_failed()
             return 0
         retried, other = 0, Counter[str]()
-        with self._store.snapshot() as snapshot:
-            for digest, failure in to_retry(stored_failures(snapshot), reasons, other):
-                if failure.payload and not rules.drop(failure.slot, failure.url):
-                    push(failure.slot, failure.priority, failure.payload)
-                    self._changes[digest] = failure._replace(waiting=True).packed()
-                    retried += 1
-        log_retried(retried, len(self), other)
+        for ledger in self._here.values():
+            with ledger.store.snapshot() as snapshot:
+                stored = stored_failures(snapshot)
+                for digest, failure in to_retry(stored, reasons, other):
+                    if failure.payload and not rules.drop(failure.slot, failure.url):
+                        push(failure.slot, failure.priority, failure.payload)
+                        ledger.put(digest, failure._replace(waiting=True))
+                        retried += 1
+        rest = f". Not retried: {counted_by(other)}; {named(other)}" if other else ""
+        logger.info(
+            "Retried: %(retried)d of %(failed)s%(rest)s",
+            {
+                "retried": retried,
+                "failed": plural(len(self), "failed request"),
+                "rest": rest,
+            },
+        )
         return retried
 
     def _say_failed(self) -> None:
@@ -149,52 +176,59 @@ class Failures(Participant):
 
     def end(self) -> None:
         """Log the failed requests by reason at the end of a run, if there are any."""
-        log_failures(self.by_reason, near(str(self._store.path.parent)))
+        if self.any:
+            logger.info(
+                "%(failed)s failed and not succeeded since (%(reasons)s):"
+                " `bloomdupe list %(job)s --failed` names them",
+                {
+                    "failed": plural(len(self), "request has", "requests have"),
+                    "reasons": counted_by(self.by_reason),
+                    "job": self._job,
+                },
+            )
 
     # Requests that end
 
     def ended(self, lease: Lease) -> None:
         """Record a failure, or forget it because the request has succeeded."""
+        ledger = self._of(lease.entry.queue.name)
         if lease.failed is not None:
-            self._failed(lease, lease.failed)
-        elif lease.request.url in self.urls and not lease.retried:
-            self._forget(self._key_of(lease.request, lease.first))
+            self._failed(ledger, lease, lease.failed)
+        elif lease.request.url in ledger.urls and not lease.retried:
+            ledger.forget(self._key_of(lease.request, lease.first))
 
-    def kept_out(
-        self,
-        slot: str,  # noqa: ARG002
-        request: Request,
-        payload: bytes | None,
-    ) -> None:
+    def kept_out(self, slot: str, request: Request, payload: bytes | None) -> None:
         """Note that a pending request of a slot was dropped.
 
         It may repeat a failed one.
         """
-        if request.url not in self.urls:
-            return
-        digest = self._key_of(request, payload)
-        if digest not in self._known:
-            return
-        data = self._changes.get(digest)
-        if data is None:
-            with self._store.snapshot() as snapshot:
-                stored = snapshot.get(FAILURES, digest)
-                assert stored is not None  # noqa: S101 - it is known, and not changed
-                data = bytes(stored)
-        failure = Failure.unpacked(data)
-        self._changes[digest] = failure._replace(waiting=False).packed()
+        ledger = self._of(slot)
+        if request.url in ledger.urls:
+            digest = self._key_of(request, payload)
+            if digest in ledger.known:
+                ledger.put(digest, ledger.read(digest)._replace(waiting=False))
 
-    def _failed(self, lease: Lease, reason: FailureReason) -> None:
-        digest = self._key_of(lease.request, lease.first)
-        before = self._known.get(digest)
-        times = 1 if before is None else before.times + 1
-        slot, payload = lease.entry.queue.name, self._payload(lease)
-        failure = failure_of(lease.request, reason, slot, payload, times=times)
-        self._forget(digest)
-        self._remember(digest, failure)
-        self._changes[digest] = failure.packed()
-        while len(self._known) > self._limit:
-            self._forget(next(iter(self._known)))
+    def _failed(self, ledger: _Ledger, lease: Lease, reason: FailureReason) -> None:
+        request = lease.request
+        digest = self._key_of(request, lease.first)
+        before = ledger.known.get(digest)
+        referer = request.headers.get("Referer")
+        failure = Failure(
+            request.url,
+            *reason,
+            times=1 if before is None else before.times + 1,
+            time=round(time.time(), 3),
+            parent=None if referer is None else referer.decode("latin-1"),
+            waiting=False,
+            slot=lease.entry.queue.name,
+            priority=request.priority,
+            payload=self._payload(lease),
+        )
+        ledger.forget(digest)
+        ledger.remember(digest, failure)
+        ledger.put(digest, failure)
+        while len(ledger.known) > self._limit:
+            ledger.forget(next(iter(ledger.known)))
             self.left += 1
 
     def _key_of(self, request: Request, first: bytes | None) -> bytes:
@@ -224,85 +258,83 @@ class Failures(Participant):
             return payload
         return lease.visit.added_to(payload)
 
-    def _remember(self, digest: bytes, failure: Failure) -> None:
-        self._known[digest] = _Known(failure.url, failure.option, failure.times)
-        self.urls[failure.url] += 1
-        self._options[failure.option] += 1
-
-    def _forget(self, digest: bytes) -> None:
-        known = self._known.pop(digest, None)
-        if known is None:
-            return
-        self._options[known.option] -= 1
-        self.urls[known.url] -= 1
-        if not self.urls[known.url]:
-            del self.urls[known.url]
-        self._changes[digest] = None
-
     # The checkpoint
 
     @property
     def changed(self) -> bool:
         """Whether there is anything for the next checkpoint."""
-        return bool(self._changes)
+        return any(ledger.changes for ledger in self._here.values())
 
     def prepare(self) -> Part:
         """Return the part of the next checkpoint."""
-        changes = dict(self._changes)
+        return Part(
+            entries={"failures_left": self.left} if self.left else {},
+            partitions={number: one.part() for number, one in self._here.items()},
+        )
+
+
+class _Ledger:
+    """The failed requests in the store of a frontier.
+
+    The URL and two fields of each stay in memory; the store has the rest.
+    """
+
+    def __init__(self, frontier: Frontier) -> None:
+        assert frontier.store is not None  # noqa: S101 - or nothing is kept
+        self.frontier = frontier
+        self.store = frontier.store
+        self.urls: Counter[str] = Counter()
+        """URLs of the failed requests: a request with a different URL need not be
+        looked up.
+        """
+        self.options: Counter[str] = Counter()
+        self.known: dict[bytes, _Known] = {}
+        """In the order of their failures."""
+        self.changes: dict[bytes, bytes | None] = {}
+        """Records for the next checkpoint; None: there is none any more."""
+        with self.store.snapshot() as snapshot:
+            stored = sorted(stored_failures(snapshot), key=lambda one: one[1].time)
+        for digest, failure in stored:
+            self.remember(digest, failure)
+
+    def read(self, digest: bytes) -> Failure:
+        """Return a known failure."""
+        data = self.changes.get(digest)
+        if data is None:
+            with self.store.snapshot() as snapshot:
+                stored = snapshot.get(FAILURES, digest)
+                assert stored is not None  # noqa: S101 - it is known, and not changed
+                data = bytes(stored)
+        return Failure.unpacked(data)
+
+    def put(self, digest: bytes, failure: Failure) -> None:
+        """Let the next checkpoint write a failure."""
+        self.changes[digest] = failure.packed()
+
+    def remember(self, digest: bytes, failure: Failure) -> None:
+        """Count a failure that was not known."""
+        self.known[digest] = _Known(failure.url, failure.option, failure.times)
+        self.urls[failure.url] += 1
+        self.options[failure.option] += 1
+
+    def forget(self, digest: bytes) -> None:
+        """Remove a failure, if it is known."""
+        known = self.known.pop(digest, None)
+        if known is None:
+            return
+        self.options[known.option] -= 1
+        self.urls[known.url] -= 1
+        if not self.urls[known.url]:
+            del self.urls[known.url]
+        self.changes[digest] = None
+
+    def part(self) -> Part:
+        """Return the part of the next checkpoint."""
+        changes = dict(self.changes)
 
         def done() -> None:
             for digest, data in changes.items():
-                if self._changes[digest] is data:
-                    del self._changes[digest]
+                if self.changes[digest] is data:
+                    del self.changes[digest]
 
-        return Part(
-            entries={"failures_left": self.left} if self.left else {},
-            changes={FAILURES: [*changes.items()]},
-            done=done,
-        )
-
-
-def failure_of(
-    request: Request,
-    reason: FailureReason,
-    slot: str,
-    payload: bytes | None,
-    *,
-    times: int = 1,
-) -> Failure:
-    """Return the record of a request that has failed; ``payload`` repeats it."""
-    referer = request.headers.get("Referer")
-    return Failure(
-        request.url,
-        *reason,
-        times=times,
-        time=round(time.time(), 3),
-        parent=None if referer is None else referer.decode("latin-1"),
-        waiting=False,
-        slot=slot,
-        priority=request.priority,
-        payload=payload,
-    )
-
-
-def log_failures(reasons: Mapping[str, int], job: object) -> None:
-    """Log the number of failed requests at the end of a run, if there are any."""
-    if reasons:
-        logger.info(
-            "%(failed)s failed and not succeeded since (%(reasons)s):"
-            " `bloomdupe list %(job)s --failed` names them",
-            {
-                "failed": plural(sum(reasons.values()), "request has", "requests have"),
-                "reasons": counted_by(reasons),
-                "job": job,
-            },
-        )
-
-
-def log_retried(retried: int, failed: int, other: Mapping[str, int]) -> None:
-    """Log how many failed requests are retried; the ``other`` are not, by reason."""
-    rest = f". Not retried: {counted_by(other)}; {named(other)}" if other else ""
-    logger.info(
-        "Retried: %(retried)d of %(failed)s%(rest)s",
-        {"retried": retried, "failed": plural(failed, "failed request"), "rest": rest},
-    )
+        return Part(changes={FAILURES: [*changes.items()]}, done=done)
