@@ -68,6 +68,7 @@ async def join(session: Session, job: CrawlJob) -> HeldFrontier:
     owner = PartitionOwner.at(address, PARTITIONS)
     with ExitStack() as undo:
         undo.callback(owner.close)
+        owner.live(settings.redis_lease)
         held = HeldFrontier(
             owner,
             settings.redis_lease,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bloomdupe.store.redis.owner import NOBODY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from bloomdupe.store.redis.crawl_reader import Look
 
@@ -20,11 +20,32 @@ QUICK = 1.0
 """Seconds for which a look may take; longer, and Redis could not be reached."""
 
 
+class Unchanged:
+    """For how long a value of each worker was seen unchanged."""
+
+    def __init__(self) -> None:
+        self._values: Mapping[str, object] = {}
+        self.seconds: dict[str, float] = {}
+
+    def see(self, values: Mapping[str, object], between: float) -> None:
+        """Compare the values with those of the last look, so many seconds ago."""
+        self.seconds = {
+            token: self.of(token) + between if self._values.get(token) == value else 0.0
+            for token, value in values.items()
+        }
+        self._values = values
+
+    def of(self, token: str) -> float:
+        """Return the seconds of a worker."""
+        return self.seconds.get(token, 0.0)
+
+
 class Claims:
     """What a worker has seen of the other workers, by its own clock.
 
-    An owner commits every second, even if it has nothing to write. It is dead when this
-    worker has seen its step unchanged for the time of the ``lease``, at many looks. No
+    An owner commits every second, even if it has nothing to write, or shows by a
+    heartbeat that it is blocked. It is dead when this worker has seen its step and its
+    heartbeats unchanged for the time of the ``lease``, at many looks. No
     clock of another machine counts; and the time while Redis was away counts for
     nobody. Who takes a partition of a worker that is alive does no harm: its next
     commit is refused.
@@ -34,8 +55,8 @@ class Claims:
         self._lease = lease
         self._clock = clock
         self._last = clock()
-        self._steps: dict[str, int] = {}
-        self._unchanged: dict[str, float] = {}
+        self._commits = Unchanged()
+        self._signs = Unchanged()
         self._interruptions = 0
 
     def see(self, look: Look, began: float, interruptions: int) -> None:
@@ -47,22 +68,23 @@ class Claims:
         between = min(now - self._last, MOST_BETWEEN)
         if interruptions != self._interruptions or now - began > QUICK:
             self._interruptions = interruptions
-            self._unchanged.clear()
+            self._commits.seconds.clear()
+            self._signs.seconds.clear()
             between = 0.0
         self._last = now
         # One that has a partition and no step was forgotten.
         steps = dict.fromkeys(look.owners.values(), -1) | look.steps
-        self._unchanged = {
-            token: self._unchanged.get(token, 0.0) + between
-            if self._steps.get(token) == step
-            else 0.0
-            for token, step in steps.items()
-        }
-        self._steps = steps
+        self._commits.see(steps, between)
+        signs = {one: (step, look.beats.get(one, 0)) for one, step in steps.items()}
+        self._signs.see(signs, between)
 
     def is_dead(self, token: str) -> bool:
-        """Whether a worker has not committed for the time of the lease."""
-        return self._unchanged.get(token, 0.0) >= self._lease
+        """Whether a worker has given no sign of life for the time of the lease."""
+        return self._signs.of(token) >= self._lease
+
+    def _works(self, token: str) -> bool:
+        """Whether a worker commits: a callback may block one that is alive."""
+        return self._commits.of(token) < self._lease
 
     def idle(self, look: Look, me: str) -> list[str]:
         """Return the workers that are dead and have no partition."""
@@ -90,11 +112,11 @@ class Claims:
         return richest == me and owned[me] - min(owned.values()) > 1
 
     def _owned(self, look: Look, me: str) -> Counter[str]:
-        """Count the partitions of each worker that is alive."""
+        """Count the partitions of each worker that could take some."""
         owned: Counter[str] = Counter()
         owned[me] = 0
         for token in look.steps:
-            if not self.is_dead(token):
+            if self._works(token):
                 owned[token] = 0
         for token in look.owners.values():
             if token in owned:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 from functools import cached_property
 from importlib.resources import files
 from threading import Event
@@ -179,6 +180,15 @@ class Client:
             return self.ask("EVALSHA", script.sha, len(keys), *keys, *arguments)
         except _UnknownScriptError:
             return self.ask("EVAL", script.text, len(keys), *keys, *arguments)
+
+    def tell(
+        self, script: LuaScript, keys: Sequence[bytes], *arguments: bytes | str | int
+    ) -> None:
+        """Run a script, unless Redis is away."""
+        with suppress(*TRANSLATED):
+            self._redis.execute_command(
+                "EVAL", script.text, len(keys), *keys, *arguments
+            )
 
     # Refusals
 

@@ -12,6 +12,7 @@ key                       type    value
                                   deleted
 ``bd:{CRAWL}:owners``     hash    token of the owner, by number of the partition
 ``bd:{CRAWL}:steps``      hash    number of the last commit, by token of the worker
+``bd:{CRAWL}:beats``      hash    heartbeats while it did not commit, by token
 ``bd:{CRAWL}:counts``     hash    requests that are not done, by number of the
                                   partition, but for those that are scheduled for later
 ``bd:{CRAWL}:later``      hash    those: their number, and when the first of them is
@@ -53,15 +54,16 @@ class CrawlKeys:
         self.head = self._tag + b"head"
         self.owners = self._tag + b"owners"
         self.steps = self._tag + b"steps"
+        self.beats = self._tag + b"beats"
         self.counts = self._tag + b"counts"
         self.later = self._tag + b"later"
         self.rules = self._tag + b"rules"
         self.output = self._tag + b"output"
 
     @property
-    def common(self) -> tuple[bytes, bytes, bytes, bytes]:
-        """CrawlKeys that scripts are given."""
-        return self.head, self.owners, self.steps, self.counts
+    def fence(self) -> tuple[bytes, bytes, bytes]:
+        """The keys that tell whether a worker may commit."""
+        return self.head, self.owners, self.steps
 
     def every(self, partitions: int) -> Iterator[bytes]:
         """Yield all keys that the crawl may have."""

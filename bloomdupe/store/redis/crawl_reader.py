@@ -33,6 +33,8 @@ class Look(NamedTuple):
     """Token of the owner, by partition; partitions without one are missing."""
     steps: dict[str, int]
     """Number of the last commit, by token."""
+    beats: dict[str, int]
+    """Heartbeats while nothing was committed, by token."""
     counts: dict[int, int]
     """Requests that are not done, by partition; missing before its first commit.
 
@@ -118,8 +120,11 @@ class CrawlOnRedis:
     def look(self, partitions: int) -> Look:
         """Return how the crawl stands, all of it at one moment."""
         inboxes = [self.keys.inbox(number) for number in range(partitions)]
-        head, owners, steps, counts, later, rules, lengths = self.client.run(
-            LOOK, (*self.keys.common, self.keys.later, self.keys.rules), *inboxes
+        keys = self.keys
+        head, owners, steps, beats, counts, later, rules, lengths = self.client.run(
+            LOOK,
+            (*keys.fence, keys.beats, keys.counts, keys.later, keys.rules),
+            *inboxes,
         )
         fields = self.checked(pairs(head))
         if not fields:
@@ -128,6 +133,7 @@ class CrawlOnRedis:
             int(fields["ended"]),
             {int(one): token for one, token in pairs(owners).items()},
             {token: int(step) for token, step in pairs(steps).items()},
+            {token: int(beat) for token, beat in pairs(beats).items()},
             {int(one): int(count) for one, count in pairs(counts).items()},
             {int(one): _later(words) for one, words in pairs(later).items()},
             lengths,

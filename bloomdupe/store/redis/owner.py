@@ -10,6 +10,7 @@ from bloomdupe.store.format import FORMAT, MAGIC
 from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.client import Client, LuaScript
 from bloomdupe.store.redis.crawl_reader import CrawlOnRedis, pairs
+from bloomdupe.store.redis.heartbeat import Heartbeat
 from bloomdupe.store.redis.redis_batch import RedisBatch, words
 from bloomdupe.store.redis.redis_store import RedisStore, not_owner
 from bloomdupe.store.store import Commit
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     Word: TypeAlias = bytes | str | int
 
-COMMIT, MAKE, TAKE = map(LuaScript, ("commit", "make", "take"))
+BEAT, COMMIT, MAKE, TAKE = map(LuaScript, ("beat", "commit", "make", "take"))
 NOBODY = ""
 
 
@@ -49,6 +50,7 @@ class PartitionOwner(CrawlOnRedis):
             )
         self.token = secrets.token_hex(8)
         self.step = 0
+        self._heart: Heartbeat | None = None
         self.stores: dict[int, RedisStore] = {}
         """The partitions that it has, by number."""
         self.take({})
@@ -92,7 +94,7 @@ class PartitionOwner(CrawlOnRedis):
     ) -> list[RedisStore]:
         seen = [word for number, token in wanted.items() for word in (number, token)]
         answer = self.client.run(
-            TAKE, self.keys.common[:3], self.token, before, *seen
+            TAKE, self.keys.fence, self.token, before, *seen
         )  # fmt: skip
         if isinstance(answer, bytes):
             raise self.torn() if answer == b"torn" else self.gone()
@@ -211,7 +213,7 @@ class PartitionOwner(CrawlOnRedis):
                 "a commit that was given up must not be sent: another one was sent"
                 " since it was begun"
             )
-        answer = self.client.run(COMMIT, self.keys.common[:3], *arguments)
+        answer = self.client.run(COMMIT, self.keys.fence, *arguments)
         if answer == b"torn":
             raise self.torn()
         if answer == b"gone":
@@ -225,9 +227,20 @@ class PartitionOwner(CrawlOnRedis):
         """Forget workers that are dead and own nothing."""
         if tokens:
             self.client.ask("HDEL", self.keys.steps, *tokens)
+            self.client.ask("HDEL", self.keys.beats, *tokens)
+
+    def live(self, lease: float) -> None:
+        """Have a heartbeat from now on, for workers that wait for so many seconds."""
+        self._heart = Heartbeat(self, lease)
+
+    def beat(self) -> None:
+        """Show that this worker is alive, if Redis answers at once; on any thread."""
+        self.client.tell(BEAT, (self.keys.steps, self.keys.beats), self.token)
 
     def close(self) -> None:
         """Close the connection. Others take the partitions when the lease has ended."""
+        if self._heart is not None:
+            self._heart.stop()
         self.client.close()
 
 
