@@ -186,7 +186,7 @@ class Ending:
         """Log the requests that are left; the process ends with status 1."""
         mark_failed(self._crawler)
         left = self.standing.left
-        url, why = self._example or ("", "the crawl was closed before their turn")
+        url, why = self._example or ("", self._engine.why_left)
         remedy = self._engine.remedy
         if self._apart == left and self._engine.durable:
             remedy = (

@@ -156,6 +156,7 @@ class Frontier:
         """Requests that are pending in their slots."""
         self.leased = 0
         """Requests handed out and not settled."""
+        self._left: set[Entry] = set()
         self._stored = 0
         self._digest = 0
         self._loaded = 0
@@ -397,9 +398,25 @@ class Frontier:
             entry.active = False
             self._rotation.freed(entry.queue)
 
+    def leave(self, entry: Entry) -> None:
+        """Give up a leased request, which this run cannot end; it stays stored."""
+        self.release(entry)
+        self._left.add(entry)
+
+    @property
+    def left(self) -> int:
+        """Leased requests that were given up."""
+        return len(self._left)
+
+    @property
+    def in_progress(self) -> int:
+        """Leased requests that were not given up."""
+        return self.leased - len(self._left)
+
     def settle(self, entry: Entry) -> None:
         """Remove a leased request that is done; its children have been pushed."""
         self.release(entry)
+        self._left.discard(entry)
         self.leased -= 1
         if entry.stored:
             self._settled[entry] = None

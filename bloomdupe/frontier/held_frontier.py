@@ -167,6 +167,10 @@ class HeldFrontier:
         if entry.active:
             self.frontier_of(entry).release(entry)
 
+    def leave(self, entry: Entry) -> None:
+        """See :meth:`Frontier.leave`."""
+        self.frontier_of(entry).leave(entry)
+
     def settle(self, entry: Entry) -> None:
         """See :meth:`Frontier.settle`."""
         self.frontier_of(entry).settle(entry)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bloomdupe.errors import StoreError
 from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.claims import Claims
-from bloomdupe.store.redis.crawl_reader import LaterCount
+from bloomdupe.store.redis.crawl_reader import Counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -134,12 +134,13 @@ class Holding:
         give = [
             number
             for number in self.leaving
-            if not self.frontiers[number].leased and self._may_leave(number)
+            if not self.frontiers[number].in_progress and self._may_leave(number)
         ]
         sent = {number: list(entries) for number, entries in self._outbox.items()}
-        counts, later = counts_of(self.frontiers)
+        counts = counts_of(self.frontiers)
         for number in (more or {}).keys() & counts.keys():
-            counts[number] += (more or {})[number]
+            work = counts[number].work + (more or {})[number]
+            counts[number] = counts[number]._replace(work=work)
 
         def done() -> None:
             self._committing = False
@@ -160,7 +161,7 @@ class Holding:
             prepared = [frontier.prepare(), *others] if changed else []
             everything[stores[number]] = prepared
         commit = self.owner.begin(
-            everything, sent=sent, lines=lines, counts=counts, later=later, give=give
+            everything, sent=sent, lines=lines, counts=counts, give=give
         )
         commit.add(Part(done=done))
         self._committing = True
@@ -222,7 +223,7 @@ class Holding:
         # It keeps the one with most work: that may be all there is.
         some.sort(key=lambda number: -frontiers[number].pending)
         some = some[1:] or some
-        some.sort(key=lambda number: frontiers[number].leased > 0)
+        some.sort(key=lambda number: frontiers[number].in_progress > 0)
         for number in some[:1]:
             self.leave(number)
 
@@ -274,12 +275,10 @@ class Holding:
             frontier.sharers = len(self.frontiers)
 
 
-def counts_of(
-    frontiers: Mapping[int, Frontier],
-) -> tuple[dict[int, int], dict[int, LaterCount]]:
-    """Return the requests that are not done, and those scheduled for later."""
-    counts, later = {}, {}
-    for number, frontier in frontiers.items():
-        counts[number] = frontier.pending + frontier.leased
-        later[number] = LaterCount(frontier.waiting, frontier.next_due)
-    return counts, later
+def counts_of(frontiers: Mapping[int, Frontier]) -> dict[int, Counts]:
+    """Return what is to be done in each partition."""
+    found = {}
+    for number, one in frontiers.items():
+        work = one.pending + one.in_progress
+        found[number] = Counts(work, one.left, one.waiting, one.next_due)
+    return found

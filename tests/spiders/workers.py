@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
@@ -321,23 +320,6 @@ class Kept(Pages):
         Path(f"link{os.getpid()}").touch()
         await file("answer")
         yield {"page": "link"}
-
-
-class KeptApart(Kept):
-    """The same with a callback that has a response: it counts before the page."""
-
-    name = "kept_apart"
-
-    def parse(self, response: Response) -> Any:
-        for output in super().parse(response):
-            if isinstance(output, Request):
-                output = output.replace(callback=partial(self.apart, response))
-            yield output
-
-    async def apart(self, before: Response, response: Response) -> Any:
-        del before
-        async for output in self.link(response):
-            yield output
 
 
 class KeptBefore(Kept):

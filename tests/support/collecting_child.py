@@ -28,6 +28,7 @@ from bloomdupe.jobs.project import Project
 from bloomdupe.moving import collecting, stream_output
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
+from bloomdupe.store.redis.crawl_reader import Counts
 from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
 from bloomdupe.store.redis.redis_place import PartitionPlace
 from support.output import packed
@@ -95,7 +96,9 @@ class Crawl:
     def _commit(
         self, lines: Sequence[Sequence[bytes]] = (), give: Collection[int] = ()
     ) -> None:
-        counts = dict.fromkeys(range(PARTITIONS), 0) | {0: self._pending}
+        counts = dict.fromkeys(range(PARTITIONS), Counts(0)) | {
+            0: Counts(self._pending)
+        }
         parts = {self._owner.stores[0]: [self._frontier.prepare()]}
         commit = self._owner.begin(parts, lines=lines, counts=counts, give=give)
         commit.send()

@@ -67,6 +67,7 @@ class CrawlEngine(Settling):
     """
 
     checkpoint_class: type[Checkpoint] = Checkpoint
+    why_left = "the crawl was closed before their turn"
     starts_kept = 0
     """Durable requests of ``start()`` that are kept, as a store may go back."""
 
@@ -506,7 +507,7 @@ class CrawlEngine(Settling):
 
     def set_aside(self, entry: Entry, why: str) -> None:  # noqa: ARG002
         """See :meth:`Engine.set_aside`."""
-        self.frontier.release(entry)
+        self.frontier.leave(entry)
 
     def keeps_out(self, entry: Entry, request: Request) -> bool:
         """See :meth:`Engine.keeps_out`: it was pending before the rule."""

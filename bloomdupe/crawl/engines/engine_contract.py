@@ -140,6 +140,10 @@ class Engine(LeaseEngine, Protocol):
         """Names of the feeds that are delivered when the crawl has finished."""
 
     @property
+    def why_left(self) -> str:
+        """Why requests are left of which this run does not know more."""
+
+    @property
     def remedy(self) -> str:
         """Where requests stay that are left, and the remedy, for a message."""
 

@@ -66,5 +66,8 @@ class Settling:
         """See :meth:`Engine.leave`."""
         self.outcomes.forget(root.outcome)
         page = root.page
-        if page is not None and (page.is_left or not root.is_volatile):
+        if page is None:
+            if not root.is_start_item:
+                self.frontier.leave(root.entry)
+        elif page.is_left or not root.is_volatile:
             self.frontier.settle(root.entry)  # the page yields it again

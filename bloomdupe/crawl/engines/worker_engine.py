@@ -100,6 +100,7 @@ class WorkerEngine(CrawlEngine):
     """
 
     checkpoint_class = WorkerCheckpoint
+    why_left = "another worker has given them up; its log tells why"
     starts_kept = STARTS_KEPT
     frontier: HeldFrontier  # type: ignore[assignment] # it has the same interface
 
@@ -518,11 +519,12 @@ class WorkerEngine(CrawlEngine):
         if look is None or len(look.counts) < PARTITIONS or any(look.inboxes):
             return here._replace(more=True)
         mine = self.frontier.frontiers
-        later = [one for number, one in look.later.items() if number not in mine]
-        due = min((one.due for one in later if one.requests), default=math.inf)
+        others = [one for number, one in look.counts.items() if number not in mine]
+        due = min((one.due for one in others if one.later), default=math.inf)
         return here._replace(
-            more=here.more or any(n for p, n in look.counts.items() if p not in mine),
-            later=here.later + sum(one.requests for one in later),
+            more=here.more or any(one.work for one in others),
+            in_progress=here.in_progress + sum(one.left for one in others),
+            later=here.later + sum(one.later for one in others),
             due_in=min(here.due_in, due - time.time()),
         )
 

@@ -213,10 +213,12 @@ class Leases:
         done = []
         for child in children:
             child.page = None
-            if child.parts or child.broken:
-                self.engine.save(child)
-            else:
+            if child.is_settled:
                 done.append(child)
+                continue
+            self.engine.save(child)
+            if child.is_left:
+                self.engine.leave(child)
         return done
 
     def _leave(self, root: Lease) -> None:

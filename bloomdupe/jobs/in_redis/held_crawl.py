@@ -71,8 +71,8 @@ class HeldCrawl(HeldJob):
         for number, frontier in enumerate(self.frontiers):
             more = [part for n, part in (parts or {}).items() if n == number]
             written[self._owner.stores[number]] = [frontier.prepare(), *more]
-        counts, later = counts_of(dict(enumerate(self.frontiers)))
-        commit = self._owner.begin(written, counts=counts, later=later)
+        counts = counts_of(dict(enumerate(self.frontiers)))
+        commit = self._owner.begin(written, counts=counts)
         commit.send()
         commit.done()
 

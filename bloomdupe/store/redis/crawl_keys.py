@@ -13,10 +13,8 @@ key                       type    value
 ``bd:{CRAWL}:owners``     hash    token of the owner, by number of the partition
 ``bd:{CRAWL}:steps``      hash    number of the last commit, by token of the worker
 ``bd:{CRAWL}:beats``      hash    heartbeats while it did not commit, by token
-``bd:{CRAWL}:counts``     hash    requests that are not done, by number of the
-                                  partition, but for those that are scheduled for later
-``bd:{CRAWL}:later``      hash    those: their number, and when the first of them is
-                                  due, in milliseconds of Unix time, as two words
+``bd:{CRAWL}:counts``     hash    :class:`.crawl_reader.Counts` by number of the
+                                  partition, as four words; the time in milliseconds
 ``bd:{CRAWL}:rules``      string  :class:`bloomdupe.crawl.state.rules.Rules` as JSON
 ``bd:{CRAWL}:output``     stream  lines of the output, each with the fields that the
                                   commit gave it
@@ -56,7 +54,6 @@ class CrawlKeys:
         self.steps = self._tag + b"steps"
         self.beats = self._tag + b"beats"
         self.counts = self._tag + b"counts"
-        self.later = self._tag + b"later"
         self.rules = self._tag + b"rules"
         self.output = self._tag + b"output"
 

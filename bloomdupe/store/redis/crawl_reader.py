@@ -16,12 +16,29 @@ if TYPE_CHECKING:
 LOOK = LuaScript("look")
 
 
-class LaterCount(NamedTuple):
-    """Requests of a partition that are scheduled for later."""
+class Counts(NamedTuple):
+    """The requests of a partition that are not done."""
 
-    requests: int
-    due: float
-    """Unix time at which the first of them is due."""
+    work: int
+    """Pending or in progress."""
+    left: int = 0
+    """In progress for a worker that cannot end them."""
+    later: int = 0
+    """Scheduled for later."""
+    due: float = 0.0
+    """Unix time at which the first of these is due."""
+
+    @property
+    def packed(self) -> bytes:
+        """As it is on Redis."""
+        due = self.due * 1000 if self.later else 0
+        return b"%d %d %d %d" % (self.work, self.left, self.later, due)
+
+    @classmethod
+    def read(cls, packed: str) -> Counts:
+        """Return what :attr:`packed` has made."""
+        work, left, later, due = map(int, packed.split())
+        return cls(work, left, later, due / 1000)
 
 
 class Look(NamedTuple):
@@ -35,12 +52,8 @@ class Look(NamedTuple):
     """Number of the last commit, by token."""
     beats: dict[str, int]
     """Heartbeats while nothing was committed, by token."""
-    counts: dict[int, int]
-    """Requests that are not done, by partition; missing before its first commit.
-
-    Those that are scheduled for later are not among them."""
-    later: dict[int, LaterCount]
-    """Those that are, by partition."""
+    counts: dict[int, Counts]
+    """By partition; missing before its first commit."""
     inboxes: list[int]
     """Entries in the inbox of each partition."""
     rules: bytes | None
@@ -53,8 +66,8 @@ class Look(NamedTuple):
     def finished(self) -> bool:
         """Whether nothing is left to do; a request in progress still counts."""
         all_counted = len(self.counts) == len(self.inboxes)
-        left = any(self.counts.values()) or any(self.inboxes)
-        return all_counted and not left and not any(n for n, _ in self.later.values())
+        left = any(any(one[:3]) for one in self.counts.values())
+        return all_counted and not left and not any(self.inboxes)
 
 
 class CrawlOnRedis:
@@ -121,10 +134,8 @@ class CrawlOnRedis:
         """Return how the crawl stands, all of it at one moment."""
         inboxes = [self.keys.inbox(number) for number in range(partitions)]
         keys = self.keys
-        head, owners, steps, beats, counts, later, rules, lengths = self.client.run(
-            LOOK,
-            (*keys.fence, keys.beats, keys.counts, keys.later, keys.rules),
-            *inboxes,
+        head, owners, steps, beats, counts, rules, lengths = self.client.run(
+            LOOK, (*keys.fence, keys.beats, keys.counts, keys.rules), *inboxes
         )
         fields = self.checked(pairs(head))
         if not fields:
@@ -134,17 +145,11 @@ class CrawlOnRedis:
             {int(one): token for one, token in pairs(owners).items()},
             {token: int(step) for token, step in pairs(steps).items()},
             {token: int(beat) for token, beat in pairs(beats).items()},
-            {int(one): int(count) for one, count in pairs(counts).items()},
-            {int(one): _later(words) for one, words in pairs(later).items()},
+            {int(one): Counts.read(words) for one, words in pairs(counts).items()},
             lengths,
             rules,
             int(fields.get("cookies", 0)),
         )
-
-
-def _later(words: str) -> LaterCount:
-    number, due = words.split()
-    return LaterCount(int(number), int(due) / 1000)
 
 
 def pairs(answer: object) -> dict[str, str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from bloomdupe.store.redis.address import Address
-    from bloomdupe.store.redis.crawl_reader import LaterCount, Look
+    from bloomdupe.store.redis.crawl_reader import Counts, Look
 
     Word: TypeAlias = bytes | str | int
 
@@ -134,16 +134,14 @@ class PartitionOwner(CrawlOnRedis):
         *,
         sent: Mapping[int, Sequence[bytes]] | None = None,
         lines: Iterable[Sequence[bytes]] = (),
-        counts: Mapping[int, int] | None = None,
-        later: Mapping[int, LaterCount] | None = None,
+        counts: Mapping[int, Counts] | None = None,
         give: Collection[int] = (),
     ) -> Commit:
         """Begin a commit to partitions of this worker.
 
         ``sent`` are entries for the inboxes of partitions; ``lines`` are fields and
-        values of lines of the output; ``counts`` are the requests of each partition
-        that are not done, but for those that are scheduled for ``later``. The
-        partitions to ``give`` have no owner afterwards. The entries that were taken
+        values of lines of the output; ``counts`` are what is to be done, by partition.
+        The partitions to ``give`` have no owner afterwards. The entries that were taken
         from the inboxes of all own partitions are removed.
         """
         inboxes = [store.inbox for store in self.stores.values()]
@@ -162,7 +160,7 @@ class PartitionOwner(CrawlOnRedis):
             arguments += batch.arguments()
             if batch.cleared:
                 cleared.append(store)
-        arguments += self._others(sent or {}, lines, counts or {}, later or {}, give)
+        arguments += self._others(sent or {}, lines, counts or {}, give)
 
         def send() -> None:
             self._send(step, arguments)
@@ -190,8 +188,7 @@ class PartitionOwner(CrawlOnRedis):
         self,
         sent: Mapping[int, Sequence[bytes]],
         lines: Iterable[Sequence[bytes]],
-        counts: Mapping[int, int],
-        later: Mapping[int, LaterCount],
+        counts: Mapping[int, Counts],
         give: Collection[int],
     ) -> Iterator[bytes]:
         """Yield the calls that concern no table."""
@@ -200,12 +197,9 @@ class PartitionOwner(CrawlOnRedis):
         for line in lines:
             yield from words(b"XADD", self.keys.output, b"*", *line)
         for number, count in counts.items():
-            yield from words(b"HSET", self.keys.counts, *_numbers(number, count))
-        for number, (requests, due) in later.items():
-            value = b"%d %d" % (requests, due * 1000 if requests else 0)
-            yield from words(b"HSET", self.keys.later, b"%d" % number, value)
+            yield from words(b"HSET", self.keys.counts, b"%d" % number, count.packed)
         for number in give:
-            yield from words(b"HDEL", self.keys.owners, *_numbers(number))
+            yield from words(b"HDEL", self.keys.owners, b"%d" % number)
 
     def _send(self, step: int, arguments: list[Word]) -> None:
         if step != self.step + 1:
@@ -242,7 +236,3 @@ class PartitionOwner(CrawlOnRedis):
         if self._heart is not None:
             self._heart.stop()
         self.client.close()
-
-
-def _numbers(*numbers: int) -> list[bytes]:
-    return [b"%d" % number for number in numbers]
