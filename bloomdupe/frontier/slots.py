@@ -226,7 +226,9 @@ class Slots:
         These queues will have so many requests in the store.
         """
         touched = dict(self._touched)
-        changed = {queue: n for queue, n in stored.items() if n != queue.stored}
+        # With delays, one may have as many requests as before, and another last one.
+        all_ = self._delays_of is not None
+        changed = {queue: n for queue, n in stored.items() if all_ or n != queue.stored}
         for queue in filter(None, map(self.get, touched)):
             changed.setdefault(queue, stored.get(queue, queue.stored))
         apart = {name: self._apart[name] for name in touched if name in self._apart}

@@ -147,8 +147,10 @@ class Downloader:
     def delay_of(self, name: str) -> float:
         return 2.5 if name == "paced" else 0.0
 
+    last = -math.inf
+
     def last_request_of(self, name: str) -> float:  # noqa: ARG002
-        return -math.inf
+        return self.last
 
 
 @contextmanager
@@ -175,6 +177,25 @@ def test_a_rest_lasts_no_longer_than_was_left(
     with opened(tmp_path) as frontier:
         left = held(frontier, "slot")
     assert left == (pytest.approx(100, abs=0.01) if moved <= 0 else 0.0)
+
+
+def test_the_last_request_is_remembered_of_a_slot_that_gets_one_for_each_done(
+    tmp_path: Path,
+) -> None:
+    downloader = Downloader()
+    with opened(tmp_path, downloader=downloader) as frontier:
+        frontier.push("paced", 0, b"x")
+        frontier.checkpoint()
+        entry = frontier.lease()
+        assert entry is not None
+        downloader.last = time.monotonic()
+        frontier.push("paced", 0, b"y")
+        frontier.settle(entry)
+        frontier.checkpoint()
+    with opened(tmp_path, downloader=Downloader()) as frontier:
+        state = frontier.slots.state_of("paced")
+        assert state is not None
+        assert state.last == pytest.approx(downloader.last, abs=0.01)
 
 
 @pytest.mark.usefixtures("now")
