@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import Any
 
 import pytest
 from spiders.second_use import Again, AgainLater
@@ -86,6 +87,8 @@ def test_the_retry_of_a_start_page_is_one_for_all(
     crawl.site.hold_after(1)
     first = crawl.start(Again)
     first.until(lambda: crawl.site.count["/0"] == 2)
+    engine: Any = crawl.engine
+    first.until(lambda: engine.crawl.pending)
     first.kill()
     redis.end_leases("crawl")
     crawl.site.pages = {"/0": "a page"}

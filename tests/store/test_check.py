@@ -120,4 +120,5 @@ def test_the_modules_of_the_folder_are_not_run(
 ) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit(3)")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("")
     assert check(data).problems == []

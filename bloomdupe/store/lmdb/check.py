@@ -13,16 +13,16 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import bloomdupe
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreLockedError
 from bloomdupe.store import files
 from bloomdupe.store.lmdb.heads import NotLmdbError, read_head
 from bloomdupe.store.progress import Progress
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from typing_extensions import Self
 
 _FATAL = {
@@ -84,9 +84,11 @@ class _Reader:
 
     def __init__(self, what: str, data: Path) -> None:
         self._data = data
+        # Not the modules of the folder, which may hold anything: "" in the path.
+        path = filter(None, [*sys.path, str(Path(bloomdupe.__file__).parents[1])])
         # In a session of its own: Ctrl-C is for the process that waits for it.
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter
-            [sys.executable, "-I", "-c", _CHILD, what, data, *sys.path],
+            [sys.executable, "-I", "-c", _CHILD, what, data, *path],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
