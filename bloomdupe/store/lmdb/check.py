@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import bloomdupe
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreLockedError
 from bloomdupe.store import files
 from bloomdupe.store.lmdb.heads import NotLmdbError, read_head
@@ -85,7 +84,7 @@ class _Reader:
     def __init__(self, what: str, data: Path) -> None:
         self._data = data
         # Not the modules of the folder, which may hold anything: "" in the path.
-        path = filter(None, [*sys.path, str(Path(bloomdupe.__file__).parents[1])])
+        path = filter(None, [*sys.path, str(Path(__file__).parents[3])])
         # In a session of its own: Ctrl-C is for the process that waits for it.
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter
             [sys.executable, "-I", "-c", _CHILD, what, data, *path],

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bloomdupe.store.redis.owner import PartitionOwner
+    from collections.abc import Callable
 
 LONGEST_BLOCK = 8
 """Leases for which a worker that commits nothing may have a heartbeat."""
@@ -16,7 +16,7 @@ A_LEASE = 4
 
 
 class Heartbeat:
-    """Counts for a worker, on a thread, as long as its steps stand still.
+    """Calls ``beat`` on a thread, as long as the ``step`` of a worker stands still.
 
     A callback may block its process for longer than the lease: in ``time.sleep()``, or
     in a call that waits for a server. Without this, its page would go to another
@@ -24,22 +24,24 @@ class Heartbeat:
     :data:`LONGEST_BLOCK` leases is taken for hung.
     """
 
-    def __init__(self, owner: PartitionOwner, lease: float) -> None:
-        self._owner = owner
+    def __init__(
+        self, lease: float, step: Callable[[], object], beat: Callable[[], None]
+    ) -> None:
         self._lease = lease
+        self._step = step
+        self._beat = beat
         self._ended = Event()
         self._thread = Thread(target=self._run, name="bloomdupe heart", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        owner = self._owner
-        last, since = (owner.token, owner.step), monotonic()
+        last, since = self._step(), monotonic()
         while not self._ended.wait(self._lease / A_LEASE):
-            now = owner.token, owner.step
+            now = self._step()
             if now != last:
                 last, since = now, monotonic()
             elif monotonic() - since < LONGEST_BLOCK * self._lease:
-                owner.beat()
+                self._beat()
 
     def stop(self) -> None:
         """Have no more heartbeats."""

@@ -225,9 +225,9 @@ class PartitionOwner(CrawlOnRedis):
 
     def live(self, lease: float) -> None:
         """Have a heartbeat from now on, for workers that wait for so many seconds."""
-        self._heart = Heartbeat(self, lease)
+        self._heart = Heartbeat(lease, lambda: (self.token, self.step), self._beat)
 
-    def beat(self) -> None:
+    def _beat(self) -> None:
         """Show that this worker is alive, if Redis answers at once; on any thread."""
         self.client.tell(BEAT, (self.keys.steps, self.keys.beats), self.token)
 
