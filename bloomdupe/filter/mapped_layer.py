@@ -87,7 +87,7 @@ class MappedLayer(Layer):
         if self._mapped.readonly:
             # A transaction that is kept would keep the writer from using pages again.
             return self._read(number)
-        value = self._mapped.page(self.number, number)
+        value = self._mapped.now.page(self.number, number)
         if value is None:
             return NEW
         if not self._checksums[number]:

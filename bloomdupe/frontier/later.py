@@ -168,7 +168,7 @@ class Later(SlotQueue):
         self, store: Store, but: Container[bytes]
     ) -> tuple[list[tuple[bytes, Entry]], bool]:
         items: list[tuple[bytes, Entry]] = []
-        found, more = store.later(self.bound, but, self.batch)
+        found, more = store.now.next_later(self.bound, but, self.batch)
         for one in found:
             entry = Waiting(
                 one.slot, one.priority, one.payload, None, one.checksum, start=one.start

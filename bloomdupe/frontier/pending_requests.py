@@ -128,7 +128,7 @@ def _searched(
     names = {slot.number: slot.name for slot in slots_of(store)}
     begin: bytes | None = b""
     while begin is not None:
-        with store.snapshot(buffers=False) as snapshot:
+        with store.snapshot() as snapshot:
             number, found, begin = snapshot.requests_that(may_be, begin, MANY)
         yield (
             number,
@@ -196,9 +196,13 @@ def _scheduled(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]
 
 def _by_time(store: Store) -> Iterator[list[StoredLater]]:
     after = b""
-    while items := store.later(after, (), PORTION)[0]:
-        after = items[-1].key
+    while True:
+        with store.snapshot() as snapshot:
+            items, more = snapshot.next_later(after, (), PORTION)
         yield items
+        if not more:
+            return
+        after = items[-1].key
 
 
 def pending_in(snapshot: Snapshot) -> Iterator[PendingRequest]:

@@ -239,7 +239,7 @@ class SlotQueue:
 
     def _read(self, store: Store, but: Container[bytes]) -> Read:
         """Read the next requests by rank, and whether there may be more."""
-        found, more = store.requests(self.number, self.bound, but, self.batch)
+        found, more = store.now.next_requests(self.number, self.bound, but, self.batch)
         return [
             (rank, Entry(self, rank, payload, None, checksum))
             for rank, payload, checksum in found

@@ -259,6 +259,12 @@ def slot_prefix(slot: int) -> bytes:
     return (3 << 62 | slot).to_bytes(8, "big")
 
 
+def successor(prefix: bytes) -> bytes:
+    """Return the smallest bytes above all that begin with ``prefix``; none for none."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else b""
+
+
 def checksum(table: bytes, key: bytes, value: Buffer) -> bytes:
     """Return eight bytes that depend on the value, its key and its table."""
     seed = mmh3_x64_128_uintdigest(key) & _LOW_32 ^ _SEEDS[table]

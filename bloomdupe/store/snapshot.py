@@ -11,7 +11,12 @@ from bloomdupe.store.format import (
     BLOBS,
     CHECKSUM_BYTES,
     EXACT,
+    INVERTED,
+    LATER,
     META,
+    PAGE_KEY,
+    PAGES,
+    QUEUE,
     SLOT_KEY,
     SLOTS,
     StoredLater,
@@ -19,9 +24,13 @@ from bloomdupe.store.format import (
     StoredSlot,
     checksum,
     describe,
+    read_later,
     slot_of,
+    slot_prefix,
+    successor,
     sum_of,
 )
+from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
@@ -39,6 +48,9 @@ class Snapshot(ABC):
     :mod:`bloomdupe.store.format` declares the tables, their keys and values.
     """
 
+    shown: str
+    """What is read, for a message."""
+
     @property
     @abstractmethod
     def transaction(self) -> int:
@@ -53,6 +65,22 @@ class Snapshot(ABC):
     @abstractmethod
     def _stored(self, table: bytes, key: bytes) -> bytes | memoryview | None:
         """Return the value under a key as it is stored."""
+
+    @abstractmethod
+    def _range(
+        self,
+        table: bytes,
+        low: bytes = b"",
+        high: bytes = b"",
+        *,
+        backwards: bool = False,
+        first: int = 1000,
+    ) -> Iterator[tuple[bytes, bytes | memoryview]]:
+        """Yield keys from ``low`` to below ``high``, and values as they are stored.
+
+        Only of ``queue`` and ``later`` a part may be wanted. ``backwards`` begins with
+        the last key; then both bounds are given. About ``first`` records are wanted.
+        """
 
     def get(self, table: bytes, key: bytes) -> memoryview | None:
         """Return the value under a key, without its sum; None if there is none."""
@@ -73,25 +101,40 @@ class Snapshot(ABC):
             raise self.damaged(f"{name!r} is outdated")
         return bytes(value[CHECKSUM_BYTES:])
 
-    @abstractmethod
+    def page(self, layer: int, page: int) -> memoryview | None:
+        """Return the value of a page of the filter, which begins with its sum.
+
+        It is not compared with the sum, and valid until the next commit.
+        """
+        value = self._stored(PAGES, PAGE_KEY.pack(layer, page))
+        return None if value is None else memoryview(value)
+
     def has(self, table: bytes, key: bytes) -> bool:
         """Whether there is a record with this key."""
+        return self._stored(table, key) is not None
 
     def records(self, table: bytes) -> Iterator[tuple[bytes, memoryview]]:
         """Yield keys and values, without their sums; see :meth:`values`."""
         for key, value in self.values(table):
             yield key, value[CHECKSUM_BYTES:]
 
-    @abstractmethod
     def values(self, table: bytes) -> Iterator[tuple[bytes, memoryview]]:
         """Yield keys and values, which begin with their sums, in order.
 
-        A table in which records are missing is refused.
+        A table in which records are missing is refused. The log says how far it is.
         """
+        expected = self.entries(table)
+        task = f"Reading the {table.decode()} of {self.shown}"
+        number = 0
+        for key, value in told(self._range(table), task, expected, "records"):
+            yield key, self._checked(table, key, value)
+            number += 1
+        self.compare(table, number, expected)
 
-    @abstractmethod
     def keys(self, table: bytes) -> Iterator[bytes]:
         """Yield all keys, in order; values are not compared with their sums."""
+        for key, _ in self._range(table):
+            yield key
 
     @abstractmethod
     def entries(self, table: bytes) -> int:
@@ -141,7 +184,6 @@ class Snapshot(ABC):
             yield from map(StoredRequest._make, found)
             after = found[-1][0]
 
-    @abstractmethod
     def next_requests(
         self, slot: int, after: bytes, but: Container[bytes], limit: int
     ) -> tuple[list[tuple[bytes, bytes, int]], bool]:
@@ -150,32 +192,64 @@ class Snapshot(ABC):
         And whether there may be more. It stops after ``READ_BYTES``. It returns plain
         tuples of the fields of a :class:`StoredRequest`, because this is a hot path.
         """
+        prefix = slot_prefix(slot)
+        size = len(prefix)
+        # The keys are inverted: go backwards from the first key that is too large.
+        end = prefix + after.translate(INVERTED) if after else successor(prefix)
+        found: list[tuple[bytes, bytes, int]] = []
+        most = READ_BYTES
+        for key, value in self._range(QUEUE, prefix, end, backwards=True, first=limit):
+            rank = key[size:].translate(INVERTED)
+            if rank not in but:
+                head, body = value[:CHECKSUM_BYTES], value[CHECKSUM_BYTES:]
+                if head != checksum(QUEUE, key, body):
+                    raise self._damaged(QUEUE, key)
+                found.append((rank, bytes(body), int.from_bytes(head, "little")))
+                most -= len(body)
+                if len(found) == limit or most <= 0:
+                    return found, True
+        return found, False
 
-    @abstractmethod
     def requests_that(
         self, may_be: Callable[[bytes], object], begin: bytes, limit: int
     ) -> tuple[int, list[tuple[int, StoredRequest]], bytes | None]:
         """Search the next ``limit`` requests from the key ``begin`` on.
 
-        Returns their number, slot and request of those that ``may_be`` does not deny,
-        and the key to go on from, if there are more. It may be asked about all of their
-        bytes first, so that usually no request is looked at alone.
+        It stops after ``READ_BYTES``. Returns their number, slot and request of those
+        that ``may_be`` does not deny, and the key to go on from, if there are more. It
+        is asked about all of their bytes first, so that usually no request is looked at
+        alone.
         """
+        some: list[tuple[bytes, bytes | memoryview]] = []
+        end = None
+        most = READ_BYTES
+        for key, value in self._range(QUEUE, begin):
+            if len(some) == limit or most <= 0:
+                end = key
+                break
+            some.append((key, value))
+            most -= len(value)
+        found = []
+        if may_be(b"\n".join([value for _, value in some])):
+            for key, value in some:
+                if may_be(bytes(value)):
+                    payload = bytes(self._checked(QUEUE, key, value)[CHECKSUM_BYTES:])
+                    slot, rank = slot_of(key)
+                    found.append((slot, StoredRequest(rank, payload, sum_of(value))))
+        return len(some), found, end
 
-    @staticmethod
-    def _request(key: bytes, value: memoryview) -> tuple[int, StoredRequest]:
-        slot, rank = slot_of(key)
-        payload = bytes(value[CHECKSUM_BYTES:])
-        return slot, StoredRequest(rank, payload, sum_of(value))
-
-    @abstractmethod
     def later(self, after: bytes = b"") -> Iterator[StoredLater]:
         """Yield the requests scheduled for later, in order, from above ``after``."""
+        for key, value in self._range(LATER, successor(after)):
+            yield read_later(key, bytes(self._checked(LATER, key, value)))
 
     def next_later(
         self, after: bytes, but: Container[bytes], limit: int
     ) -> tuple[list[StoredLater], bool]:
-        """Return the first of these; see :meth:`bloomdupe.store.store.Store.later`."""
+        """Return the first ``limit`` of these whose keys are not in ``but``.
+
+        And whether there may be more. It stops after ``READ_BYTES``.
+        """
         found: list[StoredLater] = []
         most = READ_BYTES
         for later in self.later(after):

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from bloomdupe.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from bloomdupe.store.format import StoredLater
     from bloomdupe.store.participant import Part
     from bloomdupe.store.snapshot import Snapshot
 
@@ -66,38 +65,13 @@ class Store(ABC):
     # Reading
 
     @abstractmethod
-    def snapshot(self, *, buffers: bool = True) -> AbstractContextManager[Snapshot]:
-        """Read the last commit.
+    def snapshot(self) -> AbstractContextManager[Snapshot]:
+        """Read the last commit."""
 
-        Without ``buffers``, records are copied, which is faster for small records.
-        """
-
+    @property
     @abstractmethod
-    def requests(
-        self, slot: int, after: bytes, but: Container[bytes], limit: int
-    ) -> tuple[list[tuple[bytes, bytes, int]], bool]:
-        """Return the next requests of a slot as of the last commit.
-
-        See :meth:`bloomdupe.store.snapshot.Snapshot.next_requests`.
-        """
-
-    @abstractmethod
-    def page(self, layer: int, page: int) -> memoryview | None:
-        """Return the value of a page of the filter as of the last commit.
-
-        It is not compared with its checksum, and valid until the next commit.
-        """
-
-    @abstractmethod
-    def later(
-        self, after: bytes, but: Container[bytes], limit: int
-    ) -> tuple[list[StoredLater], bool]:
-        """Return the next requests that are scheduled for later.
-
-        As of the last commit, the first ``limit`` requests with keys above ``after``
-        and not in ``but``, and whether there may be more. It stops after
-        ``READ_BYTES``.
-        """
+    def now(self) -> Snapshot:
+        """The last commit, to be read by the owner until it begins the next one."""
 
     @abstractmethod
     def damaged(self, what: str) -> StoreError:

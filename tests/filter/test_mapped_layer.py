@@ -119,7 +119,7 @@ def test_a_damaged_page_is_found_when_it_is_touched_first(tmp_path: Path) -> Non
         seen._contents.fold()
     with opened(path, 0) as seen:
         assert seen._store is not None
-        value = bytes(seen._store.page(1, 2) or b"")
+        value = bytes(seen._store.now.page(1, 2) or b"")
         place = (path / "data.mdb").read_bytes().index(value)
         with (path / "data.mdb").open("r+b") as file:
             file.seek(place + len(value) // 2)

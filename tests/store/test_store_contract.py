@@ -406,7 +406,7 @@ def test_requests_of_a_slot_are_in_the_order_of_their_ranks(
 ) -> None:
     around = {max(0, slot - 1): RANKS[:2], slot + 1: RANKS[3:5]}
     put(store, {**around, slot: random.Random(2).sample(RANKS, len(RANKS))})
-    found, more = store.requests(slot, BEFORE_ALL, (), 256)
+    found, more = store.now.next_requests(slot, BEFORE_ALL, (), 256)
     assert [rank for rank, _, _ in found] == RANKS
     assert not more
     for rank, payload, checksum in found:
@@ -423,7 +423,7 @@ def test_requests_come_in_portions(store: Store) -> None:
     more = True
     while more:
         after = taken[-1] if taken else BEFORE_ALL
-        found, more = store.requests(1, after, but, 4)
+        found, more = store.now.next_requests(1, after, but, 4)
         assert len(found) <= 4
         taken += [rank for rank, _, _ in found]
     assert taken == left
@@ -440,7 +440,7 @@ def test_large_requests_end_a_portion(store: Store) -> None:
         batch.count(QUEUE, 4, sum(map(sum_of, few.values())))
 
     store.commit(writing(write))
-    found, more = store.requests(0, BEFORE_ALL, (), 256)
+    found, more = store.now.next_requests(0, BEFORE_ALL, (), 256)
     assert (len(found), more) == (3, True)
 
 
@@ -455,10 +455,10 @@ def test_requests_are_removed(store: Store) -> None:
         batch.count(LATER, 1, 0)
 
     store.commit(writing(write))
-    found, _ = store.requests(3, BEFORE_ALL, (), 256)
+    found, _ = store.now.next_requests(3, BEFORE_ALL, (), 256)
     assert [rank for rank, _, _ in found] == RANKS[1::2]
-    assert len(store.requests(4, BEFORE_ALL, (), 256)[0]) == len(RANKS)
-    assert [one.slot for one in store.later(b"", (), 9)[0]] == ["b"]
+    assert len(store.now.next_requests(4, BEFORE_ALL, (), 256)[0]) == len(RANKS)
+    assert [one.slot for one in store.now.next_later(b"", (), 9)[0]] == ["b"]
 
 
 def test_requests_for_later_are_in_the_order_of_their_times(store: Store) -> None:
@@ -467,7 +467,7 @@ def test_requests_for_later_are_in_the_order_of_their_times(store: Store) -> Non
     taken: list[float] = []
     after, more = b"", True
     while more:
-        found, more = store.later(after, {later_key(4.0, 7)}, 99)
+        found, more = store.now.next_later(after, {later_key(4.0, 7)}, 99)
         taken += [one.due for one in found]
         after = found[-1].key
         assert found[0].payload == b"later"

@@ -23,7 +23,7 @@ from bloomdupe.store.lmdb.environment import (
     unmappable,
 )
 from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
-from bloomdupe.store.lmdb.lmdb_snapshot import LmdbSnapshot
+from bloomdupe.store.lmdb.lmdb_snapshot import LmdbSnapshot, unreadable
 from bloomdupe.store.lmdb.trust import (
     OpenData,
     check_data,
@@ -34,14 +34,14 @@ from bloomdupe.store.store import Commit, Store
 from bloomdupe.store.system_errors import failed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from typing_extensions import Self
 
     from bloomdupe.errors import StoreDamagedError
     from bloomdupe.store.descriptor import Descriptor
-    from bloomdupe.store.format import Ledger, StoredLater, Totals
+    from bloomdupe.store.format import Ledger, Totals
     from bloomdupe.store.participant import Part
 
 
@@ -180,61 +180,26 @@ class LmdbStore(Store):
     # Reading
 
     @contextlib.contextmanager
-    def snapshot(self, *, buffers: bool = True) -> Iterator[LmdbSnapshot]:
-        """Read the last commit.
-
-        Without ``buffers``, records are copied, which is faster for small records.
-        """
+    def snapshot(self) -> Iterator[LmdbSnapshot]:
+        """Read the last commit."""
         try:
-            # py-lmdb declares this for constants only.
-            with self._env.begin(buffers=buffers) as txn:  # type: ignore[call-overload]
+            with self._env.begin(buffers=True) as txn:
                 yield LmdbSnapshot(txn, self._tables, self._file)
         except lmdb.Error as error:
-            raise StoreError(f"cannot read {self._file}: {error}") from error
+            raise unreadable(self._file, error) from error
 
-    def requests(
-        self, slot: int, after: bytes, but: Container[bytes], limit: int
-    ) -> tuple[list[tuple[bytes, bytes, int]], bool]:
-        """Return the next requests of a slot as of the last commit.
-
-        See :meth:`bloomdupe.store.snapshot.Snapshot.next_requests`.
-        """
-        try:
-            reader = self._reader or self._begin_reader()
-            return reader.next_requests(slot, after, but, limit)
-        except lmdb.Error as error:
-            raise StoreError(f"cannot read {self._file}: {error}") from error
-
-    def page(self, layer: int, page: int) -> memoryview | None:
-        """Return the value of a page of the filter as of the last commit.
-
-        It is a view of LMDB's map, not compared with its checksum, and valid until the
-        next commit. See :meth:`bloomdupe.store.snapshot.Snapshot.page_in_map`.
-        """
-        try:
-            return (self._reader or self._begin_reader()).page_in_map(layer, page)
-        except lmdb.Error as error:
-            raise StoreError(f"cannot read {self._file}: {error}") from error
-
-    def later(
-        self, after: bytes, but: Container[bytes], limit: int
-    ) -> tuple[list[StoredLater], bool]:
-        """Return the next requests that are scheduled for later.
-
-        As of the last commit, the first ``limit`` requests with keys above ``after``
-        and not in ``but``, and whether there may be more. It stops after
-        ``READ_BYTES``.
-        """
-        with self.snapshot() as snapshot:
-            return snapshot.next_later(after, but, limit)
-
-    def _begin_reader(self) -> LmdbSnapshot:
-        """Begin a transaction that is kept until the next commit.
+    @property
+    def now(self) -> LmdbSnapshot:
+        """The last commit, in a transaction that is kept until the next one.
 
         A transaction for each read would cost more than reading a request or a page.
         """
-        txn = self._env.begin(buffers=True)
-        self._reader = LmdbSnapshot(txn, self._tables, self._file)
+        if self._reader is None:
+            try:
+                txn = self._env.begin(buffers=True)
+            except lmdb.Error as error:
+                raise unreadable(self._file, error) from error
+            self._reader = LmdbSnapshot(txn, self._tables, self._file)
         return self._reader
 
     def _end_reader(self) -> None:

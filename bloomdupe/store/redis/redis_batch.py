@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bloomdupe.store.batch import Batch
-from bloomdupe.store.format import COOKIES, EXACT, QUEUE, checksum
+from bloomdupe.store.format import COOKIES, EXACT, QUEUE, checksum, successor
 from bloomdupe.store.redis.crawl_keys import SORTED
 
 if TYPE_CHECKING:
@@ -122,9 +122,3 @@ def words(call: bytes, key: bytes, *arguments: bytes) -> Iterator[bytes]:
     """Yield a call as arguments of the script."""
     yield from (call, key, b"%d" % len(arguments))
     yield from arguments
-
-
-def successor(prefix: bytes) -> bytes:
-    """Return the smallest bytes above all that begin with ``prefix``."""
-    kept = prefix.rstrip(b"\xff")
-    return kept[:-1] + bytes([kept[-1] + 1])

@@ -5,27 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bloomdupe.store.format import (
-    CHECKSUM_BYTES,
     COOKIES,
     EXACT,
-    INVERTED,
     LATER,
     LATER_KEY,
     PAGE_KEY,
     PAGES,
-    QUEUE,
-    StoredLater,
-    StoredRequest,
-    checksum,
-    read_later,
-    slot_prefix,
+    successor,
 )
 from bloomdupe.store.redis.crawl_keys import SORTED
-from bloomdupe.store.redis.redis_batch import successor
-from bloomdupe.store.snapshot import READ_BYTES, Snapshot
+from bloomdupe.store.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
+    from collections.abc import Iterator
 
     from bloomdupe.errors import StoreError
 
@@ -40,6 +32,7 @@ PAGES_AT_ONCE = 128
 class Tables(Protocol):
     """The tables of a partition; see :class:`~bloomdupe.store.redis.redis_store`."""
 
+    shown: str
     ahead: dict[bytes, bytes | None]
 
     @property
@@ -64,6 +57,7 @@ class RedisSnapshot(Snapshot):
     """
 
     def __init__(self, store: Tables) -> None:
+        self.shown = store.shown
         self._store = store
         self._begun = store.transaction
 
@@ -93,10 +87,11 @@ class RedisSnapshot(Snapshot):
     def _stored(self, table: bytes, key: bytes) -> bytes | memoryview | None:
         if table == PAGES:
             return self._page(key)
+        if table == EXACT:
+            return b"" if self._ask("SISMEMBER", table, key) else None
         if table in SORTED:
-            end = b"(" + successor(key)
-            found = self._ask("ZRANGEBYLEX", table, b"[" + key, end)
-            return found[0][len(key) :] if found else None
+            found = self._range(table, key, successor(key), first=1)
+            return next((value for _, value in found), None)
         answer: bytes | None = self._ask("HGET", table, key)
         return answer
 
@@ -111,26 +106,17 @@ class RedisSnapshot(Snapshot):
                 ahead.setdefault(one, value)
         return ahead.pop(key)
 
-    def has(self, table: bytes, key: bytes) -> bool:
-        """Whether there is a record with this key."""
-        if table == EXACT:
-            return bool(self._ask("SISMEMBER", table, key))
+    def _range(
+        self,
+        table: bytes,
+        low: bytes = b"",
+        high: bytes = b"",
+        *,
+        backwards: bool = False,
+        first: int = AT_ONCE,
+    ) -> Iterator[tuple[bytes, bytes | memoryview]]:
         if table in SORTED:
-            return self._stored(table, key) is not None
-        return bool(self._ask("HEXISTS", table, key))
-
-    def values(self, table: bytes) -> Iterator[tuple[bytes, memoryview]]:
-        """Yield keys and values, which begin with their sums, in order."""
-        expected = self.entries(table)
-        number = 0
-        for key, value in self._raw(table):
-            yield key, self._checked(table, key, value)
-            number += 1
-        self.compare(table, number, expected)
-
-    def _raw(self, table: bytes) -> Iterator[tuple[bytes, bytes]]:
-        if table in SORTED:
-            for member in self._members(table, b"-"):
+            for member in self._members(table, low, high, first, backwards=backwards):
                 size = key_size(table, member)
                 yield member[:size], member[size:]
         elif table == EXACT:
@@ -150,22 +136,25 @@ class RedisSnapshot(Snapshot):
                 found |= some
             yield from sorted(found.items())
 
-    def _members(self, table: bytes, low: bytes) -> Iterator[bytes]:
+    def _members(
+        self, table: bytes, low: bytes, high: bytes, first: int, *, backwards: bool
+    ) -> Iterator[bytes]:
+        """Yield the members of a sorted set; each begins with its key."""
+        begin, end = b"[" + low if low else b"-", b"(" + high if high else b"+"
+        command = "ZREVRANGEBYLEX" if backwards else "ZRANGEBYLEX"
+        asked = first
         while True:
-            found = self._ask(
-                "ZRANGEBYLEX", table, low, "+", "LIMIT", 0, AT_ONCE
-            )  # fmt: skip
+            asked = min(asked, AT_ONCE)
+            bounds = (end, begin) if backwards else (begin, end)
+            found = self._ask(command, table, *bounds, "LIMIT", 0, asked)
             yield from found
-            if len(found) < AT_ONCE:
+            if len(found) < asked:
                 return
-            low = b"(" + found[-1]
-
-    def keys(self, table: bytes) -> Iterator[bytes]:
-        """Yield all keys, in order; values are not compared with their sums."""
-        if table in SORTED or table == EXACT:
-            yield from (key for key, _ in self._raw(table))
-        else:
-            yield from sorted(self._ask("HKEYS", table))
+            if backwards:
+                end = b"(" + found[-1]
+            else:
+                begin = b"(" + found[-1]
+            asked *= 2
 
     def entries(self, table: bytes) -> int:
         """Count the records of a table without reading them."""
@@ -176,70 +165,6 @@ class RedisSnapshot(Snapshot):
         """Return a value that is different when the table has changed."""
         del table
         return self.transaction
-
-    # Requests
-
-    def next_requests(
-        self, slot: int, after: bytes, but: Container[bytes], limit: int
-    ) -> tuple[list[tuple[bytes, bytes, int]], bool]:
-        """Return the first ``limit`` requests above ``after`` that are not in ``but``.
-
-        And whether there may be more. It stops after ``READ_BYTES``.
-        """
-        prefix = slot_prefix(slot)
-        size = len(prefix)
-        # The keys are inverted: go backwards from the first key that is too large.
-        end = prefix + after.translate(INVERTED) if after else successor(prefix)
-        high, low = b"(" + end, b"[" + prefix
-        found: list[tuple[bytes, bytes, int]] = []
-        most = READ_BYTES
-        asked = limit
-        while True:
-            asked = min(asked, AT_ONCE)
-            members = self._ask(
-                "ZREVRANGEBYLEX", QUEUE, high, low, "LIMIT", 0, asked
-            )  # fmt: skip
-            for member in members:
-                at = key_size(QUEUE, member)
-                key = member[:at]
-                rank = key[size:].translate(INVERTED)
-                if rank in but:
-                    continue
-                head, body = member[at : at + 8], member[at + CHECKSUM_BYTES :]
-                if head != checksum(QUEUE, key, body):
-                    raise self._damaged(QUEUE, key)
-                found.append((rank, body, int.from_bytes(head, "little")))
-                most -= len(body)
-                if len(found) == limit or most <= 0:
-                    return found, True
-            if len(members) < asked:
-                return found, False
-            high = b"(" + members[-1]
-            asked *= 2
-
-    def requests_that(
-        self, may_be: Callable[[bytes], object], begin: bytes, limit: int
-    ) -> tuple[int, list[tuple[int, StoredRequest]], bytes | None]:
-        """Search the next ``limit`` requests from the key ``begin`` on."""
-        low = b"[" + begin if begin else b"-"
-        found: list[tuple[int, StoredRequest]] = []
-        number = 0
-        for member in self._members(QUEUE, low):
-            size = key_size(QUEUE, member)
-            key, value = member[:size], member[size:]
-            if number == limit:
-                return number, found, key
-            number += 1
-            if may_be(value):
-                found.append(self._request(key, self._checked(QUEUE, key, value)))
-        return number, found, None
-
-    def later(self, after: bytes = b"") -> Iterator[StoredLater]:
-        """Yield the requests scheduled for later, in order, from above ``after``."""
-        low = b"[" + successor(after) if after else b"-"
-        for member in self._members(LATER, low):
-            key, value = member[: LATER_KEY.size], member[LATER_KEY.size :]
-            yield read_later(key, bytes(self._checked(LATER, key, value)))
 
 
 def key_size(table: bytes, member: bytes) -> int:

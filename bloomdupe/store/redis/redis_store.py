@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bloomdupe.errors import NotOwnerError, StoreDamagedError, StoreError
-from bloomdupe.store.format import PAGE_KEY
 from bloomdupe.store.redis.redis_snapshot import RedisSnapshot
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from bloomdupe.store.format import StoredLater
     from bloomdupe.store.participant import Part
     from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
     from bloomdupe.store.store import Commit
@@ -72,27 +70,14 @@ class RedisStore(Store):
         return self._crawl.moment() if self._owner is None else self._owner.step
 
     @contextlib.contextmanager
-    def snapshot(self, *, buffers: bool = True) -> Iterator[RedisSnapshot]:
+    def snapshot(self) -> Iterator[RedisSnapshot]:
         """Read what was committed."""
-        del buffers
-        yield RedisSnapshot(self)
+        yield self.now
 
-    def requests(
-        self, slot: int, after: bytes, but: Container[bytes], limit: int
-    ) -> tuple[list[tuple[bytes, bytes, int]], bool]:
-        """Return the next requests of a slot."""
-        return RedisSnapshot(self).next_requests(slot, after, but, limit)
-
-    def later(
-        self, after: bytes, but: Container[bytes], limit: int
-    ) -> tuple[list[StoredLater], bool]:
-        """Return the next requests that are scheduled for later."""
-        return RedisSnapshot(self).next_later(after, but, limit)
-
-    def page(self, layer: int, page: int) -> memoryview | None:
-        """Return the value of a page of the filter."""
-        value = self.ask("HGET", b"pages", PAGE_KEY.pack(layer, page))
-        return None if value is None else memoryview(value)
+    @property
+    def now(self) -> RedisSnapshot:
+        """What was committed."""
+        return RedisSnapshot(self)
 
     def damaged(self, what: str) -> StoreError:
         """Return the error for damaged data, or that it is not the owner's any more."""
