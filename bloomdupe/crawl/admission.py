@@ -18,9 +18,8 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.project import get_project_settings
 
 from bloomdupe.crawl.engines.crawl_job import CrawlJob, refuse_queue_of_scrapy
-from bloomdupe.crawl.progress.rounds import versions_of_last_run
 from bloomdupe.crawl.scheduler import FrontierScheduler
-from bloomdupe.errors import BloomDupeError, SettingError, StoreError
+from bloomdupe.errors import BloomDupeError, SettingError
 from bloomdupe.inside_scrapy.commands import (
     cancel_crawl,
     check_reactor,
@@ -28,13 +27,12 @@ from bloomdupe.inside_scrapy.commands import (
     watch_opening,
 )
 from bloomdupe.inside_scrapy.helpers import DefaultSpider
-from bloomdupe.inside_scrapy.private_names import DEFAULT_SPIDER, check_names, is_on
+from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.printable import logger_of
 from bloomdupe.settings import JobSettings, unknown
 from bloomdupe.store.place import place_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import NoReturn
 
     from scrapy import Spider
@@ -58,7 +56,7 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
     Refuses the crawl for an invalid setting.
     """
     command = running_command()
-    is_default = is_on(DEFAULT_SPIDER) and issubclass(crawler.spidercls, DefaultSpider)
+    is_default = issubclass(crawler.spidercls, DefaultSpider)
     if command not in CRAWLING or is_default:
         settings.set("BLOOMDUPE_STAY", False, "cmdline")
         if settings["JOBDIR"] or settings["BLOOMDUPE_REDIS_URL"]:
@@ -185,12 +183,7 @@ def _check(crawler: Crawler, spider: Spider) -> None:
     ours = issubclass(load_object(settings["SCHEDULER"]), FrontierScheduler)
     job = CrawlJob.of(spider, settings)
     directory = job.settings.directory
-    if ours:
-        durable = directory is not None or job.settings.redis_url is not None
-        check_names(
-            feeds=durable and bool(settings.getdict("FEEDS")),
-            last_run=lambda: _versions_in(directory),
-        )
+    check_names(pipelines=bool(settings["ITEM_PIPELINES"]))
     job.check_store(crawler)
     if ours and job.settings.redis_url is not None:
         # Imported here, because a crawl without Redis needs no redis-py.
@@ -199,15 +192,6 @@ def _check(crawler: Crawler, spider: Spider) -> None:
         check_shared(job, crawler)
     if ours and directory is not None and not place_of(directory).exists():
         refuse_queue_of_scrapy(directory.parent, job.spider)
-
-
-def _versions_in(directory: Path | None) -> dict[str, str]:
-    if directory is None or not place_of(directory).exists():
-        return {}
-    try:
-        return versions_of_last_run(directory)
-    except StoreError:  # another refusal tells of that
-        return {}
 
 
 def refuse(crawler: Crawler, settings: BaseSettings, error: BloomDupeError) -> None:

@@ -1,4 +1,4 @@
-"""FastFunctions: lets Scrapy handle links and middlewares faster."""
+"""FastFunctions: lets Scrapy handle links faster."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ from urllib import parse
 from scrapy import signals
 from w3lib import url as w3lib_url
 
-from bloomdupe.inside_scrapy.awaitable import (
-    ensure_awaitable,
-    scrapys_ensure_awaitable,
-)
-from bloomdupe.inside_scrapy.private_names import FAST_LINKS, FAST_MIDDLEWARES, is_on
 from bloomdupe.inside_scrapy.replaced_name import URL_MODULES, ReplacedName
 from bloomdupe.links.fast_follow import follow, follows_the_same, scrapys_follow
 from bloomdupe.links.safe_urls import (
@@ -31,9 +26,9 @@ if TYPE_CHECKING:
 class FastFunctions:
     """An extension: while a crawl runs, Scrapy calls faster functions.
 
-    ``urljoin``, ``safe_url_string`` and ``ensure_awaitable`` take the place of the
-    original functions in modules of Scrapy that have imported them, and ``follow`` that
-    of the method of responses, for all crawls of the process. The results are the same.
+    ``urljoin`` and ``safe_url_string`` take the place of the original functions in
+    modules of Scrapy that have imported them, and ``follow`` that of the method of
+    responses, for all crawls of the process. The results are the same.
     A name that has been replaced by other code is left alone.
     ``EXTENSIONS = {"bloomdupe.crawl.fast_functions.FastFunctions": None}`` switches it
     off.
@@ -42,19 +37,6 @@ class FastFunctions:
     def __init__(self) -> None:
         self._names: list[ReplacedName] = []
         self._replaced: list[ReplacedName] = []
-        if is_on(FAST_MIDDLEWARES):
-            self._names.append(
-                ReplacedName(
-                    ("scrapy.core.downloader.middleware",),
-                    "ensure_awaitable",
-                    scrapys_ensure_awaitable,
-                    ensure_awaitable,
-                )
-            )
-        if is_on(FAST_LINKS):
-            self._add_links()
-
-    def _add_links(self) -> None:
         base, links = PROBED_BASE, PROBED_LINKS
         escape, join = w3lib_url.safe_url_string, parse.urljoin
         escapes = all(escape(url) == url for url in PROBES)

@@ -9,7 +9,6 @@ from scrapy.exceptions import NotConfigured
 
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.inside_scrapy.engine import item_pipelines
-from bloomdupe.inside_scrapy.private_names import MEDIA, is_on
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -31,7 +30,7 @@ class WholeFiles:
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the extension of a crawl, if it has a JOBDIR."""
         settings = crawler.settings
-        if not (settings["JOBDIR"] and settings["ITEM_PIPELINES"] and is_on(MEDIA)):
+        if not (settings["JOBDIR"] and settings["ITEM_PIPELINES"]):
             raise NotConfigured
         extension = cls(crawler)
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from bloomdupe.errors import BloomDupeError, SettingError
-from bloomdupe.inside_scrapy.private_names import ADDONS, is_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,8 +109,7 @@ def check_reactor(settings: BaseSettings) -> None:
 
 def load_addons(crawler: Crawler) -> None:
     """Let the add-ons of a crawler change its settings, without a crawl."""
-    if is_on(ADDONS):
-        crawler.addons.load_settings(crawler.settings)
+    crawler.addons.load_settings(crawler.settings)
 
 
 class _NoEngine:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 
 from bloomdupe.errors import EngineError
-from bloomdupe.inside_scrapy.private_names import COOKIES, is_on
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class CookieJars:
         warning says so if they are not.
         """
         middleware = crawler.get_downloader_middleware(CookiesMiddleware)
-        if middleware is None or not is_on(COOKIES):
+        if middleware is None:
             return None
         try:
             return cls(middleware)

@@ -10,13 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from bloomdupe.inside_scrapy.private_names import (
-    NEEDED,
-    OF_FEEDS,
-    PARTS,
-    found,
-    refusal,
-)
+from bloomdupe.inside_scrapy.private_names import NEEDED, OF_PIPELINES, found, refusal
 
 if TYPE_CHECKING:
     from scrapy.extensions.postprocessing import (
@@ -30,16 +24,11 @@ if TYPE_CHECKING:
         feed_process_params_from_cli as feed_process_params_from_cli,
     )
     from scrapy.utils.defer import aiter_errback as aiter_errback
-    from scrapy.utils.defer import ensure_awaitable as ensure_awaitable
     from scrapy.utils.defer import iter_errback as iter_errback
     from scrapy.utils.response import get_base_url as get_base_url
     from scrapy.utils.spider import DefaultSpider as DefaultSpider
 
-_PATHS = {
-    path.rpartition(".")[2]: path
-    for paths in (NEEDED, OF_FEEDS, *PARTS.values())
-    for path in paths
-}
+_PATHS = {path.rpartition(".")[2]: path for path in (*NEEDED, *OF_PIPELINES)}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of them

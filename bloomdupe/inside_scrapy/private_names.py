@@ -1,29 +1,24 @@
 """The private names of Scrapy that bloomdupe uses, and whether this Scrapy has them.
 
 All of them are here, undocumented names included, and nowhere else. They are looked for
-before a crawl opens or creates anything. A crawl needs the ``NEEDED`` names, and
-``OF_FEEDS`` if it has feeds; without one of ``PARTS`` that part is switched off. Tested
-with Scrapy 2.16 to 2.19.
+before a crawl opens or creates anything, and without one of them no crawl begins.
+Tested with Scrapy 2.16 to 2.19.
 """
 
 from __future__ import annotations
 
 import dis
 from contextlib import suppress
-from functools import cache
 from importlib import import_module
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from scrapy import __version__
 
 from bloomdupe.errors import EngineError
-from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-logger = logger_of(__name__)
+    from collections.abc import Iterable, Iterator
 
 _FEEDEXPORT = "scrapy.extensions.feedexport"
 
@@ -53,14 +48,14 @@ NEEDED = (
     *_of(
         "scrapy.core.scraper.Scraper",
         *("call_spider_async", "concurrent_items", "handle_spider_error"),
-        *("handle_spider_output_async", "slot", "start_itemproc_async"),
+        *("handle_spider_output_async", "itemproc", "slot", "spidermw"),
+        "start_itemproc_async",
     ),
     *_of("scrapy.core.scraper.Slot", "closing", "is_idle"),
     *_of("scrapy.utils.defer", "aiter_errback", "iter_errback"),
-)
-"""Without one of these no crawl of the scheduler begins."""
-
-OF_FEEDS = (
+    "scrapy.middleware.MiddlewareManager.middlewares",
+    "scrapy.signalmanager.SignalManager.sender",
+    # feeds
     *_of(
         f"{_FEEDEXPORT}.FeedExporter",
         *("_start_new_batch", "feeds", "slots"),
@@ -77,71 +72,43 @@ OF_FEEDS = (
         "scrapy.exporters.CsvItemExporter",
         *("_headers_not_written", "_write_headers_and_set_fields_to_export"),
     ),
-    *_of("scrapy.exporters.JsonItemExporter", "_add_comma_after_first", "first_item"),
-)
-"""Without one of these no crawl with feeds begins, if it has a job."""
-
-COOKIES = "cookies in the checkpoints"
-MEDIA = "media files whole or absent"
-EARLY_DROP = "the link filter"
-FAST_LINKS = "the faster way to follow links"
-FAST_MIDDLEWARES = "the faster way to call downloader middlewares"
-SPIDER_STATE = "the care for JOBDIR/spider.state"
-DEFAULT_SPIDER = "leaving the job alone in a script with Scrapy's default spider"
-COLLECTING = "the feeds of `bloomdupe collect` as in the settings"
-ADDONS = "the settings that add-ons change, for the verbs"
-
-PARTS = {
-    COOKIES: (
-        "scrapy.downloadermiddlewares.cookies.CookiesMiddleware.jars",
-        "scrapy.http.cookies.CookieJar.jar",
+    *_of(
+        "scrapy.utils.conf",
+        *("feed_complete_default_values_from_settings", "feed_process_params_from_cli"),
     ),
-    MEDIA: (
-        "scrapy.core.scraper.Scraper.itemproc",
-        "scrapy.middleware.MiddlewareManager.middlewares",
-        "scrapy.pipelines.files.FilesPipeline.store",
-        "scrapy.pipelines.files.FSFilesStore",
-        *_of("scrapy.pipelines.files.FSFilesStore", "basedir", "persist_file"),
+    # cookies
+    "scrapy.downloadermiddlewares.cookies.CookiesMiddleware.jars",
+    "scrapy.http.cookies.CookieJar.jar",
+    # links
+    *_of(
+        "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware",
+        *("process_request", "request_scheduled", "should_follow"),
     ),
-    EARLY_DROP: (
-        "scrapy.core.scraper.Scraper.spidermw",
-        *_of(
-            "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware",
-            *("process_request", "request_scheduled", "should_follow"),
-        ),
-        "scrapy.middleware.MiddlewareManager.middlewares",
-        "scrapy.signalmanager.SignalManager.sender",
+    "scrapy.http.response",
+    "scrapy.http.response.text",
+    *_of(
+        "scrapy.http.Request",
+        *("_body", "_cb_kwargs", "_cookies", "_encoding", "_flags", "_headers"),
+        *("_meta", "_url"),
     ),
-    FAST_LINKS: (
-        "scrapy.http.response",
-        "scrapy.http.response.text",
-        *_of(
-            "scrapy.http.Request",
-            *("_body", "_cb_kwargs", "_cookies", "_encoding", "_flags", "_headers"),
-            *("_meta", "_url"),
-        ),
-        "scrapy.linkextractors.lxmlhtml",
-        "scrapy.utils.response.get_base_url",
-    ),
-    FAST_MIDDLEWARES: (
-        "scrapy.core.downloader.middleware",
-        "scrapy.utils.defer.ensure_awaitable",
-    ),
-    SPIDER_STATE: _of(
+    "scrapy.linkextractors.lxmlhtml",
+    "scrapy.utils.response.get_base_url",
+    # spider and settings
+    *_of(
         "scrapy.extensions.spiderstate.SpiderState",
         *("jobdir", "spider_closed", "spider_opened"),
     ),
-    DEFAULT_SPIDER: ("scrapy.utils.spider.DefaultSpider",),
-    COLLECTING: (
-        "scrapy.utils.conf.feed_complete_default_values_from_settings",
-        "scrapy.utils.conf.feed_process_params_from_cli",
-    ),
-    ADDONS: (
-        "scrapy.addons.AddonManager.load_settings",
-        "scrapy.crawler.Crawler.addons",
-    ),
-}
-"""What is off without one of these names."""
+    "scrapy.utils.spider.DefaultSpider",
+    "scrapy.addons.AddonManager.load_settings",
+    "scrapy.crawler.Crawler.addons",
+)
+
+OF_PIPELINES = (
+    "scrapy.pipelines.files.FilesPipeline.store",
+    "scrapy.pipelines.files.FSFilesStore",
+    *_of("scrapy.pipelines.files.FSFilesStore", "basedir", "persist_file"),
+)
+"""The same for crawls with item pipelines; others do not import these modules."""
 
 WITH_FALLBACK = (
     "scrapy.core.downloader.Downloader._delay",
@@ -192,43 +159,18 @@ def missing(names: Iterable[str]) -> list[str]:
     return [name for name in names if not _has(name)]
 
 
-@cache
-def is_on(part: str) -> bool:
-    """Whether this Scrapy has all names of one of the ``PARTS``; warns if it has not.
+def check_names(*, pipelines: bool = False) -> None:
+    """Raise :class:`~bloomdupe.errors.EngineError` if a name is missing.
 
-    The first caller in the process gets the warning.
+    ``pipelines`` says that the crawl has item pipelines.
     """
-    lacks = missing(PARTS[part])
-    if lacks:
-        logger.warning(
-            "Scrapy %(version)s has no %(name)s, so bloomdupe does without"
-            " %(part)s. A newer bloomdupe may know this Scrapy",
-            {"version": __version__, "name": lacks[0], "part": part},
-        )
-    return not lacks
+    for name in missing((*NEEDED, *(OF_PIPELINES if pipelines else ()))):
+        raise refusal(name)
 
 
-def check_names(
-    *, feeds: bool = False, last_run: Callable[[], dict[str, str]] = dict
-) -> None:
-    """Raise :class:`~bloomdupe.errors.EngineError` if a name is missing that is needed.
-
-    ``feeds`` says that the crawl has feeds, and ``last_run`` returns the versions of
-    the last run of the job, by package.
-    """
-    for name in missing((*NEEDED, *(OF_FEEDS if feeds else ()))):
-        raise refusal(name, last_run())
-
-
-def refusal(
-    name: str, last_run: Mapping[str, str] = MappingProxyType({})
-) -> EngineError:
+def refusal(name: str) -> EngineError:
     """Return the error for a name that is missing."""
-    scrapys = last_run.get("scrapy", __version__)
-    of_job = ""
-    if scrapys != __version__:
-        of_job = f" (the last run of this job had {scrapys})"
     return EngineError(
         f"Scrapy {__version__} has no {name}, which bloomdupe needs: install"
-        f" scrapy<{__version__}{of_job}, or a newer bloomdupe"
+        f" scrapy<{__version__}, or a newer bloomdupe"
     )

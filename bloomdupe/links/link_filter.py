@@ -31,12 +31,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from scrapy import Request, signals
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
-from scrapy.exceptions import NotConfigured
 from scrapy.utils.python import global_object_name
 from w3lib.url import safe_url_string
 
 from bloomdupe.inside_scrapy.engine import listeners, spider_middlewares
-from bloomdupe.inside_scrapy.private_names import EARLY_DROP, is_on
 from bloomdupe.links.fingerprint import is_known_early, is_plain
 from bloomdupe.links.known_urls import KnownUrls
 from bloomdupe.printable import logger_of
@@ -108,9 +106,7 @@ class LinkFilter:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Make the link filter of a crawl, unless this Scrapy lacks a name for it."""
-        if not is_on(EARLY_DROP):
-            raise NotConfigured
+        """Make the link filter of a crawl; called by Scrapy."""
         return cls(crawler, KnownUrls())
 
     def attach(

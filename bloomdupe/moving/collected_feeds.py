@@ -71,7 +71,7 @@ class CollectedFeeds(FeedExporter):
         collected, and :class:`~bloomdupe.errors.FeedError` for those that cannot be
         written.
         """
-        check_names(feeds=True)
+        check_names()
         crawler = crawler_with(output.feeds, settings, output.spider, named)
         try:
             feeds = cls(crawler, collection.directory)

@@ -191,8 +191,7 @@ def undocumented_imports(modules: Mapping[str, ast.Module]) -> list[str]:
 def unlisted_names(modules: Mapping[str, ast.Module]) -> list[str]:
     """Each name of Scrapy that ``inside_scrapy`` uses is in ``private_names``."""
     inside = {name: t for name, t in modules.items() if room_of(name) == IN_SCRAPY}
-    groups = (listed.NEEDED, listed.OF_FEEDS, listed.WITH_FALLBACK)
-    paths = [path for group in (*groups, *listed.PARTS.values()) for path in group]
+    paths = (*listed.NEEDED, *listed.OF_PIPELINES, *listed.WITH_FALLBACK)
     known = {path.rpartition(".")[2] for path in paths} | OF_OTHERS
     for tree in inside.values():
         known |= _made(tree)

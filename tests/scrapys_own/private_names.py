@@ -10,18 +10,14 @@ import sys
 
 from scrapy import __version__
 
-from bloomdupe.inside_scrapy.private_names import NEEDED, OF_FEEDS, PARTS, missing
+from bloomdupe.inside_scrapy.private_names import NEEDED, OF_PIPELINES, missing
 
 
 def main() -> int:
     """Print what is missing; return the exit status."""
-    gone = missing((*NEEDED, *OF_FEEDS))
+    gone = missing((*NEEDED, *OF_PIPELINES))
     for name in gone:
         print(f"{name}: without it no crawl begins")
-    for part, names in PARTS.items():
-        for name in missing(names):
-            print(f"{name}: without it {part} is switched off")
-            gone.append(name)
     print(f"Scrapy {__version__}: {len(gone)} private names are missing")
     return 1 if gone else 0
 

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bloomdupe._version import __version__
-from bloomdupe.store.place import place_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OPEN = "open"
 """Value of the note ``run`` during a run; it stays if the process is killed."""
@@ -28,21 +23,8 @@ def versions_here() -> dict[str, str]:
     return {"scrapy": scrapys, "bloomdupe": __version__}
 
 
-def versions_of_last_run(directory: Path) -> dict[str, str]:
-    """Return the versions that the last run has recorded in a store, by package.
-
-    Empty if no run has begun there. Nothing but the store is opened, and that only to
-    be read. Raises the errors of :meth:`bloomdupe.store.store.StorePlace.open`.
-    """
-    with (
-        closing(place_of(directory).open(readonly=True)) as store,
-        store.snapshot() as snapshot,
-    ):
-        return versions_in((snapshot.record("filter") or {}).get("notes", {}))
-
-
 def versions_in(notes: dict[str, Any]) -> dict[str, str]:
-    """Return the versions in the notes of a job; see :func:`versions_of_last_run`."""
+    """Return the versions that the last run has recorded in the notes of a job."""
     found = notes.get(VERSIONS)
     if not isinstance(found, dict):
         return {}

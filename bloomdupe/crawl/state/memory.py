@@ -12,7 +12,6 @@ from scrapy.extensions.spiderstate import SpiderState as ScrapysSpiderState
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import UnserializableError
-from bloomdupe.inside_scrapy.private_names import SPIDER_STATE, is_on
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import MOST_BYTES as MOST_OF_VALUE
 from bloomdupe.requests.values import TooLargeError, pack, unpack
@@ -175,7 +174,7 @@ class SpiderMemory(Participant):
         read.
         """
         scrapys = self._crawler.get_extension(ScrapysSpiderState)
-        if type(scrapys) is ScrapysSpiderState and is_on(SPIDER_STATE):
+        if type(scrapys) is ScrapysSpiderState:
             opened = scrapys.spider_opened
             self._crawler.signals.disconnect(opened, signals.spider_opened)
         else:  # it was connected first, so ours runs last
@@ -385,7 +384,7 @@ def leave_scrapys_file(crawler: Crawler, failed: Callable[[], bool]) -> None:
     into the file. The spider may change the working directory before the end.
     """
     extension = crawler.get_extension(ScrapysSpiderState)
-    if extension is None or not is_on(SPIDER_STATE):
+    if extension is None:
         return
     if extension.jobdir:
         extension.jobdir = str(Path(extension.jobdir).absolute())
