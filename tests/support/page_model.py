@@ -196,8 +196,8 @@ class Engine(CrawlEngine):
         self.failures = None
         self.hurried = False
         nothing: Any = _Nothing()
-        self.run = self.limits = self.state = self._access = nothing
-        self.attributes = self._added = self._refused = None
+        self.run = self.limits = self._access = nothing
+        self.memory = self._added = self._refused = None
         self._apart = Apart()
         self.frontier = Frontier(
             BloomFilter.open(store, capacity=1000), clock=clock, wall=clock
