@@ -2,7 +2,7 @@
 
     python tests/benchmarks/shared_crawl.py [--pages N] [--links N] [--hosts N]
                                             [--latency SECONDS] [--rounds N]
-                                            [--partitions N] [--only NAME]
+                                            [--only NAME]
 
 Crawls a site that each worker answers from memory (``InMemory``): a server on
 loopback would be the bottleneck, and would take the workers' cores. In each round all
@@ -40,8 +40,7 @@ from runner import ADDON, Figures, Report, child, in_turn, options
 from support.redis_server import RedisServer
 
 LEASE = {"BLOOMDUPE_REDIS_LEASE": 4}
-"""Seconds. Up to a quarter of it passes before the first worker gives partitions
-back: with the default of 30, a crawl as short as this would be over by then."""
+"""Seconds: the worker that begins waits no longer for one of an earlier round."""
 SCRAPY_REDIS = {
     "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
     "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
@@ -79,7 +78,7 @@ def server_seconds(client: redis.Redis) -> float:
     return float(facts["used_cpu_user"]) + float(facts["used_cpu_sys"])
 
 
-def crawl(variant: Variant, site: dict[str, Any], partitions: int) -> dict[str, Any]:
+def crawl(variant: Variant, site: dict[str, Any]) -> dict[str, Any]:
     """Crawl once, with fresh processes; return the costs of a page."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -90,8 +89,6 @@ def crawl(variant: Variant, site: dict[str, Any], partitions: int) -> dict[str, 
             judge = stack.enter_context(server.client())
             url = server.url("crawl")
             settings[variant.place] = url if variant.rival else url.partition("#")[0]
-            if variant.rival:
-                settings["BLOOMDUPE_REDIS_PARTITIONS"] = partitions
             judge.config_resetstat()
             before = server_seconds(judge)
         elif variant.place:
@@ -149,9 +146,8 @@ def rows(found: dict[str, Figures]) -> Iterator[list[str]]:
 
 def main() -> int:
     given = options(
-        __doc__, pages=3_000, links=20, hosts=200, latency=0.0, rounds=5,
-        partitions=64, only="",
-    )  # fmt: skip
+        __doc__, pages=3_000, links=20, hosts=200, latency=0.0, rounds=5, only=""
+    )
     with tempfile.TemporaryDirectory() as name, RedisServer(Path(name)) as server:
         info: Any = server.client().info("server")
     packages = ("Scrapy", "Twisted", "scrapy-redis", "redis", "hiredis")
@@ -159,15 +155,14 @@ def main() -> int:
     names = ("pages", "links", "hosts", "latency")
     site = {name: getattr(given, name) for name in names}
     ways = {
-        variant.name: partial(crawl, variant, site, given.partitions)
+        variant.name: partial(crawl, variant, site)
         for variant in VARIANTS
         if given.only in variant.name
     }
     found = in_turn(given.rounds, ways)
     report.table(
         f"A crawl of {given.pages:,} pages with {given.links} links each",
-        f"On {given.hosts} hosts, answered from memory after {given.latency:g} s;"
-        f" {given.partitions} partitions."
+        f"On {given.hosts} hosts, answered from memory after {given.latency:g} s."
         f" Medians of {given.rounds} rounds in which all take turns; ratios within a"
         " round: median and range.",
         [
