@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from redis_places import JOB, Place
+from redis_places import JOB, OneRedis
 from spiders.everyday import DAY, SETTINGS, Everyday, comes_again
 from support.crawl import Before, Crawl, Process, Run
 from support.site import Answer, Visit, links
@@ -127,7 +127,7 @@ class DisturbedCrawl:
     def __init__(
         self,
         crawl: Crawl,
-        place: Place,
+        place: OneRedis,
         rng: Random,
         look: Callable[[DisturbedCrawl], Outcome | None] | None = None,
     ) -> None:
@@ -230,7 +230,6 @@ class DisturbedCrawl:
         return True
 
     def _hire_one(self) -> Worker:
-        self._place.wait_until_ready()
         name = f"worker{len(self.workers)}"
         process = self.crawl.start(
             Everyday,
@@ -297,13 +296,11 @@ class DisturbedCrawl:
     def _look_now(self) -> None:
         if self._look is None or not any(worker.joined for worker in self.workers):
             return
-        self._place.wait_until_ready()
         if bad := self._look(self):
             raise CaughtError(bad)
 
     def _end_leases(self, workers: Iterable[Worker]) -> int:
         """Let the leases of workers run out; return how many partitions they own."""
-        self._place.wait_until_ready()
         owners = [worker.owner for worker in workers if worker.owner]
         return sum(map(self._place.end_leases, owners))
 
@@ -355,7 +352,6 @@ class DisturbedCrawl:
             self.collectors[-1].kill()
         if self.deletes:
             options = ("--delete", *options)
-        self._place.wait_until_ready()
         url = self.crawl.engine.job
         self.crawl.make_project()  # which has the classes of the items
         process = self.crawl.start_bloomdupe("collect", url, "collected", *options)

@@ -12,12 +12,7 @@ from io_errors import IOErrors
 from models import Models
 from power_cuts import CreationCuts, PowerCuts
 from refusals import Refusals
-from shared_crawls import (
-    ClusterCrawls,
-    ReplicatedCrawls,
-    ReturnedCrawls,
-    SharedCrawls,
-)
+from shared_crawls import ReturnedCrawls, SharedCrawls
 from shared_idioms import SharedIdioms
 from shared_kills import SharedKills
 from stop_points import StopPoints
@@ -39,8 +34,6 @@ EVERY_FAULT: tuple[Fault, ...] = (
     SharedKills(),
     SharedCrawls(),
     ReturnedCrawls(),
-    ClusterCrawls(),
-    ReplicatedCrawls(),
     SharedIdioms(),
     OnDisk(),
     OnRedis(),

@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from support.ports import kept_port
-from support.redis_cluster import RedisCluster
 from support.redis_server import LOGGED, RedisServer
 from support.waiting import until
 from typing_extensions import Self
@@ -23,29 +22,6 @@ REFUSALS = {
     "without replicas": ("min-replicas-to-write", 1, 0),
 }
 """Settings with which Redis refuses to write for a while, and their usual values."""
-
-
-class Place(Protocol):
-    """Where the crawl lies: a Redis, or a Cluster of them; used with ``with``."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def url(self, name: str, worker: str = "") -> str:
-        """Return the URL of a job, for a worker."""
-
-    def part(self, worker: str, meanwhile: Callable[[], object]) -> None:
-        """Let a worker not reach it, until a function returns."""
-
-    def end_leases(self, worker: str) -> int:
-        """Let the leases of a worker run out; return how many partitions it owns."""
-
-    def wait_until_ready(self) -> None:
-        """Wait until who comes now is answered."""
-
-    def disturb(self, what: str, seconds: float) -> None:
-        """Let something happen to it, which takes so many seconds or more."""
 
 
 class OneRedis:
@@ -73,6 +49,7 @@ class OneRedis:
         self.server.kill()
 
     def url(self, name: str, worker: str = "") -> str:
+        """Return the URL of a job, for a worker."""
         if not worker:
             return f"unix://{self._socket}#{name}"
         # A way of its own, which can be cut.
@@ -93,12 +70,11 @@ class OneRedis:
         self._way(worker).symlink_to(self._socket)
 
     def end_leases(self, worker: str) -> int:
+        """Let the leases of a worker run out; return how many partitions it owns."""
         return self.server.end_leases(JOB, worker)
 
-    def wait_until_ready(self) -> None:
-        """Every client is answered at once."""
-
     def disturb(self, what: str, seconds: float) -> None:
+        """Let something happen to it, which takes so many seconds or more."""
         if what == "promote":
             self._promote(seconds)
         elif what == "back":
@@ -127,44 +103,6 @@ class OneRedis:
         self.server = replica
         self._socket.unlink()
         self._socket.symlink_to(replica.socket)
-
-
-class OneCluster:
-    """A Cluster of three nodes; the faults happen to the node that has the crawl."""
-
-    def __init__(self, folder: Path, *, replicas: bool = False) -> None:
-        self._cluster = RedisCluster(folder, *LOGGED, replicas=replicas)
-
-    def __enter__(self) -> Self:
-        self._cluster.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._cluster.__exit__(*error)
-
-    def url(self, name: str, worker: str = "") -> str:  # noqa: ARG002 - one way for all
-        return self._cluster.url(name)
-
-    @property
-    def _home(self) -> RedisServer:
-        return self._cluster.home_of(f"bd:{{{JOB}}}")
-
-    def part(self, worker: str, meanwhile: Callable[[], object]) -> None:
-        raise NotImplementedError
-
-    def end_leases(self, worker: str) -> int:
-        return self._home.end_leases(JOB, worker)
-
-    def wait_until_ready(self) -> None:
-        """Wait until all nodes work: a node that was killed joins them by and by."""
-        self._cluster.wait_until_whole()
-
-    def disturb(self, what: str, seconds: float) -> None:
-        node = self._home
-        if what == "promote":
-            self._cluster.promote_replica_of(node)
-        else:
-            happen(what, node, seconds)
 
 
 def happen(what: str, server: RedisServer, seconds: float) -> None:

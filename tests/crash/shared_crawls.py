@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar
+from typing import ClassVar
 
 sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 
 from collections.abc import Callable, Iterator
 
 from disturbed_crawl import CaughtError, DisturbedCrawl, EverydayPages
-from redis_places import JOB, OneCluster, OneRedis, Place
+from redis_places import JOB, OneRedis
 from shared_controls import ControlledCrawl
 from shared_judge import doubled, judge
 from support.crawl import Crawl
@@ -45,9 +45,6 @@ class SharedCrawls(Fault):
         "without replicas",
     )
 
-    def place(self, folder: Path) -> Place:
-        return OneRedis(folder)
-
     def missing(self) -> str | None:
         return None if shutil.which("redis-server") else "needs redis-server"
 
@@ -59,7 +56,7 @@ class SharedCrawls(Fault):
         return self._without(lambda crawl, _: crawl.fence())(folder)
 
     def _without(
-        self, script: Callable[[ControlledCrawl, Any], None]
+        self, script: Callable[[ControlledCrawl, OneRedis], None]
     ) -> Callable[[Path], list[Outcome]]:
         """Return a control in which something is taken out."""
 
@@ -74,10 +71,10 @@ class SharedCrawls(Fault):
     @contextmanager
     def _opened(
         self, folder: Path, pages: EverydayPages
-    ) -> Iterator[tuple[Crawl, Place]]:
+    ) -> Iterator[tuple[Crawl, OneRedis]]:
         with (
             Site(pages, delay=DELAY) as site,
-            self.place(folder) as place,
+            OneRedis(folder) as place,
             Crawl(folder, site, Redis(place, JOB)) as crawl,
         ):
             yield crawl, place
@@ -114,30 +111,3 @@ class ReturnedCrawls(SharedCrawls):
     def control(self, folder: Path) -> list[Outcome]:
         """Without steps, nobody notices that it has gone back."""
         return self._without(ControlledCrawl.memory)(folder)
-
-
-class ClusterCrawls(SharedCrawls):
-    """The same on a Redis Cluster of three; the node with the crawl is killed."""
-
-    name = "real workers on a Redis Cluster killed, stopped; a node killed"
-    trials = 6
-    faults = 8
-    kinds = ("kill", "stop", "collect", "restart", "restart", "cut off", "stall")
-
-    def place(self, folder: Path) -> Place:
-        return OneCluster(folder)
-
-    def control(self, folder: Path) -> list[Outcome]:
-        """Without fencing; the faults of :class:`SharedCrawls` need no Cluster."""
-        return self._without(lambda crawl, _: crawl.fence())(folder)
-
-
-class ReplicatedCrawls(ClusterCrawls):
-    """The same, and the node has a replica, which takes its place."""
-
-    number = "F23"
-    name = "real workers on a Cluster with replicas, which are promoted"
-    kinds = ("promote", "kill", "promote", "stop", "stall", "promote", "cut off")
-
-    def place(self, folder: Path) -> Place:
-        return OneCluster(folder, replicas=True)
