@@ -27,14 +27,10 @@ JUSTIFIED = {
     f"{SLEEP} in crash/redis_places.py:happen": STRIKES,
     f"{SLEEP} in support/redis_server.py:go_back": STRIKES,
     f"{SLEEP} in support/redis_server.py:stall": STRIKES,
-    f"{SLEEP} in shared/test_workers.py:test_every_item_is_written_once_after_faults": (
-        STRIKES
-    ),
     f"{EARLY} in crash/soak.py:_collect": "It only looks for late cases.",
     f"{EARLY} in crawl/test_objects.py:test_a_method_for_playwright_comes_back": (
         "It is an argument, and nothing waits."
     ),
-    f"{SLEEP} in spiders/workers.py:parse": "It is the fault: it never ends.",
     f"{SLEEP} in spiders/ending.py:process_item": SLOW,
     f"{SLEEP} in spiders/everyday.py:process_item": SLOW,
     f"{SLEEP} in support/delays.py:dawdle": SLOW,

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any
 
 import pytest
-from spiders.second_use import Again, AgainLater
-from spiders.workers import After, Before, Counting, Plain, StartsInMemory
+from spiders.workers import After, Before, Plain
 from support.crawl import Crawl
 from support.judge import lines
 from support.redis_server import RedisServer
-from support.site import Answer, Pages, links
+from support.site import Pages
 
 pytestmark = pytest.mark.slow
 
@@ -25,23 +23,6 @@ def pages() -> Pages:
 def items(*pages: object) -> Counter[str]:
     """Return the output that has an item for each of these."""
     return lines({"page": page} for page in pages)
-
-
-def test_a_spider_has_a_state(crawl: Crawl) -> None:
-    crawl.finish(Counting)
-    assert lines(crawl.items()) == items(1)
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_start_requests_in_memory_are_done_once(crawl: Crawl, workers: int) -> None:
-    """Two workers may both do them: each item is there once."""
-    crawl.finish(StartsInMemory, workers)
-    expected = items(0, 1, 2, 4, 4, 4)
-    assert lines(crawl.items()) == expected
-    crawl.site.take()
-    crawl.finish(StartsInMemory)
-    assert lines(crawl.items()) == expected
-    assert not crawl.site.take()
 
 
 def begin(crawl: Crawl) -> None:
@@ -71,35 +52,6 @@ def test_workers_pass_on_requests_that_they_have_set_aside(crawl: Crawl) -> None
         assert "Requests that are not done: 1" in run.log
 
 
-def test_a_link_back_to_the_start_page_is_a_duplicate_for_all(crawl: Crawl) -> None:
-    home = {f"/{number}": links("/0", "/1", "/2", "/3", "/4") for number in range(5)}
-    crawl.site.pages = home
-    crawl.finish(Plain, workers=2)
-    assert sorted(crawl.site.requested) == sorted(home)
-
-
-def test_the_retry_of_a_start_page_is_one_for_all(
-    crawl: Crawl, redis: RedisServer
-) -> None:
-    """A worker may have it before its own ``start()`` yields the page."""
-    crawl.settings["RETRY_ENABLED"] = True
-    crawl.site.pages = {"/0": Answer(status=503)}
-    crawl.site.hold_after(1)
-    first = crawl.start(Again)
-    first.until(lambda: crawl.site.count["/0"] == 2)
-    engine: Any = crawl.engine
-    first.until(lambda: engine.crawl.pending)
-    first.kill()
-    redis.end_leases("crawl")
-    crawl.site.pages = {"/0": "a page"}
-    crawl.site.release()
-    second = crawl.start(AgainLater)
-    second.until(lambda: crawl.site.count["/0"] == 4)
-    (crawl.folder / "begin").touch()
-    second.finish()
-    assert lines(crawl.items()) == items("second")
-
-
 # Settings
 
 
@@ -119,15 +71,3 @@ def test_only_the_spiders_name_is_replaced(crawl: Crawl) -> None:
 def test_settings_without_effect_are_refused(crawl: Crawl) -> None:
     run = crawl.refused(Plain, BLOOMDUPE_FILTER_MEMORY="3000000")
     assert "BLOOMDUPE_FILTER_MEMORY = 3000000 does not work with" in run.log
-
-
-# Sites
-
-
-def test_retry_after_is_obeyed(crawl: Crawl) -> None:
-    busy = Answer("", 503, {"Retry-After": "2"})
-    crawl.site.pages = {"/0": [busy, "a page"]}
-    crawl.finish(Plain, RETRY_ENABLED=True)
-    assert lines(crawl.items()) == items("0")
-    first, second = crawl.site.times("/0")
-    assert second - first >= 2

@@ -29,15 +29,6 @@ def crawl(crawl: Crawl) -> Crawl:
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_blocked_loses_its_hosts(crawl: Crawl) -> None:
-    crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 1
-    blocked = crawl.start(All, BLOCK=True)
-    blocked.until_requested(1)
-    crawl.finish(All)
-    assert lines(crawl.items()) == ALL
-
-
-@pytest.mark.slow
 def test_a_joining_worker_does_not_wait_for_requests_at_hand(crawl: Crawl) -> None:
     slow = crawl.start(All, DOWNLOAD_DELAY=SLOW)
     slow.until_requested(5)  # so it has requests at hand

@@ -2,126 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import random
 import re
-import signal
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from scrapy import Spider
-from spiders.workers import (
-    All,
-    Alone,
-    Closing,
-    Everyday,
-    Other,
-)
+from spiders.workers import All, Alone, Broken, Closing, Other, Parked
 from support.crawl import Crawl
 from support.judge import lines
-from support.redis_server import LOGGED, RedisServer
-from support.site import Page, Pages, graph
+from support.site import Pages, graph
 from support.waiting import until
 
 pytestmark = pytest.mark.slow
 
 SIZE = 150
-WORKERS = 4
-
-
-@pytest.fixture
-def redis(tmp_path: Path) -> Iterator[RedisServer]:
-    """Yield a server of its own that keeps a log."""
-    with RedisServer(tmp_path / "redis", *LOGGED) as server:
-        yield server
 
 
 @pytest.fixture
 def pages() -> Pages:
-    pages: dict[str, Page] = graph(SIZE)
-    for number in range(SIZE):
-        for more in ("again", "memory"):
-            pages[f"/{number}?{more}"] = "more"
-    return {**pages, "/moved": "-> /there", "/there": "more"}
-
-
-def test_all_workers_together_do_the_work_of_one_scrapy(crawl: Crawl) -> None:
-    expected, asked = crawl.stock(Everyday)
-    engine: Any = crawl.engine
-    crawl.site.hold()  # no page comes before each has a part
-    crew = [crawl.start(Everyday) for _ in range(WORKERS)]
-    for worker in crew:
-        worker.until_logged("This is worker")
-    crew[0].until(lambda: len(engine.owners) == WORKERS)
-    crawl.site.release()
-    runs = [worker.finish() for worker in crew]
-    assert lines(crawl.items()) == expected
-    # A request that cannot be stored belongs to its worker, so each may make it, too.
-    assert _without_memory(crawl.site.take()) == _without_memory(asked.elements())
-    pages = [run.stats.get("downloader/response_count", 0) for run in runs]
-    assert sum(pages) >= len(asked)
-    # It stays finished.
-    crawl.finish(Everyday)
-    assert crawl.site.take() == []
-    assert lines(crawl.items()) == expected
-
-
-def _without_memory(visits: Iterable[str]) -> Counter[str]:
-    return Counter(path for path in visits if "memory" not in path)
-
-
-KINDS = ["kill", "stop", "redis", "back"]
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_every_item_is_written_once_after_faults(
-    crawl: Crawl, redis: RedisServer, seed: int
-) -> None:
-    crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 1
-    expected, asked = crawl.stock(Everyday)
-    first = len(crawl.site.log)
-    rng = random.Random(seed)
-    alive = [crawl.start(Everyday) for _ in range(3)]
-
-    def far_enough(pages: int) -> bool:
-        ended = not any(worker.alive for worker in alive)
-        return ended or len(crawl.site.log) - first > pages
-
-    for number in range(6):
-        until(lambda: far_enough(25 * number))  # noqa: B023 - at once
-        victim = rng.choice(alive)
-        if not victim.alive:
-            break
-        what = KINDS[(seed + number) % len(KINDS)]
-        if what == "kill":
-            victim.kill()
-            alive.remove(victim)
-            alive.append(crawl.start(Everyday))
-        elif what == "stop":
-            victim.send(signal.SIGSTOP)
-            time.sleep(rng.uniform(0.5, 2.0))  # the lease is one second
-            victim.send(signal.SIGCONT)
-        else:
-            for worker in alive:
-                worker.until_logged("This is worker")
-            before = redis.written
-            time.sleep(rng.uniform(0, 0.5))
-            redis.kill()
-            if what == "back":
-                redis.cut_back(*before)
-            redis.start()
-    for worker in alive:
-        worker.until_finished()
-    crawl.finish(Everyday)  # Redis may have gone back when all workers had finished
-    assert lines(crawl.items()) == expected
-    crawl.bloomdupe("collect", crawl.engine.job, "collected")
-    collected = (crawl.folder / "collected" / "items.jsonl").read_text().splitlines()
-    assert lines(map(json.loads, collected)) == expected
-    assert set(asked) == set(crawl.site.take())
+    return graph(SIZE)
 
 
 def test_requests_of_an_interrupted_worker_continue_at_once(crawl: Crawl) -> None:
@@ -159,3 +59,41 @@ def test_an_impossible_crawl_is_refused(crawl: Crawl) -> None:
 def test_a_worker_waits_for_requests_that_redis_does_not_know(crawl: Crawl) -> None:
     crawl.finish(Alone)
     assert lines(crawl.items()) == lines({"page": n} for n in range(6))
+
+
+class TestPagesOfTwoWorkers:
+    """The spiders wait for files."""
+
+    @pytest.fixture
+    def pages(self) -> Pages:
+        paths = ["/0", *(f"/0?{n}" for n in range(100))]
+        return dict.fromkeys([*paths, *(f"/0?{n}bad" for n in range(6))], "page")
+
+    def numbers(self, key: str, *values: object) -> Counter[str]:
+        return lines({key: value} for value in values)
+
+    def test_a_slot_goes_on_while_requests_of_it_are_at_hand(
+        self, crawl: Crawl
+    ) -> None:
+        crawl.finish(Parked)
+        assert lines(crawl.items()) == self.numbers("page", *range(100))
+
+    def test_pages_that_break_off_keep_no_worker(self, crawl: Crawl) -> None:
+        engine: Any = crawl.engine
+        workers = [crawl.start(Broken) for _ in range(2)]
+        until(lambda: [*engine.owners.values()] == [8, 8])
+        (crawl.folder / "go").touch()
+        for worker in workers:
+            run = worker.wait()
+            assert (run.status, run.finish_reason) == (1, "incomplete"), run.log
+            assert "Requests that are not done" in run.log
+        # Pages that have broken off come again as a whole, as with a JOBDIR.
+        good = self.numbers("page", *range(6, 20), *range(6, 20))
+        assert lines(crawl.items()) == good
+        (crawl.folder / "mended").touch()
+        crawl.finish(Broken)
+        # Each item once, though a page may have been tried by both.
+        bad = self.numbers("bad", *(f"{n}bad" for n in range(6)))
+        mended = self.numbers("page", *range(6), *range(6))
+        after = self.numbers("after", *range(6))
+        assert lines(crawl.items()) == good + mended + bad + after

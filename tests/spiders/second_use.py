@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from scrapy import FormRequest, Request, Spider
@@ -11,7 +10,6 @@ from scrapy.http import Response
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 from support.counters import PerRun
-from support.stops import pause
 
 
 def name_of(response: Response) -> dict[str, str]:
@@ -54,18 +52,6 @@ class Again(Spider):
         yield {"page": "second"}
 
     third = second
-
-
-class AgainLater(Again):
-    """Another worker has the start page before its own ``start()`` yields it."""
-
-    name = "again"
-
-    async def start(self) -> AsyncIterator[Any]:
-        while not Path("begin").exists():
-            await pause(0.02)
-        async for request in super().start():
-            yield request
 
 
 class Rules(CrawlSpider):

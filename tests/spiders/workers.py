@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import time
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
-from zlib import crc32
 
-import scrapy
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 from scrapy.utils.request import RequestFingerprinter
-from support.stops import pause
 
 HOSTS = 7
 """On which the pages of one site seem to be: slots of the downloader."""
@@ -49,27 +43,11 @@ class All(Spider):
         return InMemory(parse)
 
     def parse(self, response: Response) -> Any:
-        if self.settings.getbool("BLOCK"):
-            time.sleep(1_000_000)
         yield {"page": self.number(response)}
         for href in response.css("a::attr(href)").getall():
             number = int(href[1:])
             if number < self.settings.getint("PAGES", 1_000):
                 yield response.follow(href, meta=on(number))
-
-
-class Poison(All):
-    """The callback of one page returns when it runs again, or there is ``over``."""
-
-    name = "poison"
-
-    def parse(self, response: Response) -> Any:
-        if self.number(response) == 5 and not Path("over").exists():
-            tries = len([*Path().glob("try*")])
-            Path(f"try{tries}").touch()
-            while not (Path(f"try{tries + 1}").exists() or Path("over").exists()):
-                time.sleep(0.01)
-        yield from super().parse(response)
 
 
 class Timed(All):
@@ -92,38 +70,6 @@ class Timed(All):
         asked = {"asked": response.meta["asked"]}
         for output in super().parse(response):
             yield output | asked if isinstance(output, dict) else output
-
-
-class Everyday(All):
-    """As everyday spiders do."""
-
-    name = "everyday"
-
-    async def start(self) -> Any:
-        yield {"page": "start"}
-        yield {"page": "start"}
-        async for request in super().start():
-            yield request
-
-    def parse(self, response: Response) -> Any:
-        yield from super().parse(response)
-        number = self.number(response)
-        if number % 5 == 0:
-            for part in "ab":
-                yield Request(
-                    response.url + "?again", self.parse_again, dont_filter=True,
-                    cb_kwargs={"part": part},
-                )  # fmt: skip
-        if number % 7 == 0:
-            # Such a callback cannot be stored.
-            memory = self.in_memory(lambda response: {"page": response.url[-9:]})
-            yield Request(response.url + "?memory", memory)
-        if number % 11 == 0:
-            moved = {"part": "moved"}
-            yield response.follow("/moved", self.parse_again, cb_kwargs=moved)
-
-    def parse_again(self, response: Response, part: str) -> Any:
-        yield {"page": f"{response.url.rpartition('/')[2]} {part}"}
 
 
 class Alone(All):
@@ -166,32 +112,6 @@ class Plain(All):
         yield from response.follow_all(css="a")
 
 
-class Counting(Plain):
-    """Counts its pages in ``spider.state``."""
-
-    def parse(self, response: Response) -> Any:
-        del response
-        self.state["pages"] = self.state.get("pages", 0) + 1
-        yield {"page": self.state["pages"]}
-
-
-class StartsInMemory(All):
-    """Its start requests cannot be stored, nor can their children."""
-
-    name = "starts_in_memory"
-
-    async def start(self) -> Any:
-        for number in range(3):
-            url = urljoin(self.start_urls[0], f"/{number}")
-            parse = self.in_memory(self.parse_start)
-            yield Request(url, parse, meta=on(number), dont_filter=True)
-
-    def parse_start(self, response: Response) -> Any:
-        yield {"page": self.number(response)}
-        parse = self.in_memory(self.parse)
-        yield response.follow("/4", parse, meta=on(4), dont_filter=True)
-
-
 class Before(Plain):
     """Its requests are for a method that no other spider has."""
 
@@ -214,19 +134,7 @@ class After(Before):
     old = None  # type: ignore[assignment]
 
 
-class Hosts(Spider):
-    """Hands on its meta, as many do: the parts that Scrapy has written come along."""
-
-    name = "hosts"
-
-    def parse(self, response: Response) -> Any:
-        yield {"page": response.url}
-        for href in response.css("a::attr(href)").getall():
-            meta = response.meta if "meta" in response.url else None
-            yield response.follow(href, meta=meta, priority=9 * ("links" in href))
-
-
-# The next ones say in files of their folder how far they are, and wait for files.
+# The next ones wait for files of their folder.
 
 
 async def file(name: str) -> None:
@@ -257,7 +165,6 @@ class Pages(All):
     name = "pages"
 
     async def start(self) -> Any:
-        Path(f"ready{os.getpid()}").touch()
         await file("go")
         for n in range(20):
             url = self.start_urls[0] + f"?{n}"
@@ -303,101 +210,3 @@ class Broken(Pages):
 
     def done(self, response: Response) -> Any:
         yield {"bad": response.url[-4:]}
-
-
-class Kept(Pages):
-    """Each page leads to the same link, which cannot be stored."""
-
-    name = "kept"
-
-    def parse(self, response: Response) -> Any:
-        yield {"page": self.number(response)}
-        url = response.url.partition("?")[0] + "?link"
-        yield Request(url, self.in_memory(self.link))
-
-    async def link(self, response: Response) -> Any:
-        del response
-        Path(f"link{os.getpid()}").touch()
-        await file("answer")
-        yield {"page": "link"}
-
-
-class KeptBefore(Kept):
-    """One page in each process."""
-
-    async def start(self) -> Any:
-        yield Request(self.start_urls[0] + f"?{self.settings['PAGE']}")
-
-
-class KeptByStart(All):
-    """``start()`` and page 1 have the same request in memory, which has a link.
-
-    With ``CLOSES``, both are in progress when the crawl is closed in the link.
-    """
-
-    name = "kept_by_start"
-
-    async def start(self) -> Any:
-        self.first, self.second, self.over = (asyncio.Event() for _ in range(3))
-        self.crawler.signals.connect(self.second.set, signals.request_dropped)
-        yield self.kept()
-        yield Request(self.page(1))
-
-    def page(self, number: int) -> str:
-        return f"{self.start_urls[0]}?{number}"
-
-    def kept(self) -> Request:
-        return Request(self.page(2), self.in_memory(self.parse_kept))
-
-    async def parse(self, response: Response) -> Any:
-        if self.settings["CLOSES"]:
-            await self.first.wait()
-        yield self.kept()
-        yield {"page": self.number(response)}
-
-    async def parse_kept(self, response: Response) -> Any:
-        if self.settings["CLOSES"] and not self.first.is_set():
-            self.first.set()
-            await self.second.wait()
-        yield Request(self.page(3), self.in_memory(self.link))
-        if self.second.is_set():
-            self.over.set()
-        self.second.set()
-        yield {"page": self.number(response)}
-
-    async def link(self, response: Response) -> Any:
-        if self.settings["CLOSES"]:
-            await self.over.wait()
-            raise CloseSpider
-        yield {"page": self.number(response)}
-
-
-class Real(Spider):
-    """All pages of a real site, as if they were on many hosts.
-
-    It begins when there is a file at ``GO``.
-    """
-
-    name = "real"
-    handle_httpstatus_list = [404]
-
-    async def start(self) -> Any:
-        go = Path(self.settings["GO"])
-        while not go.exists():
-            await pause(0.05)
-        yield self.request(self.settings["START"])
-
-    def request(self, url: str) -> Request:
-        return Request(
-            url, meta={"download_slot": str(crc32(url.rstrip("/").encode()) % 128)}
-        )
-
-    def parse(self, response: Response) -> Any:
-        from bloomdupe import new_links
-        from crawler.links import extract_links
-
-        yield {"page": response.url}
-        if isinstance(response, scrapy.http.HtmlResponse) and response.status == 200:
-            for url in new_links(self, extract_links(response)):
-                if url.startswith(self.settings["START"].rpartition("/")[0]):
-                    yield self.request(url)
