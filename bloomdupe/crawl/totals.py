@@ -18,6 +18,7 @@ DEEPEST = 100
 MOST_SLOTS = 500
 """Slots that are counted by themselves, the first with a page: every checkpoint writes
 their counts."""
+_SUMS = ("pages", "bytes", "items", "duplicates")
 
 
 @dataclass(frozen=True)
@@ -53,16 +54,14 @@ class Totals:
         """Return the totals of a crawl of which each part has a share of the pages."""
         whole = cls()
         for one in parts:
+            sums = {name: getattr(whole, name) + getattr(one, name) for name in _SUMS}
             whole = cls(
-                max(whole.runs, one.runs),
-                whole.pages + one.pages,
-                whole.bytes + one.bytes,
-                whole.items + one.items,
-                whole.duplicates + one.duplicates,
-                dict(Counter(whole.statuses) + Counter(one.statuses)),
-                dict(Counter(whole.depths) + Counter(one.depths)),
-                max(whole.seconds, one.seconds),
-                whole.by_slot | one.by_slot,
+                runs=max(whole.runs, one.runs),
+                seconds=max(whole.seconds, one.seconds),
+                statuses=dict(Counter(whole.statuses) + Counter(one.statuses)),
+                depths=dict(Counter(whole.depths) + Counter(one.depths)),
+                by_slot=whole.by_slot | one.by_slot,
+                **sums,
             )
         return whole
 
@@ -89,20 +88,6 @@ class Totals:
             self.runs, pages, total, items, duplicates, statuses, depths, seconds,
             by_slot,
         )  # fmt: skip
-
-    def and_those(self, record: dict[str, Any]) -> Totals:
-        """Return the sum of these totals and those of a record."""
-        other = Totals.of(record)
-        sums: dict[str, Any] = {
-            name: getattr(self, name) + getattr(other, name)
-            for name in ("pages", "bytes", "items", "duplicates")
-        }
-        for name in ("statuses", "depths"):
-            sums[name] = Counter(getattr(self, name)) + Counter(getattr(other, name))
-        for name in ("runs", "seconds"):
-            sums[name] = max(getattr(self, name), getattr(other, name))
-        by_slot = {**self.by_slot, **other.by_slot}
-        return Totals(**sums, by_slot=by_slot)
 
     @property
     def statuses_by_hundred(self) -> list[int]:

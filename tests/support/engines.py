@@ -133,10 +133,8 @@ class Redis(Disk):
 
     def totals(self, folder: Path) -> dict[str, Any]:
         del folder
-        found = Totals()
-        for record in self.crawl.records("crawl"):
-            found = found.and_those(record.get("totals", {}))
-        return found.record
+        parts = [one.get("totals", {}) for one in self.crawl.records("crawl")]
+        return Totals.together(map(Totals.of, parts)).record
 
     @property
     def owners(self) -> Counter[str]:

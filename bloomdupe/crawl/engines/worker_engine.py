@@ -18,6 +18,7 @@ from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.progress.rounds import Run
 from bloomdupe.crawl.starting import name_of
 from bloomdupe.crawl.state.rules import Rules, RulesInForce
+from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import (
     NotOwnerError,
     UnserializableError,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.leases.outcomes import Key, Line
     from bloomdupe.crawl.progress.standing import Standing
-    from bloomdupe.crawl.totals import Totals
     from bloomdupe.feeds.exporter import FeedExporter
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.frontier import Frontier
@@ -583,13 +583,13 @@ class WorkerEngine(CrawlEngine):
 
     @property
     def _totals(self) -> Totals:
-        found = self.checkpoint.totals
+        found = [self.checkpoint.totals]
         owner, home = self.frontier.holding.owner, self.frontier.store.number
         for number in set(range(PARTITIONS)) - {home}:
             with RedisStore(owner, number).snapshot() as snapshot:
                 crawl = snapshot.record("crawl") or {}
-            found = found.and_those(crawl.get("totals", {}))
-        return found
+            found.append(Totals.of(crawl.get("totals", {})))
+        return Totals.together(found)
 
     def close(self, reason: str) -> None:
         """See :meth:`Engine.close`; other workers may take the partitions at once."""

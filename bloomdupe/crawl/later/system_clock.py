@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.progress.pace import duration
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+    from bloomdupe.frontier.frontier import Frontier
 
 logger = logger_of(__name__)
 
@@ -19,18 +21,6 @@ less.
 """
 
 
-class Schedule(Protocol):
-    """The requests that are scheduled for later, as far as they are known."""
-
-    @property
-    def waiting(self) -> int:
-        """Number of these requests."""
-
-    @property
-    def next_due(self) -> float:
-        """Unix time at which the first of them is due."""
-
-
 class SystemClock:
     """Warns once if the system clock is set back while requests wait for their times.
 
@@ -38,7 +28,7 @@ class SystemClock:
     """
 
     def __init__(
-        self, crawler: Crawler, schedule: Schedule, stored: float | None
+        self, crawler: Crawler, schedule: Frontier, stored: float | None
     ) -> None:
         """``stored`` is the Unix time of the last checkpoint, if it is known."""
         self._crawler = crawler

@@ -19,7 +19,7 @@ from bloomdupe.store.format import HISTORY
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from bloomdupe.store.batch import Change
     from bloomdupe.store.snapshot import Snapshot
@@ -128,8 +128,9 @@ def surplus(moments: Sequence[Moment], now: float) -> list[Moment]:
     """
     gone = []
     bucket = before = None
-    newest = max((run for _, run in moments), default=0)
-    for moment, after in _with_next(moments):
+    runs = [run for _, run in moments]
+    newest = max(runs, default=0)
+    for moment, after in zip(moments, [*runs[1:], None], strict=True):
         seconds = moment[0] / 1000
         step = next(step for age, step in TIERS if now - seconds <= age)
         place = (step, seconds // step)
@@ -141,11 +142,6 @@ def surplus(moments: Sequence[Moment], now: float) -> list[Moment]:
     return gone
 
 
-def _with_next(moments: Sequence[Moment]) -> Iterable[tuple[Moment, int | None]]:
-    """Yield each moment with the run of the next moment."""
-    return zip(moments, [*(run for _, run in moments[1:]), None], strict=True)
-
-
 class History(Participant):
     """Points and runs of a job, part of the checkpoint.
 
@@ -153,17 +149,14 @@ class History(Participant):
     """
 
     def __init__(self, store: Store) -> None:
-        self._store = store
-        self._moments: dict[Moment, None] = {}
-        self._runs: dict[int, Ran] = {}
-        self._fresh: dict[Moment, tuple[Any, ...]] = {}
-        self._gone: dict[Moment, None] = {}
-        self._begun = 0
-        self._tidied = 0.0
         with store.snapshot() as snapshot:
             points, runs = read_history(snapshot)
-        self._moments.update(dict.fromkeys(point.moment for point in points))
-        self._runs.update({ran.number: ran for ran in runs})
+        self._moments = {point.moment for point in points}
+        self._runs = {ran.number: ran for ran in runs}
+        self._changes: dict[Moment, tuple[Any, ...] | None] = {}
+        """Records for the next checkpoint; None: there is none any more."""
+        self._begun = 0
+        self._tidied = 0.0
 
     def begin_run(self, number: int) -> None:
         """Begin a run; the previous run has ended, one way or another."""
@@ -171,7 +164,7 @@ class History(Participant):
         self._put_run(Ran(number, round(time.time(), 3), None, OPEN))
         for old in sorted(self._runs)[:-MOST_RUNS]:
             del self._runs[old]
-            self._remove((0, old))
+            self._changes[0, old] = None
 
     def end_run(self, reason: str) -> None:
         """Record how the run ends that was begun last."""
@@ -179,43 +172,32 @@ class History(Participant):
         self._put_run(ran._replace(ended=round(time.time(), 3), how=reason))
 
     def _put_run(self, ran: Ran) -> None:
-        self._runs[ran.number] = ran
-        self._fresh[0, ran.number] = ran
+        self._runs[ran.number] = self._changes[0, ran.number] = ran
 
     def add(self, point: Point) -> None:
         """Add a point, and now and then remove surplus points."""
-        self._moments[point.moment] = None
-        self._fresh[point.moment] = point
+        self._moments.add(point.moment)
+        self._changes[point.moment] = point
         if point.time - self._tidied > TIERS[1][1] or point.time < self._tidied:
             self._tidied = point.time
-            for moment in surplus(sorted(self._moments), point.time):
-                del self._moments[moment]
-                self._remove(moment)
-
-    def _remove(self, moment: Moment) -> None:
-        self._fresh.pop(moment, None)
-        self._gone[moment] = None
+            gone = surplus(sorted(self._moments), point.time)
+            self._moments.difference_update(gone)
+            self._changes |= dict.fromkeys(gone)
 
     def prepare(self) -> Part:
         """Return the part of the next checkpoint."""
-        fields, gone = dict(self._fresh), list(self._gone)
-        changes: list[Change] = [(MOMENT.pack(*moment), None) for moment in gone]
-        changes += [
-            (MOMENT.pack(*moment), msgpack.packb(list(values)))
-            for moment, values in fields.items()
+        changes = dict(self._changes)
+        records: list[Change] = [
+            (MOMENT.pack(*moment), None if one is None else msgpack.packb(list(one)))
+            for moment, one in changes.items()
         ]
-        return Part(
-            changes={HISTORY: changes}, done=lambda: self._written(fields, gone)
-        )
 
-    def _written(
-        self, fields: dict[Moment, tuple[Any, ...]], gone: list[Moment]
-    ) -> None:
-        for moment, written in fields.items():
-            if self._fresh.get(moment) is written:
-                del self._fresh[moment]
-        for moment in gone:
-            self._gone.pop(moment, None)
+        def done() -> None:
+            for moment, written in changes.items():
+                if self._changes[moment] is written:
+                    del self._changes[moment]
+
+        return Part(changes={HISTORY: records}, done=done)
 
 
 class HostGlance(NamedTuple):

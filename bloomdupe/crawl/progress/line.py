@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.progress.pace import (
     duration,
@@ -122,15 +122,6 @@ DISK_BYTES = 256 * 10**6
 """Least number of free bytes."""
 
 
-class Limit(NamedTuple):
-    """A limit of memory, in bytes."""
-
-    name: str
-    """Name of the setting, or of a different source of the limit."""
-    used: int
-    most: int
-
-
 class Room:
     """Gives each warning once in a run."""
 
@@ -172,9 +163,7 @@ class Room:
     def _disk(self, first: Point | None, now: Point) -> str | None:
         if not now.disk:
             return None
-        left = None
-        if first is not None:
-            left = time_to_fill(first, now)
+        left = time_to_fill(first, now)
         soon = left is not None and left < DISK_SECONDS
         if not soon and now.free >= DISK_BYTES:
             return None
@@ -187,24 +176,25 @@ class Room:
         )
 
     def _memory(self, now: Point) -> str | None:
-        for limit in self._limits(now):
-            if limit.used > MEMORY_SHARE * limit.most:
+        for name, used, most in self._limits(now):
+            if used > MEMORY_SHARE * most:
                 return (
-                    f"{size(limit.used)} of memory are in use, and {limit.name} allows"
-                    f" {size(limit.most)}: raise that, or stop the crawl and go on in a"
+                    f"{size(used)} of memory are in use, and {name} allows"
+                    f" {size(most)}: raise that, or stop the crawl and go on in a"
                     " new process. Of it the filter takes"
                     f" {size(self._seen.memory_bytes)} (BLOOMDUPE_EXPECTED_URLS)"
                 )
         return None
 
-    def _limits(self, now: Point) -> Iterator[Limit]:
+    def _limits(self, now: Point) -> Iterator[tuple[str, int, int]]:
+        """Yield what limits the memory, how much is in use, and the limit, in bytes."""
         if self._most:
-            yield Limit("MEMUSAGE_LIMIT_MB", now.memory, self._most)
+            yield "MEMUSAGE_LIMIT_MB", now.memory, self._most
         most, _ = resource.getrlimit(resource.RLIMIT_AS)
         if most != resource.RLIM_INFINITY:
-            yield Limit("ulimit -v", process_memory().addresses, most)
+            yield "ulimit -v", process_memory().addresses, most
         group = memory_of_group()
         if group is not None:
-            yield Limit("the control group (memory.max)", now.memory, group)
+            yield "the control group (memory.max)", now.memory, group
         total, free = memory_of_machine()
-        yield Limit("this machine", total - free, total)
+        yield "this machine", total - free, total

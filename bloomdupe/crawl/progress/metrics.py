@@ -17,7 +17,7 @@ from bloomdupe._version import __version__
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from prometheus_client.metrics_core import Metric
 
@@ -106,90 +106,61 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield all figures; called for each question."""
         glance = self._look()
-        point = glance.point
-        info = InfoMetricFamily("bloomdupe", "The crawl.", labels=["spider"])
+        point, hosts = glance.point, glance.hosts
         about = {"jobdir": self._jobdir, "version": __version__}
-        info.add_metric(self._labels, about)
-        yield info
+        yield self._family(InfoMetricFamily, "", "The crawl.", [(about,)])
         for name, field, text in COUNTERS:
-            yield self._counter(name, text, getattr(point, field))
-        yield self._counter("retries", "Retries of this run.", glance.retries)
+            yield self._counter(name, text, [(getattr(point, field),)])
         for name, field, text in GAUGES:
-            yield self._gauge(name, text, getattr(point, field))
-        yield self._gauge("expected_urls", "BLOOMDUPE_EXPECTED_URLS.", self._capacity)
-        yield from self._if_known(glance)
-        yield from self._by_label(glance)
-        yield from self._hosts(glance)
+            yield self._gauge(name, text, [(getattr(point, field),)])
+        text = "Retries of this run."
+        yield self._counter("retries", text, [(glance.retries,)])
+        text = "Visits of this run to pages that were known."
+        yield self._counter("revisits", text, [(glance.revisits,)])
+        text = "BLOOMDUPE_EXPECTED_URLS."
+        yield self._gauge("expected_urls", text, [(self._capacity,)])
+        text = "Estimated seconds until no request is pending; +Inf: unknown."
+        to_go = math.inf if glance.to_go is None else glance.to_go
+        yield self._gauge("time_to_go_seconds", text, [(to_go,)])
+        if glance.checkpoint_at:
+            text = "Unix time of the last checkpoint of this run."
+            at = glance.checkpoint_at
+            yield self._gauge("last_checkpoint_timestamp_seconds", text, [(at,)])
+        if glance.next_due is not None:
+            text = "Unix time of the next request scheduled for later."
+            yield self._gauge("next_due_timestamp_seconds", text, [(glance.next_due,)])
+        statuses = [(f"{n}xx", pages) for n, pages in enumerate(point.statuses, 1)]
+        yield self._counter("responses", "Pages by status.", statuses, "status")
+        text = "Failed requests by reason; an HTTP status is a reason."
+        yield self._gauge("failures", text, glance.failures.items(), "reason")
+        # Hosts with the most pending requests.
+        pending = [(host.slot, host.pending) for host in hosts]
+        text = "Pending requests of a host."
+        yield self._gauge("host_pending", text, pending, "host")
+        pages = [(host.slot, host.pages) for host in hosts]
+        text = "Pages of a host, over all runs."
+        yield self._counter("host_pages", text, pages, "host")
+        resting = [(host.slot, int(host.resting)) for host in hosts]
+        text = "1 while a host rests, else 0."
+        yield self._gauge("host_resting", text, resting, "host")
 
-    def _if_known(self, glance: Glance) -> Iterator[Metric]:
-        for name, text, value in (
-            (
-                "last_checkpoint_timestamp_seconds",
-                "Unix time of the last checkpoint of this run.",
-                glance.checkpoint_at or None,
-            ),
-            (
-                "time_to_go_seconds",
-                "Estimated seconds until no request is pending; +Inf: unknown.",
-                math.inf if glance.to_go is None else glance.to_go,
-            ),
-            (
-                "next_due_timestamp_seconds",
-                "Unix time of the next request scheduled for later.",
-                glance.next_due,
-            ),
-        ):
-            if value is not None:
-                yield self._gauge(name, text, value)
+    def _counter(self, *about: Any) -> Metric:  # noqa: ANN401 - see _family()
+        return self._family(CounterMetricFamily, *about)
 
-    def _by_label(self, glance: Glance) -> Iterator[Metric]:
-        responses = CounterMetricFamily(
-            "bloomdupe_responses", "Pages by status.", labels=["spider", "status"]
-        )
-        for first, pages in enumerate(glance.point.statuses, 1):
-            responses.add_metric([*self._labels, f"{first}xx"], pages)
-        yield responses
-        revisits = CounterMetricFamily(
-            "bloomdupe_revisits",
-            "Visits of this run to pages that were known.",
-            labels=["spider"],
-        )
-        revisits.add_metric(self._labels, glance.revisits)
-        yield revisits
-        failures = GaugeMetricFamily(
-            "bloomdupe_failures",
-            "Failed requests by reason; an HTTP status is a reason.",
-            labels=["spider", "reason"],
-        )
-        for reason, requests in glance.failures.items():
-            failures.add_metric([*self._labels, reason], requests)
-        yield failures
+    def _gauge(self, *about: Any) -> Metric:  # noqa: ANN401 - see _family()
+        return self._family(GaugeMetricFamily, *about)
 
-    def _hosts(self, glance: Glance) -> Iterator[Metric]:
-        """Yield figures of the hosts with the most pending requests."""
-        labels = ["spider", "host"]
-        pending = GaugeMetricFamily(
-            "bloomdupe_host_pending", "Pending requests of a host.", labels=labels
-        )
-        pages = CounterMetricFamily(
-            "bloomdupe_host_pages", "Pages of a host, over all runs.", labels=labels
-        )
-        resting = GaugeMetricFamily(
-            "bloomdupe_host_resting", "1 while a host rests, else 0.", labels=labels
-        )
-        for host in glance.hosts:
-            names = [*self._labels, host.slot]
-            pending.add_metric(names, host.pending)
-            pages.add_metric(names, host.pages)
-            resting.add_metric(names, int(host.resting))
-        yield from (pending, pages, resting)
-
-    def _counter(self, name: str, text: str, value: float) -> Metric:
-        counter = CounterMetricFamily(f"bloomdupe_{name}", text, labels=["spider"])
-        counter.add_metric(self._labels, value)
-        return counter
-
-    def _gauge(self, name: str, text: str, value: float) -> Metric:
-        gauge = GaugeMetricFamily(f"bloomdupe_{name}", text, labels=["spider"])
-        gauge.add_metric(self._labels, value)
-        return gauge
+    def _family(
+        self,
+        kind: Any,  # noqa: ANN401 - a class of families
+        name: str,
+        text: str,
+        samples: Iterable[tuple[Any, ...]],
+        *labels: str,
+    ) -> Metric:
+        """Return a metric; a sample is a value after those of its labels."""
+        full = f"bloomdupe_{name}" if name else "bloomdupe"
+        family: Metric = kind(full, text, labels=["spider", *labels])
+        for *of_labels, value in samples:
+            family.add_metric([*self._labels, *of_labels], value)  # type: ignore[attr-defined]
+        return family

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.progress.history import Glance, History, HostGlance, Point
 from bloomdupe.crawl.progress.line import ProgressLine, Room
@@ -15,10 +15,11 @@ from bloomdupe.printable import logger_of
 from bloomdupe.store.platform import process_memory
 
 if TYPE_CHECKING:
+    from bloomdupe.crawl.engines.checkpoint import Checkpoint
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.progress.metrics import Metrics
     from bloomdupe.crawl.progress.slot_times import SlotLook, SlotTimes
-    from bloomdupe.crawl.totals import Totals
+    from bloomdupe.crawl.state.failures import Failures
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.settings import JobSettings
 
@@ -35,33 +36,6 @@ def glance_of(settings: JobSettings) -> float:
     return min(GLANCE, settings.progress_interval or GLANCE)
 
 
-class Counted(Protocol):
-    """The counts of a crawl, or of one worker."""
-
-    @property
-    def totals(self) -> Totals:
-        """Counts of the requests that are done."""
-
-    @property
-    def seconds(self) -> float:
-        """Seconds for which it was running."""
-
-    @property
-    def duplicates(self) -> int:
-        """Requests dropped as duplicates."""
-
-
-class FailedCounts(Protocol):
-    """The number of failed requests of a crawl, or of one worker."""
-
-    def __len__(self) -> int:
-        """Count them."""
-
-    @property
-    def by_reason(self) -> dict[str, int]:
-        """Count them by reason, the largest number first."""
-
-
 class Watch:
     """Gives a sign of life and adds a point to the history every few seconds.
 
@@ -75,8 +49,8 @@ class Watch:
         self,
         session: Session,
         frontier: Frontier,
-        counts: Counted,
-        failures: FailedCounts | None,
+        counts: Checkpoint,
+        failures: Failures | None,
         slots: SlotTimes,
         place: str,
     ) -> None:
@@ -86,7 +60,6 @@ class Watch:
         self._fail = session.stopping.fail
         self._frontier = frontier
         self._counts = counts
-        self._capacity = frontier.seen.capacity
         self._failures = failures
         self._slots = slots
         store = frontier.store
@@ -104,24 +77,14 @@ class Watch:
         self._tick = Timer(self._on_tick)
         self._line_due = self._point_due = 0.0
         self._open = False
-        self._metrics = self._listener(session.spider.name, settings, place)
         self._glanced: Glance
-
-    def _listener(
-        self, spider: str, settings: JobSettings, place: str
-    ) -> Metrics | None:
-        if settings.metrics is None:
-            return None
-        from bloomdupe.crawl.progress.metrics import Metrics
-
-        metrics = Metrics(
-            spider,
-            place,
-            self._capacity,
-            lambda: self._glanced,
-        )
+        self._metrics: Metrics | None = None
         self._address = settings.metrics
-        return metrics
+        if self._address is not None:
+            from bloomdupe.crawl.progress.metrics import Metrics
+
+            name, capacity = session.spider.name, frontier.seen.capacity
+            self._metrics = Metrics(name, place, capacity, lambda: self._glanced)
 
     def begin_run(self) -> None:
         """Begin the run, because it has work to do; a second call changes nothing."""
@@ -143,7 +106,7 @@ class Watch:
 
     def _begin(self) -> None:
         self._line_due = time.monotonic() + self._interval
-        if self._metrics is not None:
+        if self._metrics is not None and self._address is not None:
             self._metrics.begin(*self._address)
 
     def end(self) -> None:
