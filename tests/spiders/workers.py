@@ -97,7 +97,8 @@ class Closing(All):
     name = "closing"
 
     def parse(self, response: Response) -> Any:
-        if self.settings.getbool("CLOSE") and self.number(response) == 9:
+        pages = self.crawler.stats.get_value("response_received_count")
+        if self.settings.getbool("CLOSE") and pages > 9:
             raise CloseSpider("enough")
         yield from super().parse(response)
 
