@@ -79,10 +79,22 @@ def upstream(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def mutants(session: nox.Session) -> None:
-    """Print the changes of a module that tests miss: ``-- MODULE NUMBER TESTS``."""
+    """Print the changes of a module that tests miss: ``-- MODULE TESTS``."""
     bin_ = _venv(session, "mutants", "3.11")
     session.run(f"{bin_}/pip", "install", "-q", "cosmic-ray", "-e", ".[test]")
-    session.run(f"{bin_}/python", "tests/mutants.py", *session.posargs)
+    module, *tests = session.posargs
+    place = Path(session.cache_dir)
+    config, found = place / "mutants.toml", place / "mutants.sqlite"
+    config.write_text(
+        f'[cosmic-ray]\nmodule-path = "{module}"\ntimeout = 600.0\n'
+        "excluded-modules = []\n"
+        f'test-command = "{bin_}/pytest -x -q -n 0 {" ".join(tests)}"\n'
+        'distributor.name = "local"\n',
+        encoding="utf-8",
+    )
+    session.run(f"{bin_}/cosmic-ray", "init", str(config), str(found))
+    session.run(f"{bin_}/cosmic-ray", "exec", str(config), str(found))
+    session.run(f"{bin_}/cr-report", "--surviving-only", "--show-diff", str(found))
 
 
 def _venv(session: nox.Session, name: str, python: str) -> Path:

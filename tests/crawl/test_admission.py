@@ -7,9 +7,6 @@ job, byte for byte, and the requests of a later crawl.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 import scrapy
-from support import taken_away
 from support.forks import forks
 from support.site import Pages, Site, links
 
 from bloomdupe.crawl.admission import expand_jobdir
 from bloomdupe.errors import SettingError
 from bloomdupe.inside_scrapy.engine import EngineAccess
+from bloomdupe.inside_scrapy.private_names import missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -281,19 +278,29 @@ def test_a_refusal_is_one_line_and_changes_nothing(project: Project, case: str) 
     assert not project.site.take()
 
 
+LACKING = """
+import pkgutil, sys
+from scrapy import cmdline
+place, _, name = sys.argv.pop(1).rpartition(".")
+delattr(pkgutil.resolve_name(place), name)
+cmdline.execute()
+"""
+
+
 @pytest.mark.parametrize(
     "name",
     [
-        "scrapy.core.downloader.Slot.transferring",
+        "scrapy.core.downloader.Downloader.get_slot_key",
         "scrapy.utils.defer.iter_errback",
         "scrapy.extensions.feedexport.FeedExporter._start_new_batch",
-        "scrapy.http.cookies.CookieJar.jar",
     ],
 )
 def test_a_scrapy_without_a_private_name_is_refused_in_one_line(
     project: Project, name: str
 ) -> None:
-    run = without(project, name)
+    script = project.folder / "lacking.py"
+    script.write_text(LACKING)
+    run = project.run(str(script), name, "crawl", "first")
     assert run.status == 1
     assert "Traceback" not in run.output
     refusal = f"The crawl does not begin: Scrapy {scrapy.__version__} has no {name}, "
@@ -303,24 +310,11 @@ def test_a_scrapy_without_a_private_name_is_refused_in_one_line(
     assert not project.site.requested
 
 
-def without(project: Project, name: str) -> Ended:
-    """Crawl with a Scrapy that lacks a name."""
-    done = subprocess.run(
-        [sys.executable, taken_away.__file__, name, "scrapy", "crawl", "first"],
-        cwd=project.folder,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(Path(__file__).parent.parent),
-            "SITE": project.site.base,
-            "DOMAINS": "",
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    return Ended(done.returncode, done.stdout)
+def test_a_missing_name_is_found_wherever_it_belongs() -> None:
+    slot = "scrapy.core.downloader.Slot."
+    assert missing([slot + "transferring", "scrapy.http.cookies.CookieJar.jar"]) == []
+    gone = [slot + "gone", "scrapy.utils.defer.gone", "scrapy.gone"]
+    assert missing(gone) == gone
 
 
 def test_a_downloader_without_ip_concurrency_works() -> None:
