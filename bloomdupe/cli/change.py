@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bloomdupe.crawl.state.rules import Rule, Rules
+    from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.jobs.changes import Added
     from bloomdupe.jobs.held import HeldJob
     from bloomdupe.jobs.job import Removal
     from bloomdupe.jobs.project import Project
-    from bloomdupe.jobs.request_line import Wanted
 
 
 def add(options: Namespace) -> Answer:
@@ -48,7 +48,6 @@ def add(options: Namespace) -> Answer:
 def requeue(options: Namespace) -> Answer:
     """Make pages pending again that the job has seen, or failed requests."""
     from bloomdupe.jobs.changes import Added
-    from bloomdupe.jobs.held import requeue as requeue_all
 
     added, selection = Added(), selection_of(options)
     reasons = reasons_of(options)
@@ -59,7 +58,10 @@ def requeue(options: Namespace) -> Answer:
     with closing(_opened(options)) as job:
         if reasons is None:
             found = _found(options, job.project, added)
-            requeue_all(found, job, selection, added)
+            chosen = (
+                one for one in found if selection.has_stored(one.slot, one.payload)
+            )
+            job.requeue(chosen, added)
         else:
             job.requeue_failed(selection, reasons, added)
     if reasons is not None and not added.taken_in:
@@ -94,7 +96,7 @@ def _opened(options: Namespace, *, by_url: bool = True) -> HeldJob:
 
 def _found(
     options: Namespace, project: Project, added: Added, *, start: bool = False
-) -> Iterator[Wanted]:
+) -> Iterator[SentRequest]:
     """Yield the given requests; lines that cannot be read become problems."""
     from bloomdupe.jobs.request_line import Defaults, read_all
 

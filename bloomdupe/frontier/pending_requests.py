@@ -7,7 +7,6 @@ they are done.
 from __future__ import annotations
 
 from itertools import chain
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from bloomdupe.frontier.later import NO_LATER
@@ -16,7 +15,7 @@ from bloomdupe.store.format import LATER, QUEUE
 from bloomdupe.store.snapshot import READ_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from bloomdupe.store.format import StoredLater, StoredSlot
     from bloomdupe.store.snapshot import Snapshot
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
 PORTION = 1_000
 """Requests, up to ``READ_BYTES``, that are read in one transaction of LMDB. During the
 transaction a running crawl cannot reuse free pages."""
-
-
-MANY = 10_000
-"""Requests that are searched at once."""
 
 Read = TypeVar("Read")
 
@@ -108,48 +103,12 @@ def portions(store: Store, slot: str | None = None) -> Iterator[list[PendingRequ
     yield from _in_slots(store, slot)
 
 
-def pending_that(
-    store: Store, may_be: Callable[[bytes], object]
-) -> Iterator[tuple[int, list[PendingRequest]]]:
-    """Yield how many requests were read, and those of them that may be wanted.
-
-    ``may_be`` is asked about the bytes of many requests at once, and then, unless it
-    denies, about each of them. So requests that are not wanted cost very little; their
-    checksums are not compared. Requests scheduled for later come first.
-    """
-    for items in _scheduled(store, None):
-        yield len(items), [one for one in items if may_be(one.payload)]
-    yield from _all_of(store, QUEUE, None, _searched(store, may_be), itemgetter(0))
-
-
-def _searched(
-    store: Store, may_be: Callable[[bytes], object]
-) -> Iterator[tuple[int, list[PendingRequest]]]:
-    names = {slot.number: slot.name for slot in slots_of(store)}
-    begin: bytes | None = b""
-    while begin is not None:
-        with store.snapshot() as snapshot:
-            number, found, begin = snapshot.requests_that(may_be, begin, MANY)
-        yield (
-            number,
-            [
-                PendingRequest(names.get(slot, ""), slot, *request)
-                for slot, request in found
-            ],
-        )
-
-
 def _all_of(
-    store: Store,
-    table: bytes,
-    slot: str | None,
-    portions: Iterable[Read],
-    size: Callable[[Read], int],
-) -> Iterator[Read]:
+    store: Store, table: bytes, slot: str | None, portions: Iterable[list[Read]]
+) -> Iterator[list[Read]]:
     """Yield the portions of a table, and refuse it if requests are missing.
 
-    If a crawl has written meanwhile, nobody knows how many there should be. ``size``
-    returns how many requests were read for a portion.
+    If a crawl has written meanwhile, nobody knows how many there should be.
     """
     with store.snapshot() as snapshot:
         begun = snapshot.transaction
@@ -159,7 +118,7 @@ def _all_of(
             expected = sum(one.requests for one in slots if one.name == slot)
     read = 0
     for portion in portions:
-        read += size(portion)
+        read += len(portion)
         yield portion
     with store.snapshot() as snapshot:
         if snapshot.transaction == begun:
@@ -167,7 +126,7 @@ def _all_of(
 
 
 def _in_slots(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
-    return _all_of(store, QUEUE, slot, _slot_by_slot(store, slot), len)
+    return _all_of(store, QUEUE, slot, _slot_by_slot(store, slot))
 
 
 def _slot_by_slot(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
@@ -190,7 +149,7 @@ def _slot_by_slot(store: Store, slot: str | None) -> Iterator[list[PendingReques
 
 
 def _scheduled(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
-    for items in _all_of(store, LATER, slot, _by_time(store), len):
+    for items in _all_of(store, LATER, slot, _by_time(store)):
         yield [_for_later(item) for item in items if slot in (None, item.slot)]
 
 

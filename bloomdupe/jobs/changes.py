@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import chain
-from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import url_of
-from bloomdupe.frontier.pending_requests import count_pending, pending_that
+from bloomdupe.frontier.pending_requests import count_pending, portions
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.jobs.selection import Search
 from bloomdupe.requests.layout import summary_of
 from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from bloomdupe.crawl.leases.failure import Failure
-    from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.frontier.pending_requests import PendingRequest
-    from bloomdupe.jobs.selection import RequestReader, Selection
+    from bloomdupe.jobs.project import Project
     from bloomdupe.store.store import Store
-
-    Name = TypeVar("Name")
 
 
 @dataclass
@@ -58,80 +53,29 @@ class Dropped(NamedTuple):
 
 
 def pending_among(
-    stores: list[Store], pages: dict[bytes, str], keys: RequestReader | None
+    stores: list[Store], pages: dict[bytes, str], project: Project
 ) -> Iterator[tuple[bytes, PendingRequest]]:
     """Yield the pending requests for some pages, each with its fingerprint.
 
-    ``pages`` has the URL of each fingerprint; ``keys``, which reads requests, may be
-    None if there are none.
+    ``pages`` has the URL of each fingerprint.
     """
-    if not pages or keys is None:
+    if not pages:
         return
-    search = Search(pages, keys)
-    read = chain.from_iterable(pending_that(one, search.may_be) for one in stores)
-    task, total = f"Reading {stores[0].shown}", sum(map(count_pending, stores))
-    some = told(read, task, total, "requests", itemgetter(0))
-    for one in chain.from_iterable(found for _, found in some):
-        key = search.key_of(one.payload)
-        if key is not None:
-            yield key, one
+    search = Search(pages, project)
+    for store in stores:
+        for some in told_portions(store):
+            for one in some:
+                key = search.key_of(one.payload)
+                if key is not None:
+                    yield key, one
 
 
-class Chosen:
-    """Chooses pending requests by slot and pattern, and by their pages if given.
-
-    ``pages`` has the URL of each fingerprint. ``keys`` returns what reads requests; it
-    is called for pages only.
-    """
-
-    def __init__(
-        self,
-        selection: Selection,
-        pages: dict[bytes, str],
-        keys: Callable[[], RequestReader],
-    ) -> None:
-        self.selection = selection
-        self._search = Search(pages, keys()) if pages else None
-
-    def has(self, slot: str, payload: bytes) -> bool:
-        """Whether a pending request is chosen."""
-        if self._search is not None and self._search.key_of(payload) is None:
-            return False
-        if self.selection.pattern is None:
-            return self.selection.slot in (None, slot)
-        try:
-            return self.selection.has(slot, summary_of(payload).url)
-        except UnserializableError:
-            return False
-
-
-def failed_to_repeat(
-    found: Iterable[tuple[Name, Failure]],
-    selection: Selection,
-    reasons: tuple[str, ...],
-    rules: Rules,
-    added: Added,
-) -> Iterator[tuple[Name, Failure]]:
-    """Yield the chosen failed requests that can be made pending again.
-
-    The others are counted in ``added``.
-    """
-    for name, one in found:
-        if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
-            continue
-        if one.waiting:
-            added.waited += 1
-        elif one.payload is None:
-            source = one.parent or "the page that has led to it"
-            added.problems.add(
-                one.url,
-                "it could not be stored, or its page comes again by itself;"
-                f" {source} yields it again",
-            )
-        elif rules.keep_out(one.slot, one.url):
-            added.blocked += 1
-        else:
-            yield name, one
+def told_portions(
+    store: Store, slot: str | None = None
+) -> Iterator[list[PendingRequest]]:
+    """Yield the pending requests of a store in portions, and tell how far it is."""
+    total, task = count_pending(store, slot), f"Reading {store.shown}"
+    return told(portions(store, slot), task, total, "requests", len)
 
 
 class RequeuedFailures:

@@ -11,18 +11,17 @@ from bloomdupe.crawl.state.rules_file import RulesFile
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.payload import url_of
-from bloomdupe.frontier.pending_requests import count_pending, portions
+from bloomdupe.frontier.pending_requests import count_pending
 from bloomdupe.frontier.sent_request import SentRequest, partition_of
 from bloomdupe.jobs.changes import (
-    Chosen,
     Dropped,
     RequeuedFailures,
-    failed_to_repeat,
     pending_among,
+    told_portions,
 )
+from bloomdupe.jobs.selection import Search
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.participant import Part
-from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.jobs.changes import Added
     from bloomdupe.jobs.project import Project
-    from bloomdupe.jobs.request_line import Wanted
     from bloomdupe.jobs.selection import Selection
     from bloomdupe.store.batch import Change
     from bloomdupe.store.store import Store
@@ -187,11 +185,14 @@ class HeldJob:
             added.count(self.add_one(one))
         self.commit()
 
-    def requeue(self, requests: list[SentRequest], added: Added) -> None:
+    def requeue(self, requests: Iterable[SentRequest], added: Added) -> None:
         """Make pages pending again that are done, in one transaction.
 
-        Pages that are pending are left, and so are pages that were never seen.
+        Pages that are pending are left, and so are pages that were never seen. Memory
+        grows with the given requests, about 1 kB each.
         """
+        from bloomdupe.jobs.request_line import brought_back
+
         wanted: dict[bytes, SentRequest] = {}
         for one in requests:
             seen = self._filters[self._number_of(one.slot)]
@@ -203,10 +204,10 @@ class HeldJob:
             else:
                 wanted[key] = one
         pages = {key: url_of(one.payload) for key, one in wanted.items()}
-        for key, _ in pending_among(self.stores, pages, self._project):
+        for key, _ in pending_among(self.stores, pages, self.project):
             added.waited += wanted.pop(key, None) is not None
         for one in wanted.values():
-            self._push(one)
+            self._push(one._replace(payload=brought_back(one.payload)))
         added.taken_in += len(wanted)
         self.commit()
 
@@ -220,12 +221,23 @@ class HeldJob:
         parts = {}
         for number, store in enumerate(self.stores):
             puts = {}
-            for digest, one in failed_to_repeat(
-                _failures(store), selection, reasons, self.rules, added
-            ):
-                assert one.payload is not None  # noqa: S101 - it is repeated
-                self.push(one.slot, one.priority, one.payload)
-                puts[digest] = one._replace(waiting=True)
+            for digest, one in _failures(store):
+                if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
+                    continue
+                if one.waiting:
+                    added.waited += 1
+                elif one.payload is None:
+                    source = one.parent or "the page that has led to it"
+                    added.problems.add(
+                        one.url,
+                        "it could not be stored, or its page comes again by itself;"
+                        f" {source} yields it again",
+                    )
+                elif self.rules.keep_out(one.slot, one.url):
+                    added.blocked += 1
+                else:
+                    self.push(one.slot, one.priority, one.payload)
+                    puts[digest] = one._replace(waiting=True)
             added.taken_in += len(puts)
             parts[number] = _part(puts)
         self.commit(parts)
@@ -238,14 +250,16 @@ class HeldJob:
         ``pages`` has the URL of each fingerprint. Each thousand is a transaction.
         """
         dropped = 0
-        chosen = Chosen(selection, pages, lambda: self.project)
+        search = Search(pages, self.project) if pages else None
         for number, store in enumerate(self.stores):
             requeued = RequeuedFailures(_failures(store))
-            found = portions(store, selection.slot)
-            total = count_pending(store, selection.slot)
-            task = f"Reading {store.shown}"
-            for some in told(found, task, total, "requests", len):
-                gone = [one for one in some if chosen.has(one.slot, one.payload)]
+            for some in told_portions(store, selection.slot):
+                gone = [
+                    one
+                    for one in some
+                    if (search is None or search.key_of(one.payload) is not None)
+                    and selection.has_stored(one.slot, one.payload)
+                ]
                 self.frontiers[number].remove(gone)
                 repeated = filter(None, (requeued.taken(one.payload) for one in gone))
                 failures = {key: one._replace(waiting=False) for key, one in repeated}
@@ -254,14 +268,14 @@ class HeldJob:
         return Dropped(dropped, sum(map(count_pending, self.stores)))
 
 
-def add(found: Iterable[Wanted], job: HeldJob | RunningJob, added: Added) -> None:
+def add(found: Iterable[SentRequest], job: HeldJob | RunningJob, added: Added) -> None:
     """Add requests that were not seen, in a transaction for every thousand.
 
     After an interruption, committed requests stay, and count as seen the next time.
     """
     portion: list[SentRequest] = []
     size = 0
-    for one in _asked(found, job):
+    for one in found:
         portion.append(one)
         size += len(one.payload)
         if len(portion) == MOST_AT_ONCE or size >= MOST_BYTES:
@@ -269,36 +283,6 @@ def add(found: Iterable[Wanted], job: HeldJob | RunningJob, added: Added) -> Non
             portion, size = [], 0
     if portion:
         job.add(portion, added)
-
-
-def requeue(
-    found: Iterable[Wanted], job: HeldJob, selection: Selection, added: Added
-) -> None:
-    """Make finished pages pending again, in one transaction.
-
-    Memory grows with the given requests, about 1 kB each.
-    """
-    from bloomdupe.jobs.request_line import brought_back
-
-    again = (
-        one._replace(payload=brought_back(one.payload))
-        for one in found
-        if selection.has(one.slot, one.request.url)
-    )
-    job.requeue([*_asked(again, job)], added)
-
-
-def _asked(found: Iterable[Wanted], job: HeldJob | RunningJob) -> Iterator[SentRequest]:
-    for one in found:
-        yield SentRequest(
-            one.slot,
-            one.request.priority,
-            one.payload,
-            (job.project.key_of(one.request),),
-            one.start,
-            one.not_before,
-            one.request.dont_filter,
-        )
 
 
 def _failures(store: Store) -> Iterator[tuple[bytes, Failure]]:

@@ -10,6 +10,7 @@ from bloomdupe.crawl.leases.failure import (
     page_of,
     stored_failures,
 )
+from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.sent_request import partition_of
 from bloomdupe.jobs.changes import pending_among
 from bloomdupe.jobs.project import Project
@@ -54,10 +55,10 @@ def look_up(
     with job.filters() as filters:
         project = Project.of_store(settings, filters[0].identity)
         found = {
-            one.request.url: one
+            url_of(one.payload): one
             for one in read_all(lines, Defaults(), project, problems)
         }
-        keys = {url: project.key_of(one.request) for url, one in found.items()}
+        keys = {url: one.keys[0] for url, one in found.items()}
         known = {
             url: filters[partition_of(found[url].slot, len(filters))].contains(
                 key, exact=exact

@@ -1,4 +1,4 @@
-"""Written: a request as a line of text, a URL alone or a JSON object.
+"""A request as a line of text: a URL alone, or a JSON object.
 
 ========== =======================================================================
 field      meaning
@@ -31,6 +31,7 @@ from bloomdupe.crawl.later.not_before import TIME_KEYS
 from bloomdupe.crawl.later.revisits import checked_rule
 from bloomdupe.errors import RequestTimeError
 from bloomdupe.foreign import json_of
+from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.requests.layout import (
     CALLBACK,
     DONT_FILTER,
@@ -89,69 +90,47 @@ class Defaults(NamedTuple):
     start: bool = False
 
 
-class Wanted(NamedTuple):
-    """A request to add to a job."""
-
-    request: Request
-    """The request without callbacks."""
-    payload: bytes
-    """The stored request, with callbacks."""
-    slot: str
-    start: bool
-    not_before: float | None = None
-    """Unix time before which it is not fetched."""
-
-
 def read_all(
     lines: Iterable[Line], defaults: Defaults, project: Project, problems: Problems
-) -> Iterator[Wanted]:
+) -> Iterator[SentRequest]:
     """Yield the requests of lines; lines that cannot be read become ``problems``.
 
     So do lines with a callback or errback that the spider does not have.
     """
     for line in lines:
         try:
-            found = read_request(line.text, defaults, project)
-            _check_callbacks(found.payload, project)
+            yield _read(line.text, defaults, project)
         except ValueError as error:
             problems.add(line.where, str(error))
-        else:
-            yield found
 
 
-def read_request(text: str, defaults: Defaults, project: Project | None) -> Wanted:
-    """Return the request of a line.
-
-    Without a ``project`` the line must have no payload.
-
-    Raises :class:`ValueError` (of which :class:`UnserializableError` is a subclass)
-    with the reason.
-    """
-    if not text.startswith("{"):
-        return wanted(
-            checked(text, priority=defaults.priority),
-            defaults.callback,
-            None,
-            start=defaults.start,
-        )
-    try:
-        given = json_of(text)
-    except ValueError as error:
-        raise ValueError(f"it is no JSON: {error}") from error
-    _check_fields(given)
-    if "payload" in given and project is not None:
-        return _stored(given, project)
-    arguments = {name: given[name] for name in _REQUEST if name in given}
-    arguments.setdefault("priority", defaults.priority)
-    found = wanted(
-        checked(given["url"], **arguments),
-        given.get("callback", defaults.callback),
-        given.get("errback"),
-        start=given.get("start", defaults.start),
-    )
-    return found._replace(
-        slot=given.get("slot", found.slot),
-        not_before=given.get("not_before"),
+def _read(text: str, defaults: Defaults, project: Project) -> SentRequest:
+    """Return the request of a line; raise :class:`ValueError` with the reason."""
+    given: dict[str, Any] = {"url": text}
+    if text.startswith("{"):
+        try:
+            given = json_of(text)
+        except ValueError as error:
+            raise ValueError(f"it is no JSON: {error}") from error
+        _check_fields(given)
+    if "payload" in given:
+        payload, start = _payload_of(given), False
+        request = project.request_of(payload)
+    else:
+        arguments = {name: given[name] for name in _REQUEST if name in given}
+        arguments.setdefault("priority", defaults.priority)
+        request, start = checked(given["url"], **arguments), defaults.start
+        callback = given.get("callback", defaults.callback)
+        payload = _payload_for(request, callback, given.get("errback"))
+    _check_callbacks(payload, project)
+    return SentRequest(
+        given.get("slot", slot_of(request)),
+        request.priority,
+        payload,
+        (project.key_of(request),),
+        given.get("start", start),
+        given.get("not_before"),
+        request.dont_filter,
     )
 
 
@@ -170,14 +149,8 @@ def checked(url: str, **arguments: Any) -> Request:  # noqa: ANN401 - a request'
         raise ValueError(f"it makes no request: {error}") from error
 
 
-def wanted(
-    request: Request,
-    callback: str | int | None,
-    errback: str | int | None,
-    *,
-    start: bool = False,
-) -> Wanted:
-    """Return a request without callbacks, with these callbacks added.
+def _payload_for(request: Request, callback: str | None, errback: str | None) -> bytes:
+    """Store a request without callbacks, with these callbacks added.
 
     Raises :class:`ValueError` for a ``meta`` that cannot be satisfied.
     """
@@ -190,8 +163,7 @@ def wanted(
         checked_rule(request)
     except RequestTimeError as error:
         raise ValueError(str(error)) from error
-    payload = named(_serializer.dump(request), callback, errback)
-    return Wanted(request, payload, slot_of(request), start)
+    return named(_serializer.dump(request), callback, errback)
 
 
 def slot_of(request: Request) -> str:
@@ -200,9 +172,7 @@ def slot_of(request: Request) -> str:
     return str(slot or urlparse_cached(request).hostname or "")
 
 
-def named(
-    payload: bytes, callback: str | int | None, errback: str | int | None
-) -> bytes:
+def named(payload: bytes, callback: str | None, errback: str | None) -> bytes:
     """Return a stored request without callbacks, with these callbacks added.
 
     ``parse`` needs no name. None is ``NO_CALLBACK`` for a callback, and none at all
@@ -253,19 +223,11 @@ def _check_callbacks(payload: bytes, project: Project) -> None:
             project.check_method(use, name)
 
 
-def _stored(given: dict[str, Any], project: Project) -> Wanted:
+def _payload_of(given: dict[str, Any]) -> bytes:
     try:
-        payload = base64.b64decode(given["payload"], validate=True)
+        return base64.b64decode(given["payload"], validate=True)
     except binascii.Error as error:
         raise ValueError(f"'payload' is no base64: {error}") from error
-    request = project.request_of(payload)
-    return Wanted(
-        request,
-        payload,
-        given.get("slot", slot_of(request)),
-        given.get("start", False),
-        given.get("not_before"),
-    )
 
 
 def _short(text: str) -> str:

@@ -1,26 +1,26 @@
 """Selection: requests chosen by slot and pattern, or by their fingerprints.
 
 The store knows requests by slot and order, not by fingerprint, so a search for
-fingerprints reads all of them. A request without a text of a wanted page costs 1 µs,
-any other request about 10. A search for few pages costs a fraction of that, because
-it looks at many requests at once.
+fingerprints reads all of them. A fingerprint takes about 10 µs, and so it is made only
+of requests that may be wanted, if few pages are.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from w3lib.url import canonicalize_url
 
 from bloomdupe.errors import SettingError, UnserializableError
+from bloomdupe.requests.layout import summary_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Mapping
 
-    from scrapy import Request
+    from bloomdupe.jobs.project import Project
 
 
 @dataclass(frozen=True)
@@ -52,45 +52,36 @@ class Selection:
             self.pattern is None or self.pattern.search(url) is not None
         )
 
+    def has_stored(self, slot: str, payload: bytes) -> bool:
+        """Whether a stored request is selected; one that is damaged has no URL."""
+        if self.pattern is None:
+            return self.slot in (None, slot)
+        try:
+            return self.has(slot, summary_of(payload).url)
+        except UnserializableError:
+            return False
+
 
 FEW_PAGES = 5
 """Pages that are searched for by a text each."""
-MOST_HOSTS = 100
-"""Hosts in a single search expression, at most."""
-
-
-class RequestReader(Protocol):
-    """Reads stored requests, and knows their fingerprints."""
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether these are of canonical URLs, as those of Scrapy's fingerprinter."""
-
-    def request_of(self, payload: bytes, /) -> Request:
-        """Return a stored request; raises :class:`UnserializableError`."""
-
-    def key_of(self, request: Request, /) -> tuple[bytes, bool]:
-        """Return a request's fingerprint, and whether it must be kept exactly."""
 
 
 class Search:
-    """Finds pending requests for the pages that ``wanted`` has, by fingerprint."""
+    """Finds pending requests for pages.
 
-    def __init__(self, wanted: Mapping[bytes, str], keys: RequestReader) -> None:
-        """``wanted`` has the URL of each fingerprint."""
+    ``wanted`` has the URL of each fingerprint; the ``project`` makes fingerprints.
+    """
+
+    def __init__(self, wanted: Mapping[bytes, str], project: Project) -> None:
         self._wanted = wanted
-        self._keys = keys
-        self.may_be: Callable[[bytes], object]
-        """Whether some bytes of the store may hold a wanted request."""
-        texts = []
-        if len(wanted) <= FEW_PAGES and keys.is_plain:
-            texts = [_text_in(url) for url in wanted.values()]
-        if all(texts) and texts:
-            self.may_be = lambda data: (
-                b"%" in data or any(text in data for text in texts)
-            )
-        else:
-            self.may_be = _hosts_in(wanted.values())
+        self._project = project
+        self._texts = [b""]
+        if len(wanted) <= FEW_PAGES and project.is_plain:
+            self._texts = [_text_in(url) for url in wanted.values()]
+
+    def may_be(self, payload: bytes) -> bool:
+        """Whether a stored request may be wanted: escapes hide what it is."""
+        return b"%" in payload or any(text in payload for text in self._texts)
 
     def key_of(self, payload: bytes) -> bytes | None:
         """Return the fingerprint of a stored request that is wanted.
@@ -101,7 +92,7 @@ class Search:
         if not self.may_be(payload):
             return None
         try:
-            key, _ = self._keys.key_of(self._keys.request_of(payload))
+            key, _ = self._project.key_of(self._project.request_of(payload))
         except UnserializableError:
             return None
         return key if key in self._wanted else None
@@ -121,16 +112,3 @@ def _text_in(url: str) -> bytes:
 
 
 _unescaped = re.compile(r"[\w~=-][\w.~=-]*", re.ASCII).fullmatch
-
-
-def _hosts_in(urls: Iterable[str]) -> Callable[[bytes], object]:
-    """Return a function that searches bytes for the hosts of URLs."""
-    hosts = {urlsplit(canonicalize_url(url)).hostname or "" for url in urls}
-    # A usual beginning, with www., is stored as one character.
-    texts = {re.escape(host.removeprefix("www.").encode()) for host in hosts}
-    # An address has several spellings.
-    named = all(re.search(rb"^[^:]*[a-z][^:]*$", text) for text in texts)
-    if not named or len(texts) > MOST_HOSTS:
-        return re.compile(b"").search
-    host = rb"(?<![\w.-])(?:www\.)?(?:%b)(?![\w-])" % b"|".join(texts)
-    return re.compile(host, re.IGNORECASE).search

@@ -25,15 +25,13 @@ from bloomdupe.store.format import (
     checksum,
     describe,
     read_later,
-    slot_of,
     slot_prefix,
     successor,
-    sum_of,
 )
 from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
+    from collections.abc import Container, Iterator
 
     from bloomdupe.errors import StoreError
 
@@ -209,34 +207,6 @@ class Snapshot(ABC):
                 if len(found) == limit or most <= 0:
                     return found, True
         return found, False
-
-    def requests_that(
-        self, may_be: Callable[[bytes], object], begin: bytes, limit: int
-    ) -> tuple[int, list[tuple[int, StoredRequest]], bytes | None]:
-        """Search the next ``limit`` requests from the key ``begin`` on.
-
-        It stops after ``READ_BYTES``. Returns their number, slot and request of those
-        that ``may_be`` does not deny, and the key to go on from, if there are more. It
-        is asked about all of their bytes first, so that usually no request is looked at
-        alone.
-        """
-        some: list[tuple[bytes, bytes | memoryview]] = []
-        end = None
-        most = READ_BYTES
-        for key, value in self._range(QUEUE, begin):
-            if len(some) == limit or most <= 0:
-                end = key
-                break
-            some.append((key, value))
-            most -= len(value)
-        found = []
-        if may_be(b"\n".join([value for _, value in some])):
-            for key, value in some:
-                if may_be(bytes(value)):
-                    payload = bytes(self._checked(QUEUE, key, value)[CHECKSUM_BYTES:])
-                    slot, rank = slot_of(key)
-                    found.append((slot, StoredRequest(rank, payload, sum_of(value))))
-        return len(some), found, end
 
     def later(self, after: bytes = b"") -> Iterator[StoredLater]:
         """Yield the requests scheduled for later, in order, from above ``after``."""

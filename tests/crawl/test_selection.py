@@ -59,5 +59,4 @@ def test_no_spelling_of_a_wanted_url_is_denied(url: str) -> None:
             same += 1
             payload = msgpack.packb([short_url(stored.url), 3])
             assert may_be(payload), stored.url
-            assert may_be(b"\n".join([b"other%41", payload, b"%"])), stored.url
     assert same > 10

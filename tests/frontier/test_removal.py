@@ -12,7 +12,7 @@ import pytest
 
 from bloomdupe import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.frontier.pending_requests import count_pending, pending_that, portions
+from bloomdupe.frontier.pending_requests import count_pending, portions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,19 +114,3 @@ def test_only_removed_requests_are_gone(tmp_path: Path, seed: int) -> None:
     crawl.frontier.checkpoint()
     assert count_pending(crawl.frontier.store) == 0
     crawl.seen.close()
-
-
-def test_wanted_requests_are_found_also_those_scheduled_for_later(
-    tmp_path: Path,
-) -> None:
-    with BloomFilter.open(tmp_path / "store", 1_000) as seen:
-        frontier = Frontier(seen)
-        frontier.push("a", 0, b"/1")
-        frontier.push("a", 0, b"/2")
-        frontier.push("b", 0, b"/11", not_before=2**40)
-        frontier.push("b", 0, b"/21", not_before=2**40)
-        frontier.checkpoint()
-        assert frontier.store is not None
-        looked = list(pending_that(frontier.store, lambda data: b"/2" in data))
-    assert sum(count for count, _ in looked) == 4
-    assert [one.payload for _, found in looked for one in found] == [b"/21", b"/2"]

@@ -36,6 +36,7 @@ from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import SettingError
+from bloomdupe.frontier.payload import url_of
 from bloomdupe.jobs.lines import Line, Problems
 from bloomdupe.jobs.project import Project
 from bloomdupe.jobs.request_line import Defaults, named, read_all
@@ -173,7 +174,7 @@ def test_a_line_with_a_callback_that_the_spider_lacks_is_refused() -> None:
     ]
     problems = Problems()
     found = list(read_all(lines, Defaults(), project, problems))
-    assert [one.request.url[-1] for one in found] == ["2", "4"]
+    assert [url_of(one.payload)[-1] for one in found] == ["2", "4"]
     assert problems.shown == [
         "line 1: callback 'nope': spider 'follow' has no such callback",
         "line 3: errback 'custom_settings': spider 'follow' has no such callback",

@@ -474,27 +474,6 @@ def test_requests_for_later_are_in_the_order_of_their_times(store: Store) -> Non
     assert taken == [due for due in times if due != 4.0]
 
 
-def test_requests_are_searched(store: Store) -> None:
-    put(store, {0: RANKS, 1: RANKS[:3]})
-    begin: bytes | None = b""
-    number = 0
-    found = []
-    while begin is not None:
-        some, requests, begin = _searched(store, begin)
-        number += some
-        found += requests
-    assert number == len(RANKS) + 3
-    assert sorted(slot for slot, _ in found) == [1, 1, 1]
-
-
-def _searched(store: Store, begin: bytes) -> tuple[int, list[Any], bytes | None]:
-    with store.snapshot() as snapshot:
-        some, found, end = snapshot.requests_that(
-            lambda payload: b"request 1" in payload, begin, 7
-        )
-    return some, [one for one in found if b"request 1" in one[1].payload], end
-
-
 # With a filter and a frontier over it
 
 
