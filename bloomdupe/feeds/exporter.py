@@ -10,7 +10,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.misc import load_object
 
 from bloomdupe.errors import BloomDupeError, FeedError, StoreLockedError
-from bloomdupe.feeds.feed import Feed, encode, name_of
+from bloomdupe.feeds.feed import Feed, name_of
 from bloomdupe.feeds.feed_format import appended_path, local_path
 from bloomdupe.feeds.journal import ITEM
 from bloomdupe.feeds.uri import parameters, without_secret
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from bloomdupe.feeds.delivery import WaitingFeed
-    from bloomdupe.feeds.feed import Encoder
     from bloomdupe.feeds.feed_job import FeedJob
     from bloomdupe.feeds.stored_feeds import StoredFeeds
 
@@ -60,10 +59,9 @@ class FeedExporter(FeedExporterAccess):
         self.durable: list[Feed] = []
         """The feeds that are appended to local files, in the order of their numbers."""
         self._waiting: WaitingFeeds | None = None
-        self._encoders: list[Encoder] = []
+        self._encoders: list[Feed | WaitingFeeds] = []
         self.taken: dict[str, Feed | WaitingFeed] = {}
         """The feeds that were taken from Scrapy, by the templates of their URIs."""
-        self._late: dict[str, dict[str, Any]] = {}
         self._lost: dict[str, Any] = {}
         self._ending = self._finishing = self._closed = False
         self._finished = self._idle = False
@@ -96,61 +94,17 @@ class FeedExporter(FeedExporterAccess):
         exporter = cls(crawler)
         if not cls.is_enabled(crawler):
             exporter.feeds.clear()
-        exporter._checked(left, exporter.feeds)
+        exporter._checked(left)
 
     def restore(self, job: FeedJob, left: StoredFeeds) -> None:
         """Make the feeds part of the checkpoint; called when the crawl opens.
 
         Raises :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued.
         """
-        slots = self._checked(left, self.feeds)
+        slots = self._checked(left)
         self._left = left
         self._waiting = WaitingFeeds(self, job, left, self.tell)
         self._encoders = [self._waiting]
-        self._take_feeds(left, slots)
-        self._late = {t: o for t, o in self.feeds.items() if t not in self.taken}
-        self._finished = self._idle = left.resumed and left.finished
-        self.feeds.clear()
-        self._job = job
-
-    def _checked(
-        self, left: StoredFeeds, feeds: dict[str, dict[str, Any]]
-    ) -> dict[str, tuple[str, FeedSlot]]:
-        """Compare the feeds with the last run; return their names and slots.
-
-        Those that lack a parameter of the spider are not among them.
-        """
-        slots, templates = {}, dict[object, str]()
-        names = {
-            template: name_of(self, template, feeds[template]) for template in feeds
-        }
-        for template, options in feeds.items():
-            try:
-                uri = self.uri_of(template, options, 1, left.moment, left.moment)
-                slot = self.new_slot(template, options, 1, uri)
-            except KeyError:
-                continue
-            place = local_path(slot, self.here)
-            if place is not None and not options["batch_item_count"]:
-                other = templates.setdefault(place, template)
-                if other != template:
-                    raise FeedError(
-                        f"FEEDS: the feeds {without_secret(other)} and"
-                        f" {without_secret(template)} have the same file {place}; give"
-                        " each a name of its own"
-                    )
-                names[template] = left.name_of(names[template], place)
-            slots[template] = names[template], slot
-        left.check_feeds({names[t]: options for t, options in feeds.items()})
-        for name, slot in slots.values():
-            left.check_feed(name, appended_path(slot, self.here))
-        return slots
-
-    def _take_feeds(
-        self, left: StoredFeeds, slots: dict[str, tuple[str, FeedSlot]]
-    ) -> None:
-        """Take these feeds from Scrapy."""
-        assert self._waiting is not None  # noqa: S101 - they are restored
         for template, (name, slot) in slots.items():
             place = appended_path(slot, self.here)
             if place is None:
@@ -160,24 +114,39 @@ class FeedExporter(FeedExporterAccess):
             feed = Feed(len(self.durable), slot, self, known, left.lines)
             self.taken[template] = feed
             self.durable.append(feed)
-            self._encoders.insert(-1, feed)
+        self._encoders[:0] = self.durable
         self._lost = left.lost()
+        self._finished = self._idle = left.resumed and left.finished
+        self.feeds.clear()
+        self._job = job
+
+    def _checked(self, left: StoredFeeds) -> dict[str, tuple[str, FeedSlot]]:
+        """Compare the feeds with the last run; return their names and slots."""
+        slots, templates = {}, dict[object, str]()
+        for template, options in self.feeds.items():
+            name = name_of(self, template, options)
+            uri = self.uri_of(template, options, 1, left.moment, left.moment)
+            slot = self.new_slot(template, options, 1, uri)
+            slots[template] = name, slot
+            place = local_path(slot, self.here)
+            if place is not None and not options["batch_item_count"]:
+                other = templates.setdefault(place, template)
+                if other != template:
+                    raise FeedError(
+                        f"FEEDS: the feeds {without_secret(other)} and"
+                        f" {without_secret(template)} have the same file {place}; give"
+                        " each a name of its own"
+                    )
+        left.check_feeds({name: self.feeds[t] for t, (name, _) in slots.items()})
+        for name, slot in slots.values():
+            left.check_feed(name, appended_path(slot, self.here))
+        return slots
 
     def open_spider(self, spider: Spider) -> None:
         """Open feeds; called by Scrapy when the scheduler is open."""
-        if self._job is None or self._left is None:
+        if self._waiting is None:
             super().open_spider(spider)
-            return
-        try:
-            if self._late:
-                for template, options in self._late.items():
-                    self.new_slot(template, options, 1)  # a parameter is missing
-                slots = self._checked(self._left, self._late)
-                self._take_feeds(self._left, slots)
-                self._late = {}
-        except Exception as error:  # noqa: BLE001 - of any function for parameters
-            self._job.fail(error)
-        if self._waiting is not None:
+        else:
             self._waiting.warn()
 
     # Items
@@ -196,13 +165,18 @@ class FeedExporter(FeedExporterAccess):
             return
         if self._closed:
             return  # its request is not settled: the next run yields it again
-        lines: list[tuple[int, bytes]] = []
-        try:
-            encode(item, self._encoders, lines)
-        except (BloomDupeError, MemoryError) as error:
-            job.fail(error)  # the item must not be lost
-        finally:
-            job.put(response, lines)
+        lines, failure = [], None
+        for feed in self._encoders:
+            try:
+                if feed.accepts(item):
+                    lines.append((feed.number, feed.encode(item)))
+            except (BloomDupeError, MemoryError) as error:
+                job.fail(error)  # the item must not be lost
+            except Exception as error:  # noqa: BLE001 - of any filter or exporter
+                failure = error  # the other feeds get the item all the same
+        job.put(response, lines)
+        if failure is not None:
+            raise failure
 
     @property
     def parameters(self) -> set[str]:
@@ -238,8 +212,6 @@ class FeedExporter(FeedExporterAccess):
         """
         waiting, left = self._waiting, self._left
         assert waiting is not None and left is not None  # noqa: S101, PT018
-        if self._late:  # no item comes before the spider is open
-            return Part(entries={**left.entries, "feeds_finished": self._finished})
         left.lines.begin(anew=True)
         waiting.begin()
         for feed in self.durable:

@@ -6,6 +6,7 @@ from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bloomdupe.errors import FeedError
 from bloomdupe.feeds.feed_format import Format, options_of
 from bloomdupe.feeds.file import FeedFile, Growth
 from bloomdupe.feeds.journal import Piece
@@ -13,25 +14,12 @@ from bloomdupe.feeds.uri import with_parameters, without_secret
 from bloomdupe.inside_scrapy.helpers import PostProcessingManager
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Protocol
+    from collections.abc import Callable
 
     from scrapy.extensions.feedexport import FeedSlot
 
     from bloomdupe.feeds.journal import Journal
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
-
-    class Encoder(Protocol):
-        """What turns items into the lines of a feed."""
-
-        number: int
-
-        def accepts(self, item: Any, /) -> bool:  # noqa: ANN401
-            """Whether an item belongs to it."""
-
-        def encode(self, item: Any, /) -> bytes:  # noqa: ANN401
-            """Return an item as bytes."""
-
 
 BLOCK_BYTES = 64 << 10
 """Bytes of lines that are written, or compressed, together. A compressed file is less
@@ -218,30 +206,17 @@ class Feed:
             self._due = True
 
 
-def encode(
-    item: object, feeds: Sequence[Encoder], lines: list[tuple[int, bytes]]
-) -> None:
-    """Add the lines of an item, each with the number of its feed.
-
-    If a filter or an exporter fails, the other feeds get the item all the same. Raises
-    the exception then.
-    """
-    for index, feed in enumerate(feeds):
-        try:
-            if feed.accepts(item):
-                lines.append((feed.number, feed.encode(item)))
-        except Exception:  # of any filter or exporter in the settings
-            encode(item, feeds[index + 1 :], lines)
-            raise
-
-
 def name_of(access: FeedExporterAccess, template: str, options: dict[str, Any]) -> str:
     """Return the name of a feed: its URI without the parts that change in each run.
 
-    So a feed for another value of a spider's argument is another feed.
+    So a feed for another value of a spider's argument is another feed. Raises
+    :class:`~bloomdupe.errors.FeedError` if the spider lacks a parameter of it.
     """
     name = without_secret(template)
     try:
         return with_parameters(name, access.uri_params(options, 1))
-    except KeyError:
-        return name
+    except KeyError as error:
+        raise FeedError(
+            f"FEEDS: {name} needs {error.args[0]!r}, which the spider has not when the"
+            " crawl begins: set it when the spider is made, as -a does"
+        ) from error

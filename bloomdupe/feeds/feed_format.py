@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import stat
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -108,7 +107,7 @@ def options_of(options: dict[str, Any]) -> dict[str, Any]:
         "format": options["format"],
         "fields": plain(options["fields"]),
         "postprocessing": [str(p) for p in options.get("postprocessing", ())],
-        "encoding": _encoding(options.get("encoding")),
+        "encoding": options.get("encoding"),
         "indent": options.get("indent"),
         "item_export_kwargs": _stable(options["item_export_kwargs"]),
     }
@@ -129,17 +128,6 @@ def changed_options(
         for options in (before, now)
     )
     return was, has
-
-
-def _encoding(name: str | None) -> str:
-    """Return the standard name of an encoding; the default is UTF-8, as in Scrapy.
-
-    An unknown encoding is returned unchanged: the exporter will report it.
-    """
-    try:
-        return codecs.lookup(name or "utf-8").name
-    except LookupError:
-        return str(name)
 
 
 def _stable(value: object) -> Any:  # noqa: ANN401 - any JSON value

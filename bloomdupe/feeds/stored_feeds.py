@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from datetime import datetime, timezone
 from itertools import count
@@ -14,7 +13,6 @@ from bloomdupe.feeds.feed import HELD, Known
 from bloomdupe.feeds.feed_format import changed_options, options_of
 from bloomdupe.feeds.file import FeedFile, change_of, in_our_words
 from bloomdupe.feeds.journal import Journal, Piece
-from bloomdupe.feeds.uri import fits, parameters
 from bloomdupe.store.files import refuse_link
 
 if TYPE_CHECKING:
@@ -94,33 +92,17 @@ class StoredFeeds:
 
     # Before anything is changed
 
-    def name_of(self, own: str, place: Path | None) -> str:
-        """Return the name in the store of a feed that has this name of its ``own``.
-
-        Another run may have written its URI differently; then its file is at ``place``.
-        """
-        if own in self._feeds or place is None:
-            return own
-        for name, record in self._feeds.items():
-            file = record["file"]
-            if file is not None and _is_same(file["path"], place):
-                return name
-        return own
-
     def check_feeds(self, feeds: Mapping[str, dict[str, Any]]) -> None:
         """Refuse to go on with feeds that differ from those of the last run.
 
-        ``feeds`` are the options of the feeds of this run, by name. A name that still
-        has parameters may be that of any feed that fits it. Raises
+        ``feeds`` are the options of the feeds of this run, by name. Raises
         :class:`~bloomdupe.errors.FeedError`.
         """
         refuse_link(self.directory)
-        late = [name for name in feeds if parameters(name)]
         lacking = []
         for name, record in self._feeds.items():
             if name not in feeds:
-                fitting = any(fits(name, one) for one in late)
-                if self._is_bound(record) and not fitting:
+                if self._is_bound(record):
                     lacking.append(record["uri"])
             elif self._is_begun(record) and "options" in record:
                 self._check_options(record, feeds[name])
@@ -227,7 +209,3 @@ class StoredFeeds:
         lost = self._feeds if self.resumed else self.owing()
         done = {"done": True} if self.finished else {}
         return {name: {**record, **done} for name, record in lost.items()}
-
-
-def _is_same(one: str, other: Path) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)

@@ -122,10 +122,7 @@ def feed_names(crawler: Crawler) -> list[str]:
 
 
 def _taken_from(exporter: FeedExporter) -> list[StreamFeed]:
-    """Take the feeds from Scrapy; their order gives them their numbers.
-
-    Raises :class:`KeyError` if the spider lacks a parameter of a URI.
-    """
+    """Take the feeds from Scrapy; their order gives them their numbers."""
     feeds = [
         StreamFeed(
             name_of(exporter, template, options),

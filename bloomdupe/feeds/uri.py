@@ -36,10 +36,3 @@ def with_parameters(template: str, values: Mapping[str, object]) -> str:
 def parameters(template: str) -> set[str]:
     """Return the parameters of a template besides those of time and batch."""
     return {found["name"] for found in PARAMETER.finditer(template)} - CHANGING
-
-
-def fits(name: str, template: str) -> bool:
-    """Whether a name may be that of this template, with any values of parameters."""
-    literal = PARAMETER.sub("\0", template)
-    pattern = re.escape(literal).replace("\0", ".*")
-    return re.fullmatch(pattern, PARAMETER.sub("", name), re.DOTALL) is not None

@@ -8,7 +8,6 @@ import pytest
 from spiders.feeds import (
     Articles,
     ByCategory,
-    NamedLate,
     NotForJson,
     Wanders,
 )
@@ -56,7 +55,7 @@ def test_the_working_directory_may_change(
     "option",
     repeated(
         [
-            ("csv", {"encoding": "utf-16"}, "encoding = 'utf-8', now it has"),
+            ("csv", {"encoding": "utf-16"}, "encoding = None, now it has"),
             ("csv", {"item_export_kwargs": {"delimiter": ";"}}, "{'delimiter': ';'}"),
             ("csv", {"fields": ["number"]}, "fields = None, now it has fields ="),
         ]
@@ -125,44 +124,29 @@ def by_category(crawl: Crawl) -> tuple[Path, Path]:
     return crawl.folder / "books.jsonl", crawl.folder / "music.jsonl"
 
 
-@pytest.mark.parametrize("spider", repeated([NamedLate, ByCategory]))
 def test_another_parameter_of_the_spider_is_another_feed(
-    crawl: Crawl, by_category: tuple[Path, Path], spider: type[Articles]
+    crawl: Crawl, by_category: tuple[Path, Path]
 ) -> None:
     books, music = by_category
-    crawl.run(spider, CATEGORY="books")
+    crawl.run(ByCategory, CATEGORY="books")
     content = books.read_bytes()
     # The job has finished: new work is of the other category, and its file is ours.
     new = ("/", "/new", "/a")
     crawl.site.hold_after(1)
-    crawl.killed(spider, stop="after pwrite music.jsonl", starts=new, CATEGORY="music")
+    crawl.killed(
+        ByCategory, stop="after pwrite music.jsonl", starts=new, CATEGORY="music"
+    )
     crawl.site.release()
     (done,) = {path for path, _ in read(music)}
     assert read(music) == items_of(done)
     assert books.read_bytes() == content
     books.write_bytes(content + b'{"path": "mine", "number": 0}\n')
-    crawl.run(spider, starts=new, CATEGORY="music")
+    crawl.run(ByCategory, starts=new, CATEGORY="music")
     assert read(music) == [*items_of("a"), *items_of("new")]
     # The job never erases earlier lines of the first file, with -O neither.
-    crawl.run(spider, starts=(*new, "/b"), CATEGORY="books")
+    crawl.run(ByCategory, starts=(*new, "/b"), CATEGORY="books")
     assert read(books) == sorted([*ITEMS, ("mine", 0), *items_of("b")])
     assert len(read(music)) == 6
-
-
-@pytest.mark.parametrize("form", repeated(["json", "jsonl"]))
-def test_a_parameter_may_be_known_late(crawl: Crawl, form: str) -> None:
-    options = {"format": form, "overwrite": True}
-    names = (f"all.{form}", f"%(category)s.{form}", f"%(category)s all.{form}")
-    crawl.settings["FEEDS"] = dict.fromkeys(names, options)
-    for _ in range(2):
-        crawl.killed(NamedLate, stop=THIRD)
-    crawl.run(NamedLate)
-    places = [crawl.folder / (name % {"category": "books"}) for name in names]
-    for place in places:
-        assert read(place) == ITEMS
-    crawl.run(NamedLate, starts=("/", "/new"))
-    for place in places:
-        assert read(place) == NEW
 
 
 def test_columns_of_another_crawl_get_another_header(crawl: Crawl) -> None:

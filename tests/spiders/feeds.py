@@ -128,21 +128,6 @@ class ByCategory(Articles):
         return self.settings["CATEGORY"]
 
 
-class NamedLate(Articles):
-    """A parameter of its feed is not there before the spider is open."""
-
-    name = "named_late"
-
-    @classmethod
-    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        crawler.signals.connect(spider.opened, signals.spider_opened)
-        return spider
-
-    def opened(self) -> None:
-        self.category = self.settings.get("CATEGORY", "books")
-
-
 class NotForJson(Shop):
     name = "not_for_json"
 
