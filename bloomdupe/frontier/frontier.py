@@ -59,7 +59,7 @@ MOST_MOVED = 320 << 10
 
 MANY = 40
 """New requests of a slot in one checkpoint from which they are written by themselves:
-see :meth:`bloomdupe.store.batch.Batch.put_requests`."""
+see :meth:`bloomdupe.store.batch.Batch.replace`."""
 
 
 def _at_once(_slot: SlotQueue, _in_progress: int) -> float:
@@ -659,9 +659,8 @@ class _Prepared(NamedTuple):
     def write(self, batch: Batch) -> None:
         """Write them in a transaction."""
         self.marks.apply(batch)
-        batch.delete(QUEUE, self.deletes)
-        batch.put_requests(self.few, self.many)
-        batch.count(QUEUE, self.record["requests"], self.record["digest"])
+        total = self.record["requests"], self.record["digest"]
+        batch.replace(QUEUE, self.deletes, self.few, total, self.many)
         self.slots.apply(batch)
         self.later.apply(batch)
         batch.put_record(RECORD, self.record)

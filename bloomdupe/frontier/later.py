@@ -182,7 +182,7 @@ class Later(SlotQueue):
         for entry, (key, _) in self._prepared.items():  # it was given up
             if entry not in self._fresh:
                 self.forget(key)
-        puts = []
+        puts: dict[bytes, bytes] = {}
         prepared: dict[Entry, tuple[bytes, int]] = {}
         digest = self._digest
         for entry in sorted(self._fresh, key=attrgetter("rank")):
@@ -193,7 +193,7 @@ class Later(SlotQueue):
                 key, entry.slot, entry.priority, payload, start=entry.start
             )
             checksum = int.from_bytes(value[:CHECKSUM_BYTES], "little")
-            puts.append((key, value))
+            puts[key] = value
             prepared[entry] = key, checksum
             digest += checksum
         deletes = sorted(self._moved)
@@ -202,9 +202,7 @@ class Later(SlotQueue):
         self._prepared = prepared
 
         def write(batch: Batch) -> None:
-            batch.delete(LATER, deletes)
-            batch.put(LATER, puts)
-            batch.count(LATER, requests, digest)
+            batch.replace(LATER, deletes, puts, (requests, digest))
 
         def done() -> None:
             self.stored, self._digest = requests, digest

@@ -41,23 +41,18 @@ class Batch(ABC):
     def clear(self, *tables: bytes) -> None:
         """Remove all records of these tables."""
 
-    # Tables of which the caller knows the number of records, and the total of their
-    # sums. The values begin with their sums.
-
     @abstractmethod
-    def put(self, table: bytes, records: list[tuple[bytes, bytes]]) -> None:
-        """Store records in the order of their keys; call :meth:`count` afterwards."""
-
-    @abstractmethod
-    def put_requests(
-        self, few: dict[bytes, bytes], many: Iterable[list[tuple[bytes, bytes]]]
+    def replace(
+        self,
+        table: bytes,
+        gone: list[bytes],
+        new: dict[bytes, bytes],
+        total: tuple[int, int],
+        many: Iterable[list[tuple[bytes, bytes]]] = (),
     ) -> None:
-        """Store new records of ``queue``, by key, and of slots with many."""
+        """Remove and store records of ``queue`` or ``later``; none of them is read.
 
-    @abstractmethod
-    def delete(self, table: bytes, keys: list[bytes]) -> None:
-        """Remove records, best in the order of the keys; then call :meth:`count`."""
-
-    @abstractmethod
-    def count(self, table: bytes, records: int, sums: int) -> None:
-        """Set the number of records, and the total of their sums."""
+        ``gone`` are keys, best in order. ``new`` are records by key, ``many`` those of
+        slots with many, in order; the values begin with their sums. ``total`` is then
+        the number of all records, and the total of their sums.
+        """

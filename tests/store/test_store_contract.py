@@ -379,16 +379,15 @@ def put(
         for rank in ranks
     )
     keys = {later_key(due, 7): slot for due, slot in (later or {}).items()}
-    items = [
-        (key, later_record(key, slot, 1, b"later", start=False))
-        for key, slot in sorted(keys.items())
-    ]
+    items = {
+        key: later_record(key, slot, 1, b"later", start=False)
+        for key, slot in keys.items()
+    }
 
     def write(batch: Batch) -> None:
-        batch.put_requests(few, [])
-        batch.count(QUEUE, len(few), sum(map(sum_of, few.values())))
-        batch.put(LATER, items)
-        batch.count(LATER, len(items), sum(sum_of(value) for _, value in items))
+        for table, records in ((QUEUE, few), (LATER, items)):
+            total = len(records), sum(map(sum_of, records.values()))
+            batch.replace(table, [], records, total)
 
     store.commit(writing(write))
 
@@ -436,8 +435,8 @@ def test_large_requests_end_a_portion(store: Store) -> None:
     few = dict(request_record(0, rank, bytes(400_000)) for rank in RANKS[:4])
 
     def write(batch: Batch) -> None:
-        batch.put_requests({}, [sorted(few.items())])
-        batch.count(QUEUE, 4, sum(map(sum_of, few.values())))
+        total = 4, sum(map(sum_of, few.values()))
+        batch.replace(QUEUE, [], {}, total, [sorted(few.items())])
 
     store.commit(writing(write))
     found, more = store.now.next_requests(0, BEFORE_ALL, (), 256)
@@ -449,10 +448,8 @@ def test_requests_are_removed(store: Store) -> None:
     gone = [request_record(3, rank, b"")[0] for rank in RANKS[::2]]
 
     def write(batch: Batch) -> None:
-        batch.delete(QUEUE, sorted(gone))
-        batch.count(QUEUE, 2 * len(RANKS) - len(gone), 0)
-        batch.delete(LATER, [later_key(1.0, 7)])
-        batch.count(LATER, 1, 0)
+        batch.replace(QUEUE, sorted(gone), {}, (2 * len(RANKS) - len(gone), 0))
+        batch.replace(LATER, [later_key(1.0, 7)], {}, (1, 0))
 
     store.commit(writing(write))
     found, _ = store.now.next_requests(3, BEFORE_ALL, (), 256)

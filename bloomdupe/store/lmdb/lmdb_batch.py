@@ -13,7 +13,6 @@ from bloomdupe.store.format import (
     LEDGER,
     META,
     MODULUS,
-    QUEUE,
     Ledger,
     Totals,
     checksum,
@@ -81,39 +80,33 @@ class LmdbBatch(Batch):
             self._txn.drop(self._tables[table], delete=False)
             self._totals[table] = [0, 0]
 
-    def put(self, table: bytes, records: list[tuple[bytes, bytes]]) -> None:
-        """Store records in the order of their keys; call :meth:`count` afterwards."""
-        with self._txn.cursor(self._tables[table]) as cursor:
-            cursor.putmulti(records)
-
-    def put_requests(
-        self, few: dict[bytes, bytes], many: Iterable[list[tuple[bytes, bytes]]]
+    def replace(
+        self,
+        table: bytes,
+        gone: list[bytes],
+        new: dict[bytes, bytes],
+        total: tuple[int, int],
+        many: Iterable[list[tuple[bytes, bytes]]] = (),
     ) -> None:
-        """Store records of ``queue``, by key, and of slots with many.
+        """Remove and store records of ``queue`` or ``later``.
 
         LMDB fills its pages only where records are appended at their ends; a page in
         which more records follow splits into halves, over and over. So if a slot gets
         many records, a page of the records that follow them is taken out and put back
         at the end.
         """
-        with self._txn.cursor(self._tables[QUEUE]) as cursor:
+        delete, database = self._txn.delete, self._tables[table]
+        for key in gone:
+            delete(key, db=database)
+        with self._txn.cursor(database) as cursor:
             for records in many:
                 lifted = _lift(cursor, records)
                 cursor.putmulti(records)
                 cursor.putmulti(lifted)
             # One call in C for all of them. In the order of the keys: each page of the
             # tree is touched once.
-            cursor.putmulti(sorted(few.items()))
-
-    def delete(self, table: bytes, keys: list[bytes]) -> None:
-        """Remove records, best in the order of the keys; then call :meth:`count`."""
-        delete, database = self._txn.delete, self._tables[table]
-        for key in keys:
-            delete(key, db=database)
-
-    def count(self, table: bytes, records: int, sums: int) -> None:
-        """Set the number of records, and the total of their sums."""
-        self._totals[table] = [records, sums]
+            cursor.putmulti(sorted(new.items()))
+        self._totals[table] = list(total)
 
     def seal(self) -> Ledger:
         """Write the ledger: the number of records of each table, and their sums."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from bloomdupe.store.batch import Batch
-from bloomdupe.store.format import COOKIES, EXACT, QUEUE, checksum, successor
+from bloomdupe.store.format import COOKIES, EXACT, checksum, successor
 from bloomdupe.store.redis.crawl_keys import SORTED
 
 if TYPE_CHECKING:
@@ -36,13 +37,13 @@ class RedisBatch(Batch):
     def change(self, table: bytes, changes: Iterable[Change]) -> None:
         """Store values, each after its sum, and remove records, if they are there."""
         if table in SORTED:
-            some = list(changes)
-            self.delete(table, [key for key, _ in some])
-            self.put(table, [
-                (key, checksum(table, key, value) + value)
-                for key, value in some
+            last = dict(changes)
+            new = {
+                key: checksum(table, key, value) + value
+                for key, value in last.items()
                 if value is not None
-            ])  # fmt: skip
+            }
+            self.replace(table, list(last), new)
             return
         puts = self._puts.setdefault(table, {})
         gone = self._gone.setdefault(table, {})
@@ -66,34 +67,27 @@ class RedisBatch(Batch):
             self._calls.append((b"DEL", table, []))
             self.cleared.add(table)
 
-    def put(self, table: bytes, records: list[tuple[bytes, bytes]]) -> None:
-        """Store records in the order of their keys."""
-        members: list[bytes] = []
-        for key, value in records:
-            members += (b"0", key + value)
-        self._calls.append((b"ZADD", table, members))
-
-    def put_requests(
-        self, few: dict[bytes, bytes], many: Iterable[list[tuple[bytes, bytes]]]
+    def replace(
+        self,
+        table: bytes,
+        gone: list[bytes],
+        new: dict[bytes, bytes],
+        total: tuple[int, int] = (0, 0),
+        many: Iterable[list[tuple[bytes, bytes]]] = (),
     ) -> None:
-        """Store new records of ``queue``, by key, and of slots with many."""
-        self.put(QUEUE, [*few.items()])
-        for records in many:
-            self.put(QUEUE, records)
-
-    def delete(self, table: bytes, keys: list[bytes]) -> None:
-        """Remove records."""
+        """Remove and store records; a table on Redis counts them itself."""
+        del total
         bounds: list[bytes] = []
-        for key in keys:
+        for key in gone:
             bounds += (b"[" + key, b"(" + successor(key))
-        self._calls.append((b"CUT", table, bounds))
+        members: list[bytes] = []
+        for key, value in chain(new.items(), *many):
+            members += (b"0", key + value)
+        self._calls += (b"CUT", table, bounds), (b"ZADD", table, members)
 
     def add_line(self, fields: list[bytes]) -> None:
         """Add a line to the output of the crawl: its fields and their values."""
         self._others += words(b"XADD", self._keys.output, b"*", *fields)
-
-    def count(self, table: bytes, records: int, sums: int) -> None:
-        """Do nothing: a table on Redis counts its records."""
 
     def arguments(self) -> Iterator[bytes]:
         """Yield the calls, as arguments of the script."""
