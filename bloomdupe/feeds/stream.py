@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from bloomdupe.store.batch import Batch
 
 MOST_BYTES = 1 << 20
 """Bytes of a line of the output, unless an item is larger."""
@@ -77,13 +76,7 @@ class StreamFeeds:
                 size = 0
             entries[-1] += (b"%d" % (len(entries[-1]) // 2), data)
             size += len(data)
-
-        def write(batch: Batch) -> None:
-            output: Any = batch  # of a store on Redis
-            for entry in entries:
-                output.add_line(entry)
-
-        return Part(write=write)
+        return Part(output=entries)
 
     def _scraped(self, item: object, response: Any) -> None:  # noqa: ANN401
         accepting: list[int] = []

@@ -53,7 +53,7 @@ def open_or_create(
             + ("" if readonly else "; give a capacity to create one")
         )
     else:
-        asked.check_room(*place.free_bytes())
+        asked.check_room(*place.room())
         records = {"store": asked.header(identity), "filter": empty_record(asked)}
         store = place.create(records)
     with ExitStack() as undo:

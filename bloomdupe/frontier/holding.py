@@ -121,13 +121,11 @@ class Holding:
     def begin(
         self,
         parts: Mapping[int, Sequence[Part]] | None = None,
-        lines: Iterable[Sequence[bytes]] = (),
         more: Mapping[int, int] | None = None,
     ) -> Commit:
         """Begin a commit of all frontiers, with more parts by partition.
 
-        Without anything to write it shows that this worker is alive. For ``lines`` see
-        :meth:`bloomdupe.store.redis.owner.PartitionOwner.begin`; ``more`` is what a
+        Without anything to write it shows that this worker is alive. ``more`` is what a
         partition has to do besides its requests. Requests may be handed out, settled,
         sent and taken in before it is done.
         """
@@ -160,9 +158,7 @@ class Holding:
             changed = frontier.changed or others
             prepared = [frontier.prepare(), *others] if changed else []
             everything[stores[number]] = prepared
-        commit = self.owner.begin(
-            everything, sent=sent, lines=lines, counts=counts, give=give
-        )
+        commit = self.owner.begin(everything, sent=sent, counts=counts, give=give)
         commit.add(Part(done=done))
         self._committing = True
         return commit

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import StoreDamagedError, StoreMismatchError
 from bloomdupe.store.files import lock_owner, make_directory, read_json, write_json
-from bloomdupe.store.system_errors import failed
+from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from typing_extensions import Self
@@ -62,7 +61,7 @@ class Collection:
         collection = cls(directory, output)
         with contextlib.ExitStack() as undo:
             undo.callback(collection.close)
-            with collection._in_our_words("cannot collect"):
+            with explained(f"cannot collect into {directory}", directory):
                 make_directory(directory)
                 collection._lock = lock_owner(directory, LOCK)
                 collection._read(start)
@@ -99,7 +98,8 @@ class Collection:
         record = json.loads(json.dumps(record))
         if _without_turn(record) == _without_turn(self._record):
             return False
-        with self._in_our_words("cannot write", LATER):
+        what = f"cannot write into {self.directory}"
+        with explained(what, self.directory, LATER):
             write_json(self.store, record)
         self._record = record
         return True
@@ -139,17 +139,6 @@ class Collection:
                 f"{self.directory} was collected from another crawl, or before"
                 f" {self._output.shown} was made anew. Collect into another directory"
             )
-
-    @contextlib.contextmanager
-    def _in_our_words(self, what: str, then: str = "") -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            if error.errno is None:  # our own error
-                raise
-            raise failed(
-                f"{what} into {self.directory}", self.directory, error, then
-            ) from error
 
 
 def _without_turn(record: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.store.format import BLOBS, META, json_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import TypeAlias
 
     Change: TypeAlias = tuple[bytes, bytes | None]
@@ -40,6 +40,10 @@ class Batch(ABC):
     @abstractmethod
     def clear(self, *tables: bytes) -> None:
         """Remove all records of these tables."""
+
+    def add_line(self, fields: Sequence[bytes]) -> None:
+        """Add a line to the output, which only a crawl on Redis has."""
+        raise NotImplementedError
 
     @abstractmethod
     def replace(

@@ -16,7 +16,6 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.errors import StoreError
 from bloomdupe.store.files import (
     give,
     identify,
@@ -24,6 +23,7 @@ from bloomdupe.store.files import (
     sync_directory,
     write_json,
 )
+from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,25 +45,21 @@ class Inbox:
         """Leave a message for the owner; return its name."""
         name = f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}"
         place = self._place(name)
-        try:
+        with explained(f"cannot write {place}", self._store):
             owner = identify(self._store)
             if not self._folder.is_dir():
                 self._folder.mkdir(mode=0o700, exist_ok=True)
                 give(self._folder, owner)
                 sync_directory(self._store)
             write_json(place, entry, before=lambda new: give(new, owner))
-        except OSError as error:
-            raise StoreError(f"cannot write {place}: {error.strerror}") from error
         return name
 
     def names(self) -> list[str]:
         """Return the names of the messages, the oldest first."""
-        try:
+        found: list[str] = []
+        absent = contextlib.suppress(FileNotFoundError, NotADirectoryError)
+        with explained(f"cannot read {self._folder}", self._store), absent:
             found = os.listdir(self._folder)  # noqa: PTH208 - quicker, and often called
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except OSError as error:
-            raise StoreError(f"cannot read {self._folder}: {error.strerror}") from error
         return sorted(one.removesuffix(SUFFIX) for one in found if SUFFIX in one[-5:])
 
     def read(self, name: str) -> dict[str, Any]:
@@ -79,14 +75,10 @@ class Inbox:
 
     def remove(self, names: Iterable[str]) -> None:
         """Delete messages, durably: none of them may come back."""
-        try:
+        with explained(f"cannot empty {self._folder}", self._store):
             for name in names:
                 self._place(name).unlink(missing_ok=True)
             sync_directory(self._folder)
-        except OSError as error:
-            raise StoreError(
-                f"cannot empty {self._folder}: {error.strerror}"
-            ) from error
 
     def set_aside(self, name: str) -> Path:
         """Keep a message that cannot be read under another name; return its path."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from bloomdupe.store.batch import Batch, Change
 
@@ -41,13 +41,17 @@ class Part:
     partitions: dict[int, Part] = field(default_factory=dict)
     """What is written to a partition, which need not be the one with the record
     ``crawl``. A crawl in a directory has only that one."""
+    output: Sequence[Sequence[bytes]] = ()
+    """Lines of the output of a crawl on Redis: fields and values."""
     done: Callable[[], None] = _do_nothing
     """Called once, when all of this is durable; newer data belongs to the next part."""
 
     def apply(self, batch: Batch) -> None:
-        """Write the ``changes``, then the rest; entries and blobs are the crawl's."""
+        """Write changes and output, then the rest; entries and blobs are not its."""
         for table, changes in self.changes.items():
             batch.change(table, changes)
+        for line in self.output:
+            batch.add_line(line)
         self.write(batch)
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.store import files
 from bloomdupe.store.format import MAGIC
-from bloomdupe.store.lmdb.lmdb_store import Directory
-from bloomdupe.store.system_errors import failed
+from bloomdupe.store.lmdb.directory import Directory
+from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,8 +22,6 @@ def place_of(path: Path) -> StorePlace:
 
 def is_marked(path: Path) -> bool:
     """Whether a directory is itself a store of ours, even if its data is lost."""
-    try:
+    with explained(f"cannot look for a store at {path}", path):
         marker = files.read_marker(path)
-    except OSError as error:
-        raise failed(f"cannot look for a store at {path}", path, error) from error
     return marker is not None and marker.get("magic") == MAGIC

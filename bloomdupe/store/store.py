@@ -150,5 +150,5 @@ class StorePlace(Protocol):
     def create(self, records: dict[str, dict[str, Any]]) -> Store:
         """Create a store with these records, among them ``store``, and open it."""
 
-    def free_bytes(self) -> tuple[int, str]:
+    def room(self) -> tuple[int, str]:
         """Return how many bytes a new store could take, and of what they are."""

@@ -6,19 +6,32 @@ import errno
 import os
 import resource
 import tempfile
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import lmdb
 
-from bloomdupe.errors import StoreError, StoreFullError, StoreIOError
+from bloomdupe.errors import BloomDupeError, StoreError, StoreFullError, StoreIOError
 from bloomdupe.store.files import DATA, free_space
 from bloomdupe.store.platform import reserve
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PROBE_BYTES = 1 << 20
+
+
+@contextmanager
+def explained(what: str, path: Path, then: str = "") -> Iterator[None]:
+    """Raise our error for one of the disk or of LMDB; see :func:`failed`."""
+    try:
+        yield
+    except BloomDupeError:
+        raise
+    except (OSError, lmdb.Error) as error:
+        raise failed(what, path, error, then) from error
 
 
 def failed(what: str, path: Path, error: Exception, then: str = "") -> StoreError:

@@ -21,7 +21,7 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.slot_state import SlotState
 from bloomdupe.store.batch import Batch
 from bloomdupe.store.format import SLOTS, StoredSlot, blob_sum
-from bloomdupe.store.lmdb.lmdb_store import LmdbStore
+from bloomdupe.store.lmdb.directory import Directory
 from bloomdupe.store.participant import Part
 
 BUDGET = 30
@@ -123,7 +123,7 @@ def _pages_counted(project: Project) -> int:
     counted = 0
     for data in project.folder.glob("crawls/*/bloomdupe/data.mdb"):
         with (
-            closing(LmdbStore.open(data.parent, readonly=True)) as store,
+            closing(Directory(data.parent).open(readonly=True)) as store,
             store.snapshot() as snapshot,
         ):
             for _, value in snapshot.records(SLOTS):

@@ -15,7 +15,7 @@ from support.site import Answer, Site, Visit
 from bloomdupe.crawl.later.retries import GrowingWait
 from bloomdupe.frontier.pending_requests import slots_of
 from bloomdupe.frontier.slot_state import SlotState
-from bloomdupe.store.lmdb.lmdb_store import LmdbStore
+from bloomdupe.store.lmdb.directory import Directory
 
 pytestmark = pytest.mark.slow
 
@@ -134,7 +134,7 @@ def test_a_slot_rests_over_a_restart(crawl: Crawl, site: Site) -> None:
 
 def rests(crawl: Crawl) -> bool:
     """Whether a slot rests, as it is stored."""
-    with closing(LmdbStore.open(crawl.store, readonly=True)) as store:
+    with closing(Directory(crawl.store).open(readonly=True)) as store:
         states = [slot.state for slot in slots_of(store) if slot.state]
     return any(SlotState.read(state, float).rests for state in states)
 

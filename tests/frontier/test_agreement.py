@@ -11,6 +11,7 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.batch import Batch
 from bloomdupe.store.format import SLOTS, StoredSlot, slot_record
 from bloomdupe.store.lmdb.check import check, verify
+from bloomdupe.store.lmdb.directory import Directory
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from bloomdupe.store.participant import Part
 
@@ -62,7 +63,7 @@ def test_a_store_agrees_with_itself(path: Path) -> None:
 def test_a_record_that_is_wrong_is_found(
     path: Path, record: str, name: str, words: str
 ) -> None:
-    store = LmdbStore.open(path)
+    store = Directory(path).open()
     store.commit(Part(write=Rewritten(store, record, name).write))
     store.close()
     assert verify(path).problems == []  # it has only the pages that were written
@@ -71,7 +72,7 @@ def test_a_record_that_is_wrong_is_found(
 
 
 def test_a_slot_that_is_wrong_is_found(path: Path) -> None:
-    store = LmdbStore.open(path)
+    store = Directory(path).open()
     # One slot gets a request that is not there.
     slots = [StoredSlot(0, 11, "slot 0"), StoredSlot(1, 9, "slot 1")]
     store.commit(Part(changes={SLOTS: [*map(slot_record, slots)]}))

@@ -30,8 +30,8 @@ from bloomdupe.store.format import (
     page_value,
     total_of,
 )
+from bloomdupe.store.lmdb.directory import Directory
 from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
-from bloomdupe.store.lmdb.lmdb_store import Directory
 from bloomdupe.store.participant import Part
 from bloomdupe.store.system_errors import reason_of
 
@@ -82,10 +82,8 @@ def test_a_disk_that_cannot_be_looked_at_is_named(
     place = tmp_path / "seen"
     with monkeypatch.context() as patch:
         patch.setattr(name, fail)
-        with pytest.raises(
-            StoreIOError, match=r"cannot look at .*: Input/output error"
-        ):
-            Directory(place).free_bytes()
+        with pytest.raises(StoreIOError, match=r"cannot look at .*Input/output error"):
+            Directory(place).room()
 
 
 def test_an_unfinished_creation_is_no_obstacle(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from bloomdupe.store.format import (
     request_record,
     sum_of,
 )
-from bloomdupe.store.lmdb.lmdb_store import Directory
+from bloomdupe.store.lmdb.directory import Directory
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -115,9 +115,8 @@ class OnePartition:
         return store
 
     def create(self, records: dict[str, dict[str, Any]]) -> RedisStore:
-        from bloomdupe.store.redis.redis_place import PartitionPlace
 
-        return PartitionPlace(self.owned()).create(records)
+        return self.owned().create(records)
 
     def owned(self) -> RedisStore:
         from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
@@ -131,7 +130,7 @@ class OnePartition:
             store.closing = undo.pop_all()
         return store
 
-    def free_bytes(self) -> tuple[int, str]:
+    def room(self) -> tuple[int, str]:
         with self.reader() as crawl:
             return crawl.client.free_bytes(), f"memory free in {self.shown}"
 

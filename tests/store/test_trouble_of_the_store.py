@@ -153,8 +153,8 @@ def test_a_look_at_a_crawl_brings_its_rules(
 def test_a_step_whose_answer_is_lost_counts_once(server: RedisServer, how: str) -> None:
     between = Cutting(server)
     owner = joined(f"redis://127.0.0.1:{between.port}#crawl")
-    part = Part(changes={HISTORY: [(b"a", b"1")]})
-    commit = owner.begin({store_of(owner): [part]}, lines=[[b"line", b"1"]])
+    part = Part(changes={HISTORY: [(b"a", b"1")]}, output=[[b"line", b"1"]])
+    commit = owner.begin({store_of(owner): [part]})
     between.lose(how, owner.client._redis)
     commit.send()
     commit.done()

@@ -26,11 +26,11 @@ from bloomdupe.feeds.journal import Journal
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.jobs.project import Project
 from bloomdupe.moving import collecting, stream_output
+from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
 from bloomdupe.store.redis.crawl_reader import Counts
 from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
-from bloomdupe.store.redis.redis_place import PartitionPlace
 from support.output import packed
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Crawl:
         self._owner = PartitionOwner.at(Address.of(self.url), PARTITIONS)
         owners = self._owner.look(PARTITIONS).owners
         self._owner.take({n: owners.get(n, NOBODY) for n in range(PARTITIONS)})
-        place = PartitionPlace(self._owner.stores[0])
+        place = self._owner.stores[0]
         self._seen = BloomFilter.open(place, 1_000, identity=self._identity)
         self._frontier = Frontier(self._seen)
         self._joined = True
@@ -99,8 +99,9 @@ class Crawl:
         counts = dict.fromkeys(range(PARTITIONS), Counts(0)) | {
             0: Counts(self._pending)
         }
-        parts = {self._owner.stores[0]: [self._frontier.prepare()]}
-        commit = self._owner.begin(parts, lines=lines, counts=counts, give=give)
+        some = [self._frontier.prepare(), Part(output=lines)]
+        parts = {self._owner.stores[0]: some}
+        commit = self._owner.begin(parts, counts=counts, give=give)
         commit.send()
         commit.done()
 

@@ -15,7 +15,6 @@ from bloomdupe.jobs.in_redis.held_crawl import HeldCrawl
 from bloomdupe.requests.serializer import Serializer
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
-from bloomdupe.store.redis.redis_place import PartitionPlace
 from support.jobs import IDENTITY, SPIDER
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ def begin_crawl(url: str) -> None:
     """Begin a crawl as a worker does that ends at once."""
     with closing(PartitionOwner.at(Address.of(url), PARTITIONS)) as owner:
         for store in owner.take(dict.fromkeys(range(PARTITIONS), NOBODY)):
-            BloomFilter.open(PartitionPlace(store), 1_000, identity=IDENTITY)
+            BloomFilter.open(store, 1_000, identity=IDENTITY)
         owner.begin({}, give=range(PARTITIONS)).send()
         owner.forget([owner.token])
 

@@ -21,11 +21,11 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.holding import Holding
 from bloomdupe.frontier.rotation import Rotation
+from bloomdupe.store.participant import Part
 from bloomdupe.store.redis import owner as module
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import LuaScript
 from bloomdupe.store.redis.owner import PartitionOwner
-from bloomdupe.store.redis.redis_place import PartitionPlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,7 +103,7 @@ class World:
         maker = PartitionOwner.at(self.address, PARTITIONS)
         maker.take(dict.fromkeys(range(PARTITIONS), ""))
         for store in maker.stores.values():
-            BloomFilter.open(PartitionPlace(store), 2_000)
+            BloomFilter.open(store, 2_000)
         first = Unit(0)
         commit = maker.begin(
             {}, sent={first.partition: [encoded(first)]}, give=range(PARTITIONS)
@@ -181,7 +181,7 @@ class Worker:
             self.owner,
             PARTITIONS,
             LEASE,
-            lambda store: BloomFilter.open(PartitionPlace(store)),
+            BloomFilter.open,
             lambda seen: Frontier(seen, rotation=rotation),
             rotation,
             lambda: world.turn * TURN,
@@ -260,9 +260,11 @@ class Worker:
             step()
             return
         before = len(self.holding.frontiers)
-        commit = self.holding.begin(
-            lines=[[b"line", line.encode()] for line in self.lines]
-        )
+        lines = [[b"line", line.encode()] for line in self.lines]
+        number = next(iter(self.holding.frontiers), None)
+        parts = {} if number is None else {number: [Part(output=lines)]}
+        assert parts or not lines
+        commit = self.holding.begin(parts)
         self.lines = []
         self.step = lambda: self._send(commit, before)
         if self.rng.random() < 0.5:

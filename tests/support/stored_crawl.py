@@ -62,12 +62,11 @@ class StoredCrawl:
         """Empty the filters; no worker may be alive."""
         from bloomdupe.filter.bloom import BloomFilter
         from bloomdupe.store.redis.owner import PartitionOwner
-        from bloomdupe.store.redis.redis_place import PartitionPlace
 
         partitions = self._crawl.partitions
         owner = PartitionOwner(self._crawl.client, partitions)
         for store in owner.take(dict.fromkeys(range(partitions), "")):
-            seen = BloomFilter.open(PartitionPlace(store))
+            seen = BloomFilter.open(store)
             seen.clear()
             seen.checkpoint()
         owner.begin({}, give=range(partitions)).send()

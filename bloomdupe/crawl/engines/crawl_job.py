@@ -151,7 +151,7 @@ class CrawlJob:
             if directory is None:
                 asked.check_memory()
             else:
-                asked.check_room(*place_of(directory).free_bytes())
+                asked.check_room(*place_of(directory).room())
         except SettingError as error:
             raise SettingError(f"BLOOMDUPE_EXPECTED_URLS: {error}") from error
 

@@ -28,7 +28,6 @@ from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
 from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
 from bloomdupe.store.redis.owner import PartitionOwner
-from bloomdupe.store.redis.redis_place import PartitionPlace
 from bloomdupe.store.redis.redis_store import RedisStore
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def filter_opener(
     def open_filter(store: RedisStore) -> BloomFilter:
         with _by_settings():
             return BloomFilter.open(
-                PartitionPlace(store),
+                store,
                 parameters.capacity,
                 parameters.fpp,
                 exact=parameters.exact,

@@ -16,6 +16,7 @@ from bloomdupe.crawl.state.rules import MOST_BYTES, Rules, refused
 from bloomdupe.errors import StoreError
 from bloomdupe.store import files
 from bloomdupe.store.descriptor import open_regular
+from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,19 +80,14 @@ class RulesFile:
         Processes that change it at the same time do so one after another.
         """
         owner = files.identify(self._store)
-        try:
-            with _locked(self._store):
-                rules = changed(self.read())
-                files.write_file(
-                    self._place,
-                    [rules.written(self._place)],
-                    before=lambda new: files.give(new, owner),
-                )
-        except OSError as error:
-            if isinstance(error, StoreError):
-                raise
-            why = error.strerror or error
-            raise StoreError(f"cannot write {self._place}: {why}") from error
+        what = f"cannot write {self._place}"
+        with explained(what, self._store), _locked(self._store):
+            rules = changed(self.read())
+            files.write_file(
+                self._place,
+                [rules.written(self._place)],
+                before=lambda new: files.give(new, owner),
+            )
         return rules
 
 

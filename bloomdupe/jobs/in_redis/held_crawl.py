@@ -12,7 +12,6 @@ from bloomdupe.frontier.holding import counts_of
 from bloomdupe.frontier.sent_request import PARTITIONS
 from bloomdupe.jobs.held import HeldJob
 from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
-from bloomdupe.store.redis.redis_place import PartitionPlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -82,7 +81,7 @@ class HeldCrawl(HeldJob):
 
 
 def _opened(store: RedisStore) -> BloomFilter:
-    return BloomFilter.open(PartitionPlace(store))
+    return BloomFilter.open(store)
 
 
 def _give_back(owner: PartitionOwner) -> None:

@@ -20,7 +20,6 @@ from bloomdupe.jobs.view import Description
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client, LuaScript
 from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
-from bloomdupe.store.redis.redis_place import PartitionPlace
 from bloomdupe.store.redis.redis_store import RedisStore
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ class JobInRedis(Job):
         with self._crawl() as crawl, ExitStack() as stack:
             found = []
             for number in range(crawl.partitions):
-                place = PartitionPlace(RedisStore(crawl, number))
+                place = RedisStore(crawl, number)
                 has_begun = place.exists()
                 seen = (
                     BloomFilter.open(place, readonly=True)

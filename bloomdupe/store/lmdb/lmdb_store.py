@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import lmdb
 
@@ -17,7 +16,6 @@ from bloomdupe.store import files
 from bloomdupe.store.format import damaged
 from bloomdupe.store.lmdb.copying import copy_compacted
 from bloomdupe.store.lmdb.environment import (
-    build,
     open_environment,
     open_tables,
     unmappable,
@@ -31,13 +29,11 @@ from bloomdupe.store.lmdb.trust import (
     trusted_ledger,
 )
 from bloomdupe.store.store import Commit, Store
-from bloomdupe.store.system_errors import failed
+from bloomdupe.store.system_errors import explained, failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
-
-    from typing_extensions import Self
 
     from bloomdupe.errors import StoreDamagedError
     from bloomdupe.store.descriptor import Descriptor
@@ -69,7 +65,7 @@ class LmdbStore(Store):
     """
 
     def __init__(self, path: Path, *, readonly: bool = False) -> None:
-        """Open the existing store at ``path``; see :meth:`open`."""
+        """Open the existing store at ``path``; see :meth:`Directory.open`."""
         self.path = path
         self.shown = str(path)
         self.readonly = readonly
@@ -103,67 +99,6 @@ class LmdbStore(Store):
                 self._env.reader_check()
                 self._data.begin_marking(self._ledger.transaction)
             undo.pop_all()
-
-    # Life of a store
-
-    @staticmethod
-    def exists(path: Path) -> bool:
-        """Whether there is a store to open; refuses anything else that is there.
-
-        A missing or empty directory counts as no store.
-        """
-        try:
-            return files.store_exists(path)
-        except StoreError:
-            raise
-        except OSError as error:
-            raise failed(f"cannot look for a store at {path}", path, error) from error
-
-    @classmethod
-    def create(cls, path: Path, records: dict[str, dict[str, Any]]) -> Self:
-        """Create a store with these records, among them ``store``, and open it.
-
-        It is built beside its place and renamed, so a crash at any instant leaves
-        either no store or a complete store.
-        """
-        building = path.with_name(path.name + ".creating")
-        try:
-            files.check_file_system(path)
-            files.make_directory(path.parent)
-            files.delete_unfinished(files.aside(path))
-            files.refuse_link(building)
-            building.mkdir(mode=0o700, exist_ok=True)
-            lock = files.lock_owner(building)
-            try:
-                for leftover in building.iterdir():
-                    if leftover.name != files.OWNER:
-                        leftover.unlink()
-                build(building, records)
-                building.rename(path)
-                files.sync_directory(path.parent)
-            finally:
-                lock.close()
-        except StoreError:
-            raise
-        except (OSError, lmdb.Error) as error:
-            raise failed(f"cannot create a store at {path}", path, error) from error
-        return cls.open(path)
-
-    @classmethod
-    def open(cls, path: Path, *, readonly: bool = False) -> Self:
-        """Open the store at ``path``, after a check if it was not closed well.
-
-        ``readonly`` takes no lock, and reads the last commit even while another process
-        writes.
-        """
-        if not cls.exists(path):
-            raise StoreError(f"{path}: there is no bloomdupe store")
-        try:
-            return cls(path, readonly=readonly)
-        except StoreError:
-            raise
-        except (OSError, lmdb.Error) as error:
-            raise failed(f"cannot open the store {path}", path, error) from error
 
     def close(self) -> None:
         """Release the store. Nothing is written to the data."""
@@ -213,12 +148,12 @@ class LmdbStore(Store):
 
     def disk_bytes(self) -> int:
         """Bytes that the data file takes on disk."""
-        with self._in_our_words():
+        with explained(f"cannot look at the store {self.path}", self.path):
             return (self.path / files.DATA).stat().st_blocks * 512
 
     def free_bytes(self) -> int:
         """Bytes that are free on the disk."""
-        with self._in_our_words():
+        with explained(f"cannot look at the store {self.path}", self.path):
             disk = os.statvfs(self.path)
             return disk.f_bavail * disk.f_frsize
 
@@ -226,14 +161,6 @@ class LmdbStore(Store):
         """Show readers that the owner is alive; the data are not touched."""
         if self._lock is not None:
             files.beat(self._lock, moment)
-
-    @contextlib.contextmanager
-    def _in_our_words(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            what = f"cannot look at the store {self.path}"
-            raise failed(what, self.path, error) from error
 
     def own_again(self) -> None:
         """Do nothing: the lock of a directory is never lost."""
@@ -314,7 +241,7 @@ class LmdbStore(Store):
         if target.exists():
             raise StoreError(f"{target} exists; name a new place for the copy")
         building = target.with_name(target.name + ".creating")
-        try:
+        with explained(f"cannot copy {self.path} to {target}", target.parent):
             files.delete_unfinished(building)
             building.mkdir(mode=0o700, parents=True)
             size = int(self._env.info()["map_size"])
@@ -325,39 +252,4 @@ class LmdbStore(Store):
             files.copy_file(self.path / files.RULES, building / files.RULES)
             building.rename(target)
             files.sync_directory(target.parent)
-        except StoreError:
-            raise
-        except (OSError, lmdb.Error) as error:
-            what = f"cannot copy {self.path} to {target}"
-            raise failed(what, target.parent, error) from error
         return left_out
-
-
-class Directory:
-    """A directory that holds a store, or can hold one."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.shown = str(path)
-
-    def exists(self) -> bool:
-        """Whether there is a store to open; refuses anything else that is there."""
-        return LmdbStore.exists(self.path)
-
-    def open(self, *, readonly: bool = False) -> LmdbStore:
-        """Open the store; ``readonly`` also while another process writes."""
-        return LmdbStore.open(self.path, readonly=readonly)
-
-    def create(self, records: dict[str, dict[str, Any]]) -> LmdbStore:
-        """Create a store with these records, among them ``store``, and open it."""
-        return LmdbStore.create(self.path, records)
-
-    def free_bytes(self) -> tuple[int, str]:
-        """Return how many bytes a new store could take, and of what they are."""
-        place = self.path
-        try:
-            while not place.exists() and place != place.parent:
-                place = place.parent
-            return shutil.disk_usage(place).free, f"disk free at {place}"
-        except OSError as error:
-            raise StoreIOError(f"cannot look at {place}: {error.strerror}") from error

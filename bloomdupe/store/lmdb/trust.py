@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from bloomdupe.store.format import (
 )
 from bloomdupe.store.lmdb.check import check, older_than
 from bloomdupe.store.lmdb.heads import NotLmdbError, read_head
-from bloomdupe.store.system_errors import failed
+from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
     import os
@@ -176,12 +177,9 @@ class OpenData:
 
     def _look(self) -> os.stat_result:
         data = self._path / files.DATA
-        try:
-            found: os.stat_result | None = files.identify(self._path)
-        except StoreError:
-            found = None
-        except OSError as error:
-            raise failed(f"cannot look at {data}", self._path, error) from error
+        found: os.stat_result | None = None
+        with explained(f"cannot look at {data}", self._path), suppress(StoreError):
+            found = files.identify(self._path)
         before = self._found
         if (
             found is None

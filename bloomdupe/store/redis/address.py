@@ -40,8 +40,6 @@ class Address(NamedTuple):
     """Hosts and ports of the sentinels; none: the URL names the server itself."""
     service: str = ""
     """The service that the sentinels know."""
-    part: str = ""
-    """The part of a crawl; empty: it names a filter, or a crawl as a whole."""
 
     @classmethod
     def of(cls, url: str) -> Address:
@@ -101,18 +99,14 @@ class Address(NamedTuple):
         sentinels = tuple((host, port or SENTINEL_PORT) for host, port in places)
         return self._replace(server=server, sentinels=sentinels, service=path[1])
 
-    def extended(self, end: str) -> Address:
-        """Return the address of the part of a crawl that is called ``end``."""
-        return self._replace(part=end, shown=self.shown + end)
-
     @property
     def head(self) -> str:
         """Name of the Redis key that describes the filter; its other keys extend it.
 
-        The name of the filter or crawl is the hash tag, so that a Redis Cluster keeps
+        The name of the filter is the hash tag, so that a Redis Cluster keeps
         all of it on one node.
         """
-        return f"bloomdupe:{{{self.name}}}{self.part}"
+        return f"bloomdupe:{{{self.name}}}"
 
 
 def _places_of(parts: SplitResult) -> list[tuple[str, int | None]]:

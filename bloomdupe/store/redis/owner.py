@@ -16,7 +16,7 @@ from bloomdupe.store.redis.redis_store import RedisStore, not_owner
 from bloomdupe.store.store import Commit
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
     from bloomdupe.store.redis.address import Address
@@ -133,16 +133,14 @@ class PartitionOwner(CrawlOnRedis):
         parts: Mapping[RedisStore, Sequence[Part]],
         *,
         sent: Mapping[int, Sequence[bytes]] | None = None,
-        lines: Iterable[Sequence[bytes]] = (),
         counts: Mapping[int, Counts] | None = None,
         give: Collection[int] = (),
     ) -> Commit:
         """Begin a commit to partitions of this worker.
 
-        ``sent`` are entries for the inboxes of partitions; ``lines`` are fields and
-        values of lines of the output; ``counts`` are what is to be done, by partition.
-        The partitions to ``give`` have no owner afterwards. The entries that were taken
-        from the inboxes of all own partitions are removed.
+        ``sent`` are entries for the inboxes of partitions; ``counts`` are what is to be
+        done, by partition. The partitions to ``give`` have no owner afterwards. The
+        entries that were taken from the inboxes of all own partitions are removed.
         """
         inboxes = [store.inbox for store in self.stores.values()]
         taken = [(inbox, *inbox.taken) for inbox in inboxes if inbox.taken[1]]
@@ -160,7 +158,7 @@ class PartitionOwner(CrawlOnRedis):
             arguments += batch.arguments()
             if batch.cleared:
                 cleared.append(store)
-        arguments += self._others(sent or {}, lines, counts or {}, give)
+        arguments += self._others(sent or {}, counts or {}, give)
 
         def send() -> None:
             self._send(step, arguments)
@@ -187,15 +185,12 @@ class PartitionOwner(CrawlOnRedis):
     def _others(
         self,
         sent: Mapping[int, Sequence[bytes]],
-        lines: Iterable[Sequence[bytes]],
         counts: Mapping[int, Counts],
         give: Collection[int],
     ) -> Iterator[bytes]:
         """Yield the calls that concern no table."""
         for number, entries in sent.items():
             yield from words(b"RPUSH", self.keys.inbox(number), *entries)
-        for line in lines:
-            yield from words(b"XADD", self.keys.output, b"*", *line)
         for number, count in counts.items():
             yield from words(b"HSET", self.keys.counts, b"%d" % number, count.packed)
         for number in give:

@@ -10,7 +10,7 @@ from bloomdupe.store.format import COOKIES, EXACT, checksum, successor
 from bloomdupe.store.redis.crawl_keys import SORTED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from bloomdupe.store.batch import Change
     from bloomdupe.store.redis.crawl_keys import CrawlKeys
@@ -85,7 +85,7 @@ class RedisBatch(Batch):
             members += (b"0", key + value)
         self._calls += (b"CUT", table, bounds), (b"ZADD", table, members)
 
-    def add_line(self, fields: list[bytes]) -> None:
+    def add_line(self, fields: Sequence[bytes]) -> None:
         """Add a line to the output of the crawl: its fields and their values."""
         self._others += words(b"XADD", self._keys.output, b"*", *fields)
 

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bloomdupe.errors import NotOwnerError, StoreDamagedError, StoreError
+from bloomdupe.store.format import FORMAT, MAGIC, META, json_of
+from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.redis_snapshot import RedisSnapshot
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bloomdupe.store.participant import Part
+    from bloomdupe.store.batch import Change
     from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
     from bloomdupe.store.store import Commit
 
@@ -35,7 +37,10 @@ class Holder(Protocol):
 
 
 class RedisStore(Store):
-    """A partition, which ``owner`` has; without an owner it is read only."""
+    """A partition, which ``owner`` has; without an owner it is read only.
+
+    It is its own place: a :class:`~bloomdupe.store.store.StorePlace`.
+    """
 
     remote = True
 
@@ -119,10 +124,6 @@ class RedisStore(Store):
         self.ahead.clear()
         self.inbox.removed(self.inbox.taken[1])
 
-    def free_memory(self) -> int:
-        """Return the bytes that its Redis can take besides what is there."""
-        return self._crawl.client.free_bytes()
-
     def beat(self, moment: float) -> None:
         """Do nothing: its owner's lease shows that it is alive."""
 
@@ -135,6 +136,30 @@ class RedisStore(Store):
     def close(self) -> None:
         """Release it; the connection is its owner's."""
         self.closing.close()
+
+    # As a StorePlace
+
+    def exists(self) -> bool:
+        """Whether there is a store to open."""
+        return bool(self.header)
+
+    def open(self, *, readonly: bool = False) -> RedisStore:
+        """Return the store, which is open."""
+        del readonly
+        return self
+
+    def create(self, records: dict[str, dict[str, Any]]) -> RedisStore:
+        """Write these records, among them ``store``, and return the store."""
+        header = {"magic": MAGIC, "format": FORMAT, **records["store"]}
+        everything = {**records, "store": header}.items()
+        changes: list[Change] = [(n.encode(), json_of(one)) for n, one in everything]
+        self.commit(Part(changes={META: changes}))
+        self.header = header
+        return self
+
+    def room(self) -> tuple[int, str]:
+        """Return how many bytes a new store could take, and of what they are."""
+        return self._crawl.client.free_bytes(), f"memory free in {self.shown}"
 
 
 class PartitionInbox:
