@@ -112,10 +112,6 @@ class CookieJars:
         for cookie in inner:
             self._changed[Place(key, cookie.domain, cookie.path, cookie.name)] = None
 
-    def __contains__(self, key: object) -> bool:
-        """Whether there is a jar with this key."""
-        return key in self._middleware.jars
-
     def restore(self, key: Any, cookie: Cookie) -> None:  # noqa: ANN401
         """Put a cookie into its jar, and do not count it as changed."""
         jar = self._middleware.jars[key]

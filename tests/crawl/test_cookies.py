@@ -30,7 +30,6 @@ from bloomdupe.cli import main as cli
 from bloomdupe.crawl.state.cookies import Cookies, without_cookie_header
 from bloomdupe.errors import EngineError
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
-from bloomdupe.requests.serializer import Serializer
 from bloomdupe.store.format import BLOBS, COOKIES
 from bloomdupe.store.lmdb.check import verify
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
@@ -54,8 +53,7 @@ class Crawl:
         self.store = self.filter._store
         self.middleware = middleware or CookiesMiddleware()
         self.jars = CookieJars(self.middleware)
-        serializer = Serializer(SPIDER)
-        self.cookies = Cookies(self.jars, self.store, serializer, SPIDER)
+        self.cookies = Cookies(self.jars, self.store, SPIDER)
         self.cookies.restore()
 
     def answer(self, *headers: str | bytes, url: str = URL, **meta: Any) -> None:
@@ -307,6 +305,28 @@ def test_jars_that_cannot_be_stored_are_named_once(
     assert "the key of their jar, a test_cookies.Unknown" in record.getMessage()
     assert "secret" not in caplog.text
     assert not crawl.cookies.changed
+
+
+def test_workers_share_cookies_and_know_which_are_gone(crawl: Crawl) -> None:
+    shares = []
+    for _ in "ab":
+        middleware = CookiesMiddleware()
+        jars = CookieJars(middleware)
+        shares.append(Cookies(jars, crawl.store, SPIDER, share=True))
+        crawl.middleware = middleware
+        crawl.answer(f"own{len(shares)}=1", "login=1" if len(shares) == 1 else "x=1")
+        crawl.store.commit(shares[-1].prepare())
+    mine, others = shares
+    others.take(mine.stored(), 7)
+    assert others.version == 7
+    assert crawl.sent() == {"own1=1", "own2=1", "x=1", "login=1"}
+    crawl.answer("login=2", "x=; Max-Age=0")
+    others.take(mine.stored(), 8)
+    assert "login=2" in crawl.sent(), "it has changed here since"
+    crawl.store.commit(others.prepare())
+    mine.take(others.stored(), 9)
+    names = {cookie.name: cookie.value for cookie in mine._jars._middleware.jars[None]}
+    assert names == {"own1": "1", "own2": "1", "login": "2"}
 
 
 # The header of a request that is sent again

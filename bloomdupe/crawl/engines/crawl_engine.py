@@ -287,7 +287,7 @@ class CrawlEngine(Settling):
         if store is None or jars is None:
             return None
         cookies = Cookies(
-            jars, store, session.serializer, session.spider,
+            jars, store, session.spider,
             share=self.settings.redis_url is not None,
             anew=self._leads() and not self.run.resumed,
         )  # fmt: skip

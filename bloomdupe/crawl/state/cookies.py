@@ -1,8 +1,20 @@
 """Cookies: part of the checkpoint, so that a logged-in crawl goes on logged in.
 
-The table ``cookies`` of the store holds a record for each cookie, packed by
-:class:`~bloomdupe.crawl.state.cookies.PackedCookies`, under the digest of its
-place.
+The table ``cookies`` of the store holds a msgpack array for each cookie (see
+:mod:`bloomdupe.requests.values`), under the digest of its place.
+
+======= ==============================================================================
+element content
+======= ==============================================================================
+0       key of the jar (``meta["cookiejar"]``; nil: the usual jar)
+1 to 17 version, name, value, port, port_specified, domain, domain_specified,
+        domain_initial_dot, path, path_specified, secure, expires (Unix time), discard,
+        comment, comment_url, other attributes, rfc2109: see
+        :class:`http.cookiejar.Cookie`
+======= ==============================================================================
+
+The place is an array of the key of the jar, domain, path and name. It stands for a
+cookie that is gone.
 """
 
 from __future__ import annotations
@@ -10,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import time
 from copy import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from scrapy.utils.python import global_object_name
 
@@ -18,6 +30,7 @@ from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import UnserializableError
 from bloomdupe.inside_scrapy.cookie_jars import Place, cookie_of, fields_of
 from bloomdupe.printable import logger_of
+from bloomdupe.requests.values import pack, unpack
 from bloomdupe.store.format import COOKIES, DIGEST_BYTES
 from bloomdupe.store.participant import Part, Participant
 
@@ -28,7 +41,6 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
 
     from bloomdupe.inside_scrapy.cookie_jars import CookieJars
-    from bloomdupe.requests.serializer import Serializer
     from bloomdupe.store.batch import Batch, Change
     from bloomdupe.store.store import Store
 
@@ -47,8 +59,7 @@ class Cookies(Participant):
     any, and *takes* those of others: a login of one is a login of all. The last change
     of a cookie wins. One that is gone leaves its place behind, for others to know.
 
-    Memory holds only the changes since the last checkpoint and the packed keys of the
-    jars; the jars themselves are Scrapy's.
+    Memory holds only the changes since the last checkpoint; the jars are Scrapy's.
 
     The values are secrets, and no message contains them.
     """
@@ -57,7 +68,6 @@ class Cookies(Participant):
         self,
         jars: CookieJars,
         store: Store,
-        serializer: Serializer,
         spider: Spider,
         *,
         share: bool = False,
@@ -65,10 +75,10 @@ class Cookies(Participant):
     ) -> None:
         self._jars = jars
         self._store = store
-        self._packed = PackedCookies(serializer, spider)
         self._extra = {"spider": spider}
         self._share = share
         self._anew = anew
+        self._warned = False
         self.version = 0
         """Number of commits with changed cookies whose cookies are known."""
 
@@ -110,8 +120,8 @@ class Cookies(Participant):
         taken = unreadable = 0
         for packed in stored:
             try:
-                place, cookie = self._packed.unpack(packed)
-            except UnserializableError:
+                place, cookie = unpacked(packed)
+            except Exception:  # noqa: BLE001 - of the data, or what is named in it
                 unreadable += 1
                 continue
             if place in but:
@@ -133,109 +143,35 @@ class Cookies(Participant):
     def prepare(self) -> Part:
         """Return the part of the next checkpoint."""
         changes, anew, now = dict(self._jars.changed), self._anew, int(time.time())
-        puts: list[Change] = []
-        for place, cookie in changes.items():
-            key = self._packed.key_of(place.jar)
-            if key is None:
-                continue
-            packed = None
-            if cookie is not None and not cookie.is_expired(now):
-                packed = self._packed.pack(key, cookie)
-            if packed is None and self._share:
-                packed = self._packed.pack_gone(key, place)
-            puts.append((digest_of(key, place), packed))
+        found = (self._record(place, cookie, now) for place, cookie in changes.items())
+        records = [record for record in found if record is not None]
 
         def write(batch: Batch) -> None:
             if anew:
                 batch.clear(COOKIES)
-            batch.change(COOKIES, puts)
+            batch.change(COOKIES, records)
 
         def done() -> None:
             self._anew = False
-            self.version += bool(puts or anew)
+            self.version += bool(records or anew)
             self._jars.written(changes)
-            for jar in {place.jar for place in changes}:
-                if jar not in self._jars:
-                    self._packed.forget(jar)
 
         return Part(write=write, done=done)
 
-
-class Unpacked(NamedTuple):
-    """A cookie and its place; the cookie is None if it is gone."""
-
-    place: Place
-    cookie: Cookie | None
-
-
-class PackedCookies:
-    """Packs cookies for a crawl, and unpacks them.
-
-    A packed cookie is a msgpack array (see :mod:`bloomdupe.requests.serializer`)
-    of
-
-    ======= ==========================================================================
-    element content
-    ======= ==========================================================================
-    0       key of the jar, packed by itself (``meta["cookiejar"]``; nil: the usual jar)
-    1 to 17 version, name, value, port, port_specified, domain, domain_specified,
-            domain_initial_dot, path, path_specified, secure, expires (Unix time),
-            discard, comment, comment_url, other attributes, rfc2109: see
-            :class:`http.cookiejar.Cookie`
-    ======= ==========================================================================
-
-    A cookie that is gone is an array of the key of the jar, domain, path and name.
-
-    The values are secrets, and no message contains them.
-    """
-
-    def __init__(self, serializer: Serializer, spider: Spider) -> None:
-        self._serializer = serializer
-        self._extra = {"spider": spider}
-        # Pickles of equal keys may differ, so each key is packed once.
-        self._keys: dict[Any, bytes | None] = {}
-        self._jars: dict[bytes, Any] = {}
-        self._warned = False
-
-    def key_of(self, jar: Any) -> bytes | None:  # noqa: ANN401 - any value of meta
-        """Pack the key of a jar; None, and a warning, if it cannot be stored."""
-        if jar not in self._keys:
-            try:
-                self._keys[jar] = self._serializer.dump_value(jar)
-            except UnserializableError:
-                self._keys[jar] = None
-                self._warn(f"the key of their jar, a {global_object_name(type(jar))}")
-        return self._keys[jar]
-
-    def pack(self, key: bytes, cookie: Cookie) -> bytes | None:
-        """Pack a cookie; None, and a warning, if it cannot be stored."""
+    def _record(self, place: Place, cookie: Cookie | None, now: int) -> Change | None:
+        """Return the record of a cookie; None, and a warning, if it cannot have any."""
         try:
-            return self._serializer.dump_value([key, *fields_of(cookie)])
+            gone = pack([*place])
         except UnserializableError:
-            self._warn(f"an attribute of a {global_object_name(type(cookie))}")
+            self._warn(f"the key of their jar, a {global_object_name(type(place.jar))}")
             return None
-
-    def pack_gone(self, key: bytes, place: Place) -> bytes:
-        """Pack the place of a cookie that is gone."""
-        return self._serializer.dump_value([key, *place[1:]])
-
-    def unpack(self, packed: bytes) -> Unpacked:
-        """Make a cookie again; raises :class:`UnserializableError`."""
-        key, *fields = self._serializer.load_value(packed)
-        if key not in self._jars:
-            self._jars[key] = self._serializer.load_value(key)
-        jar = self._jars[key]
-        self._keys[jar] = key
-        if len(fields) == len(Place._fields) - 1:
-            return Unpacked(Place(jar, *fields), None)
-        cookie = cookie_of(fields)
-        return Unpacked(Place(jar, cookie.domain, cookie.path, cookie.name), cookie)
-
-    def forget(self, jar: Any) -> None:  # noqa: ANN401
-        """Forget the key of a jar that is gone."""
-        key = self._keys.pop(jar, None)
-        if key is not None:
-            self._jars.pop(key, None)
+        digest = hashlib.blake2b(gone, digest_size=DIGEST_BYTES).digest()
+        if cookie is not None and not cookie.is_expired(now):
+            try:
+                return digest, pack([place.jar, *fields_of(cookie)])
+            except UnserializableError:
+                self._warn(f"an attribute of a {global_object_name(type(cookie))}")
+        return digest, gone if self._share else None
 
     def _warn(self, what: str) -> None:
         if not self._warned:
@@ -248,16 +184,16 @@ class PackedCookies:
             )
 
 
-def digest_of(key: bytes, place: Place) -> bytes:
-    """Return the digest of a cookie's place: 16 bytes of BLAKE2b.
+def unpacked(packed: bytes) -> tuple[Place, Cookie | None]:
+    """Return a stored cookie and its place; None in its place if it is gone.
 
-    It covers jar, domain, path and name.
+    Raises any exception if that is not possible.
     """
-    texts = (place.domain, place.path, place.name)
-    hashed = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    for part in (key, *(text.encode(errors="surrogatepass") for text in texts)):
-        hashed.update(len(part).to_bytes(4, "little") + part)
-    return hashed.digest()
+    jar, *fields = unpack(packed)
+    if len(fields) == len(Place._fields) - 1:
+        return Place(jar, *fields), None
+    cookie = cookie_of(fields)
+    return Place(jar, cookie.domain, cookie.path, cookie.name), cookie
 
 
 def without_cookie_header(request: Request) -> Request:
