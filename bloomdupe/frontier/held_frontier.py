@@ -80,6 +80,8 @@ class HeldFrontier:
         """Whether a partition may be handed over when none of it is in progress."""
         self._home: RedisStore | None = None
         self.stored_at: float | None = None
+        self.rules: bytes | None = None
+        """The rules of the user when this worker has joined the crawl."""
         self.waited_for_round = False
         """Whether a round went on when this worker has joined the crawl, or began
         before it had a partition."""

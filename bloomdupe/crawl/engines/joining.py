@@ -84,6 +84,9 @@ async def join(session: Session, job: CrawlJob) -> HeldFrontier:
             {"worker": owner.token, "crawl": address.shown},
             extra={"spider": session.spider},
         )
+        # Before it is seen as the owner of any partition: who asks it to stop then
+        # writes other rules than these.
+        held.rules = owner.client.ask("GET", owner.keys.rules)
         before = _notes_of(owner)
         await _get_partition(session, held)
         now = _notes_of(owner)

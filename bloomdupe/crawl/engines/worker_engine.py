@@ -121,10 +121,8 @@ class WorkerEngine(CrawlEngine):
 
     def _read_rules(self) -> tuple[None, RulesInForce]:
         owner, count = self._seen.frontier.holding.owner, self._stats.inc_value
-        # A run that was asked to stop was an earlier one.
-        text: bytes | None = owner.client.ask("GET", owner.keys.rules)
-        self._rules_text = text
-        rules = Rules.read(text, owner.keys.rules.decode())
+        self._rules_text = self._seen.frontier.rules
+        rules = Rules.read(self._rules_text, owner.keys.rules.decode())
         return None, RulesInForce(rules, lambda: count("bloomdupe/dropped_blocked"))
 
     def _open_frontier(self, seen: BloomFilter) -> None:
