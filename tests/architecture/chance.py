@@ -167,61 +167,17 @@ def polls_files(function: Function) -> bool:
 
 def compares_all_times(function: Function) -> bool:
     """Whether it compares a whole answer of ``stat()``, with the time of reading."""
-    nodes = list(_own(function))
-    named = {
-        target.id
-        for node in nodes
-        if isinstance(node, ast.Assign) and _called(node.value) in STATS
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
     return any(
-        _called(part) in STATS or (isinstance(part, ast.Name) and part.id in named)
-        for node in nodes
+        _called(part) in STATS
+        for node in _own(function)
         if isinstance(node, ast.Compare)
         for part in (node.left, *node.comparators)
     )
 
 
-def gives_a_port_away(function: Function) -> bool:
-    """Whether it takes a free port, lets its socket go, and uses the number."""
-    nodes = list(_own(function))
-    closed = any(_called(node) == "close" for node in nodes)
-    binds = any(_called(node) in {"bind", "create_server"} for node in nodes)
-    for node in nodes:
-        if isinstance(node, (ast.With, ast.AsyncWith)):
-            inside = [*_own(node)]
-            returned = any(isinstance(n, ast.Return) and _asks(n) for n in inside)
-            opened = any(_opens(item.context_expr) for item in node.items)
-            if opened and (returned or _later(node, inside, nodes)):
-                return True
-    named = any(isinstance(n, (ast.Assign, ast.Return)) and _asks(n) for n in nodes)
-    return closed and binds and named
-
-
-def _opens(expression: ast.AST) -> bool:
-    calls = {_called(node) for node in ast.walk(expression)}
-    return bool(calls & {"create_server", "socket"})
-
-
-def _asks(node: ast.AST) -> bool:
-    return any(_called(inner) == "getsockname" for inner in ast.walk(node))
-
-
-def _later(block: ast.AST, inside: list[ast.AST], nodes: list[ast.AST]) -> bool:
-    """Whether a port that was asked for in a block is used behind it."""
-    named = {
-        target.id
-        for node in inside
-        if isinstance(node, (ast.Assign, ast.AnnAssign)) and _asks(node)
-        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        if isinstance(target, ast.Name)
-    }
-    end = getattr(block, "end_lineno", 0)
-    return any(
-        isinstance(node, ast.Name) and node.id in named and node.lineno > end
-        for node in nodes
-    )
+def asks_for_a_port(function: Function) -> bool:
+    """Whether it takes a free port by itself: its number may outlive its socket."""
+    return any(_called(node) == "getsockname" for node in _own(function))
 
 
 def logs_late(function: Function) -> bool:
@@ -235,7 +191,7 @@ PATTERNS: dict[str, Callable[[Function], bool]] = {
     "kills after a time": kills_after_a_time,
     "polls the size or the time of a file": polls_files,
     "compares the time at which a file was read": compares_all_times,
-    "uses a port after it has closed its socket": gives_a_port_away,
+    "takes a free port by itself": asks_for_a_port,
     "gives up after less than a minute": gives_up_early,
     "lets a Redis answer before it has written its log": logs_late,
 }

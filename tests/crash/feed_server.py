@@ -1,8 +1,4 @@
-"""F26: workers on Redis that wait for URLs are killed while URLs are added.
-
-``python tests/crash/feed_server.py --urls 10000 --kills 24`` runs one crawl with so
-many URLs and kills, and prints its figures.
-"""
+"""F26: workers on Redis that wait for URLs are killed while URLs are added."""
 
 from __future__ import annotations
 
@@ -10,12 +6,9 @@ import json
 import shutil
 import sys
 import time
-from argparse import ArgumentParser
 from collections import Counter
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 
 sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
 
@@ -40,24 +33,6 @@ CLOCK = 0.01
 """Seconds: the difference that two clocks may have."""
 
 
-@dataclass
-class Figures:
-    """The crawl in numbers."""
-
-    urls: int
-    kills: int = 0
-    held: int = 0
-    """Those of them that struck while all answers were held back."""
-    requests: int = 0
-    again: int = 0
-    """Requests for a page that a killed worker had asked for, and not done."""
-    done_again: int = 0
-    """Requests for a page that was done."""
-    items: int = 0
-    """In the collected file."""
-    seconds: float = 0.0
-
-
 class FeedServer:
     """A crawl that stays open, with a feeder, and a ``collect`` that follows it."""
 
@@ -66,7 +41,6 @@ class FeedServer:
     ) -> None:
         self.crawl = crawl
         self.site = crawl.site
-        self.figures = Figures(urls)
         self.killed: dict[str, float] = {}
         """Names of the workers that were killed, with the time of the kill."""
         self._rng = rng
@@ -89,7 +63,6 @@ class FeedServer:
 
         A control does something ``between`` two portions, in the midst of it.
         """
-        begun = time.monotonic()
         for _ in range(self._workers):
             self._hire()
         self.crawl.make_project()
@@ -105,7 +78,6 @@ class FeedServer:
         self._stop()
         status = self._collector.wait().status
         assert status == 0, self._collector.log
-        self.figures.seconds = time.monotonic() - begun
 
     def _hire(self) -> None:
         """Start a worker, and wait until it has joined."""
@@ -133,8 +105,6 @@ class FeedServer:
         name, worker = self._crew.pop(rng.randrange(len(self._crew)))
         worker.kill()
         self.killed[name] = time.time()
-        self.figures.kills += 1
-        self.figures.held += held
         site.release()
         self._hire()
         self._take(adding)
@@ -198,8 +168,8 @@ class FeedServer:
 
     def judge(self) -> Outcome:
         """Compare the log of the site with the output and with its times."""
-        figures, visits = self.figures, self._visits()
-        wanted = {f"/{number}" for number in range(figures.urls)}
+        visits = self._visits()
+        wanted = {f"/{number}" for number in range(len(self._urls))}
         if never := wanted - visits.keys():
             return lost(f"never asked for: {sorted(never)[:5]}")
         if strange := visits.keys() - wanted:
@@ -207,8 +177,6 @@ class FeedServer:
         outputs = list(self._engine.crawl.lines())
         done = {_page_of(line): when for _, line, when in outputs}
         collected = (self.crawl.folder / "out" / "items.jsonl").read_text()
-        figures.requests = sum(map(len, visits.values()))
-        figures.items = len(collected.splitlines())
         found = Counter(map(_page_of, collected.splitlines()))
         if gone := wanted - found.keys():
             return lost(f"{len(gone)} items: {sorted(gone)[:5]}")
@@ -216,14 +184,11 @@ class FeedServer:
             return silently_wrong(f"{found.total()} items of {len(wanted)} pages")
         for path, some in visits.items():
             *earlier, last = some
-            figures.again += len(earlier)
-            late = [one for one in some if self._sent(one) > done[path] + CLOCK]
-            figures.done_again += len(late)
+            if self._sent(last) > done[path] + CLOCK:
+                return silently_wrong(f"done again: {last}")
             if alive := [one for one in earlier if _agent(one) not in self.killed]:
                 return silently_wrong(f"asked for again: {[*alive, last]}")
-        if figures.done_again:
-            return silently_wrong(f"done again: {figures.done_again} pages")
-        if again := self.add_again(figures.urls):
+        if again := self.add_again(len(self._urls)):
             return silently_wrong(f"added again, and asked for again: {again} pages")
         self._stop()
         return OK
@@ -265,11 +230,11 @@ class FeedServerKills(Fault):
         return None if shutil.which("redis-server") else "needs redis-server"
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
-        return crawled(folder, seed, 1_000, 10)[0]
+        return crawled(folder, seed, 1_000, 10)
 
     def control(self, folder: Path) -> list[Outcome]:
         """Redis forgets which URLs it has seen, and some are added again."""
-        return crawled(folder, CONTROL_SEED, 300, 4, 2, FeedServer.forget)[0]
+        return crawled(folder, CONTROL_SEED, 300, 4, 2, FeedServer.forget)
 
 
 def crawled(
@@ -279,8 +244,8 @@ def crawled(
     kills: int,
     workers: int = WORKERS,
     between: Callable[[FeedServer], None] | None = None,
-) -> tuple[list[Outcome], Figures]:
-    """Run a crawl; return an outcome for each kill, and the figures."""
+) -> list[Outcome]:
+    """Run a crawl; return an outcome for each kill."""
     with (
         Site(lambda _: Answer("x"), delay=DELAY) as site,
         RedisServer(folder / "redis") as server,
@@ -292,24 +257,4 @@ def crawled(
             outcome = feed.judge()
         except AssertionError as error:
             outcome = crashed(str(error))
-    return [OK] * (feed.figures.kills - 1) + [outcome], feed.figures
-
-
-def main() -> None:
-    """Run one crawl, and print its figures."""
-    parser = ArgumentParser(description=__doc__)
-    parser.add_argument("--urls", type=int, default=10_000)
-    parser.add_argument("--kills", type=int, default=24)
-    parser.add_argument("--workers", type=int, default=WORKERS)
-    parser.add_argument("--seed", type=int, default=1)
-    options = vars(parser.parse_args())
-    with TemporaryDirectory(prefix="feed-server-") as folder:
-        outcomes, figures = crawled(Path(folder), **options)
-    for name, value in asdict(figures).items():
-        print(f"{name:12}{value:>10,.{1 if name == 'seconds' else 0}f}")
-    print(outcomes[-1].verdict, outcomes[-1].words)
-    sys.exit(outcomes[-1] != OK)
-
-
-if __name__ == "__main__":
-    main()
+    return [OK] * (len(feed.killed) - 1) + [outcome]

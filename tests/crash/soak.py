@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import multiprocessing
 import os
 import random
-import resource
 import shutil
 import signal
 import sys
@@ -23,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
@@ -59,8 +57,6 @@ class Tally:
     """Whether the control was caught; None: it has not run."""
     seconds: float = 0.0
     """By the clock, of all cases."""
-    cpu_seconds: float = 0.0
-    """Of their processes that have ended, in user mode."""
     cases: int = 0
 
     @property
@@ -87,18 +83,6 @@ class Tally:
         control = {None: "not run", True: "caught", False: "NOT CAUGHT"}[self.control]
         counts = [f"{self.verdicts[verdict]:,}" for verdict in VERDICTS]
         return [*head, f"{self.trials:,}", *counts, bound, control]
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "fault": self.fault.number,
-            "name": self.fault.name,
-            "skipped": self.skipped,
-            "trials": self.trials,
-            **{verdict: self.verdicts[verdict] for verdict in VERDICTS},
-            "control_caught": self.control,
-            "seconds": round(self.seconds, 1),
-            "cpu_seconds": round(self.cpu_seconds, 1),
-        }
 
 
 @dataclass
@@ -138,8 +122,7 @@ class Case:
             self.process.kill()
         outcomes: list[Outcome] = []
         try:
-            outcomes, seconds = self.answer.recv()
-            self.tally.cpu_seconds += seconds
+            outcomes = self.answer.recv()
         except EOFError:
             self.process.join()
             outcomes = [crashed(f"the case ended with {self.process.exitcode}")]
@@ -150,10 +133,7 @@ class Case:
 def _run(method: Callable[[], list[Outcome]], sender: Connection) -> None:
     # Ended early, it unmounts its disks all the same.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    outcomes = method()
-    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    seconds = sum(usage.ru_utime for usage in used) + forks().cpu_seconds
-    sender.send((outcomes, seconds))
+    sender.send(method())
 
 
 def _interrupt(*_: object) -> None:
@@ -294,7 +274,6 @@ def main() -> int:
     parser.add_argument(
         "--keep", type=Path, default=Path("crash-cases"), help="where failures go"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
 
     only = options.only.split(",") if options.only else None
@@ -318,11 +297,8 @@ def main() -> int:
     except KeyboardInterrupt:
         soak.stop()
         print("interrupted: this is what there is so far", file=sys.stderr)
-    if options.json:
-        print(json.dumps([tally.as_json() for tally in soak.tallies], indent=1))
-    else:
-        print(table(soak.tallies))
-        print(f"\nseed {seed}, {time.monotonic() - begun:.0f} s")
+    print(table(soak.tallies))
+    print(f"\nseed {seed}, {time.monotonic() - begun:.0f} s")
     return int(any(tally.failed for tally in soak.tallies))
 
 
