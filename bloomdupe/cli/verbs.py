@@ -301,12 +301,11 @@ COLLECT = Verb(
     BOTH,
     "write the output of a crawl into its feeds",
     "Write the output of a crawl into its feeds, each item once, while the crawl runs"
-    " or later. Of a crawl on Redis, local files are in DIRECTORY, named by the last"
-    " part of the feed's URI. JSON lines and CSV grow while items come; other formats"
-    " and storages get whole files when the crawl has ended. After any end, run it"
-    " again: it goes on at its position. Of a job in a directory, the feeds that wait"
-    " for the end of the crawl get all items that are there now. Call it in the folder"
-    " of the project.",
+    " or later. Of a crawl on Redis, relative paths of feeds begin in DIRECTORY. JSON"
+    " lines and CSV grow while items come; other formats and storages get whole files"
+    " when the crawl has ended. After any end, run it again: it goes on at its"
+    " position. Of a job in a directory, the feeds that wait for the end of the crawl"
+    " get all items that are there now. Call it in the folder of the project.",
     "collect redis://localhost:6379/0#site output --follow --delete",
     (
         argument(

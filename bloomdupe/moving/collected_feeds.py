@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy.exceptions import NotConfigured
-from scrapy.extensions.feedexport import FileFeedStorage
 
 from bloomdupe.errors import FeedChangedError, FeedError, StoreMismatchError
 from bloomdupe.feeds.delivery import WaitingFeed
@@ -19,12 +17,13 @@ from bloomdupe.feeds.uri import parameters, without_secret
 from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.moving.collection import RECORD
 from bloomdupe.moving.delivering import not_here
-from bloomdupe.moving.named_feeds import crawler_with, own_parts
+from bloomdupe.moving.named_feeds import crawler_with
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.serializer import Serializer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from scrapy.crawler import Crawler
     from scrapy.extensions.feedexport import FeedSlot
@@ -41,13 +40,12 @@ logger = logger_of(__name__)
 class CollectedFeeds(FeedExporter):
     """Writes the feeds of a shared crawl as a crawl with a ``JOBDIR`` writes its own.
 
-    Files on this machine are in ``directory``, at the last part of their URI, or at
-    its parts from the first on that changes from run to run or batch to batch.
+    Relative paths begin in ``directory``.
     """
 
     def __init__(self, crawler: Crawler, directory: Path) -> None:
         super().__init__(crawler)
-        self._directory = directory
+        self.here = directory
         self.failed = False
         """Whether an exporter has failed for an item, or a delivery."""
         self.undelivered = False
@@ -112,47 +110,16 @@ class CollectedFeeds(FeedExporter):
             if place.exists() and place.stat().st_size:
                 raise FeedChangedError(
                     f"{place} is there, and was not collected by bloomdupe: there is no"
-                    f" {RECORD} in {self._directory}. Move it away, or collect into"
+                    f" {RECORD} in {self.here}. Move it away, or collect into"
                     " another directory"
                 )
 
-    def new_slot(
-        self,
-        template: str,
-        options: dict[str, Any],
-        batch_id: int,
-        uri: str | None = None,
-    ) -> FeedSlot:
-        """Return the slot of a batch; a file on this machine is in the directory."""
-        slot = super().new_slot(template, options, batch_id, uri)
-        storage: Any = slot.storage
-        if type(storage) is FileFeedStorage:
-            parts = storage.path.split("/")[-own_parts(template) :]
-            if set(parts) & {"", ".", ".."} or "\0" in storage.path:
-                raise StoreMismatchError(
-                    f"the feed {template!r} has no last part that could name a file"
-                )
-            if parts[0].startswith(RECORD):
-                raise StoreMismatchError(
-                    f"the feed {template!r} would have the file {parts[0]}, which is"
-                    " bloomdupe's"
-                )
-            storage.path = str(self._directory.joinpath(*parts))
-        return slot
-
-    def place_of(self, feed: Feed | WaitingFeed) -> tuple[str, str, int]:
-        """Return name, place and size of a feed's file, the first if there are more.
-
-        The name is its path in the directory, or its URI; the place is its path, or its
-        URI, too.
-        """
-        storage: Any = feed.slot.storage
-        if type(storage) is not FileFeedStorage:
-            uri = without_secret(feed.slot.uri)
-            return uri, uri, 0
-        place = Path(storage.path)
-        size = place.stat().st_size if place.exists() else 0
-        return str(place.relative_to(self._directory)), storage.path, size
+    def place_of(self, feed: Feed | WaitingFeed) -> tuple[str, int]:
+        """Return place and size of a feed's file, the first if there are more."""
+        place = local_path(feed.slot, self.here)
+        if place is None:
+            return without_secret(feed.slot.uri), 0
+        return str(place), place.stat().st_size if place.exists() else 0
 
     def lines_of(self, data: bytes) -> list[tuple[int, bytes]]:
         """Return what an item of the output adds to the feeds.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.errors import (
@@ -38,8 +37,6 @@ BATCH_BYTES = 1 << 23
 class CollectedFile(NamedTuple):
     """The result for a feed."""
 
-    feed: str
-    """The URI of its feed in the crawl."""
     place: str
     """The path of its first file, or its URI for another storage."""
     added: int
@@ -50,18 +47,18 @@ class CollectedFile(NamedTuple):
     """Whether the items are kept here, until the crawl has ended."""
 
 
-@dataclass
-class Collected:
+class Collected(NamedTuple):
     """The result of collecting."""
 
-    files: dict[str, CollectedFile] = field(default_factory=dict)
-    deleted: int = 0
+    files: dict[str, CollectedFile]
+    """By the name of the feed."""
+    deleted: int
     """Entries deleted from Redis; each has an item or more."""
-    finished: bool = False
+    finished: bool
     """Whether the crawl had ended before the last read: then nothing is missing."""
-    failed: bool = False
+    failed: bool
     """Whether a storage has not accepted a file, or an exporter has failed."""
-    undelivered: bool = False
+    undelivered: bool
     """Whether a feed is not delivered, though the crawl has ended."""
 
 
@@ -127,15 +124,11 @@ class Collecting:
     @property
     def result(self) -> Collected:
         """The result so far."""
-        feeds = self._feeds
-        files = {}
-        for name, feed, before in zip(
-            self._output.feeds, feeds.by_number, feeds.before, strict=True
-        ):
-            path, place, size = feeds.place_of(feed)
-            later = isinstance(feed, WaitingFeed)
-            added = feed.items - before
-            files[path] = CollectedFile(name, place, added, size, later)
+        feeds, files = self._feeds, {}
+        for feed, before in zip(feeds.by_number, feeds.before, strict=True):
+            place, size = feeds.place_of(feed)
+            later, added = isinstance(feed, WaitingFeed), feed.items - before
+            files[feed.name] = CollectedFile(place, added, size, later)
         return Collected(
             files, self._deleted, self._finished, feeds.failed, feeds.undelivered
         )
@@ -228,9 +221,9 @@ class Collecting:
         self._feeds.sync()
         part = self._feeds.prepare(lines)
         self._output.check_still_there()
-        if self._collection.commit(part, position):
-            part.done()
-            self._feeds.append()
+        self._collection.commit(part, position)
+        part.done()
+        self._feeds.append()
 
     def _forget(self) -> None:
         """Delete from Redis the entries that are durable here, if ``delete`` is set."""

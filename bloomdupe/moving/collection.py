@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import StoreDamagedError, StoreMismatchError
@@ -83,11 +82,10 @@ class Collection:
         """The entries of the feeds, as of the last commit."""
         return dict(self._record["entries"])
 
-    def commit(self, part: Part, position: Any) -> bool:  # noqa: ANN401 - JSON
+    def commit(self, part: Part, position: Any) -> None:  # noqa: ANN401 - JSON
         """Make a part of the feeds durable, with the output up to this position.
 
-        Returns False, and writes nothing, if nothing has changed. Raises
-        :class:`~bloomdupe.errors.StoreError`; then the last commit stands.
+        Raises :class:`~bloomdupe.errors.StoreError`; then the last commit stands.
         """
         record = {
             "format": FORMAT,
@@ -95,14 +93,10 @@ class Collection:
             "position": position,
             "entries": part.entries,
         }
-        record = json.loads(json.dumps(record))
-        if _without_turn(record) == _without_turn(self._record):
-            return False
         what = f"cannot write into {self.directory}"
         with explained(what, self.directory, LATER):
             write_json(self.store, record)
         self._record = record
-        return True
 
     def close(self) -> None:
         """Release the directory; nothing is written."""
@@ -139,9 +133,3 @@ class Collection:
                 f"{self.directory} was collected from another crawl, or before"
                 f" {self._output.shown} was made anew. Collect into another directory"
             )
-
-
-def _without_turn(record: dict[str, Any]) -> dict[str, Any]:
-    """Return all that counts; the pieces take turns though no line has come."""
-    entries = record["entries"]
-    return {**record, "entries": {n: entries[n] for n in entries if n != "lines"}}

@@ -10,7 +10,7 @@ from scrapy.exceptions import UsageError
 from scrapy.utils.project import get_project_settings
 
 from bloomdupe.errors import FeedError, SettingError
-from bloomdupe.feeds.uri import CHANGING, PARAMETER, PARTS, without_secret
+from bloomdupe.feeds.uri import PARAMETER, PARTS, without_secret
 from bloomdupe.inside_scrapy.helpers import (
     feed_complete_default_values_from_settings,
     feed_process_params_from_cli,
@@ -69,29 +69,12 @@ def _known_feed(
 
 
 def _may_be_of(uri: str, template: str) -> bool:
-    """Whether a URI may be a result of this template.
-
-    The parameters of time and batch stay in their part of the URI, and no parameter
-    leads upwards.
-    """
-
-    def marked(found: re.Match[str]) -> str:
-        return "\0" if found["name"] in CHANGING else "\1"
-
-    literal = PARAMETER.sub(marked, template).replace("%%", "%")
-    pattern = re.escape(literal).replace("\0", "[^/]*").replace("\1", ".*")
+    """Whether a URI may be a result of this template, with its parameters as names."""
+    literal = PARAMETER.sub("\0", template).replace("%%", "%")
+    pattern = re.escape(literal).replace("\0", "[^/:]*")
     if uri.split("/").count("..") > literal.split("/").count(".."):
         return False
-    return re.fullmatch(pattern, uri.replace("%%", "%"), re.DOTALL) is not None
-
-
-def own_parts(template: str) -> int:
-    """Count the last parts of a URI, from the first on that changes; at least 1."""
-    parts = template.split("/")
-    for number, part in enumerate(parts):
-        if any(f["name"] in CHANGING for f in PARAMETER.finditer(part)):
-            return len(parts) - number
-    return 1
+    return re.fullmatch(pattern, uri.replace("%%", "%")) is not None
 
 
 def _with_secret(uri: str, other: str) -> str:

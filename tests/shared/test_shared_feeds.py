@@ -148,7 +148,7 @@ def test_a_local_file_gets_a_delivery_once_though_the_process_dies(
     )
     for _ in range(2):
         crawl.collect()
-    assert read(crawl.folder / "items.sums") == ITEMS
+    assert read(crawl.folder / "out" / "items.sums") == ITEMS
 
 
 def test_batches_are_delivered_when_the_crawl_has_ended(

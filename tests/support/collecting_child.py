@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-FEEDS = ["out/site.jsonl", "file:///bucket/deep/b.json", "c d.csv"]
-NAMES = ["site.jsonl", "b.json", "c d.csv"]
+NAMES = ["site.jsonl", "deep/b.json", "c d.csv"]
+"""Of the feeds, and of their files."""
 IDENTITY = {
     "spider": "site",
     "fingerprinter": "a.B",
-    "feeds": FEEDS,
+    "feeds": NAMES,
 }
-NAMED = [word for feed in FEEDS for word in ("--feed", feed)]
+NAMED = [word for feed in NAMES for word in ("--feed", feed)]
 """What names them on the command line."""
-LATER = ["b.json"]
+LATER = ["deep/b.json"]
 """Those that are written when the crawl has ended."""
 PARTITIONS = 3
 
@@ -342,7 +342,7 @@ class Points:
         is calculated.
         """
         name = Path(f"/proc/self/fd/{fd}").readlink().name
-        if self._disk is not None and not (self._without == "sync" and name in NAMES):
+        if self._disk is not None and not (self._without == "sync" and name[0] != "."):
             self._disk.synced(fd)
 
 
