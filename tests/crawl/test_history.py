@@ -37,7 +37,6 @@ from bloomdupe.crawl.progress.pace import (
 from bloomdupe.crawl.totals import MOST_SLOTS, Totals
 from bloomdupe.jobs import open_job
 from bloomdupe.jobs.view import View
-from bloomdupe.settings import JobSettings
 from bloomdupe.store import platform
 from bloomdupe.store.format import HISTORY
 
@@ -260,9 +259,7 @@ def test_the_document_shows_such_a_line() -> None:
 
 
 def room_of(capacity: int = 1_000, **scrapy: object) -> Room:
-    settings = Settings(scrapy)
-    seen = BloomFilter(capacity, 1e-3)
-    return Room(settings, JobSettings.read(settings), seen)
+    return Room(Settings(scrapy), BloomFilter(capacity, 1e-3))
 
 
 ROOMY: dict[str, Any] = {"disk": 10**6, "free": 10**12}

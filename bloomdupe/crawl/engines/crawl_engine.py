@@ -14,7 +14,7 @@ from bloomdupe.crawl.engines.checkpoint import Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.committing import Committing
 from bloomdupe.crawl.engines.quiet import GLANCE, Quiet
 from bloomdupe.crawl.engines.settling import Settling
-from bloomdupe.crawl.later.revisits import NextVisit, Revisits
+from bloomdupe.crawl.later.revisits import Revisits
 from bloomdupe.crawl.later.system_clock import SystemClock
 from bloomdupe.crawl.leases.alone import stands_alone
 from bloomdupe.crawl.leases.outcomes import Outcomes
@@ -155,11 +155,10 @@ class CrawlEngine(Settling):
         return added
 
     def _add(self, one: SentRequest) -> str:
-        return add_request(one, self.rules.now, self.frontier.seen, self._push_added)
+        return add_request(one, self.rules.now, self.frontier.seen, self._push_sent)
 
-    def _push_added(self, one: SentRequest) -> None:
-        self._stats.inc_value("scheduler/enqueued/disk")
-        self._stats.inc_value("scheduler/enqueued")
+    def _push_sent(self, one: SentRequest) -> None:
+        self._count_enqueued(stored=True)
         self.frontier.push(
             one.slot,
             one.priority,
@@ -458,20 +457,16 @@ class CrawlEngine(Settling):
             except OSError as error:
                 self._session.stopping.fail(error)
 
-    def _schedule_visit(self, lease: Lease, visit: NextVisit) -> None:  # noqa: ARG002
+    def _seen_of(self, slot: str) -> BloomFilter:  # noqa: ARG002
+        """Return the filter of the requests of a slot that is here."""
+        return self.frontier.seen
+
+    def _schedule_visit(self, visit: SentRequest) -> None:
         """Schedule a page for its next visit, if it does not come again already."""
-        if visit.mark is not None:
-            new = self.frontier.seen.add(visit.mark)
-            if not (new or visit.renewed):
-                return
-        self.frontier.push(
-            visit.slot,
-            visit.priority,
-            visit.payload,
-            start=visit.start,
-            not_before=visit.not_before,
-        )
-        self._count_enqueued(stored=True)
+        seen = self._seen_of(visit.slot)
+        new = [seen.add(key) for key, _ in visit.keys]
+        if visit.dont_filter or all(new):
+            self._push_sent(visit)
 
     # Handing out
 

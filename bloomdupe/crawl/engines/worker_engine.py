@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.checkpoint import CrawlRecord, Steps
     from bloomdupe.crawl.engines.engine_contract import Accepted
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.later.revisits import NextVisit
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.leases.outcomes import Key, Line
     from bloomdupe.crawl.progress.standing import Standing
@@ -289,37 +288,17 @@ class WorkerEngine(CrawlEngine):
         else:
             self._deliver(SentRequest(slot, 0, b"", ((key, exact),)))
 
-    def _schedule_visit(self, lease: Lease, visit: NextVisit) -> None:
-        del lease
+    def _seen_of(self, slot: str) -> BloomFilter:
+        frontier = self.frontier.of_slot(slot)
+        assert frontier is not None  # noqa: S101 - it is here
+        return frontier.seen
+
+    def _schedule_visit(self, visit: SentRequest) -> None:
         if self.frontier.is_here(visit.slot):
-            frontier = self.frontier.of_slot(visit.slot)
-            assert frontier is not None  # noqa: S101 - it is here
-            if visit.mark is not None:
-                new = frontier.seen.add(visit.mark)
-                if not (new or visit.renewed):
-                    return
-            frontier.push(
-                visit.slot,
-                visit.priority,
-                visit.payload,
-                start=visit.start,
-                not_before=visit.not_before,
-            )
+            super()._schedule_visit(visit)
         else:
-            keys = () if visit.mark is None else ((visit.mark, False),)
-            forced = visit.mark is None or visit.renewed
-            self._deliver(
-                SentRequest(
-                    visit.slot,
-                    visit.priority,
-                    visit.payload,
-                    keys,
-                    visit.start,
-                    visit.not_before,
-                    forced,
-                )
-            )
-        self._count_enqueued(stored=True)
+            self._deliver(visit)
+            self._count_enqueued(stored=True)
 
     def settle(self, root: Lease) -> None:
         """See :meth:`Engine.settle`; what it has for other workers goes out with it."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scrapy import Request
 from scrapy.http import Response
 
 from bloomdupe.errors import RequestTimeError, StoreError, UnserializableError
+from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.visits import Visit
 
@@ -43,22 +44,6 @@ def checked_rule(request: Request) -> float | None:
     )
 
 
-class NextVisit(NamedTuple):
-    """The request for the next visit to a page."""
-
-    slot: str
-    priority: int
-    payload: bytes
-    start: bool
-    """Whether it has its turn after other requests of its priority."""
-    not_before: float
-    """Unix time."""
-    mark: bytes | None
-    """The mark which says that the page comes again, if it has been visited once."""
-    renewed: bool
-    """Whether it comes again though the mark is set."""
-
-
 class Revisits:
     """Lets pages come again when they are done.
 
@@ -73,7 +58,7 @@ class Revisits:
     def __init__(
         self,
         session: Session,
-        schedule: Callable[[Lease, NextVisit], None],
+        schedule: Callable[[SentRequest], None],
     ) -> None:
         settings = session.settings
         self._session = session
@@ -147,25 +132,29 @@ class Revisits:
             self._warn(lease.request)
             return
         try:
-            self._schedule(lease, self._next_visit(payload, visit, visited + rule))
+            self._schedule(self._next_visit(payload, visit, visited + rule))
         except StoreError as error:
             self._session.stopping.fail(error)
 
-    def _next_visit(self, payload: bytes, visit: Visit, due: float) -> NextVisit:
+    def _next_visit(self, payload: bytes, visit: Visit, due: float) -> SentRequest:
+        """Return the request for the next visit.
+
+        After the first visit it has the mark which says that the page comes again.
+        """
         request = self._session.serializer.load(payload)
-        mark = None
+        keys: tuple[tuple[bytes, bool], ...] = ()
         if visit.known:
             self._stats.inc_value("bloomdupe/revisits")
         else:
-            mark = b"visit " + self._session.fingerprint(request)
-        return NextVisit(
+            keys = ((b"visit " + self._session.fingerprint(request), False),)
+        return SentRequest(
             self._session.access.slot_of(request),
             request.priority,
             Visit(known=True).added_to(payload),
+            keys,
             self._session.comes_last(request),
             due,
-            mark,
-            visit.renewed,
+            dont_filter=visit.known or visit.renewed,
         )
 
     def _warn(self, request: Request) -> None:

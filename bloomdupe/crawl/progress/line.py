@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.progress.history import Point
     from bloomdupe.filter.bloom import BloomFilter
-    from bloomdupe.settings import JobSettings
 
 
 LITTLE = 0.001
@@ -125,10 +124,7 @@ DISK_BYTES = 256 * 10**6
 class Room:
     """Gives each warning once in a run."""
 
-    def __init__(
-        self, scrapy: BaseSettings, settings: JobSettings, seen: BloomFilter
-    ) -> None:
-        self._settings = settings
+    def __init__(self, scrapy: BaseSettings, seen: BloomFilter) -> None:
         self._seen = seen
         self._said: set[str] = set()
         self._most = 0

@@ -70,7 +70,7 @@ class Watch:
         self._interval = settings.progress_interval
         self._glance = glance_of(settings)
         self._recent: deque[Point] = deque(maxlen=int(RECENT / GLANCE) + 1)
-        self._room = Room(session.crawler.settings, settings, frontier.seen)
+        self._room = Room(session.crawler.settings, frontier.seen)
         self._stays = settings.stay
         self._line = ProgressLine(stays=self._stays)
         self._checkpoint_at = 0.0

@@ -116,8 +116,6 @@ class SpiderMemory(Participant):
         self._opened: dict[str, _Look] | None = None
         """The attributes at the opening of the spider; None before that."""
         self._digests: dict[str, bytes] = {}
-        self._objects: dict[str, _Look] = {}
-        """Values that could not be stored when they were looked at last."""
         self._lost: set[str] = set()
         """Names of attributes that an earlier run has set, and could not store."""
         self._too_large: set[str] = set()
@@ -259,9 +257,7 @@ class SpiderMemory(Participant):
         changed: dict[str, bytes | None] = {}
         for name, value in [*self._values()]:
             opened = self._opened.get(name)
-            look = _look(value, self._objects.get(name, opened))
-            if look.packed is None:
-                self._objects[name] = look
+            look = _look(value)
             if look.same_as(opened):
                 continue
             changed[name] = look.packed
@@ -318,14 +314,9 @@ class SpiderMemory(Participant):
         logger.warning(message, values, extra={"spider": self._spider})
 
 
-def _look(value: Any, before: _Look | None = None) -> _Look:  # noqa: ANN401 - anything
-    """Look at a value; quickly, if it is an object that could not be stored before."""
+def _look(value: Any) -> _Look:  # noqa: ANN401 - anything
     kind = type(value)
     size = len(value) if kind in _SIZED else -1
-    if before is not None and before.packed is None and (before.large or size < 0):
-        again = _Look(None, value, size, before.large)
-        if again.same_as(before):
-            return again
     large = size > (MOST_BYTES if kind in _TEXTS else MOST_PARTS)
     packed = b""
     if not large:
