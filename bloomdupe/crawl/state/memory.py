@@ -257,7 +257,7 @@ class SpiderMemory(Participant):
         changed: dict[str, bytes | None] = {}
         for name, value in [*self._values()]:
             opened = self._opened.get(name)
-            look = _look(value)
+            look = _look(value, opened)
             if look.same_as(opened):
                 continue
             changed[name] = look.packed
@@ -314,9 +314,14 @@ class SpiderMemory(Participant):
         logger.warning(message, values, extra={"spider": self._spider})
 
 
-def _look(value: Any) -> _Look:  # noqa: ANN401 - anything
+def _look(value: Any, opened: _Look | None = None) -> _Look:  # noqa: ANN401 - anything
+    """Look at a value; quickly, if it was too large at the opening."""
     kind = type(value)
     size = len(value) if kind in _SIZED else -1
+    if opened is not None and opened.large:
+        again = _Look(None, value, size, large=True)
+        if again.same_as(opened):
+            return again
     large = size > (MOST_BYTES if kind in _TEXTS else MOST_PARTS)
     packed = b""
     if not large:
