@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from bloomdupe.cli.output import warn
 from bloomdupe.errors import SettingError
 from bloomdupe.jobs.lines import Line, Problems, read_lines
+from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.selection import Selection
 from bloomdupe.settings import FAILURE_REASONS, check_reasons
 from bloomdupe.store.progress import Progress
@@ -73,7 +74,7 @@ def selection_of(options: Namespace) -> Selection:
 
 def warn_if_unknown(job: Job, slot: str | None) -> None:
     """Say so if no request of a slot is pending or failed: its name may be mistyped."""
-    if slot is not None and not job.has_slot(slot):
+    if slot is not None and not JobReader(job).has_slot(slot):
         warn(f"the job has no slot {slot!r}: no request of it is pending or failed")
 
 
@@ -86,7 +87,7 @@ def reasons_of(options: Namespace) -> tuple[str, ...] | None:
     try:
         return check_reasons(options.reason, "--reason") or ()
     except SettingError as error:
-        failed = options.job.reader().failed_requests().requests
+        failed = JobReader(options.job).failed_requests().requests
         has = ", ".join(sorted({one.option for one in failed})) or "none"
         raise SettingError(
             f"--reason {options.reason!r}: expected HTTP statuses such as 503, or"

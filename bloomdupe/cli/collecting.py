@@ -9,6 +9,7 @@ from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import INTERRUPTED, Answer
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import SettingError
+from bloomdupe.filter.opening import is_url
 from bloomdupe.moving.collecting import Collecting
 from bloomdupe.moving.delivering import deliver
 from bloomdupe.store.progress import Progress
@@ -25,7 +26,7 @@ PAUSE = 1.0
 
 def collect(options: Namespace) -> Answer:
     """Write the output of a crawl into its feeds, each item once."""
-    if options.job.engine == "redis":
+    if is_url(options.store):
         if options.directory is None:
             raise SettingError("a crawl on Redis needs a DIRECTORY for the files")
         return _collect(options)

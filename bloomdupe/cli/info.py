@@ -3,81 +3,65 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.table import columns, table
+from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Answer
 from bloomdupe.crawl.progress.pace import duration, plural, size, when
 from bloomdupe.crawl.state.rules import described
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.jobs.overview import slot_name
+from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.state import RUNNING
 from bloomdupe.printable import near
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from bloomdupe.jobs.job import Job
-    from bloomdupe.jobs.overview import Overview, WorkerFigures
+    from bloomdupe.jobs.overview import Overview
+    from bloomdupe.jobs.state import WorkerFigures
     from bloomdupe.jobs.view import Description, View
-
-
-class JobLine(NamedTuple):
-    """A job in the table of a directory; the figures are None if it is unreadable."""
-
-    job: str
-    state: str
-    state_text: str
-    age: float | None = None
-    """Seconds since the last checkpoint."""
-    pages_per_minute: float | None = None
-    """None: it does not run, or is too young."""
-    pages: int | None = None
-    pending: int | None = None
-    failed: int | None = None
 
 
 def info(options: Namespace) -> Answer:
     """Read the last checkpoint; of a directory, those of all jobs in it."""
     job: Job = options.job
     if within := job.jobs_within:
-        lines = [_line_of(one) for one in within]
-        unread = any(one.age is None for one in lines)
-        head = ("job", "state", "age", "pages/min", "pages", "pending", "failed")
-        shown = columns([head, *map(_cells, lines)], left=2)
-        return Answer(shown, (one._asdict() for one in lines), int(unread))
-    found = job.reader().describe()
+        return _all(within)
+    found = JobReader(job).describe()
     return Answer(table(_rows(found)), found.as_dict())
 
 
-def _line_of(job: Path) -> JobLine:
+def _all(jobs: list[Path]) -> Answer:
     from bloomdupe.jobs import open_job
 
-    try:
-        view = open_job(str(job)).reader().read()
-    except (BloomDupeError, PermissionError) as error:
-        return JobLine(str(job), "cannot be read", str(error))
-    state = view.job.state
-    return JobLine(
-        str(job),
-        state.name,
-        state.text,
-        max(0.0, time.time() - view.job.checkpoint_at),
-        view.rate if state.name == RUNNING else None,
-        view.job.pages,
-        view.job.pending,
-        len(view.failed.requests),
-    )
+    rows: list[Sequence[str]]
+    rows = [("job", "state", "age", "pages/min", "pages", "pending", "failed")]
+    records: list[dict[str, Any]] = []
+    unread = False
+    for job in map(str, jobs):
+        try:
+            view = JobReader(open_job(job)).read()
+        except (BloomDupeError, PermissionError) as error:
+            unread = True
+            rows.append((job, f"cannot be read: `bloomdupe verify {job}`", *[""] * 5))
+            records.append({"job": job, "state": "cannot be read", "error": str(error)})
+        else:
+            rows.append((job, *_cells(view)))
+            records.append({"job": job, **view.as_dict()})
+    return Answer(table(rows, left=2), iter(records), int(unread))
 
 
-def _cells(one: JobLine) -> tuple[str, ...]:
-    if one.age is None:
-        return one.job, f"{one.state}: `bloomdupe verify {one.job}`", *[""] * 5
-    rate = "" if one.pages_per_minute is None else f"{one.pages_per_minute:,.0f}"
-    counts = (f"{count:,}" for count in (one.pages, one.pending, one.failed))
-    return one.job, one.state_text, duration(one.age), rate, *counts
+def _cells(view: View) -> Sequence[str]:
+    job = view.job
+    age = duration(max(0.0, time.time() - job.checkpoint_at))
+    runs = job.state.name == RUNNING and view.rate is not None
+    rate = f"{view.rate:,.0f}" if runs else ""
+    failed = f"{len(view.failed.requests):,}"
+    return job.state.text, age, rate, f"{job.pages:,}", f"{job.pending:,}", failed
 
 
 # One job: the figures of the job below each other, then the filter

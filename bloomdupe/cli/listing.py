@@ -14,12 +14,14 @@ from bloomdupe.cli.arguments import (
     selection_of,
     warn_if_unknown,
 )
+from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Answer
 from bloomdupe.crawl.leases.failure import Failure, in_words
 from bloomdupe.crawl.progress.pace import when
 from bloomdupe.errors import SettingError, shown
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.jobs.overview import slot_name
+from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import FailedRequests, FailureGroup, ListedRequest
 
 if TYPE_CHECKING:
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.job import Job
     from bloomdupe.jobs.lookup import FoundUrl
 
-FIRST = 200
-"""Lines that decide on the widths of columns."""
 OF_FAILURES = ("slot", "reason", "status", "times", "time", "url", "parent", "detail")
 """Fields of a failed request that its JSON object has."""
 
@@ -47,9 +47,9 @@ def list_requests(options: Namespace) -> Answer:
         raise SettingError("--summary groups failed requests: add --failed")
     found: Iterator[Listed]
     if reasons is None:
-        found = job.reader().requests(selection)
+        found = JobReader(job).requests(selection)
     else:
-        failed = job.reader().failed_requests()
+        failed = JobReader(job).failed_requests()
         failures = FailedRequests(failed.selected(selection, reasons))
         found = iter(failures.groups if options.summary else failures.requests)
     found = islice(found, most)
@@ -110,19 +110,9 @@ def _heads(one: Listed) -> list[str]:
 
 
 def _in_columns(result: Iterator[Listed]) -> Iterator[str]:
-    """Yield a header and a line for each, in columns as wide as the first lines need.
-
-    Nothing is waited for longer than for these, and memory does not grow.
-    """
-    first = list(islice(result, FIRST))
-    if not first:
-        return
-    rows = [_heads(first[0]), *map(_cells, first)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    widths[-1] = 0
-    for row in chain(rows, map(_cells, result)):
-        cells = zip(row, widths, strict=True)
-        yield "  ".join(cell.ljust(width) for cell, width in cells).rstrip()
+    """Yield a header, and a line for each."""
+    for first in result:
+        yield from table(chain([_heads(first), _cells(first)], map(_cells, result)))
 
 
 def check(options: Namespace) -> Answer:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
 from bloomdupe.cli.output import ToldProgress, flush, say_all, warn
-from bloomdupe.cli.verb import INTERRUPTED, PLACES
+from bloomdupe.cli.verb import BOTH, INTERRUPTED
 from bloomdupe.cli.verbs import GROUPS, VERBS
 from bloomdupe.errors import BloomDupeError, SettingError
 
@@ -176,18 +176,17 @@ def run(options: Namespace) -> int:
 
 
 def _job_for(verb: Verb, named: str) -> Job:
-    """Return the named job; refuse a verb that its engine does not have."""
+    """Return the named job; refuse a verb that a crawl on Redis does not have."""
+    from bloomdupe.filter.opening import is_url
     from bloomdupe.jobs import open_job
 
-    job = open_job(named)  # a URL may hold a password, so it is not repeated
-    if job.engine not in verb.on:
-        has = ", ".join(one.name for one in VERBS if job.engine in one.on)
+    if is_url(named) and verb.on != BOTH:  # which may hold a password
+        has = ", ".join(one.name for one in VERBS if one.on == BOTH)
         raise SettingError(
-            f"{job.kind} does not have this verb: expected"
-            f" {'; or '.join(PLACES[one] for one in verb.on)}."
-            f" The verbs of {job.kind} are {has}"
+            f"a crawl on Redis does not have this verb: expected {verb.on[0]}. The"
+            f" verbs of a crawl on Redis are {has}"
         )
-    return job
+    return open_job(named)
 
 
 def _lines(answer: Answer, *, json_: bool) -> Iterable[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bloomdupe.cli.output import write
 from bloomdupe.cli.verb import Answer
 from bloomdupe.errors import BloomDupeError, SettingError
+from bloomdupe.jobs.reader import JobReader
 from bloomdupe.monitoring.extra import need
 from bloomdupe.store.files import write_file
 
@@ -27,7 +28,7 @@ def top(options: Namespace) -> Answer:
             f"--interval {options.interval:g}: expected seconds from 0.1 to 3600"
         )
     job: Job = options.job
-    reader = job.reader()
+    reader = JobReader(job)
     view = reader.read()
     if not options.json:
         need("rich", "top", "bloomdupe top")
@@ -78,7 +79,7 @@ def report(options: Namespace) -> Answer:
 
 
 def _page(job: Job) -> str:
-    view = job.reader().read()
+    view = JobReader(job).read()
     need("matplotlib", "report", "bloomdupe report")
     from bloomdupe.monitoring.report import report as page_of
 

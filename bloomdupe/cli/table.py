@@ -1,30 +1,29 @@
-"""Table: names and values, or rows of figures, in columns."""
+"""Table: rows in columns."""
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+FIRST = 200
+"""Rows that decide on the widths of columns."""
 
 
-def table(rows: Iterable[tuple[str, str]]) -> list[str]:
-    """Return a line for each name and value, the values below each other."""
-    rows = list(rows)
-    width = max(len(name) for name, _ in rows)
-    return [f"{name:<{width}}  {value}" for name, value in rows]
+def table(rows: Iterable[Sequence[str]], left: int | None = None) -> Iterator[str]:
+    """Yield a line for each row, in columns as wide as the first rows need.
 
-
-def columns(rows: Sequence[Sequence[str]], left: int) -> list[str]:
-    """Return a line for each row; the first ``left`` columns are aligned to the left.
-
-    The other columns are figures, aligned to the right.
+    Columns from number ``left`` on are figures, aligned to the right. Nothing is waited
+    for longer than for the first rows, and memory does not grow.
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if number < left else cell.rjust(width)
+    rows = iter(rows)
+    first = list(islice(rows, FIRST))
+    widths = [max(map(len, column)) for column in zip(*first, strict=True)]
+    for row in chain(first, rows):
+        cells = [
+            cell.ljust(width) if left is None or number < left else cell.rjust(width)
             for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+        ]
+        yield "  ".join(cells).rstrip()

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterable, Iterator
+    from typing import TypeAlias
+
+    Argument: TypeAlias = tuple[tuple[str, ...], dict[str, Any]]
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it: 128 and the number of SIGINT."""
 
-PLACES = {
-    "disk": "a JOBDIR, or the directory of a store",
-    "redis": "the URL of a crawl on Redis",
-}
-"""The engines, and the form in which a user names a job of each."""
-DISK, REDIS = (("disk",), ("redis",))
-BOTH = (*DISK, *REDIS)
+DISK = ("a JOBDIR, or the directory of a store",)
+BOTH = (*DISK, "the URL of a crawl on Redis")
+"""What a verb may be called on, as a user names it."""
 
 DIRECTORY = {
     "bash": "_shtab_compgen_dirs",
@@ -42,16 +41,9 @@ class Answer(NamedTuple):
     status: int = 0
 
 
-class Argument(NamedTuple):
-    """An argument, as ``argparse`` takes it."""
-
-    names: tuple[str, ...]
-    options: dict[str, Any]
-
-
 def argument(*names: str, **options: Any) -> Argument:  # noqa: ANN401 - argparse's
-    """Return an argument with these options of ``argparse``."""
-    return Argument(names, options)
+    """Return an argument: its names, and other options of ``argparse``."""
+    return names, options
 
 
 class Verb(NamedTuple):
@@ -64,7 +56,7 @@ class Verb(NamedTuple):
     :class:`~bloomdupe.errors.BloomDupeError`.
     """
     on: tuple[str, ...]
-    """The engines that have it; none: it has no argument ``store``."""
+    """What it may be called on; none: it has no argument ``store``."""
     help: str
     """Half a sentence for the list of verbs."""
     description: str
@@ -91,7 +83,7 @@ class Verb(NamedTuple):
         """
         if self.on:
             default = None if self.store_required else jobdir
-            places = "; or ".join(PLACES[one] for one in self.on)
+            places = "; or ".join(self.on)
             store = parser.add_argument(
                 "store",
                 nargs="?" if default else None,

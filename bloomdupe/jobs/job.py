@@ -8,25 +8,27 @@ in the first one. A verb needs no case for each kind of job.
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.crawl.progress.pace import duration, plural
-from bloomdupe.errors import BloomDupeError, StoreLockedError, StoreMismatchError
-from bloomdupe.jobs.job_place import JobPlace
-from bloomdupe.jobs.reader import JobReader
-from bloomdupe.jobs.selection import Selection
+from bloomdupe.crawl.progress.pace import duration
+from bloomdupe.errors import StoreLockedError, StoreMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
+    from typing import Any
 
     from scrapy.settings import Settings
 
     from bloomdupe.crawl.state.rules import Rules
+    from bloomdupe.filter.bloom import BloomFilter
+    from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.jobs.held import HeldJob, RunningJob
     from bloomdupe.jobs.project import Project
+    from bloomdupe.jobs.state import Life
+    from bloomdupe.store.store import Store
 
 PAUSE = 0.05
 """Seconds between two looks for a crawl that ends."""
@@ -45,16 +47,60 @@ class Removal(NamedTuple):
     """Output files, which stay."""
 
 
-class Job(JobPlace):
+class Job(ABC):
     """A job that the user names. Nothing is opened before it is needed.
 
     All operations raise :class:`~bloomdupe.errors.BloomDupeError`.
     """
 
-    engine: ClassVar[str]
-    """Its name in the table of verbs."""
-    kind: ClassVar[str]
-    """The kind of job, as the subject of a sentence."""
+    def __init__(self, named: str) -> None:
+        self.named = named
+        """A path, or a URL, which may hold a password: do not print it."""
+
+    @property
+    @abstractmethod
+    def shown(self) -> str:
+        """Where it is, for a message."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> dict[str, Any] | None:
+        """The identity of the job, as its store has it; None: there is no job yet."""
+
+    @abstractmethod
+    def stores(self) -> AbstractContextManager[list[Store]]:
+        """Open the stores, read-only."""
+
+    @abstractmethod
+    def filters(self) -> AbstractContextManager[list[BloomFilter]]:
+        """Open the filters of the stores, read-only."""
+
+    @abstractmethod
+    def rules(self) -> Rules:
+        """Return the rules that the user has given to the job."""
+
+    @abstractmethod
+    def replace_rules(self, change: Callable[[Rules], Rules]) -> Rules:
+        """Replace the rules by what ``change`` makes of them, and return those."""
+
+    @abstractmethod
+    def life(self) -> Life:
+        """Return who has the job now."""
+
+    def sent(self) -> Iterator[SentRequest]:
+        """Yield the requests that are on their way to their store."""
+        yield from ()
+
+    @abstractmethod
+    def hold(self, project: Project | None, *, begin: bool) -> HeldJob:
+        """Have the job, as no crawl may have it then; ``begin`` one that is missing.
+
+        Raises :class:`~bloomdupe.errors.StoreLockedError` if another process has it.
+        """
+
+    @abstractmethod
+    def hand_over(self, requests: list[SentRequest]) -> None:
+        """Leave requests for the crawl, which adds them."""
 
     @property
     def jobs_within(self) -> list[Path]:
@@ -64,21 +110,6 @@ class Job(JobPlace):
     @abstractmethod
     def removal(self) -> AbstractContextManager[Removal]:
         """Prepare to remove the job, which stays locked within the context."""
-
-    # Reading
-
-    def reader(self) -> JobReader:
-        """Return what reads the job, also while it runs."""
-        return JobReader(self)
-
-    def has_slot(self, slot: str) -> bool:
-        """Whether a request of a slot is pending or has failed."""
-        selection = Selection(slot)
-        reader = self.reader()
-        pending = next(reader.requests(selection), None)
-        return pending is not None or bool(
-            reader.failed_requests().selected(selection, ())
-        )
 
     # Changing
 
@@ -108,7 +139,7 @@ class Job(JobPlace):
         """
         with self.stores():  # or there is none
             life = self.life()
-        if life.owner is not None and not (life.workers and life.silence):
+        if life.is_held:
             raise StoreLockedError(
                 f"{self.shown} is in use by {life.owner}, and this needs a job that"
                 " does not run: stop the crawl (Ctrl-C, or `bloomdupe stop --wait`),"
@@ -131,8 +162,9 @@ class Job(JobPlace):
         if life.beat is None:
             return rules, "The next run obeys."
         crawl = f"The running crawl ({life.owner})"
-        if life.silence is not None:
-            crawl += f" has given no sign of life for {duration(life.silence)}; it"
+        silence = life.silence(time.time())
+        if silence is not None:
+            crawl += f" has given no sign of life for {duration(silence)}; it"
         return rules, f"{crawl} obeys at its next checkpoint."
 
     def stop(self, *, wait: bool) -> int:
@@ -145,21 +177,7 @@ class Job(JobPlace):
         if before.beat is None:
             raise StoreMismatchError("no crawl runs, so there is nothing to stop")
         self.replace_rules(lambda rules: rules.stopping(time.time_ns()))
-        while wait and now.names & before.names and not (now.workers and now.silence):
+        while wait and now.names & before.names and now.is_held:
             time.sleep(PAUSE)
             now = self.life()
         return len(before.names)
-
-    def contents(self) -> tuple[str, list[str]]:
-        """Describe the contents, even if they are damaged; and the output files."""
-        try:
-            found = self.reader().describe()
-        except BloomDupeError as error:
-            return f"it cannot be read ({error})", []
-        seen = f"{plural(found.filter.keys, 'URL')} seen"
-        if found.view is None:
-            return seen, []
-        job = found.view.job
-        held = f"{seen}, {plural(job.pending, 'request')} pending"
-        stays = [output.uri for output in job.outputs]
-        return f"{held}, {plural(job.pages, 'page')}", stays

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from bloomdupe.jobs.job_place import JobPlace
+    from bloomdupe.jobs.job import Job
     from bloomdupe.jobs.lines import Line, Problems
     from bloomdupe.store.store import Store
 
@@ -42,7 +42,7 @@ class FoundUrl(NamedTuple):
 
 
 def look_up(
-    job: JobPlace,
+    job: Job,
     settings: Settings | None,
     lines: Iterable[Line],
     problems: Problems,

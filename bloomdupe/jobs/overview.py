@@ -12,7 +12,7 @@ from bloomdupe.jobs.state import FINISHED
 if TYPE_CHECKING:
     from bloomdupe.crawl.totals import Totals
     from bloomdupe.frontier.slot_state import Rest
-    from bloomdupe.jobs.state import State
+    from bloomdupe.jobs.state import State, WorkerFigures
 
 LARGEST = 10
 """Number of slots to name, those with the most requests."""
@@ -29,23 +29,6 @@ class Output:
     """Committed items; of a feed in batches, those of the present file."""
     bytes: int | None
     """Committed bytes of the file; None: it is complete, or not begun."""
-
-
-@dataclass(frozen=True)
-class WorkerFigures:
-    """The figures that only a job on Redis has."""
-
-    workers: int
-    """Workers that have a partition."""
-    partitions: int
-    unowned_partitions: int
-    """Partitions without an owner."""
-    output_entries: int
-    """Output entries that were not collected and deleted."""
-    memory_bytes: int
-    """Bytes of all data in this Redis."""
-    memory_limit: int | None
-    """Limit of these bytes; None: there is no limit."""
 
 
 @dataclass(frozen=True)
@@ -139,8 +122,6 @@ class Overview:
             **self.state.as_dict(),
             **{name: getattr(self, name) for name in names},
             "items": self.totals.items,
-            "runs": self.totals.runs,
-            "seconds": self.totals.seconds,
             "slots": len(self.slots),
             "largest": dict(self.largest()),
             "resting": {slot: rest._asdict() for slot, rest in self.resting.items()},

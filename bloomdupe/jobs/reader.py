@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.leases.failure import stored_failures
 from bloomdupe.crawl.progress.history import read_history
-from bloomdupe.crawl.progress.rounds import IMPORTED, versions_in
+from bloomdupe.crawl.progress.pace import plural
+from bloomdupe.crawl.progress.rounds import versions_in
 from bloomdupe.crawl.totals import Totals
-from bloomdupe.errors import StoreError, StoreUnreachableError, UnserializableError
+from bloomdupe.errors import (
+    BloomDupeError,
+    StoreError,
+    StoreUnreachableError,
+    UnserializableError,
+)
+from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.info import StoredFilter
+from bloomdupe.filter.opening import is_url
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.pending_requests import (
     PendingRequest,
@@ -23,7 +31,8 @@ from bloomdupe.frontier.pending_requests import (
 )
 from bloomdupe.frontier.slot_state import Rest, SlotState, rest_of
 from bloomdupe.jobs.overview import MOST_SLOTS, Output, Overview
-from bloomdupe.jobs.state import Signs, state_of
+from bloomdupe.jobs.selection import Selection
+from bloomdupe.jobs.state import state_of
 from bloomdupe.jobs.view import Description, FailedRequests, ListedRequest, View
 from bloomdupe.requests.layout import summary_of
 from bloomdupe.store.format import FAILURES, LATER, StoredSlot
@@ -33,15 +42,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bloomdupe.crawl.leases.failure import Failure
-    from bloomdupe.jobs.job_place import JobPlace, Life
-    from bloomdupe.jobs.selection import Selection
+    from bloomdupe.jobs.job import Job
+    from bloomdupe.jobs.state import Life
     from bloomdupe.store.snapshot import Snapshot
 
 
 class JobReader:
     """Reads a job as often as needed. All methods raise the errors of its stores."""
 
-    def __init__(self, job: JobPlace) -> None:
+    def __init__(self, job: Job) -> None:
         self._job = job
         self._failed_versions: list[object] = []
         self._failed: list[Failure] = []
@@ -70,8 +79,29 @@ class JobReader:
         return view
 
     def describe(self) -> Description:
-        """Describe the job as it was read last; read it if it was not."""
+        """Describe the job as it was read last; read it if it was not.
+
+        Or describe a filter on Redis that is no crawl.
+        """
+        job = self._job
+        if self._description is None and is_url(job.named) and job.identity is None:
+            with BloomFilter.open(job.named, readonly=True) as seen:
+                return Description(seen.info(), seen.identity, None)
         return self._description or self._read()
+
+    def contents(self) -> tuple[str, list[str]]:
+        """Describe the contents, even if they are damaged; and the output files."""
+        try:
+            found = self.describe()
+        except BloomDupeError as error:
+            return f"it cannot be read ({error})", []
+        seen = f"{plural(found.filter.keys, 'URL')} seen"
+        if found.view is None:
+            return seen, []
+        job = found.view.job
+        held = f"{seen}, {plural(job.pending, 'request')} pending"
+        stays = [output.uri for output in job.outputs]
+        return f"{held}, {plural(job.pages, 'page')}", stays
 
     def _read(self) -> Description:
         """Read the last checkpoint.
@@ -118,17 +148,9 @@ class JobReader:
         rests, delays = _paces(slots, now)
         totals = Totals.together(Totals.of(one.get("totals", {})) for one in crawls)
         rules = self._job.rules()
-        signs = Signs(
-            owner=life.owner,
-            beat=life.beat,
-            ended=None if notes.get("run") == IMPORTED else notes.get("run"),
-            ready=ready > 0,
-            due=min((first.due for first in firsts if first), default=None),
-            finished_at=notes.get("finished"),
-            stays=bool(notes.get("stays")),
-        )
+        due = min((first.due for first in firsts if first), default=None)
         return Overview(
-            state=state_of(signs, now),
+            state=state_of(life, notes, ready=ready > 0, due=due, now=now),
             pending=ready + later,
             later=later,
             taken_in=sum(frontier.get("sequence", 0) for frontier in frontiers),
@@ -150,6 +172,14 @@ class JobReader:
         )
 
     # Single requests
+
+    def has_slot(self, slot: str) -> bool:
+        """Whether a request of a slot is pending or has failed."""
+        selection = Selection(slot)
+        pending = next(self.requests(selection), None)
+        return pending is not None or bool(
+            self.failed_requests().selected(selection, ())
+        )
 
     def requests(self, selection: Selection) -> Iterator[ListedRequest]:
         """Yield the pending requests, slot by slot; memory does not grow."""

@@ -1,14 +1,18 @@
-"""State: whether a job is alive. One decision, from the signs that an engine finds."""
+"""State: whether a job is alive. One decision, from the signs that are found."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from time import time
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.progress.pace import clock, duration, when
 from bloomdupe.crawl.progress.rounds import FINISHED as ENDED
-from bloomdupe.crawl.progress.rounds import OPEN
+from bloomdupe.crawl.progress.rounds import IMPORTED, OPEN
 from bloomdupe.store.files import SILENT_AFTER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 NOT_BEGUN, RUNNING, SLEEPING = "not begun", "running", "sleeping"
 WAITING = "waiting for URLs"
@@ -19,25 +23,46 @@ IN_USE = "in use"
 
 
 @dataclass(frozen=True)
-class Signs:
-    """Everything from which the state of a job follows."""
+class WorkerFigures:
+    """The figures that only a job on Redis has."""
 
-    owner: str | None
-    """The process or the workers that have the job; None: it has no owner."""
-    beat: float | None
-    """Unix time of the owner's last sign of life; None: the owner runs no crawl."""
-    ended: str | None
-    """How the last run ended; ``open`` if it did not say; None: there was no run."""
-    ready: bool
-    """Whether requests are pending that are not scheduled for later, or in progress."""
-    due: float | None = None
-    """Unix time of the next request scheduled for later; None: there is none."""
-    finished_at: float | None = None
-    """Unix time when the job was last finished."""
-    stays: bool = False
-    """Whether the crawl stays open when nothing is pending."""
-    patience: float = SILENT_AFTER
-    """Seconds of silence that mean nothing."""
+    workers: int
+    """Workers that have a partition."""
+    partitions: int
+    unowned_partitions: int
+    """Partitions without an owner."""
+    output_entries: int
+    """Output entries that were not collected and deleted."""
+    memory_bytes: int
+    """Bytes of all data in this Redis."""
+    memory_limit: int | None
+    """Limit of these bytes; None: there is no limit."""
+
+
+class Life(NamedTuple):
+    """Who has a job."""
+
+    owner: str | None = None
+    """The process or the workers: a lock or a lease proves it; None: nobody."""
+    beat: float | None = None
+    """Unix time of the last sign of life; None: no crawl runs."""
+    names: frozenset[str] = frozenset()
+    """A name for each process or worker."""
+    written_at: float = 0.0
+    """Unix time of the last checkpoint; 0: there was none."""
+    process: int | None = None
+    workers: WorkerFigures | None = None
+
+    def silence(self, now: float) -> float | None:
+        """Seconds without a sign of life; None if they are no cause for concern."""
+        seconds = 0.0 if self.beat is None else now - self.beat
+        return seconds if seconds > SILENT_AFTER else None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether no verb may take it: silent workers have lost their leases."""
+        lost = self.workers is not None and self.silence(time()) is not None
+        return self.owner is not None and not lost
 
 
 class State(NamedTuple):
@@ -90,28 +115,35 @@ class State(NamedTuple):
         }
 
 
-def state_of(signs: Signs, now: float) -> State:
-    """Decide the state of a job at Unix time ``now``."""
-    if signs.owner is not None:
-        return _owned(signs, signs.owner, now)
-    if signs.ended is None:
-        return State(NOT_BEGUN, now)
-    if signs.ended == OPEN:
-        return State(KILLED, now)
-    if signs.ended == ENDED:
-        again = signs.ready or signs.due is not None
-        return State(FINISHED, now, moment=signs.finished_at, again=again)
-    return State(STOPPED, now, signs.ended)
+def state_of(
+    life: Life,
+    notes: Mapping[str, Any],
+    *,
+    ready: bool,
+    due: float | None,
+    now: float,
+) -> State:
+    """Decide the state of a job at Unix time ``now``.
 
-
-def _owned(signs: Signs, owner: str, now: float) -> State:
-    """Return the state of a job that has an owner: its lock or lease proves it."""
-    if signs.beat is None:
-        return State(IN_USE, now, owner)
-    if now - signs.beat > signs.patience:
-        return State(SILENT, now, owner, signs.beat)
-    if not signs.ready and signs.due is not None and signs.due > now:
-        return State(SLEEPING, now, owner, signs.due)
-    if signs.stays and not signs.ready and signs.due is None:
-        return State(WAITING, now, owner)
-    return State(RUNNING, now, owner)
+    The ``notes`` are those of the crawl. Requests are ``ready`` that are in progress,
+    or not scheduled for later; the next one that is scheduled is ``due`` at a time.
+    """
+    if life.owner is None:
+        ended = notes.get("run")
+        if ended in (None, IMPORTED):
+            return State(NOT_BEGUN, now)
+        if ended == OPEN:
+            return State(KILLED, now)
+        if ended == ENDED:
+            again = ready or due is not None
+            return State(FINISHED, now, moment=notes.get("finished"), again=again)
+        return State(STOPPED, now, ended)
+    if life.beat is None:
+        return State(IN_USE, now, life.owner)
+    if life.silence(now) is not None:
+        return State(SILENT, now, life.owner, life.beat)
+    if not ready and due is not None and due > now:
+        return State(SLEEPING, now, life.owner, due)
+    if notes.get("stays") and not ready and due is None:
+        return State(WAITING, now, life.owner)
+    return State(RUNNING, now, life.owner)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.leases.failure import in_words
 from bloomdupe.crawl.progress.pace import per_minute, recent, since, time_to_go
-from bloomdupe.jobs.overview import MOST_SLOTS
 from bloomdupe.jobs.state import SILENT, WAITING
 
 if TYPE_CHECKING:
@@ -198,28 +197,16 @@ class View:
         now = state.read_at
         return max([left, *(one.until - now for one in job.resting.values())])
 
-    @property
-    def figures(self) -> dict[str, Any]:
-        """The figures of the job as plain types, for JSON."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures of the job as plain types, for JSON."""
         return {
             **self.job.as_dict(),
             "failed": dict(self.failed.reasons.most_common()),
+            "failures_left": self.failed.left,
             "pages_per_minute": self.rate,
             "seconds_to_go": self.to_go,
-        }
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain types, for JSON."""
-        return {
-            "job": self.figures,
-            "seconds_to_go": self.to_go,
-            "slots": dict(self.job.largest(MOST_SLOTS)),
-            "failed": dict(self.failed.reasons.most_common()),
-            "failures_left": self.failed.left,
             "totals": self.job.totals.record,
             "last_point": None if self.last is None else self.last._asdict(),
-            "pages_per_minute": self.rate,
-            "runs": [ran._asdict() for ran in self.runs],
         }
 
 
@@ -232,5 +219,5 @@ class Description(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""
-        job = None if self.view is None else self.view.figures
+        job = None if self.view is None else self.view.as_dict()
         return {**self.filter.as_dict(), "identity": self.identity, "job": job}

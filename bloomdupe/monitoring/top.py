@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from bloomdupe.crawl.progress.history import Point
-    from bloomdupe.jobs.overview import Overview, WorkerFigures
+    from bloomdupe.jobs.overview import Overview
     from bloomdupe.jobs.reader import JobReader
+    from bloomdupe.jobs.state import WorkerFigures
     from bloomdupe.jobs.view import View
 
     Values: TypeAlias = list[tuple[str, str]]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
     from scrapy.settings import Settings
 
-    from bloomdupe.jobs.job_place import JobPlace
+    from bloomdupe.jobs.job import Job
 
 
 class Delivery(NamedTuple):
@@ -36,7 +36,7 @@ class Delivery(NamedTuple):
 
 
 def deliver(
-    job: JobPlace, settings: Settings | None, named: Sequence[str]
+    job: Job, settings: Settings | None, named: Sequence[str]
 ) -> list[Delivery]:
     """Write all items of a job to the feeds that wait for the end of its crawl.
 

@@ -42,7 +42,7 @@ def test_jobs_are_a_table(verb: Verb, crawls: Path) -> None:
         json.loads(line) for line in verb("info", crawls, "--json").out.splitlines()
     ]
     assert [one["state"] for one in found] == ["stopped", "stopped", "cannot be read"]
-    assert (found[0]["pending"], found[0]["failed"]) == (7, 4)
+    assert (found[0]["pending"], found[0]["failed"]) == (7, {"HTTP 404": 4})
     assert verb("info", crawls / "nothing").code == 1
 
 

@@ -36,6 +36,7 @@ from bloomdupe.crawl.progress.pace import (
 )
 from bloomdupe.crawl.totals import MOST_SLOTS, Totals
 from bloomdupe.jobs import open_job
+from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import View
 from bloomdupe.store import platform
 from bloomdupe.store.format import HISTORY
@@ -53,7 +54,7 @@ def point(at: float, run: int = 1, **values: Any) -> Point:
 def view(crawl: Crawl) -> View:
     job = crawl.engine.job
     place = str(crawl.folder / job) if crawl.engine.name == "disk" else job
-    return open_job(place).reader().read()
+    return JobReader(open_job(place)).read()
 
 
 @on_both_engines

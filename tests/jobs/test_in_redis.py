@@ -19,6 +19,7 @@ from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.errors import NotOwnerError, StoreUnreachableError
 from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
 from bloomdupe.jobs import open_job
+from bloomdupe.jobs.reader import JobReader
 from bloomdupe.store.files import SILENT_AFTER
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
@@ -185,13 +186,13 @@ def test_a_name_without_a_crawl(url: str, verb: Verb) -> None:
 def test_a_redis_that_is_away_for_a_moment(tmp_path: Path) -> None:
     with RedisServer(tmp_path, *LOGGED) as server:
         place = make_crawl(server.url("crawl"), WAITING)
-        reader = open_job(place).reader()
+        reader = JobReader(open_job(place))
         assert reader.read().trouble is None
         server.kill()
         view = reader.read()
         assert "no Redis answers there" in str(view.trouble)
         assert view.job.pending == len(WAITING)
         with pytest.raises(StoreUnreachableError):
-            open_job(place).reader().read()
+            JobReader(open_job(place)).read()
         server.start()
         assert reader.read().trouble is None

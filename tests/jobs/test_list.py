@@ -16,7 +16,7 @@ from support.jobs import IDENTITY, SPIDER, Verb, call, make_job
 from support.monitored_jobs import NOW, failures_part
 
 from bloomdupe import BloomFilter
-from bloomdupe.cli.listing import FIRST
+from bloomdupe.cli.table import FIRST
 from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.requests.serializer import Serializer

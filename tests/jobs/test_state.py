@@ -25,7 +25,7 @@ from support.terminal import Terminal
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.pace import clock
 from bloomdupe.jobs import reader
-from bloomdupe.jobs.state import Signs, state_of
+from bloomdupe.jobs.state import Life, state_of
 from bloomdupe.store import files
 
 HOUR = 3_600.0
@@ -214,39 +214,38 @@ def test_rates_and_forecasts_of_a_silent_crawl_are_dimmed(
 
 
 NOW = 1_790_000_000.0
-OWNED: dict[str, Any] = {"owner": "process 1", "beat": NOW, "ended": "open"}
-FREE: dict[str, Any] = {"owner": None, "beat": None}
+ALIVE = Life("process 1", NOW)
+OPEN, ENDED, STAYS = {"run": "open"}, {"run": "finished"}, {"stays": True}
 
 
 @pytest.mark.parametrize(
-    ("signs", "text"),
+    ("life", "notes", "ready", "due", "text"),
     [
-        (Signs(**OWNED, ready=True, due=NOW + 60), "running (process 1)"),
-        (Signs(**OWNED, ready=False, due=NOW - 1), "running (process 1)"),
-        (Signs(**OWNED, ready=True, stays=True), "running (process 1)"),
-        (Signs(**OWNED, ready=False, stays=True), "waiting for URLs (process 1)"),
+        (ALIVE, OPEN, True, NOW + 60, "running (process 1)"),
+        (ALIVE, OPEN, False, NOW - 1, "running (process 1)"),
+        (ALIVE, STAYS, True, None, "running (process 1)"),
+        (ALIVE, STAYS, False, None, "waiting for URLs (process 1)"),
         (
-            Signs(**OWNED, ready=False, due=NOW + 60),
+            *(ALIVE, OPEN, False, NOW + 60),
             f"sleeping until {clock(NOW + 60, NOW)}, 60 s to go (process 1)",
         ),
         # The clock was set back.
-        (Signs("x", NOW + HOUR, "open", ready=True), "running (x)"),
-        (Signs("x", NOW - 20, "open", ready=True), "running (x)"),
-        (Signs("x", NOW - 21, "open", ready=True), "no sign of life for 21 s (x)"),
-        (Signs("x", None, "open", ready=True), "in use by x"),
-        (Signs(**FREE, ended=None, ready=True), "not begun"),
-        (Signs(**FREE, ended="open", ready=True), "killed"),
-        (Signs(**FREE, ended="shutdown", ready=True), "stopped: shutdown"),
+        (Life("x", NOW + HOUR), OPEN, True, None, "running (x)"),
+        (Life("x", NOW - 20), OPEN, True, None, "running (x)"),
+        (Life("x", NOW - 21), OPEN, True, None, "no sign of life for 21 s (x)"),
+        (Life("x"), OPEN, True, None, "in use by x"),
+        (Life(), {}, True, None, "not begun"),
+        (Life(), OPEN, True, None, "killed"),
+        (Life(), {"run": "shutdown"}, True, None, "stopped: shutdown"),
         (
-            Signs(**FREE, ended="finished", ready=False, finished_at=0.0),
+            *(Life(), {**ENDED, "finished": 0.0}, False, None),
             "finished at 1970-01-01 00:00:00 UTC",
         ),
-        (
-            Signs(**FREE, ended="finished", ready=True),
-            "finished, and has requests again",
-        ),
+        (Life(), ENDED, True, None, "finished, and has requests again"),
     ],
 )
-def test_the_state_follows_from_the_signs(signs: Signs, text: str) -> None:
-    assert state_of(signs, NOW).text == text
+def test_the_state_follows_from_the_signs(
+    life: Life, notes: dict[str, Any], text: str, *, ready: bool, due: float | None
+) -> None:
+    assert state_of(life, notes, ready=ready, due=due, now=NOW).text == text
     assert files.SILENT_AFTER == 20.0

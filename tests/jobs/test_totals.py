@@ -43,8 +43,8 @@ def totals(crawl: Crawl) -> dict[str, Any]:
         crawl.bloomdupe("top", crawl.engine.job, "--json", "--interval", "0.1")
     )
     of_all: dict[str, Any] = found["totals"]
-    assert found["job"]["pages"] == of_all["pages"]
-    assert found["job"]["items"] == of_all["items"]
+    assert found["pages"] == of_all["pages"]
+    assert found["items"] == of_all["items"]
     return of_all
 
 

@@ -128,9 +128,9 @@ def test_without_a_terminal_it_prints_a_line(verb: Verb, job: Path) -> None:
     assert re.search(r"failed +4  4 HTTP 404", answer.out)
     assert "q quit" not in answer.out
     found = json.loads(verb("top", job, "--json").out)
-    assert found["job"]["pending"] == 7
+    assert found["pending"] == 7
     assert found["failed"] == {"HTTP 404": 4}
-    assert found["slots"] == {"a.example": 5, "b.example": 1, LONG: 1}
+    assert found["largest"] == {"a.example": 5, "b.example": 1, LONG: 1}
     assert found["pages_per_minute"] == pytest.approx(1200)
     assert found["seconds_to_go"] is None  # it does not run
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.state.rules import Rules
@@ -13,10 +13,8 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.sent_request import SentRequest, partition_of
 from bloomdupe.jobs.in_redis.held_crawl import HeldCrawl
 from bloomdupe.jobs.job import Job, Removal
-from bloomdupe.jobs.job_place import Life
-from bloomdupe.jobs.overview import WorkerFigures
 from bloomdupe.jobs.reader import JobReader
-from bloomdupe.jobs.view import Description
+from bloomdupe.jobs.state import Life, WorkerFigures
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client, LuaScript
 from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
@@ -36,9 +34,6 @@ AT_ONCE = 1_000
 
 class JobInRedis(Job):
     """A crawl on Redis, named by its URL."""
-
-    engine: ClassVar[str] = "redis"
-    kind: ClassVar[str] = "a crawl on Redis"
 
     @property
     def url(self) -> str:
@@ -62,7 +57,7 @@ class JobInRedis(Job):
 
     @property
     def identity(self) -> dict[str, Any] | None:
-        """See :attr:`JobPlace.identity`."""
+        """See :attr:`Job.identity`."""
         with self._crawl() as crawl:
             if not crawl.partitions:
                 return None
@@ -102,10 +97,6 @@ class JobInRedis(Job):
         return StoreError(
             f"{self.shown}: there is no crawl of this name: a worker begins it"
         )
-
-    def reader(self) -> JobReader:
-        """Return what reads the crawl; or a filter that the URL names."""
-        return _ReaderOfUrl(self, self.named)
 
     def rules(self) -> Rules:
         """Read the rules."""
@@ -185,13 +176,13 @@ class JobInRedis(Job):
         if self.identity is None:
             raise self._missing()
         life = self.life()
-        if life.owner is not None and life.silence is None:
+        if life.is_held:
             raise StoreError(
                 f"{self.shown}: workers are there ({len(life.names)}), which would lose"
                 " their requests in progress. Stop them (Ctrl-C once each, or"
                 " `bloomdupe stop --wait`)"
             )
-        contents, stays = self.contents()
+        contents, stays = JobReader(self).contents()
         if life.workers is not None:
             entries = plural(life.workers.output_entries, "entry", "entries")
             contents += f", {entries} of output not collected"
@@ -213,18 +204,3 @@ def _opener(project: Project) -> Callable[[RedisStore], BloomFilter]:
     job = CrawlJob.of(spider, project.settings)
     check_settings(job, project.crawler)
     return filter_opener(job, project.crawler)
-
-
-class _ReaderOfUrl(JobReader):
-    """Also reads a filter that is no crawl."""
-
-    def __init__(self, job: JobInRedis, url: str) -> None:
-        super().__init__(job)
-        self._url = url
-
-    def describe(self) -> Description:
-        """See :meth:`Reader.describe`."""
-        if self._job.identity is not None:
-            return super().describe()
-        with BloomFilter.open(self._url, readonly=True) as seen:
-            return Description(seen.info(), seen.identity, None)

@@ -6,15 +6,16 @@ import contextlib
 import shutil
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.added_requests import AddedRequests, message_of
 from bloomdupe.crawl.state.rules_file import RulesFile
 from bloomdupe.errors import StoreError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.jobs.job import Job, Removal
-from bloomdupe.jobs.job_place import Life
 from bloomdupe.jobs.on_disk.places import jobs_at, store_at
+from bloomdupe.jobs.reader import JobReader
+from bloomdupe.jobs.state import Life
 from bloomdupe.store import files
 from bloomdupe.store.inbox import Inbox
 from bloomdupe.store.place import place_of
@@ -36,9 +37,6 @@ STATE = "spider.state"
 
 class JobOnDisk(Job):
     """A job in a JOBDIR, named by the JOBDIR or by the directory of its store."""
-
-    engine: ClassVar[str] = "disk"
-    kind: ClassVar[str] = "a job in a directory"
 
     @property
     def directory(self) -> Path:
@@ -62,7 +60,7 @@ class JobOnDisk(Job):
 
     @property
     def identity(self) -> dict[str, Any] | None:
-        """See :attr:`JobPlace.identity`."""
+        """See :attr:`Job.identity`."""
         if not place_of(self.new_directory).exists():
             return None
         with self.stores() as (store,):
@@ -140,7 +138,7 @@ class JobOnDisk(Job):
         if store.is_symlink():
             raise StoreError(f"{store} is a link: name {store.resolve()}")
         # Before the lock: the data of a store that has an owner are not checked.
-        contents, stays = self.contents()
+        contents, stays = JobReader(self).contents()
         lock = _lock(store)
         try:
             places = [store, store.with_name(store.name + ".feeds")]
