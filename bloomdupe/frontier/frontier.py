@@ -8,7 +8,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.frontier.clock import Clock
-from bloomdupe.frontier.later import NO_LATER, Later, LaterPart, Waiting
+from bloomdupe.frontier.later import NO_LATER, Later, Waiting
 from bloomdupe.frontier.rank import AFTER_ALL, rank_of
 from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.slot_queue import Entry, SlotQueue
@@ -97,8 +97,7 @@ class Frontier:
     ``sequence``  requests numbered so far
     ``numbered``  slots numbered so far
     ``clock``     Unix time of the checkpoint
-    ``later``     if any requests are scheduled for later: ``requests`` and ``digest``
-                  of these
+    ``later``     ``requests`` and ``digest`` of those scheduled for later
     """
 
     def __init__(
@@ -190,7 +189,7 @@ class Frontier:
                 self._sequence = record["sequence"]
                 numbered = record["numbered"]
                 self.stored_at = record["clock"]
-                later = record.get("later", later)
+                later = record["later"]
             snapshot.expect_entries(QUEUE, self._stored)
             snapshot.expect_entries(LATER, later["requests"])
             clock = Clock(self.stored_at, most=self._longest_rest)
@@ -233,6 +232,7 @@ class Frontier:
             )
             self._later.schedule(waiting, not_before, self._sequence)
             self._sequence += 1
+            self._write(waiting)
             return waiting
         queue = self.slots.make(slot)
         rank = self._next_rank(priority, sequence, start=start)
@@ -245,8 +245,7 @@ class Frontier:
         if not entry.volatile:
             return
         entry.volatile = False
-        if not self._later.save(entry):
-            self._write(entry)
+        self._write(entry)
 
     def _next_rank(
         self, priority: int, sequence: int | None = None, *, start: bool
@@ -266,11 +265,12 @@ class Frontier:
         if queue.ring is None:
             self._rotation.join(queue)
         self.pending += 1
-        if not (self._store is None or entry.payload is None or entry.volatile):
-            self._write(entry)
+        self._write(entry)
 
     def _write(self, entry: Entry) -> None:
-        """Let the next checkpoint write a request."""
+        """Let the next checkpoint write a request, if it can be stored."""
+        if self._store is None or entry.payload is None or entry.volatile:
+            return
         queue = entry.queue
         self._fresh[entry] = None
         self._fresh_bytes += entry.size
@@ -292,9 +292,16 @@ class Frontier:
         While other requests are pending, it moves no more than the next checkpoint
         should hold; the rest follows after the checkpoint.
         """
-        if self._later.next_due > self._wall() or (self.due and self.pending):
+        later, now, most = self._later, self._wall(), MOST_MOVED
+        if later.next_due > now or (self.due and self.pending):
             return
-        for entry in self._later.take(self._wall(), MOST_MOVED):
+        while later.next_due <= now and most > 0:
+            entry = later.take()
+            most -= entry.size
+            # In its place, what is left of it in the store is removed.
+            left = Entry(later, entry.rank, None, None, entry.checksum)
+            self._remove(entry, left)
+            entry.stored, entry.checksum = False, 0
             entry.queue = self.slots.make(entry.slot)
             entry.rank = self._next_rank(entry.priority, start=entry.start)
             self._join(entry)
@@ -357,40 +364,23 @@ class Frontier:
         self.leased += 1
         return entry
 
-    def withdraw(self, unwanted: Callable[[Entry], bool]) -> list[Entry]:
-        """Remove and return pending requests, of a frontier without a store.
-
-        Those that are scheduled for later are among them.
-        """
-        assert self._store is None  # noqa: S101 - what is stored must be settled
-        found = self._later.withdraw(unwanted)
-        for queue in list(self.slots):
-            some = queue.withdraw(unwanted)
-            self.pending -= len(some)
-            if some and not queue.pending:
-                self._rotation.leave(queue)
-                self._tidy(queue)
-            found += some
-        return found
-
     def remove(self, found: Iterable[PendingRequest]) -> None:
         """Remove requests of the store; none of them may have been handed out."""
-        later: dict[bytes, int] = {}
-        slots: dict[SlotQueue, dict[bytes, int]] = {}
+        later = self._later
+        queues: dict[SlotQueue, dict[bytes, int]] = {}
         for one in found:
-            if one.later is not None:
-                later[one.key] = one.checksum
-            else:
-                queue = self.slots.make(one.slot)
-                slots.setdefault(queue, {})[one.key] = one.checksum
-        for queue, stored in slots.items():
+            queue = self.slots.make(one.slot) if one.later is None else later
+            queues.setdefault(queue, {})[one.key] = one.checksum
+        for queue, stored in queues.items():
             entries, freed = queue.remove(stored)
+            self._settled.update(dict.fromkeys(entries))
+            if queue is later:
+                later.find_next()
+                continue
             self._loaded -= freed
             self.pending -= len(entries)
-            self._settled.update(dict.fromkeys(entries))
             if not queue.pending:
                 self._rotation.leave(queue)
-        self._later.drop(later)
 
     def release(self, entry: Entry) -> None:
         """Free the place that a leased request holds in its slot."""
@@ -418,14 +408,23 @@ class Frontier:
         self.release(entry)
         self._left.discard(entry)
         self.leased -= 1
+        self._remove(entry, entry)
+
+    def _remove(self, entry: Entry, left: Entry) -> None:
+        """Let a checkpoint remove a request from its table, if it is there by then.
+
+        ``left`` stands for it there from now on.
+        """
         if entry.stored:
-            self._settled[entry] = None
+            self._settled[left] = None
             return
         self._no_more_fresh(entry)
-        if self._prepared is None or entry not in self._prepared.written:
+        prepared = self._prepared
+        if prepared is None or entry not in prepared.written:
             entry.queue.forget(entry.rank)
             self._tidy(entry.queue)
-        # Else it may be in the store by now: see _written() and _give_up().
+        else:  # it may be in the store by now: see _written() and _give_up()
+            prepared.written[left] = prepared.written.pop(entry)
 
     def _no_more_fresh(self, entry: Entry) -> bool:
         """Remove a request from those to be written; False if it is not among them."""
@@ -467,8 +466,7 @@ class Frontier:
     @property
     def changed(self) -> bool:
         """Whether there is anything for the next checkpoint."""
-        here = self._fresh or self._settled
-        return bool(here or self._later.changed or self.seen.changed)
+        return bool(self._fresh or self._settled or self.seen.changed)
 
     @property
     def due(self) -> bool:
@@ -479,8 +477,7 @@ class Frontier:
     @property
     def _fresh_size(self) -> int:
         """Bytes of everything that no checkpoint has written."""
-        slots = SLOT_BYTES * len(self._fresh_slots)
-        return self._fresh_bytes + slots + self._later.fresh_bytes
+        return self._fresh_bytes + SLOT_BYTES * len(self._fresh_slots)
 
     @property
     def store(self) -> Store | None:
@@ -518,53 +515,72 @@ class Frontier:
         cannot be written any more.
         """
         self._give_up()
-        later = self._later.prepare()
         marks = self.seen.prepare()
+        later = self._later
         growth = self._fresh_slots.copy()
         many: dict[SlotQueue, list[tuple[bytes, bytes]]] = {
-            queue: [] for queue, number in growth.items() if number > MANY
+            queue: []
+            for queue, number in growth.items()
+            if number > MANY and queue is not later
         }
         # A dict of bytes is nothing that Python's garbage collector follows. With lists
         # and tuples here, it took as long as all the rest of this method.
         few: dict[bytes, bytes] = {}
+        waiting: dict[bytes, bytes] = {}
         written: dict[Entry, int] = {}
+        late = 0
         number_of = int.from_bytes
         for entry in self._fresh:
             queue = entry.queue
-            payload = entry.payload
-            assert payload is not None  # noqa: S101 - or it would not be fresh
-            key, value = request_record(queue.number, entry.rank, payload)
-            written[entry] = number_of(value[:CHECKSUM_BYTES], "little")
-            if queue in many:
-                many[queue].append((key, value))
+            if queue is later:
+                key, value = later.record_of(entry)
+                waiting[key] = value
+                late += number_of(value[:CHECKSUM_BYTES], "little")
             else:
-                few[key] = value
-        digest = self._digest + sum(written.values())
-        deletes = []
+                payload = entry.payload
+                assert payload is not None  # noqa: S101 - or it would not be fresh
+                key, value = request_record(queue.number, entry.rank, payload)
+                if queue in many:
+                    many[queue].append((key, value))
+                else:
+                    few[key] = value
+            written[entry] = number_of(value[:CHECKSUM_BYTES], "little")
+        digest = self._digest + sum(written.values()) - late
+        late += later.digest
+        deletes, over = [], []
         for entry in self._settled:
             queue = entry.queue
-            deletes.append(request_key(queue.number, entry.rank))
-            digest -= entry.checksum
+            if queue is later:
+                over.append(entry.rank)
+                late -= entry.checksum
+            else:
+                deletes.append(request_key(queue.number, entry.rank))
+                digest -= entry.checksum
             growth[queue] = growth.get(queue, 0) - 1
         deletes.sort()
+        over.sort()
+        record = {
+            "requests": later.stored + growth.pop(later, 0),
+            "digest": late % MODULUS,
+        }
         for queue, difference in growth.items():
             growth[queue] = queue.stored + difference
         slots = self.slots.prepare(growth)
         state: dict[str, Any] = {
-            "requests": self._stored + len(written) - len(deletes),
+            "requests": self._stored + len(written) - len(waiting) - len(deletes),
             "digest": digest % MODULUS,
             "sequence": self._sequence,
             "numbered": self.slots.numbered,
             "clock": round(self._wall(), 3),
+            "later": record,
         }
-        if later.record["requests"]:
-            state["later"] = later.record
         prepared = self._prepared = _Prepared(
             marks=marks,
-            later=later,
             few=few,
             many=[sorted(records) for records in many.values()],
             deletes=deletes,
+            waiting=waiting,
+            over=over,
             slots=slots,
             stored=growth,
             record=state,
@@ -610,7 +626,7 @@ class Frontier:
         self._stored = prepared.record["requests"]
         self._digest = prepared.record["digest"]
         prepared.slots.done()
-        prepared.later.done()
+        self._later.written(prepared.record["later"])
         self._relieve(prepared.stored)
         for queue in prepared.stored:
             if not queue.pending:
@@ -637,13 +653,15 @@ class _Prepared(NamedTuple):
 
     marks: Part
     """The filter's part."""
-    later: LaterPart
-    """The part of the requests that are scheduled for later."""
     few: dict[bytes, bytes]
     """Records of requests, except for slots with many."""
     many: list[list[tuple[bytes, bytes]]]
     """Records of each of these slots, in order."""
     deletes: list[bytes]
+    waiting: dict[bytes, bytes]
+    """Records of requests that are scheduled for later."""
+    over: list[bytes]
+    """Keys of those that are not any more."""
     slots: Part
     """The records of slots."""
     stored: dict[SlotQueue, int]
@@ -661,6 +679,8 @@ class _Prepared(NamedTuple):
         self.marks.apply(batch)
         total = self.record["requests"], self.record["digest"]
         batch.replace(QUEUE, self.deletes, self.few, total, self.many)
+        later = self.record["later"]
+        total = later["requests"], later["digest"]
+        batch.replace(LATER, self.over, self.waiting, total)
         self.slots.apply(batch)
-        self.later.apply(batch)
         batch.put_record(RECORD, self.record)

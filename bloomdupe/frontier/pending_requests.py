@@ -9,7 +9,6 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from bloomdupe.frontier.later import NO_LATER
 from bloomdupe.frontier.rank import BEFORE_ALL, is_start, sequence_of
 from bloomdupe.store.format import LATER, QUEUE
 from bloomdupe.store.snapshot import READ_BYTES
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from bloomdupe.store.format import StoredLater, StoredSlot
-    from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
 
 PORTION = 1_000
@@ -66,7 +64,7 @@ def recorded(record: dict[str, Any] | None) -> int:
     """Count the requests by the record ``frontier``, as far as a store has it."""
     if record is None:
         return 0
-    return int(record["requests"] + record.get("later", NO_LATER)["requests"])
+    return int(record["requests"] + record["later"]["requests"])
 
 
 def count_pending(store: Store, slot: str | None = None) -> int:
@@ -162,14 +160,6 @@ def _by_time(store: Store) -> Iterator[list[StoredLater]]:
         if not more:
             return
         after = items[-1].key
-
-
-def pending_in(snapshot: Snapshot) -> Iterator[PendingRequest]:
-    """Yield the requests of a snapshot, which must stay open meanwhile."""
-    for slot in snapshot.slots():
-        for request in snapshot.requests(slot.number, BEFORE_ALL):
-            yield PendingRequest(slot.name, slot.number, *request)
-    yield from map(_for_later, snapshot.later())
 
 
 def _for_later(item: StoredLater) -> PendingRequest:

@@ -155,36 +155,24 @@ class SlotQueue:
         self.out.add(entry.rank)
         return entry
 
-    def withdraw(self, unwanted: Callable[[Entry], bool]) -> list[Entry]:
-        """Remove and return the unwanted requests among those in memory."""
-        found = [entry for _, entry in self.heap or () if unwanted(entry)]
-        self._drop({entry.rank: entry for entry in found})
-        self.pending -= len(found)
-        return found
-
     def remove(self, stored: Mapping[bytes, int]) -> tuple[list[Entry], int]:
         """Remove pending requests that are in the store, by rank, with their checksums.
 
         Returns them, and the bytes that are freed.
         """
         found = {rank: entry for rank, entry in self.heap or () if rank in stored}
-        freed = self._drop(found)
-        self.pending -= len(stored)
-        self.out = (self.out or set()).union(stored)
-        return [
-            found.get(rank) or Entry(self, rank, b"", None, checksum)
-            for rank, checksum in stored.items()
-        ], freed
-
-    def _drop(self, found: Mapping[bytes, Entry]) -> int:
-        """Take requests out of ``heap``; return the bytes that are freed."""
         freed = sum(entry.size for entry in found.values())
         if found:
             kept = [item for item in self.heap or () if item[0] not in found]
             heapify(kept)
             self.heap = kept or None
             self.loaded -= freed
-        return freed
+        self.pending -= len(stored)
+        self.out = (self.out or set()).union(stored)
+        return [
+            found.get(rank) or Entry(self, rank, b"", None, checksum)
+            for rank, checksum in stored.items()
+        ], freed
 
     def forget(self, rank: bytes) -> None:
         """Forget a request that was out and is not in the store any more."""

@@ -178,28 +178,6 @@ def test_values_of_a_request_come_back(seen: BloomFilter) -> None:
     assert entry.attachment is something
 
 
-def test_pending_requests_in_memory_can_be_withdrawn() -> None:
-    owed = Frontier(BloomFilter(1000, 1e-6), wait=lambda *_: 0.0)
-    for number in range(12):
-        owed.push(f"host{number % 3}", 0, b"", attachment=number)
-    in_progress = owed.lease()
-    assert in_progress is not None
-    gone = owed.withdraw(
-        lambda entry: entry.queue.name == "host1" or entry.attachment == 5
-    )
-    assert {entry.attachment for entry in gone} | {in_progress.attachment} >= {1, 4, 7}
-    left = set(range(12)) - {entry.attachment for entry in gone}
-    assert owed.pending == len(left) - 1
-    owed.settle(in_progress)
-    assert len(owed.slots) == 2
-    found = {in_progress.attachment}
-    while (entry := owed.lease()) is not None:
-        found.add(entry.attachment)
-        owed.settle(entry)
-    assert found == left
-    assert len(owed.slots) == 0
-
-
 def test_empty_slots_are_forgotten(seen: BloomFilter) -> None:
     owed = Frontier(seen)
     for number in range(100):

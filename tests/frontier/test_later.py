@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tracemalloc
 from typing import TYPE_CHECKING
 
@@ -95,19 +94,6 @@ def test_due_requests_have_the_usual_order(owed: Frontier, wall: Wall) -> None:
     wall.now += 3
     order = [b"highest", b"high", b"pending", b"second", b"first", b"start"]
     assert drain(owed) == order
-
-
-def test_requests_in_memory_can_be_withdrawn(wall: Wall) -> None:
-    owed = Frontier(BloomFilter(1000, 1e-6), wall=wall)
-    for number in range(9):
-        owed.push("host", 0, b"%d" % number, not_before=NOON + 1 + number)
-    owed.push("host", 0, b"now")
-    gone = owed.withdraw(lambda entry: entry.payload in {b"0", b"5", b"now"})
-    assert {entry.payload for entry in gone} == {b"0", b"5", b"now"}
-    assert (owed.waiting, owed.next_due) == (7, NOON + 2)
-    wall.now += 60
-    assert drain(owed) == [b"8", b"7", b"6", b"4", b"3", b"2", b"1"]
-    assert owed.next_due == math.inf
 
 
 def test_a_single_request_stays_in_memory_however_large(

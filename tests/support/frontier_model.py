@@ -26,7 +26,7 @@ from bloomdupe.filter import bloom, layer
 from bloomdupe.frontier import frontier, later, slot_queue
 from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.frontier.pending_requests import pending_in
+from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.store.lmdb import environment, lmdb_batch
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from bloomdupe.store.participant import Part
@@ -298,8 +298,8 @@ class FrontierMachine(RuleBasedStateMachine):
         owed, seen = self.committed
         self.seen = set(seen)
         self.agree()
-        with self.store().snapshot() as snapshot:
-            stored = [int(request.payload) for request in pending_in(snapshot)]
+        found = pending_requests(self.store())
+        stored = [int(request.payload) for request in found]
         assert sorted(stored) == sorted(owed)
         self.later = {n: p for n, p in owed.items() if n in self.postponed}
         self.pending = {n: p for n, p in owed.items() if n not in self.postponed}
@@ -317,7 +317,6 @@ class FrontierMachine(RuleBasedStateMachine):
             assert self.owed._loaded == sum(queue.loaded for queue in queues)
             later = self.owed._later
             assert later.loaded == sum(e.size for _, e in later.heap or ())
-            assert later.fresh_bytes == sum(entry.size for entry in later._fresh)
             fresh = self.owed._fresh
             assert self.owed._fresh_bytes == sum(entry.size for entry in fresh)
             slots = Counter(entry.queue for entry in fresh)
@@ -328,7 +327,8 @@ class FrontierMachine(RuleBasedStateMachine):
         if hasattr(self, "owed") and self.durable:
             changed = self.state() != self.committed
             assert self.owed.changed or not changed
-            moved = self.owed._later.changed
+            news = [*self.owed._fresh, *self.owed._settled]
+            moved = any(entry.queue is self.owed._later for entry in news)
             assert changed or moved or self.unnoticed or not self.owed.changed
 
     @invariant()
