@@ -23,7 +23,10 @@ class Batch(ABC):
 
     @abstractmethod
     def change(self, table: bytes, changes: Iterable[Change]) -> None:
-        """Store values, each after its sum, and remove records, if they are there."""
+        """Store values, each after its sum, and remove records, if they are there.
+
+        For ``queue`` and ``later`` see :meth:`replace`.
+        """
 
     def put_record(self, name: str, record: dict[str, Any]) -> None:
         """Store a record of ``meta``, of numbers and texts."""

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import stat
+from io import FileIO
 from typing import TYPE_CHECKING
 
 from bloomdupe.errors import StoreError
@@ -52,15 +53,15 @@ def _not_regular(path: str | os.PathLike[str]) -> StoreError:
     )
 
 
-class Descriptor:
-    """A file descriptor that is closed in each fork of this process.
+class Descriptor(FileIO):
+    """An open file that is closed in each fork of this process.
 
     Neither another program nor a fork inherits it. Closing it in a fork does not
     release the lock of this process, because this process still has the file open.
     """
 
     def __init__(self, number: int) -> None:
-        self._number: int | None = number
+        super().__init__(number, "r+")
         _open.add(self)
 
     @classmethod
@@ -73,29 +74,16 @@ class Descriptor:
         """Open a file, as :func:`os.open` does."""
         return cls(os.open(path, flags | os.O_CLOEXEC, mode))
 
-    @property
-    def closed(self) -> bool:
-        """Whether it is closed; always true in a fork of the process that opened it."""
-        return self._number is None
-
     def fileno(self) -> int:
         """Return the number; raises :class:`OSError` if it is closed."""
-        if self._number is None:
+        if self.closed:
             raise OSError(errno.EBADF, "closed, perhaps because this is a fork")
-        return self._number
+        return super().fileno()
 
     def close(self) -> None:
         """Close it, and drop its lock; nothing happens if it is closed already."""
-        number, self._number = self._number, None
         _open.discard(self)
-        if number is not None:
-            os.close(number)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().close()
 
 
 _open: set[Descriptor] = set()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreLockedError
 from bloomdupe.store.descriptor import Descriptor, open_regular
 from bloomdupe.store.format import last_backup
-from bloomdupe.store.platform import boot_id, mounts, reserve, sync
+from bloomdupe.store.platform import mounts, reserve, sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,18 +26,13 @@ DATA = "data.mdb"
 OWNER = "owner.lock"
 LMDB_LOCK = "lock.mdb"
 MARKER = "store.json"
-MARK = "clean.json"
 RULES = "rules.json"
 
 COPY_BYTES = 1 << 20
 LOCK_BYTES = 8192
 """Size of LMDB's lock file: a head, and 126 readers of 64 bytes."""
-MARK_BYTES = 400
 REMOVING = ".removing"
 """End of the name of a directory while it is deleted."""
-COMMIT_NANOSECONDS = 5 * 10**9
-"""A change of the data file within this time of the beginning of an interrupted commit
-is its own."""
 PATIENCE = 10.0
 """Seconds of further attempts at the owner's lock while there is no owner."""
 PAUSE = 0.001
@@ -77,44 +72,6 @@ class Owner(NamedTuple):
         """Seconds without a sign of life; None if they are no cause for concern."""
         seconds = 0.0 if self.beat is None else time.time() - self.beat
         return seconds if seconds > SILENT_AFTER else None
-
-
-class CleanMark(NamedTuple):
-    """State of the data file after the last transaction.
-
-    Writing to a file changes these numbers, and so does copying it. As long as they are
-    the same, nothing has changed the file since its owner's last transaction, even if
-    the owner was killed: the kernel keeps everything that a process has written. A
-    power cut ends that, so a mark is valid until the machine restarts; and it needs no
-    sync.
-
-    LMDB changes the file while it commits, so the owner notes before each commit that
-    it begins. A kill leaves that note. Until the head of the file is written last, LMDB
-    writes only pages that are not in use, so such a file is sound, too, if it was
-    written to at the time of the commit, and never since.
-    """
-
-    device: int
-    inode: int
-    size: int
-    modified: int
-    changed: int
-    boot: str
-    transaction: int
-    committing: int = 0
-    """Unix time in nanoseconds at which the next commit began; 0: it has not begun."""
-
-
-class Marked(NamedTuple):
-    """The data file compared with its mark."""
-
-    clean: bool
-    """Whether it is unchanged."""
-    interrupted: bool
-    """Whether it has only changed at the time of a commit that was not finished."""
-    transaction: int
-    """The transaction in the mark; 0 if there is no mark, or the file was replaced: a
-    copy numbers its transactions anew."""
 
 
 def store_exists(path: Path) -> bool:
@@ -273,7 +230,7 @@ def make_lock_file(path: Path) -> None:
         os.close(fd)
 
 
-# The marker, and the mark
+# The marker
 
 
 def write_marker(path: Path, header: dict[str, Any]) -> None:
@@ -290,79 +247,6 @@ def read_marker(path: Path) -> dict[str, Any] | None:
             f"{path / MARKER} is damaged: {error}; if `bloomdupe verify {path}` finds"
             " nothing else, delete it: it is written anew"
         ) from error
-
-
-class MarkFile:
-    """The file that holds the :class:`CleanMark` of a store.
-
-    If it cannot be written, no harm is done: the next run checks the whole data file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._fd: int | None = None
-        self._boot = boot_id()
-        with contextlib.suppress(OSError, StoreError):
-            self._fd = open_regular(path / MARK, os.O_RDWR | os.O_CREAT)
-            os.ftruncate(self._fd, MARK_BYTES)
-
-    def write(
-        self, found: os.stat_result, transaction: int, committing: int = 0
-    ) -> None:
-        """Record that the data file is sound in this state, and begins to change."""
-        if self._fd is not None:
-            mark = _mark(found, self._boot, transaction, committing)
-            text = json.dumps(mark._asdict())
-            with contextlib.suppress(OSError):
-                os.pwrite(self._fd, text.ljust(MARK_BYTES).encode(), 0)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
-
-
-def read_mark(path: Path) -> Marked:
-    """Compare the data file with its mark."""
-    mark = _stored_mark(path)
-    if mark is None:
-        return Marked(clean=False, interrupted=False, transaction=0)
-    now = _mark((path / DATA).lstat(), boot_id(), mark.transaction, mark.committing)
-    same = (mark.device, mark.inode) == (now.device, now.inode)
-    interrupted = (
-        same
-        and mark.boot == now.boot
-        and mark.size <= now.size
-        # A write changes both times. If they differ, a tool has set one of them.
-        and mark.changed <= now.changed == now.modified
-        and now.changed <= mark.committing + COMMIT_NANOSECONDS
-    )
-    return Marked(mark == now, interrupted, mark.transaction if same else 0)
-
-
-def _stored_mark(path: Path) -> CleanMark | None:
-    """Return the mark; None if no mark can be read."""
-    try:
-        mark = CleanMark(**(read_json(path / MARK) or {}))
-    except (ValueError, TypeError):
-        return None
-    kinds = [type(value) for value in mark]
-    return mark if kinds == [int, int, int, int, int, str, int, int] else None
-
-
-def _mark(
-    found: os.stat_result, boot: str, transaction: int, committing: int
-) -> CleanMark:
-    return CleanMark(
-        found.st_dev,
-        found.st_ino,
-        found.st_size,
-        found.st_mtime_ns,
-        found.st_ctime_ns,
-        boot,
-        transaction,
-        committing,
-    )
 
 
 # Small files

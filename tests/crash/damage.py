@@ -22,6 +22,7 @@ from world import Report, World, judge, look
 
 from bloomdupe.errors import StoreError
 from bloomdupe.store import files
+from bloomdupe.store.lmdb import open_data
 
 PAGE = 4096
 SECTOR = 512
@@ -149,17 +150,17 @@ class Damage(Fault):
 
         def damaged(name: str, value: object) -> Callable[..., list[Outcome]]:
             def control(place: Path) -> list[Outcome]:
-                careful = getattr(files, name)
-                setattr(files, name, value)
+                careful = getattr(open_data, name)
+                setattr(open_data, name, value)
                 try:
                     kinds = (zeroed_page, random_page, stale_page)
                     return _damaged(place, CONTROL_SEED, 5, 3, 500, kinds)
                 finally:
-                    setattr(files, name, careful)
+                    setattr(open_data, name, careful)
 
             return control
 
-        marked = files.Marked(clean=True, interrupted=False, transaction=0)
+        marked = open_data.Marked(clean=True, interrupted=False, transaction=0)
         return each_caught(
             folder,
             damaged("read_mark", lambda _: marked),
@@ -190,8 +191,11 @@ def _damaged(
             if powerless:  # the machine was started since, so the mark is void
                 (path / "clean.json").unlink()
             elif number % 2:  # as if the next commit had been interrupted, long ago
-                found, mark = (path / files.DATA).stat(), files.read_mark(path)
-                files.MarkFile(path).write(found, mark.transaction, committing=1)
+                mark = open_data.read_mark(path)
+                opened = open_data.OpenData(path)
+                opened.begin_marking(mark.transaction)
+                opened.mark(mark.transaction, committing=1)
+                opened.close()
             until_later(path / files.DATA)
             data = bytearray((path / files.DATA).read_bytes())
             before = bytes(data)

@@ -23,6 +23,7 @@ from bloomdupe.errors import BloomDupeError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store import files
 from bloomdupe.store.format import TABLES
+from bloomdupe.store.lmdb import open_data
 from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
 
 KEYS = 500
@@ -288,7 +289,7 @@ class Refusals(Fault):
         """Without a look at the marker and the mark."""
 
         def careless(path: Path) -> Outcome:
-            files.read_mark = lambda path: files.Marked(  # noqa: ARG005
+            open_data.read_mark = lambda path: open_data.Marked(  # noqa: ARG005
                 clean=True, interrupted=False, transaction=0
             )
             files.read_marker = lambda path: None  # noqa: ARG005

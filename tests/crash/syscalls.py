@@ -19,6 +19,7 @@ from worker import fork_worker, run_to_end
 from world import Report, World, judge
 
 from bloomdupe.store import files
+from bloomdupe.store.lmdb import open_data
 
 SIZE = 60
 BATCH = 9
@@ -57,7 +58,7 @@ def _crawls(
     folder: Path, seed: int, *, few: int | None = None, **options: Any
 ) -> list[Outcome]:
     """Try every tenth point, or a ``few`` of all."""
-    files.COMMIT_NANOSECONDS = 3600 * 10**9  # strace may take its time
+    open_data.COMMIT_NANOSECONDS = 3600 * 10**9  # strace may take its time
     world = World(seed // PARTS // 2, SIZE)
     begun = folder / "begun"
     before = Report()
@@ -97,18 +98,13 @@ def _distrusted(path: Path) -> bool:
     """Whether all of the file has to be checked, though it has a mark."""
     if not (path / files.DATA).exists():
         return False
-    found = files.read_mark(path)
+    found = open_data.read_mark(path)
     return found.transaction > 0 and not (found.clean or found.interrupted)
 
 
 def without_note(_: object) -> None:
     """Note nothing before a commit, for a control."""
-    write = files.MarkFile.write
-    files.MarkFile.write = (  # type: ignore[method-assign]
-        lambda self, found, transaction, committing=0: (
-            None if committing else write(self, found, transaction)
-        )
-    )
+    open_data.OpenData.begin_commit = lambda *_: None  # type: ignore[method-assign]
 
 
 def prepare(place: Path, world: World, report: Report) -> None:

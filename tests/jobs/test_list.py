@@ -20,7 +20,7 @@ from bloomdupe.cli.table import FIRST
 from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.requests.serializer import Serializer
-from bloomdupe.store import files
+from bloomdupe.store.lmdb.open_data import MARK_BYTES
 
 HOSTS = ("a.example", "b.example", "c.example")
 
@@ -204,7 +204,7 @@ def fit_mark(store: Path) -> None:
         "modified": found.st_mtime_ns,
         "changed": found.st_ctime_ns,
     }
-    (store / "clean.json").write_text(json.dumps(mark).ljust(files.MARK_BYTES))
+    (store / "clean.json").write_text(json.dumps(mark).ljust(MARK_BYTES))
 
 
 @pytest.mark.parametrize("limit", ["0", "x", "-1", "1.5"])

@@ -22,8 +22,9 @@ from bloomdupe.errors import (
     StoreLockedError,
 )
 from bloomdupe.store import files
-from bloomdupe.store.files import check_file_system, read_mark
-from bloomdupe.store.lmdb import trust
+from bloomdupe.store.files import check_file_system
+from bloomdupe.store.lmdb import open_data, trust
+from bloomdupe.store.lmdb.open_data import read_mark
 from bloomdupe.store.platform import mounts_of
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit may take an hour: this process may have to wait for the machine."""
-    monkeypatch.setattr(files, "COMMIT_NANOSECONDS", 3600 * 10**9)
+    monkeypatch.setattr(open_data, "COMMIT_NANOSECONDS", 3600 * 10**9)
 
 
 # The mark
@@ -184,7 +185,7 @@ def change_mark(path: Path, **changes: object) -> None:
 
 def change_later(path: Path) -> None:
     written = (path / "data.mdb").stat().st_ctime_ns
-    change_mark(path, committing=written - files.COMMIT_NANOSECONDS - 1)
+    change_mark(path, committing=written - open_data.COMMIT_NANOSECONDS - 1)
 
 
 def set_time(path: Path) -> None:
@@ -205,7 +206,7 @@ def commit_once_more(path: Path) -> None:
         for _ in range(2):
             with env.begin(write=True) as txn:
                 txn.put(b"other", b"x" * 20, db=env.open_db(b"meta", txn))
-    assert read_mark(path) == files.Marked(
+    assert read_mark(path) == open_data.Marked(
         clean=False, interrupted=True, transaction=transaction
     )
 
@@ -258,7 +259,7 @@ def test_a_file_that_ends_before_its_last_page_is_not_mapped(
         found = (path / "data.mdb").stat()
         mark |= {"size": found.st_size, "modified": found.st_mtime_ns}
         mark["changed"] = found.st_ctime_ns
-        (path / "clean.json").write_text(json.dumps(mark).ljust(files.MARK_BYTES))
+        (path / "clean.json").write_text(json.dumps(mark).ljust(open_data.MARK_BYTES))
         assert read_mark(path).clean
         code = (
             "import sys; from bloomdupe import BloomFilter\n"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreLockedError
 from bloomdupe.store import files
+from bloomdupe.store.lmdb import open_data
 from bloomdupe.store.lmdb.heads import NotLmdbError, read_head
 from bloomdupe.store.progress import Progress
 
@@ -144,7 +145,7 @@ def verify(path: Path) -> CheckReport:
         problems.append(str(error))
     if marker is not None and header is not None and marker != header:
         problems.append(f"{files.MARKER} belongs to another {files.DATA}")
-    problems += older_than(report, files.read_mark(path).transaction)
+    problems += older_than(report, open_data.read_mark(path).transaction)
     return report
 
 

@@ -11,6 +11,7 @@ from bloomdupe.errors import StoreError
 from bloomdupe.store import files
 from bloomdupe.store.format import FORMAT, MAGIC, TABLES
 from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
+from bloomdupe.store.lmdb.open_data import OpenData
 from bloomdupe.store.system_errors import limit_of_memory
 
 if TYPE_CHECKING:
@@ -72,6 +73,6 @@ def build(building: Path, records: dict[str, dict[str, Any]]) -> None:
     finally:
         env.close()
     files.write_marker(building, records["store"])
-    mark = files.MarkFile(building)
-    mark.write(files.identify(building), ledger.transaction)
-    mark.close()
+    data = OpenData(building)
+    data.begin_marking(ledger.transaction)
+    data.close()

@@ -22,8 +22,8 @@ from bloomdupe.store.lmdb.environment import (
 )
 from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
 from bloomdupe.store.lmdb.lmdb_snapshot import LmdbSnapshot, unreadable
+from bloomdupe.store.lmdb.open_data import OpenData
 from bloomdupe.store.lmdb.trust import (
-    OpenData,
     check_data,
     trusted_header,
     trusted_ledger,

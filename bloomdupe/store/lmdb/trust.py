@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import (
     StoreDamagedError,
-    StoreError,
-    StoreIOError,
     StoreMismatchError,
 )
 from bloomdupe.store import files
@@ -19,14 +15,12 @@ from bloomdupe.store.format import (
     META,
     Ledger,
     damaged,
-    last_backup,
 )
+from bloomdupe.store.lmdb import open_data
 from bloomdupe.store.lmdb.check import check, older_than
 from bloomdupe.store.lmdb.heads import NotLmdbError, read_head
-from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable
     from pathlib import Path
 
@@ -40,7 +34,7 @@ def check_data(path: Path, *, owned: bool) -> None:
     this process holds the owner's lock. A file that is shorter than its head says is
     always checked.
     """
-    mark = files.read_mark(path)
+    mark = open_data.read_mark(path)
     data = path / files.DATA
     try:
         head = read_head(data)
@@ -127,68 +121,3 @@ def trusted_ledger(path: Path, snapshot: LmdbSnapshot) -> Ledger:
         if name != META:
             snapshot.expect_entries(name, records)
     return ledger
-
-
-class OpenData:
-    """The data file of an open store; detects that the file was replaced or cut.
-
-    The file is marked as sound after each transaction of its owner, unless another
-    process has written to it.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._found = files.identify(path)
-        self._mark: files.MarkFile | None = None
-        self._touched = False
-
-    def begin_marking(self, transaction: int) -> None:
-        """Mark the file as sound, now and after each transaction."""
-        self._mark = files.MarkFile(self._path)
-        self.mark(transaction)
-
-    def expect_same(self) -> None:
-        """Check before a transaction that the file is the same that was opened."""
-        modified = self._found.st_mtime_ns
-        if self._look().st_mtime_ns != modified:
-            self._touched = True  # another process writes to it
-
-    def begin_commit(self, transaction: int) -> None:
-        """Note that the commit after this transaction begins now."""
-        self.mark(transaction, time_ns())
-
-    def written(self, transaction: int) -> None:
-        """Check the file after a transaction of this process, and mark it as sound."""
-        self._found = self._look()
-        self.mark(transaction)
-
-    def mark(self, transaction: int, committing: int = 0) -> None:
-        """Mark the file as sound, as it was found, if this store is the owner's.
-
-        For ``committing`` see :class:`~bloomdupe.store.files.CleanMark`.
-        """
-        if self._mark is not None and not self._touched:
-            self._mark.write(self._found, transaction, committing)
-
-    def close(self) -> None:
-        """Close the file that holds the mark."""
-        if self._mark is not None:
-            self._mark.close()
-
-    def _look(self) -> os.stat_result:
-        data = self._path / files.DATA
-        found: os.stat_result | None = None
-        with explained(f"cannot look at {data}", self._path), suppress(StoreError):
-            found = files.identify(self._path)
-        before = self._found
-        if (
-            found is None
-            or (found.st_dev, found.st_ino) != (before.st_dev, before.st_ino)
-            or found.st_size < before.st_size
-        ):
-            raise StoreIOError(
-                f"{data} was deleted, replaced or cut short while it was in use,"
-                " so nothing can be written to it any more; put it back, or"
-                f" {last_backup(self._path)}"
-            )
-        return found

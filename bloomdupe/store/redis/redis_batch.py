@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.store.batch import Batch
 from bloomdupe.store.format import COOKIES, EXACT, checksum, successor
-from bloomdupe.store.redis.crawl_keys import SORTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,9 +25,8 @@ class RedisBatch(Batch):
         self._keys = keys
         self._partition = partition
         self._calls: list[tuple[bytes, bytes, list[bytes]]] = []
-        # The last change of each record of a hash.
-        self._puts: dict[bytes, dict[bytes, bytes]] = {}
-        self._gone: dict[bytes, dict[bytes, None]] = {}
+        self._changed: dict[bytes, dict[bytes, bytes | None]] = {}
+        """By table that is a hash, the last change of each record."""
         self._others: list[bytes] = []
         """Calls that concern no table, as arguments of the script."""
         self.cleared: set[bytes] = set()
@@ -36,24 +34,11 @@ class RedisBatch(Batch):
 
     def change(self, table: bytes, changes: Iterable[Change]) -> None:
         """Store values, each after its sum, and remove records, if they are there."""
-        if table in SORTED:
-            last = dict(changes)
-            new = {
-                key: checksum(table, key, value) + value
-                for key, value in last.items()
-                if value is not None
-            }
-            self.replace(table, list(last), new)
-            return
-        puts = self._puts.setdefault(table, {})
-        gone = self._gone.setdefault(table, {})
+        changed = self._changed.setdefault(table, {})
         for key, value in changes:
-            if value is None:
-                puts.pop(key, None)
-                gone[key] = None
-            else:
-                gone.pop(key, None)
-                puts[key] = checksum(table, key, value) + value
+            changed[key] = (
+                None if value is None else checksum(table, key, value) + value
+            )
 
     def add_exact(self, identities: Iterable[bytes]) -> None:
         """Store exact identities of keys."""
@@ -62,8 +47,7 @@ class RedisBatch(Batch):
     def clear(self, *tables: bytes) -> None:
         """Remove all records of these tables."""
         for table in tables:
-            self._puts.pop(table, None)
-            self._gone.pop(table, None)
+            self._changed.pop(table, None)
             self._calls.append((b"DEL", table, []))
             self.cleared.add(table)
 
@@ -72,7 +56,7 @@ class RedisBatch(Batch):
         table: bytes,
         gone: list[bytes],
         new: dict[bytes, bytes],
-        total: tuple[int, int] = (0, 0),
+        total: tuple[int, int],
         many: Iterable[list[tuple[bytes, bytes]]] = (),
     ) -> None:
         """Remove and store records; a table on Redis counts them itself."""
@@ -93,12 +77,15 @@ class RedisBatch(Batch):
         """Yield the calls, as arguments of the script."""
         for call, table, values in self._calls:
             yield from self._portions(call, table, values)
-        for table, gone in self._gone.items():
-            yield from self._portions(b"HDEL", table, list(gone))
-        for table, puts in self._puts.items():
-            records = [one for record in puts.items() for one in record]
-            yield from self._portions(b"HSET", table, records)
-        if COOKIES in self.cleared or self._puts.get(COOKIES):
+        for table, changed in self._changed.items():
+            gone = [key for key, value in changed.items() if value is None]
+            yield from self._portions(b"HDEL", table, gone)
+            puts: list[bytes] = []
+            for key, value in changed.items():
+                if value is not None:
+                    puts += (key, value)
+            yield from self._portions(b"HSET", table, puts)
+        if COOKIES in self.cleared or self._changed.get(COOKIES):
             yield from words(b"HINCRBY", self._keys.head, b"cookies", b"1")
         yield from self._others
 

@@ -1,0 +1,175 @@
+"""OpenData: the data file of an open store, and its mark.
+
+The mark is the file ``clean.json`` beside it. If that cannot be written, no harm is
+done: the next run checks the whole data file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from time import time_ns
+from typing import TYPE_CHECKING, NamedTuple
+
+from bloomdupe.errors import StoreError, StoreIOError
+from bloomdupe.store import files
+from bloomdupe.store.descriptor import Descriptor
+from bloomdupe.store.format import last_backup
+from bloomdupe.store.platform import boot_id
+from bloomdupe.store.system_errors import explained
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typing_extensions import Self
+
+MARK = "clean.json"
+MARK_BYTES = 400
+COMMIT_NANOSECONDS = 5 * 10**9
+"""A change of the data file within this time of the beginning of an interrupted commit
+is its own."""
+
+
+class CleanMark(NamedTuple):
+    """State of the data file after the last transaction.
+
+    Writing to a file changes these numbers, and so does copying it. As long as they are
+    the same, nothing has changed the file since its owner's last transaction, even if
+    the owner was killed: the kernel keeps everything that a process has written. A
+    power cut ends that, so a mark is valid until the machine restarts; and it needs no
+    sync.
+
+    LMDB changes the file while it commits, so the owner notes before each commit that
+    it begins. A kill leaves that note. Until the head of the file is written last, LMDB
+    writes only pages that are not in use, so such a file is sound, too, if it was
+    written to at the time of the commit, and never since.
+    """
+
+    device: int
+    inode: int
+    size: int
+    modified: int
+    changed: int
+    boot: str
+    transaction: int
+    committing: int = 0
+    """Unix time in nanoseconds at which the next commit began; 0: it has not begun."""
+
+    @classmethod
+    def of(cls, found: os.stat_result, *more: str | int) -> Self:
+        """Return the mark of a file with this ``stat`` result."""
+        times = found.st_mtime_ns, found.st_ctime_ns
+        numbers = found.st_dev, found.st_ino, found.st_size, *times, *more
+        return cls(*numbers)  # type: ignore[arg-type]
+
+    @classmethod
+    def read(cls, path: Path) -> Self | None:
+        """Return the mark of a store; None if no mark can be read."""
+        try:
+            mark = cls(**(files.read_json(path / MARK) or {}))
+        except (ValueError, TypeError):
+            return None
+        kinds = [type(value) for value in mark]
+        return mark if kinds == [int, int, int, int, int, str, int, int] else None
+
+
+class Marked(NamedTuple):
+    """The data file compared with its mark."""
+
+    clean: bool
+    """Whether it is unchanged."""
+    interrupted: bool
+    """Whether it has only changed at the time of a commit that was not finished."""
+    transaction: int
+    """The transaction in the mark; 0 if there is no mark, or the file was replaced: a
+    copy numbers its transactions anew."""
+
+
+def read_mark(path: Path) -> Marked:
+    """Compare the data file with its mark."""
+    mark = CleanMark.read(path)
+    if mark is None:
+        return Marked(clean=False, interrupted=False, transaction=0)
+    found = (path / files.DATA).lstat()
+    now = CleanMark.of(found, boot_id(), mark.transaction, mark.committing)
+    same = (mark.device, mark.inode) == (now.device, now.inode)
+    interrupted = (
+        same
+        and mark.boot == now.boot
+        and mark.size <= now.size
+        # A write changes both times. If they differ, a tool has set one of them.
+        and mark.changed <= now.changed == now.modified
+        and now.changed <= mark.committing + COMMIT_NANOSECONDS
+    )
+    return Marked(mark == now, interrupted, mark.transaction if same else 0)
+
+
+class OpenData:
+    """The data file of an open store; detects that the file was replaced or cut.
+
+    The file is marked as sound after each transaction of its owner, unless another
+    process has written to it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._found = files.identify(path)
+        self._file: Descriptor | None = None
+        self._boot = ""
+        self._touched = False
+
+    def begin_marking(self, transaction: int) -> None:
+        """Mark the file as sound, now and after each transaction."""
+        self._boot = boot_id()
+        with suppress(OSError):
+            flags = os.O_RDWR | os.O_CREAT
+            self._file = Descriptor.open_regular(self._path / MARK, flags)
+            self._file.truncate(MARK_BYTES)
+        self.mark(transaction)
+
+    def expect_same(self) -> None:
+        """Check before a transaction that the file is the same that was opened."""
+        modified = self._found.st_mtime_ns
+        if self._look().st_mtime_ns != modified:
+            self._touched = True  # another process writes to it
+
+    def begin_commit(self, transaction: int) -> None:
+        """Note that the commit after this transaction begins now."""
+        self.mark(transaction, time_ns())
+
+    def written(self, transaction: int) -> None:
+        """Check the file after a transaction of this process, and mark it as sound."""
+        self._found = self._look()
+        self.mark(transaction)
+
+    def mark(self, transaction: int, committing: int = 0) -> None:
+        """Mark the file as sound, as it was found, if this store is the owner's."""
+        if self._file is not None and not self._touched:
+            mark = CleanMark.of(self._found, self._boot, transaction, committing)
+            text = json.dumps(mark._asdict()).ljust(MARK_BYTES)
+            with suppress(OSError):
+                os.pwrite(self._file.fileno(), text.encode(), 0)
+
+    def close(self) -> None:
+        """Close the file that holds the mark."""
+        if self._file is not None:
+            self._file.close()
+
+    def _look(self) -> os.stat_result:
+        data = self._path / files.DATA
+        found: os.stat_result | None = None
+        with explained(f"cannot look at {data}", self._path), suppress(StoreError):
+            found = files.identify(self._path)
+        before = self._found
+        if (
+            found is None
+            or (found.st_dev, found.st_ino) != (before.st_dev, before.st_ino)
+            or found.st_size < before.st_size
+        ):
+            raise StoreIOError(
+                f"{data} was deleted, replaced or cut short while it was in use,"
+                " so nothing can be written to it any more; put it back, or"
+                f" {last_backup(self._path)}"
+            )
+        return found
