@@ -10,9 +10,9 @@ from bloomdupe.cli.verb import Answer
 from bloomdupe.crawl.progress.pace import duration, plural, size, when
 from bloomdupe.crawl.state.rules import described
 from bloomdupe.errors import BloomDupeError
-from bloomdupe.jobs.overview import slot_name
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.state import RUNNING
+from bloomdupe.jobs.view import slot_name
 from bloomdupe.printable import near
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bloomdupe.jobs.job import Job
-    from bloomdupe.jobs.overview import Overview
     from bloomdupe.jobs.state import WorkerFigures
     from bloomdupe.jobs.view import Description, View
 
@@ -56,12 +55,11 @@ def _all(jobs: list[Path]) -> Answer:
 
 
 def _cells(view: View) -> Sequence[str]:
-    job = view.job
-    age = duration(max(0.0, time.time() - job.checkpoint_at))
-    runs = job.state.name == RUNNING and view.rate is not None
+    age = duration(max(0.0, time.time() - view.life.written_at))
+    runs = view.state.name == RUNNING and view.rate is not None
     rate = f"{view.rate:,.0f}" if runs else ""
     failed = f"{len(view.failed.requests):,}"
-    return job.state.text, age, rate, f"{job.pages:,}", f"{job.pending:,}", failed
+    return view.state.text, age, rate, f"{view.pages:,}", f"{view.pending:,}", failed
 
 
 # One job: the figures of the job below each other, then the filter
@@ -69,13 +67,13 @@ def _cells(view: View) -> Sequence[str]:
 
 def _rows(found: Description) -> Iterator[tuple[str, str]]:
     filter_, view = found.filter, found.view
-    workers = None if view is None else view.job.workers
+    workers = None if view is None else view.workers
     yield "store" if workers is None else "crawl", str(filter_.path)
     for name, value in found.identity.items():
         if value:  # BLOOMDUPE_EXACT may be off
             yield f"made for {name}", str(value)
     if view is not None:
-        yield from _rows_of_job(view, view.job)
+        yield from _rows_of_job(view)
     yield "expected URLs (n), given", f"{filter_.capacity:,}"
     yield "URLs seen, counted", f"{filter_.keys:,}"
     yield "false-positive probability (p), given", f"{filter_.fpp:.3g}"
@@ -88,59 +86,57 @@ def _rows(found: Description) -> Iterator[tuple[str, str]]:
         yield "disk", f"{filter_.disk_bytes:,} bytes"
 
 
-def _rows_of_job(view: View, job: Overview) -> Iterator[tuple[str, str]]:
-    yield "job", job.state.text
-    if job.state.name == RUNNING and view.rate is not None:
+def _rows_of_job(view: View) -> Iterator[tuple[str, str]]:
+    yield "job", view.state.text
+    if view.state.name == RUNNING and view.rate is not None:
         left = "no end in sight" if view.to_go is None else duration(view.to_go)
-        left = "all slots rest" if job.all_rest else left
+        left = "all slots rest" if view.all_rest else left
         yield "  pages a minute", f"{view.rate:,.0f}"
         yield "  time to go", left
     yield (
         "last checkpoint",
-        f"{when(job.checkpoint_at)} (transaction {job.transaction:,})",
+        f"{when(view.life.written_at)} (transaction {view.transaction:,})",
     )
-    pending = "requests pending" + (" or in progress" if job.state.has_crawl else "")
-    yield pending, f"{job.pending:,}, of {job.taken_in:,} ever added"
-    if job.later:
-        yield "  scheduled for later", f"{job.later:,}"
-    yield from _counts(view, job)
-    yield "slots with requests", f"{len(job.slots):,}"
-    if job.at_rest:
-        yield "  resting", f"{len(job.at_rest):,}"
-    for name, requests in job.largest():
-        slow = job.slowness(name)
+    pending = "requests pending" + (" or in progress" if view.state.has_crawl else "")
+    yield pending, f"{view.pending:,}, of {view.taken_in:,} ever added"
+    if view.later:
+        yield "  scheduled for later", f"{view.later:,}"
+    yield from _counts(view)
+    yield "slots with requests", f"{len(view.slots):,}"
+    if view.at_rest:
+        yield "  resting", f"{len(view.at_rest):,}"
+    for name, requests in view.largest():
+        slow = view.slowness(name)
         yield f"  {slot_name(name)}", f"{requests:,}" + (f", {slow}" if slow else "")
-    for rule in job.blocked:
+    for rule in view.rules.blocked:
         yield "blocked", described(rule)
-    for slot in job.paused:
+    for slot in sorted(view.rules.paused):
         yield "paused", f"slot {slot_name(slot)}"
-    for output in job.outputs:
+    for output in view.outputs:
         written = "" if output.bytes is None else f", {output.bytes:,} bytes"
         yield "output", f"{near(output.uri)}: {plural(output.items, 'item')}{written}"
-    if job.workers is not None:
-        yield from _rows_of_workers(job, job.workers)
+    if view.workers is not None:
+        yield from _rows_of_workers(view, view.workers)
 
 
-def _counts(view: View, job: Overview) -> Iterator[tuple[str, str]]:
-    totals = job.totals
-    yield "pages done", f"{job.pages:,}"
+def _counts(view: View) -> Iterator[tuple[str, str]]:
+    totals = view.totals
+    yield "pages done", f"{view.pages:,}"
     yield "items", f"{totals.items:,}"
     yield "requests failed", f"{len(view.failed.requests):,}"
     for cause, requests in view.failed.reasons.most_common():
         yield f"  {cause}", f"{requests:,}"
     together = f"{plural(totals.runs, 'run')} of {totals.seconds:,.0f} s together"
-    yield "round", f"{job.round}, in {together}"
-    if job.versions:
-        yield "  last with", ", ".join(map(" ".join, job.versions.items()))
+    yield "round", f"{view.round}, in {together}"
+    if view.versions:
+        yield "  last with", ", ".join(map(" ".join, view.versions.items()))
 
 
-def _rows_of_workers(
-    job: Overview, workers: WorkerFigures
-) -> Iterator[tuple[str, str]]:
+def _rows_of_workers(view: View, workers: WorkerFigures) -> Iterator[tuple[str, str]]:
     yield "workers", f"{workers.workers:,}"
     yield "partitions", f"{workers.partitions:,}"
-    if job.unattended:
-        yield "partitions without a worker", f"{job.unattended:,}"
+    if view.unattended:
+        yield "partitions without a worker", f"{view.unattended:,}"
     entries = plural(workers.output_entries, "entry", "entries")
     yield "output", f"{entries} in Redis, to be collected"
     limit = f", of {size(workers.memory_limit)}" if workers.memory_limit else ""

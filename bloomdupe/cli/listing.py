@@ -20,9 +20,9 @@ from bloomdupe.crawl.leases.failure import Failure, in_words
 from bloomdupe.crawl.progress.pace import when
 from bloomdupe.errors import SettingError, shown
 from bloomdupe.jobs.lines import Problems
-from bloomdupe.jobs.overview import slot_name
+from bloomdupe.jobs.listed import FailedRequests, FailureGroup, ListedRequest
 from bloomdupe.jobs.reader import JobReader
-from bloomdupe.jobs.view import FailedRequests, FailureGroup, ListedRequest
+from bloomdupe.jobs.view import slot_name
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.crawl.leases.failure import stored_failures
 from bloomdupe.crawl.progress.history import read_history
 from bloomdupe.crawl.progress.pace import plural
-from bloomdupe.crawl.progress.rounds import versions_in
 from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import (
     BloomDupeError,
@@ -30,10 +29,10 @@ from bloomdupe.frontier.pending_requests import (
     pending_requests,
 )
 from bloomdupe.frontier.slot_state import Rest, SlotState, rest_of
-from bloomdupe.jobs.overview import MOST_SLOTS, Output, Overview
+from bloomdupe.jobs.listed import FailedRequests, ListedRequest
 from bloomdupe.jobs.selection import Selection
 from bloomdupe.jobs.state import state_of
-from bloomdupe.jobs.view import Description, FailedRequests, ListedRequest, View
+from bloomdupe.jobs.view import MOST_SLOTS, Description, Output, View
 from bloomdupe.requests.layout import summary_of
 from bloomdupe.store.format import FAILURES, LATER, StoredSlot
 from bloomdupe.store.progress import told
@@ -98,10 +97,9 @@ class JobReader:
         seen = f"{plural(found.filter.keys, 'URL')} seen"
         if found.view is None:
             return seen, []
-        job = found.view.job
-        held = f"{seen}, {plural(job.pending, 'request')} pending"
-        stays = [output.uri for output in job.outputs]
-        return f"{held}, {plural(job.pages, 'page')}", stays
+        held = f"{seen}, {plural(found.view.pending, 'request')} pending"
+        stays = [output.uri for output in found.view.outputs]
+        return f"{held}, {plural(found.view.pages, 'page')}", stays
 
     def _read(self) -> Description:
         """Read the last checkpoint.
@@ -114,61 +112,54 @@ class JobReader:
             records = [*map(_record_of_filter, snapshots)]
             filter_ = StoredFilter.of(self._job.shown, stores, records)
             identity = stores[0].header.get("identity", {})
-            failures, view = self._failures(snapshots), None
+            view = None
             if snapshots[0].record("frontier") is not None:
                 notes = records[0]["notes"]
-                crawls = [snapshot.record("crawl") or {} for snapshot in snapshots]
-                left = sum(one.get("failures_left", 0) for one in crawls)
-                points, runs = read_history(snapshots[0])
-                view = View(
-                    place=self._job.shown,
-                    identity=identity,
-                    capacity=filter_.capacity,
-                    job=self._overview(snapshots, crawls, notes, life, now),
-                    points=points,
-                    failed=FailedRequests(failures, left),
-                    runs=runs,
+                view = self._view(
+                    snapshots, identity, filter_.capacity, notes, life, now
                 )
         self._description = Description(filter_, identity, view)
         return self._description
 
-    def _overview(
+    def _view(
         self,
         snapshots: list[Snapshot],
-        crawls: list[dict[str, Any]],
+        identity: dict[str, Any],
+        capacity: int,
         notes: dict[str, Any],
         life: Life,
         now: float,
-    ) -> Overview:
+    ) -> View:
+        crawls = [snapshot.record("crawl") or {} for snapshot in snapshots]
         frontiers = [snapshot.record("frontier") or {} for snapshot in snapshots]
         ready = sum(frontier.get("requests", 0) for frontier in frontiers)
         later = sum(snapshot.entries(LATER) for snapshot in snapshots)
         firsts = [next(snapshot.later(), None) for snapshot in snapshots]
+        due = min((first.due for first in firsts if first), default=None)
         slots = [*chain.from_iterable(snapshot.slots() for snapshot in snapshots)]
         rests, delays = _paces(slots, now)
-        totals = Totals.together(Totals.of(one.get("totals", {})) for one in crawls)
-        rules = self._job.rules()
-        due = min((first.due for first in firsts if first), default=None)
-        return Overview(
+        points, runs = read_history(snapshots[0])
+        left = sum(one.get("failures_left", 0) for one in crawls)
+        return View(
+            place=self._job.shown,
+            identity=identity,
+            capacity=capacity,
+            life=life,
             state=state_of(life, notes, ready=ready > 0, due=due, now=now),
+            notes=notes,
+            rules=self._job.rules(),
+            transaction=snapshots[0].transaction,
             pending=ready + later,
             later=later,
             taken_in=sum(frontier.get("sequence", 0) for frontier in frontiers),
-            totals=totals,
+            totals=Totals.together(Totals.of(one.get("totals", {})) for one in crawls),
             slots={slot.name: slot.requests for slot in slots},
             resting=rests,
             delays=delays,
-            blocked=[*rules.blocked],
-            paused=sorted(rules.paused),
-            process=life.process,
-            last_run=notes.get("run"),
-            round=notes.get("generation", 1),
-            finished_at=notes.get("finished"),
-            checkpoint_at=life.written_at,
-            transaction=snapshots[0].transaction,
             outputs=_outputs(crawls[0]),
-            versions=versions_in(notes),
-            workers=life.workers,
+            points=points,
+            failed=FailedRequests(self._failures(snapshots), left),
+            runs=runs,
         )
 
     # Single requests

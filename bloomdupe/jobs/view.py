@@ -1,119 +1,74 @@
-"""View: all data about a job that can be shown."""
+"""View: all data about a job that can be shown, as of its last checkpoint."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+import heapq
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.crawl.leases.failure import in_words
-from bloomdupe.crawl.progress.pace import per_minute, recent, since, time_to_go
-from bloomdupe.jobs.state import SILENT, WAITING
+from bloomdupe.crawl.progress.pace import clock, per_minute, recent, since, time_to_go
+from bloomdupe.crawl.progress.rounds import versions_in
+from bloomdupe.jobs.state import FINISHED, SILENT, WAITING
 
 if TYPE_CHECKING:
-    from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.crawl.progress.history import Point, Ran
+    from bloomdupe.crawl.state.rules import Rules
+    from bloomdupe.crawl.totals import Totals
     from bloomdupe.filter.info import FilterInfo, StoredFilter
-    from bloomdupe.jobs.overview import Overview
-    from bloomdupe.jobs.selection import Selection
+    from bloomdupe.frontier.slot_state import Rest
+    from bloomdupe.jobs.listed import FailedRequests
+    from bloomdupe.jobs.state import Life, State, WorkerFigures
 
 MINUTE = 60.0
-GONE = {"404", "410"}
-"""Reasons of failures that a retry does not mend."""
-
-
-class ListedRequest(NamedTuple):
-    """A request that is pending or in progress."""
-
-    slot: str
-    method: str
-    url: str
-    priority: int
-    callback: str | None
-    not_before: float | None = None
-    """Unix time before which it is not fetched."""
-    problem: str | None = None
-    """The reason why it cannot be read."""
-    payload: bytes | None = None
-    """The stored request, if it has more than that."""
-
-
-class FailureGroup(NamedTuple):
-    """Failed requests with the same cause, exception and slot."""
-
-    requests: int
-    reason: str
-    status: int | None
-    exception: str
-    slot: str
-    time: float
-    """Unix time of the latest of these failures."""
-    url: str
-    """The URL of that request."""
-
-    @property
-    def cause(self) -> str:
-        """The reason, with the status if there was a response."""
-        return in_words(self.reason, self.status)
+LARGEST = 10
+"""Number of slots to name, those with the most requests."""
+MOST_SLOTS = 100
+"""Slots with details, those with the most requests."""
 
 
 @dataclass(frozen=True)
-class FailedRequests:
-    """Failed requests."""
+class Output:
+    """An output file of the crawl."""
 
-    requests: list[Failure]
-    """Failed requests that were not retried since, latest first."""
-    left: int = 0
-    """Number of failed requests that were removed because there were too many."""
-
-    def selected(self, selection: Selection, reasons: tuple[str, ...]) -> list[Failure]:
-        """Return those that failed for these reasons (() are all)."""
-        return [
-            one
-            for one in self.requests
-            if one.is_for(reasons) and selection.has(one.slot, one.url)
-        ]
-
-    @property
-    def reasons(self) -> Counter[str]:
-        """Count them by reason; each HTTP status is a reason."""
-        return Counter(one.cause for one in self.requests)
-
-    @property
-    def slots(self) -> Counter[str]:
-        """Count them by slot."""
-        return Counter(one.slot for one in self.requests)
-
-    @property
-    def option(self) -> str:
-        """The setting with which a run retries them; empty if all pages are gone."""
-        options = sorted({one.option for one in self.requests} - GONE)
-        return f"BLOOMDUPE_RETRY_FAILED={','.join(options)}" if options else ""
-
-    @property
-    def groups(self) -> list[FailureGroup]:
-        """The same requests by reason, exception and slot, the largest group first."""
-        groups: dict[tuple[str, int | None, str, str], list[Failure]] = {}
-        for one in self.requests:
-            name = (one.reason, one.status, one.exception, one.slot)
-            groups.setdefault(name, []).append(one)
-        found = []
-        for name, members in groups.items():
-            latest = max(members, key=lambda one: one.time)
-            found.append(FailureGroup(len(members), *name, latest.time, latest.url))
-        return sorted(found, key=lambda group: -group.requests)
+    uri: str
+    items: int
+    """Committed items; of a feed in batches, those of the present file."""
+    bytes: int | None
+    """Committed bytes of the file; None: it is complete, or not begun."""
 
 
 @dataclass(frozen=True)
 class View:
-    """A job, and its recent points."""
+    """A job, and its recent points. Times are in Unix seconds."""
 
     place: str
     """The directory of the store, or the URL without the password."""
     identity: dict[str, Any]
     capacity: int
     """Expected URLs of the filter."""
-    job: Overview
+    life: Life
+    state: State
+    notes: dict[str, Any]
+    """The notes of the crawl: how the last run ended, the round, and so on."""
+    rules: Rules
+    """The rules that the user has given."""
+    transaction: int
+    """Number of the commit that wrote it."""
+    pending: int
+    """Pending requests; those in progress included."""
+    later: int
+    """Those of them that are scheduled for later."""
+    taken_in: int
+    """Requests ever added."""
+    totals: Totals
+    """Counts of the requests that are done, over all runs."""
+    slots: dict[str, int]
+    """Slots with pending requests, and their numbers of requests."""
+    resting: dict[str, Rest]
+    """Those of them that rest."""
+    delays: dict[str, float]
+    """Seconds between two requests, of the largest slots that have a delay."""
+    outputs: list[Output]
     points: list[Point]
     """Points of the history."""
     failed: FailedRequests
@@ -121,6 +76,59 @@ class View:
     """The runs of the job, the latest last."""
     trouble: str | None = None
     """The reason why the job could not be read this time; all else is older then."""
+
+    @property
+    def workers(self) -> WorkerFigures | None:
+        """Its figures on Redis; None: the job is in a directory."""
+        return self.life.workers
+
+    @property
+    def round(self) -> int:
+        """The number of the round, from 1."""
+        return int(self.notes.get("generation", 1))
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The versions of Scrapy and bloomdupe in the last run, by package."""
+        return versions_in(self.notes)
+
+    @property
+    def pages(self) -> int:
+        """Responses to requests that are done."""
+        return self.totals.pages
+
+    @property
+    def at_rest(self) -> set[str]:
+        """Slots with pending requests that get none now: they rest, or are paused."""
+        return self.slots.keys() & {*self.resting, *self.rules.paused}
+
+    @property
+    def all_rest(self) -> bool:
+        """Whether requests are pending, and all their slots rest."""
+        return 0 < len(self.at_rest) == len(self.slots)
+
+    @property
+    def unattended(self) -> int:
+        """Partitions that need a worker, and have none; none if it has finished."""
+        if self.workers is None or self.state.name == FINISHED:
+            return 0
+        return self.workers.unowned_partitions
+
+    def slowness(self, slot: str) -> str:
+        """Return why a slot is slow, if that is known: its rest, or its delay."""
+        if slot in self.rules.paused:
+            return "paused"
+        rest, delay = self.resting.get(slot), self.delays.get(slot)
+        if rest is not None:
+            end = clock(rest.until, self.state.read_at)
+            return f"rests until {end} ({rest.reason})"
+        return "" if delay is None else f"a request every {delay:.3g} s"
+
+    def largest(self, count: int = LARGEST) -> list[tuple[str, int]]:
+        """Return the slots with the most pending requests."""
+        return heapq.nsmallest(
+            count, self.slots.items(), key=lambda slot: (-slot[1], slot[0])
+        )
 
     @property
     def spider(self) -> str:
@@ -140,23 +148,23 @@ class View:
         changes, such as during a rest, no checkpoint is written, and so there are no
         new points.
         """
-        last, job = self.last, self.job
-        if last is None or not job.state.has_crawl:
+        last = self.last
+        if last is None or not self.state.has_crawl:
             return self.points
-        times = [job.checkpoint_at]
-        if job.state.name != SILENT:
-            times.append(job.state.read_at)
+        times = [self.life.written_at]
+        if self.state.name != SILENT:
+            times.append(self.state.read_at)
         return [
             *self.points,
             *(
                 last._replace(
                     time=moment,
                     seconds=last.seconds + moment - last.time,
-                    pages=job.pages,
-                    pending=job.pending - job.later,
+                    pages=self.pages,
+                    pending=self.pending - self.later,
                     leased=0,
-                    later=job.later,
-                    resting=len(job.at_rest),
+                    later=self.later,
+                    resting=len(self.at_rest),
                     slowest=max(0.0, last.slowest - (moment - last.time)),
                 )
                 for moment in times
@@ -168,7 +176,7 @@ class View:
     def seconds(self) -> float:
         """Seconds that the crawl was running, over all runs."""
         points = self.present
-        return points[-1].seconds if points else self.job.totals.seconds
+        return points[-1].seconds if points else self.totals.seconds
 
     @property
     def rate(self) -> float | None:
@@ -185,28 +193,43 @@ class View:
 
         It takes until the end of the last rest, at least.
         """
-        points, job = self.present, self.job
-        state = job.state
+        points, state = self.present, self.state
         if not (state.has_crawl and points) or state.name == WAITING:
             return None
-        if not job.slots.keys().isdisjoint(job.paused):
+        if not self.slots.keys().isdisjoint(self.rules.paused):
             return None  # until they are resumed
         left = time_to_go(recent(points), points[-1])
         if left is None:
             return None
         now = state.read_at
-        return max([left, *(one.until - now for one in job.resting.values())])
+        return max([left, *(one.until - now for one in self.resting.values())])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures of the job as plain types, for JSON."""
+        names = (
+            "pending", "later", "taken_in", "pages", "delays", "round", "transaction",
+            "versions",
+        )  # fmt: skip
         return {
-            **self.job.as_dict(),
+            **self.state.as_dict(),
+            **{name: getattr(self, name) for name in names},
+            **self.rules.values,
+            "process": self.life.process,
+            "checkpoint_at": self.life.written_at,
+            "last_run": self.notes.get("run"),
+            "finished_at": self.notes.get("finished"),
+            "items": self.totals.items,
+            "totals": self.totals.record,
+            "slots": len(self.slots),
+            "largest": dict(self.largest()),
+            "resting": {slot: rest._asdict() for slot, rest in self.resting.items()},
+            "outputs": [asdict(output) for output in self.outputs],
             "failed": dict(self.failed.reasons.most_common()),
             "failures_left": self.failed.left,
             "pages_per_minute": self.rate,
             "seconds_to_go": self.to_go,
-            "totals": self.job.totals.record,
             "last_point": None if self.last is None else self.last._asdict(),
+            **({} if self.workers is None else asdict(self.workers)),
         }
 
 
@@ -221,3 +244,8 @@ class Description(NamedTuple):
         """Return plain types, for JSON."""
         job = None if self.view is None else self.view.as_dict()
         return {**self.filter.as_dict(), "identity": self.identity, "job": job}
+
+
+def slot_name(name: str) -> str:
+    """Return a slot's name; items of ``start()`` have no slot."""
+    return name or "(no slot)"

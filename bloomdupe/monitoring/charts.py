@@ -36,7 +36,7 @@ def charts(view: View) -> Iterator[Chart]:
     """Yield all charts of a job."""
     if len(view.present) > 1:
         yield from _Lines(view).charts()
-    if statuses := view.job.totals.statuses:
+    if statuses := view.totals.statuses:
         yield _of_statuses(statuses)
 
 
@@ -45,7 +45,7 @@ class _Lines:
 
     def __init__(self, view: View) -> None:
         runs = view.runs
-        self._of_process = view.job.workers is None
+        self._of_process = view.workers is None
         self._points = view.present
         self._ticks = ticks(self._points)
         self._step = max(1, len(self._points) // PARTS)
@@ -59,7 +59,7 @@ class _Lines:
         for ran in runs[-MOST_MARKS:]:
             if ran.number in first and ran.number != self._points[0].run:
                 self._begun.append(first[ran.number])
-            over = ran is not runs[-1] or not view.job.state.has_crawl
+            over = ran is not runs[-1] or not view.state.has_crawl
             if ran.how == OPEN and over and ran.number in last:
                 self._killed.append(last[ran.number])
 

@@ -41,10 +41,10 @@ class Tile(NamedTuple):
 def report(view: View) -> str:
     """Return the page."""
     title = f"Crawl of {view.spider}"
-    colour = COLOURS.get(view.job.state.name, "calm")
-    if view.job.all_rest and colour == "good":
+    colour = COLOURS.get(view.state.name, "calm")
+    if view.all_rest and colour == "good":
         colour = "warn"
-    as_of = local(view.job.state.read_at)
+    as_of = local(view.state.read_at)
     drawn = [*charts(view)]
     return page(
         title,
@@ -83,7 +83,7 @@ def _tile(tile: Tile) -> str:
 
 def _missing(view: View) -> Iterator[str]:
     """Give the reason if there are no charts over time."""
-    if not view.points and view.job.state.name != states.NOT_BEGUN:
+    if not view.points and view.state.name != states.NOT_BEGUN:
         yield (
             '<p class="note">There are no charts over time: the first run has just'
             " begun.</p>"
@@ -91,35 +91,34 @@ def _missing(view: View) -> Iterator[str]:
 
 
 def _counts(view: View) -> Iterator[Tile]:
-    job = view.job
-    yield Tile("pages", f"{job.pages:,}")
+    yield Tile("pages", f"{view.pages:,}")
     yield from _pace(view)
-    yield Tile("pending", f"{job.pending:,}")
+    yield Tile("pending", f"{view.pending:,}")
     failed = len(view.failed.requests)
     yield Tile("failed", f"{failed:,}", "bad" * bool(failed))
-    yield Tile("active hosts", f"{len(job.slots):,}")
-    if job.at_rest:
-        yield Tile("resting hosts", f"{len(job.at_rest):,}", "bad")
-    if job.workers is not None:
-        yield Tile("workers", f"{job.workers.workers:,}")
-        yield Tile("partitions", f"{job.workers.partitions:,}")
-    yield Tile("items", f"{job.totals.items:,}")
-    yield Tile("duplicates skipped", f"{job.totals.duplicates:,}")
-    yield Tile("downloaded", size(job.totals.bytes))
+    yield Tile("active hosts", f"{len(view.slots):,}")
+    if view.at_rest:
+        yield Tile("resting hosts", f"{len(view.at_rest):,}", "bad")
+    if view.workers is not None:
+        yield Tile("workers", f"{view.workers.workers:,}")
+        yield Tile("partitions", f"{view.workers.partitions:,}")
+    yield Tile("items", f"{view.totals.items:,}")
+    yield Tile("duplicates skipped", f"{view.totals.duplicates:,}")
+    yield Tile("downloaded", size(view.totals.bytes))
     yield Tile("ran for", duration(view.seconds))
-    ends = [how for _, how in tables.ended(view.runs, job)]
-    yield Tile("runs", f"{job.totals.runs:,}")
+    ends = [how for _, how in tables.ended(view)]
+    yield Tile("runs", f"{view.totals.runs:,}")
     yield Tile("kills", f"{ends.count(states.KILLED):,}")
 
 
 def _pace(view: View) -> Iterator[Tile]:
     """Yield rate and time to go, dimmed if they hold only if a silent crawl goes on."""
-    state = view.job.state
+    state = view.state
     if state.name not in (states.RUNNING, states.SILENT) or view.rate is None:
         return
     dim = "dim" * (state.name == states.SILENT)
     yield Tile("pages a minute", f"{view.rate:,.0f}", dim)
-    if view.to_go is not None and not view.job.all_rest:
+    if view.to_go is not None and not view.all_rest:
         yield Tile("to go", duration(view.to_go), dim)
 
 
@@ -132,7 +131,7 @@ def _of_filter(view: View) -> Iterator[Tile]:
 
 
 def _of_redis(view: View) -> Iterator[Tile]:
-    workers = view.job.workers
+    workers = view.workers
     if workers is not None:
         yield Tile("output to collect", f"{workers.output_entries:,}")
         yield Tile("memory of Redis", size(workers.memory_bytes))

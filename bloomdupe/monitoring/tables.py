@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 from bloomdupe.crawl.leases.failure import PAGE_CAME, in_words
 from bloomdupe.crawl.progress.pace import local, plural, size
 from bloomdupe.crawl.progress.rounds import OPEN
-from bloomdupe.jobs.overview import MOST_SLOTS, slot_name
 from bloomdupe.jobs.state import KILLED, RUNNING
+from bloomdupe.jobs.view import MOST_SLOTS, slot_name
 from bloomdupe.monitoring.page import NOTHING, Column, table, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from bloomdupe.crawl.progress.history import Ran
-    from bloomdupe.jobs.overview import Overview
     from bloomdupe.jobs.view import View
 
 MOST_RUNS = 200
@@ -69,15 +68,15 @@ def _reason(reason: str, status: int | None, exception: str) -> str:
 
 def hosts(view: View) -> Iterator[str]:
     """Yield the slots: pages and bytes, failures, pending requests, and rests."""
-    job, totals = view.job, view.job.totals
+    totals = view.totals
     counted = totals.by_slot
     failed = view.failed.slots
-    names = job.slots.keys() | counted.keys() | failed.keys()
+    names = view.slots.keys() | counted.keys() | failed.keys()
     if not names:
         return
     order = sorted(
         names,
-        key=lambda one: (-job.slots.get(one, 0), -counted.get(one, (0, 0))[0], one),
+        key=lambda one: (-view.slots.get(one, 0), -counted.get(one, (0, 0))[0], one),
     )[:MOST_SLOTS]
     yield "<h2>Hosts</h2>"
     if len(names) > len(order):
@@ -88,10 +87,10 @@ def hosts(view: View) -> Iterator[str]:
     rows = [
         (
             slot_name(one),
-            _count(job.slots.get(one, 0)),
+            _count(view.slots.get(one, 0)),
             _count(failed.get(one, 0)),
             *_pages_and_bytes(*counted.get(one, (0, 0))),
-            job.slowness(one),
+            view.slowness(one),
         )
         for one in order
     ]
@@ -119,12 +118,12 @@ def _count(number: int) -> str:
     return f"{number:,}" if number else NOTHING
 
 
-def ended(runs: Sequence[Ran], job: Overview) -> Iterator[tuple[Ran, str]]:
+def ended(view: View) -> Iterator[tuple[Ran, str]]:
     """Yield runs, and how they ended."""
-    for ran in runs:
+    for ran in view.runs:
         how = ran.how
         if how == OPEN:
-            how = RUNNING if job.state.has_crawl and ran is runs[-1] else KILLED
+            how = RUNNING if view.state.has_crawl and ran is view.runs[-1] else KILLED
         yield ran, how
 
 
@@ -139,7 +138,7 @@ def runs(view: View) -> Iterator[str]:
     done.update((a.run, b) for a, b in pairwise(points) if a.run != b.run)
     first = {point.run: point for point in reversed(points)}
     rows = []
-    for ran, how in list(ended(view.runs, view.job))[-MOST_RUNS:]:
+    for ran, how in list(ended(view))[-MOST_RUNS:]:
         pages = end = ""
         if ran.number in last:
             pages = f"{done[ran.number].pages - first[ran.number].pages:,}"

@@ -28,7 +28,7 @@ from bloomdupe.crawl.progress.pace import (
     time_to_fill,
 )
 from bloomdupe.jobs import state as states
-from bloomdupe.jobs.overview import slot_name
+from bloomdupe.jobs.view import slot_name
 from bloomdupe.monitoring.verdict import remedy_of
 from bloomdupe.printable import printable
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from bloomdupe.crawl.progress.history import Point
-    from bloomdupe.jobs.overview import Overview
     from bloomdupe.jobs.reader import JobReader
     from bloomdupe.jobs.state import WorkerFigures
     from bloomdupe.jobs.view import View
@@ -172,12 +171,12 @@ def _table_of(figures: Iterable[Figure], width: int) -> Table:
 
 def _head(view: View, console: Console, width: int) -> list[Text]:
     """Return the lines with the name and the state of the job, and the remedy."""
-    state = view.job.state
+    state = view.state
     lines = [Text(printable(view.spider), style="bold")]
     if view.trouble is not None:
         lines.append(Text("Redis does not answer", style="bold red"))
     else:
-        style = "bold yellow" if view.job.all_rest else STYLES[state.name]
+        style = "bold yellow" if view.all_rest else STYLES[state.name]
         lines.append(Text(printable(state.text), style=style))
     if width >= NARROW:
         extent = Text(_extent(view), style="dim")
@@ -189,7 +188,7 @@ def _head(view: View, console: Console, width: int) -> list[Text]:
 
 
 def _extent(view: View) -> str:
-    runs = view.job.totals.runs
+    runs = view.totals.runs
     return f"run {runs}, {duration(view.seconds)} in all" if runs else ""
 
 
@@ -197,72 +196,71 @@ def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
     """Yield the figures that the engine of the job knows."""
     # Old forecasts are dimmed, and left out where that cannot be seen.
     shown = [states.RUNNING, *[states.SILENT] * console.is_terminal]
-    forecast = view.job.state.name in shown
+    forecast = view.state.name in shown
     yield "pages", _pages(view, forecast=forecast)
     points = view.present
     if points:
         yield "", [(history_bars(points, console, columns), "green")]
     yield "pending", _pending(view, forecast=forecast)
-    if view.job.workers is not None:
-        yield from _figures_of_workers(view.job, view.job.workers)
-    yield _skipped(view.job)
+    if view.workers is not None:
+        yield from _figures_of_workers(view, view.workers)
+    yield _skipped(view)
     yield from _failed(view, columns)
     last = view.last
     if last is None:
-        if view.job.state.name != states.NOT_BEGUN:
+        if view.state.name != states.NOT_BEGUN:
             yield "history", [("none yet", "dim")]
         return
     fill = last.seen / view.capacity
     filled = (f"{fill:.1%} full", "yellow" if fill > 0.8 else "")
     yield "filter", [filled, (pages_lost(last.loss), "")]
-    if view.job.workers is not None:
-        yield from _stored_on_redis(view.job.workers)
+    if view.workers is not None:
+        yield from _stored_on_redis(view.workers)
     else:
         yield from _stored_on_disk(view, last)
 
 
 def _pages(view: View, *, forecast: bool) -> Values:
-    pages = [(f"{view.job.pages:,}", "bold")]
-    state = view.job.state
+    pages = [(f"{view.pages:,}", "bold")]
+    state = view.state
     if view.rate is not None and forecast:
         rate = f"{view.rate:,.0f} a minute"
         style = "green" if view.rate >= 0.5 else "yellow"
         pages.append((rate, DIM if state.name == states.SILENT else style))
-    pages.append((plural(view.job.totals.items, "item"), ""))
+    pages.append((plural(view.totals.items, "item"), ""))
     return pages
 
 
 def _pending(view: View, *, forecast: bool) -> Values:
-    job = view.job
-    pending = [(f"{job.pending:,}", "bold")]
-    silent = job.state.name == states.SILENT
-    if job.all_rest and not silent:
+    pending = [(f"{view.pending:,}", "bold")]
+    silent = view.state.name == states.SILENT
+    if view.all_rest and not silent:
         pending.append(("all resting", "yellow"))
     elif forecast and view.points:
         left = view.to_go
         text = "no end in sight" if left is None else f"{duration(left)} to go"
         style = "yellow" if left is None else "cyan"
         pending.append((text, DIM if silent else style))
-        if job.at_rest:
-            pending.append((f"{len(job.at_rest):,} resting", "yellow"))
-    if job.slots:
-        pending.append((plural(len(job.slots), "slot"), ""))
-    if job.later:
-        pending.append((f"{job.later:,} scheduled for later", ""))
+        if view.at_rest:
+            pending.append((f"{len(view.at_rest):,} resting", "yellow"))
+    if view.slots:
+        pending.append((plural(len(view.slots), "slot"), ""))
+    if view.later:
+        pending.append((f"{view.later:,} scheduled for later", ""))
     return pending
 
 
-def _figures_of_workers(job: Overview, workers: WorkerFigures) -> Iterator[Figure]:
+def _figures_of_workers(view: View, workers: WorkerFigures) -> Iterator[Figure]:
     alive = [(f"{workers.workers:,} alive", "")]
-    if job.unattended:
-        partitions = plural(job.unattended, "partition")
+    if view.unattended:
+        partitions = plural(view.unattended, "partition")
         alive.append((f"{partitions} without a worker", "yellow"))
     yield "workers", alive
 
 
-def _skipped(job: Overview) -> Figure:
-    duplicates = job.totals.duplicates
-    offered = duplicates + job.taken_in
+def _skipped(view: View) -> Figure:
+    duplicates = view.totals.duplicates
+    offered = duplicates + view.taken_in
     share = duplicates / offered if offered else 0.0
     return "skipped", [(f"{duplicates:,}", ""), (f"{share:.0%} of all links", "")]
 
@@ -283,7 +281,7 @@ def _failed(view: View, columns: int) -> Iterator[Figure]:
 
 def _stored_on_disk(view: View, last: Point) -> Iterator[Figure]:
     disk = [(size(last.disk), ""), (f"{size(last.free)} free", "")]
-    running = view.job.state.name == states.RUNNING
+    running = view.state.name == states.RUNNING
     filled = time_to_fill(recent(view.points), last) if running else None
     if filled is not None:
         disk.append((f"full in {duration(filled)}", ""))
@@ -341,9 +339,9 @@ def spark(values: list[float], bars: str) -> str:
 
 def _names(view: View, sort: str, most: int) -> list[str]:
     """Return the names of the slots that come first."""
-    pending = view.job.slots
+    pending = view.slots
     failed = view.failed.slots
-    resting = dict.fromkeys(view.job.at_rest, 1)
+    resting = dict.fromkeys(view.at_rest, 1)
     by: dict[str, Mapping[str, int]]
     by = {"pending": pending, "failed": failed, "resting": resting}
     first = by.get(sort, {})
@@ -358,7 +356,7 @@ def _reasons(view: View, names: list[str], console: Console, width: int) -> list
     """Return lines with the reasons why slots are slow, if they fit into no column."""
     lines: list[Text] = []
     for name in names:
-        slow = view.job.slowness(name)
+        slow = view.slowness(name)
         if slow:
             text = Text(printable(f"{slot_name(name)} {slow}"), style="yellow")
             lines += text.wrap(console, width)
@@ -367,10 +365,10 @@ def _reasons(view: View, names: list[str], console: Console, width: int) -> list
 
 def _slots(view: View, names: list[str], width: int) -> Table:
     """Return the slots, with their failures."""
-    pending = view.job.slots
+    pending = view.slots
     failed = view.failed.slots
     table = _names_table("slot", ["pending", "failed"], width)
-    slow = {name: view.job.slowness(name) for name in names if width >= WIDE}
+    slow = {name: view.slowness(name) for name in names if width >= WIDE}
     if any(slow.values()):
         table.add_column("", no_wrap=True, overflow="ellipsis", max_width=width // 2)
     for name in names:

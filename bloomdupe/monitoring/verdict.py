@@ -30,20 +30,20 @@ NO_WORKER = (
 
 def remedy_of(view: View) -> str | None:
     """Return the remedy for the state of a job, if it needs one."""
-    job, failed = view.job, view.failed
-    if job.workers is not None and job.state.name == states.SILENT:
+    failed = view.failed
+    if view.workers is not None and view.state.name == states.SILENT:
         return NO_WORKER
-    none_succeeded = 0 < len(failed.requests) >= job.pages
-    if job.state.name == states.FINISHED and none_succeeded:
+    none_succeeded = 0 < len(failed.requests) >= view.pages
+    if view.state.name == states.FINISHED and none_succeeded:
         if not failed.option:
             return "No page was there: look at the start URLs."
         return f"Mend the cause, then run the crawl with -s {failed.option}."
-    return REMEDIES.get(job.state.name)
+    return REMEDIES.get(view.state.name)
 
 
 def verdict(view: View) -> str:
     """Return a sentence on the job, and the remedy."""
-    state = view.job.state
+    state = view.state
     head = state.text
     if state.name == states.STOPPED:
         head = f"{states.STOPPED} ({state.detail})"
@@ -55,16 +55,16 @@ def verdict(view: View) -> str:
 
 
 def _facts(view: View) -> Iterator[str]:
-    job, state = view.job, view.job.state
+    state = view.state
     if state.name != states.NOT_BEGUN:
-        yield plural(job.pages, "page")
+        yield plural(view.pages, "page")
     if state.name == states.RUNNING and view.rate is not None:
         yield f"{view.rate:,.0f} a minute"
-    if job.pending or state.name != states.FINISHED:
-        yield f"{job.pending - job.later:,} pending{_hosts(view)}"
-        if job.later:
-            yield f"{job.later:,} scheduled for later"
-    if state.name == states.RUNNING and view.to_go and not job.all_rest:
+    if view.pending or state.name != states.FINISHED:
+        yield f"{view.pending - view.later:,} pending{_hosts(view)}"
+        if view.later:
+            yield f"{view.later:,} scheduled for later"
+    if state.name == states.RUNNING and view.to_go and not view.all_rest:
         yield f"{duration(view.to_go)} to go"
     failed = len(view.failed.requests)
     if failed:
@@ -72,18 +72,17 @@ def _facts(view: View) -> Iterator[str]:
 
 
 def _hosts(view: View) -> str:
-    job = view.job
-    if not job.slots:
+    if not view.slots:
         return ""
-    hosts = f" on {plural(len(job.slots), 'host')}"
-    if not job.at_rest:
+    hosts = f" on {plural(len(view.slots), 'host')}"
+    if not view.at_rest:
         return hosts
-    if not job.all_rest:
-        return f"{hosts} ({len(job.at_rest):,} resting)"
-    ends = [rest.until for rest in job.resting.values()]
+    if not view.all_rest:
+        return f"{hosts} ({len(view.at_rest):,} resting)"
+    ends = [rest.until for rest in view.resting.values()]
     if not ends:
-        return f"{hosts}, {'which is' if len(job.slots) == 1 else 'all'} paused"
-    until = clock(min(ends), job.state.read_at)
-    if len(job.slots) == 1:
+        return f"{hosts}, {'which is' if len(view.slots) == 1 else 'all'} paused"
+    until = clock(min(ends), view.state.read_at)
+    if len(view.slots) == 1:
         return f"{hosts}, which rests until {until}"
     return f"{hosts}, which all rest, the first until {until}"

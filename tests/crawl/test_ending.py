@@ -81,12 +81,12 @@ def test_a_crawl_with_a_request_left_is_incomplete_until_it_is_done(
         assert ("start() yields them again" in line) == (spider is Start)
         assert ("`bloomdupe drop`" in line) == (spider is not Start)
         assert delivered(crawl) is None
-        job = JobReader(JobOnDisk(str(crawl.store))).read().job
-        assert job.last_run == "incomplete"
+        job = JobReader(JobOnDisk(str(crawl.store))).read()
+        assert job.notes["run"] == "incomplete"
     assert crawl.run(mended).stats["finish_reason"] == "finished"
     assert delivered(crawl) == WHOLE
-    job = JobReader(JobOnDisk(str(crawl.store))).read().job
-    assert (job.last_run, job.pending) == ("finished", 0)
+    job = JobReader(JobOnDisk(str(crawl.store))).read()
+    assert (job.notes["run"], job.pending) == ("finished", 0)
 
 
 def test_without_a_job_unfinished_requests_are_lost_with_a_warning(

@@ -191,7 +191,7 @@ def test_a_redis_that_is_away_for_a_moment(tmp_path: Path) -> None:
         server.kill()
         view = reader.read()
         assert "no Redis answers there" in str(view.trouble)
-        assert view.job.pending == len(WAITING)
+        assert view.pending == len(WAITING)
         with pytest.raises(StoreUnreachableError):
             JobReader(open_job(place)).read()
         server.start()

@@ -168,10 +168,9 @@ def job_of_600(jobdir: Path, database: str) -> Path:
     when = 4e9 if database == "later" else None
     with BloomFilter.open(jobdir / "bloomdupe", 1_000, identity=IDENTITY) as seen:
         frontier, serializer = Frontier(seen), Serializer(SPIDER)
-        if database != "failures":
-            for url in urls:
-                payload = serializer.dump(Request(url))
-                frontier.push(url.split("/")[2], 0, payload, not_before=when)
+        for url in urls if database != "failures" else urls[:1]:
+            payload = serializer.dump(Request(url))
+            frontier.push(url.split("/")[2], 0, payload, not_before=when)
         frontier.checkpoint()
         store = seen.share_store()
         assert store is not None

@@ -20,9 +20,9 @@ from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.history import History, Point
+from bloomdupe.jobs.listed import FailedRequests
 from bloomdupe.jobs.on_disk.job_on_disk import JobOnDisk
 from bloomdupe.jobs.reader import JobReader
-from bloomdupe.jobs.view import FailedRequests
 from bloomdupe.monitoring import extra
 from bloomdupe.monitoring.tables import failures
 from bloomdupe.store import files

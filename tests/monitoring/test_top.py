@@ -21,7 +21,7 @@ from bloomdupe.errors import ExtraMissingError
 from bloomdupe.frontier.slot_state import Rest
 from bloomdupe.jobs.on_disk.job_on_disk import JobOnDisk
 from bloomdupe.jobs.reader import JobReader
-from bloomdupe.jobs.state import RUNNING, SILENT, State
+from bloomdupe.jobs.state import RUNNING, SILENT, Life, State
 from bloomdupe.jobs.view import View
 from bloomdupe.monitoring import extra
 from bloomdupe.monitoring.extra import need
@@ -65,8 +65,8 @@ def at_work(job: Path, seconds: float, name: str = RUNNING, **resting: str) -> V
         f"{slot}.example": Rest(now + 60, reason) for slot, reason in resting.items()
     }
     state = State(name, now, "process 1", NOW)
-    job_now = replace(view.job, checkpoint_at=NOW, state=state, resting=rests)
-    return replace(view, job=job_now)
+    life = Life(written_at=NOW)
+    return replace(view, life=life, state=state, resting=rests)
 
 
 def test_a_rate_falls_while_nothing_comes(job: Path) -> None:
@@ -85,8 +85,8 @@ def test_the_time_to_go_is_at_least_that_of_a_rest(job: Path) -> None:
     view = at_work(job, 10)
     fewer = [one._replace(pending=70 - n) for n, one in enumerate(view.points)]
     assert 0 < (replace(view, points=fewer).to_go or 0) < 60
-    rests = at_work(job, 10, a="no answer").job
-    assert replace(view, points=fewer, job=rests).to_go == pytest.approx(60)
+    rests = at_work(job, 10, a="no answer").resting
+    assert replace(view, points=fewer, resting=rests).to_go == pytest.approx(60)
 
 
 def test_a_narrow_terminal_has_the_reasons_of_rests(job: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_narrow_terminal_has_the_reasons_of_rests(job: Path) -> None:
 def test_a_crawl_that_rests_altogether_has_no_time_to_go(job: Path) -> None:
     view = at_work(job, 10, a="no answer", b="Retry-After")
     slots = dict.fromkeys(("a.example", "b.example"), 5)
-    view = replace(view, job=replace(view.job, slots=slots))
+    view = replace(view, slots=slots)
     text = "\n".join(shown(view, 80))
     assert "all resting" in text
     assert "to go" not in text

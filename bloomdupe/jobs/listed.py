@@ -1,0 +1,98 @@
+"""ListedRequest and FailedRequests: the requests of a job, as they are shown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from bloomdupe.crawl.leases.failure import in_words
+
+if TYPE_CHECKING:
+    from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.jobs.selection import Selection
+
+GONE = {"404", "410"}
+"""Reasons of failures that a retry does not mend."""
+
+
+class ListedRequest(NamedTuple):
+    """A request that is pending or in progress."""
+
+    slot: str
+    method: str
+    url: str
+    priority: int
+    callback: str | None
+    not_before: float | None = None
+    """Unix time before which it is not fetched."""
+    problem: str | None = None
+    """The reason why it cannot be read."""
+    payload: bytes | None = None
+    """The stored request, if it has more than that."""
+
+
+class FailureGroup(NamedTuple):
+    """Failed requests with the same cause, exception and slot."""
+
+    requests: int
+    reason: str
+    status: int | None
+    exception: str
+    slot: str
+    time: float
+    """Unix time of the latest of these failures."""
+    url: str
+    """The URL of that request."""
+
+    @property
+    def cause(self) -> str:
+        """The reason, with the status if there was a response."""
+        return in_words(self.reason, self.status)
+
+
+@dataclass(frozen=True)
+class FailedRequests:
+    """Failed requests."""
+
+    requests: list[Failure]
+    """Failed requests that were not retried since, latest first."""
+    left: int = 0
+    """Number of failed requests that were removed because there were too many."""
+
+    def selected(self, selection: Selection, reasons: tuple[str, ...]) -> list[Failure]:
+        """Return those that failed for these reasons (() are all)."""
+        return [
+            one
+            for one in self.requests
+            if one.is_for(reasons) and selection.has(one.slot, one.url)
+        ]
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """Count them by reason; each HTTP status is a reason."""
+        return Counter(one.cause for one in self.requests)
+
+    @property
+    def slots(self) -> Counter[str]:
+        """Count them by slot."""
+        return Counter(one.slot for one in self.requests)
+
+    @property
+    def option(self) -> str:
+        """The setting with which a run retries them; empty if all pages are gone."""
+        options = sorted({one.option for one in self.requests} - GONE)
+        return f"BLOOMDUPE_RETRY_FAILED={','.join(options)}" if options else ""
+
+    @property
+    def groups(self) -> list[FailureGroup]:
+        """The same requests by reason, exception and slot, the largest group first."""
+        groups: dict[tuple[str, int | None, str, str], list[Failure]] = {}
+        for one in self.requests:
+            name = (one.reason, one.status, one.exception, one.slot)
+            groups.setdefault(name, []).append(one)
+        found = []
+        for name, members in groups.items():
+            latest = max(members, key=lambda one: one.time)
+            found.append(FailureGroup(len(members), *name, latest.time, latest.url))
+        return sorted(found, key=lambda group: -group.requests)
