@@ -240,7 +240,7 @@ class Stopping:
         self.failure = error
         what, reason = f"{what} failed", f"{error}" or type(error).__name__
         if isinstance(error, StoreError):
-            what = "The store of the crawl failed"
+            what = "The store or a feed failed"
         if isinstance(error, MemoryError):
             what, reason = "Memory has run out", limit_of_memory()
         # A feed that cannot be continued says it all, unless a plugin has failed.

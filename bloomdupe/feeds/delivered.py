@@ -35,14 +35,10 @@ class Delivered:
         """Read the file, which another process may have written meanwhile."""
         try:
             self._feeds = read_json(self._place) or {}
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             raise FeedError(
-                f"{self._place}, which says what is delivered, is damaged: {error}."
+                f"{self._place}, which says what is delivered, cannot be read: {error}."
                 " Put it back from a backup; without it all is delivered again"
-            ) from error
-        except OSError as error:
-            raise FeedError(
-                f"cannot read {self._place}, which says what is delivered: {error}"
             ) from error
         return self._feeds
 

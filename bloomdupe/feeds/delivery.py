@@ -19,7 +19,7 @@ from bloomdupe.printable import logger_of
 from bloomdupe.store.files import lock_owner, make_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from scrapy.extensions.feedexport import FeedSlot
 
@@ -63,7 +63,7 @@ class Deliveries:
         access: FeedExporterAccess,
         left: StoredFeeds,
         load: Callable[[bytes], object],
-        tell: Callable[[FeedSlot, bool], None],
+        tell: Callable[[FeedSlot, bool], Awaitable[None]],
     ) -> None:
         self._access, self._load, self._tell = access, load, tell
         self._journal, self._delivered = left.journal, left.delivered
@@ -92,7 +92,7 @@ class Deliveries:
             ):
                 slot = self._slot(feed, record)
                 record = await self._hand_over(feed, slot, record)
-                self._tell(slot, True)
+                await self._tell(slot, True)
         except Exception:
             logger.exception(
                 "Error storing the feed (%(count)d items) in: %(uri)s. It is kept in"
@@ -105,7 +105,7 @@ class Deliveries:
                 extra={"spider": self._access.crawler.spider},
             )
             if slot is not None:
-                self._tell(slot, False)
+                await self._tell(slot, False)
             return False
         return True
 

@@ -9,7 +9,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.misc import load_object
 
-from bloomdupe.errors import BloomDupeError, FeedError, StoreLockedError
+from bloomdupe.errors import BloomDupeError, FeedError, StoreError
 from bloomdupe.feeds.feed import Feed, name_of
 from bloomdupe.feeds.feed_format import appended_path, local_path
 from bloomdupe.feeds.journal import ITEM
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.extensions.feedexport import FeedSlot
-    from twisted.internet.defer import Deferred
 
     from bloomdupe.feeds.delivery import WaitingFeed
     from bloomdupe.feeds.feed_job import FeedJob
@@ -65,7 +64,6 @@ class FeedExporter(FeedExporterAccess):
         self._lost: dict[str, Any] = {}
         self._ending = self._finishing = self._closed = False
         self._finished = self._idle = False
-        self._announced: list[Deferred[Any]] = []
 
     @classmethod
     def of(cls, crawler: Crawler) -> FeedExporter:
@@ -270,9 +268,9 @@ class FeedExporter(FeedExporterAccess):
         """
         self._closed = True
         for feed in self.durable:
-            if feed.file is not None and not self._idle:
-                self.tell(feed.slot, stored=True, quiet=not feed.has_grown)
             feed.close()
+            if feed.file is not None and not self._idle:
+                await self.tell(feed.slot, stored=True, quiet=not feed.has_grown)
         if self._waiting is not None:
             if not self._finished:
                 self._waiting.say_kept()
@@ -280,20 +278,21 @@ class FeedExporter(FeedExporterAccess):
                 mark_failed(self.crawler)
         if self._left is not None:
             self._left.close()
-        for sent in self._announced:
-            await maybe_deferred_to_future(sent)
         await super().close_spider(spider)
 
     async def _deliver(self, waiting: WaitingFeeds) -> bool:
         try:
             return await waiting.deliver()
-        except (FeedError, StoreLockedError) as error:
+        except (FeedError, StoreError) as error:
             logger.error(  # noqa: TRY400 - a line says it all
-                "%(error)s", {"error": error}, extra={"spider": self.crawler.spider}
+                "%(error)s. No feed is delivered; the items are kept: run the same"
+                " command again",
+                {"error": error},
+                extra={"spider": self.crawler.spider},
             )
             return False
 
-    def tell(self, slot: FeedSlot, stored: bool, *, quiet: bool = False) -> None:
+    async def tell(self, slot: FeedSlot, stored: bool, *, quiet: bool = False) -> None:
         """Report a complete file in the log, in the stats and by a signal."""
         assert self.crawler.stats is not None  # noqa: S101 - it runs
         kind = type(slot.storage).__name__
@@ -309,7 +308,5 @@ class FeedExporter(FeedExporterAccess):
                 },
                 extra={"spider": slot.spider},
             )
-        self._announced = [sent for sent in self._announced if not sent.called]
-        self._announced.append(
-            send_signal(self.crawler, signals.feed_slot_closed, slot=slot)
-        )
+        sent = send_signal(self.crawler, signals.feed_slot_closed, slot=slot)
+        await maybe_deferred_to_future(sent)

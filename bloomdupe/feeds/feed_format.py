@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +16,8 @@ from scrapy.extensions.feedexport import (
 from scrapy.extensions.postprocessing import GzipPlugin
 from scrapy.utils.misc import load_object
 
-from bloomdupe.errors import FeedError
 from bloomdupe.inside_scrapy.feed_exporter import restore_columns, write_columns
+from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,19 +163,16 @@ def appended_path(slot: FeedSlot, here: Path) -> Path | None:
 def local_path(slot: FeedSlot, here: Path) -> Path | None:
     """Return the path of a file on this machine; None for all other storages.
 
-    A relative path begins ``here``. Raises :class:`~bloomdupe.errors.FeedError` if the
+    A relative path begins ``here``. Raises :class:`~bloomdupe.errors.StoreError` if the
     path cannot be checked.
     """
     storage: Any = slot.storage
     if type(storage) is not FileFeedStorage:
         return None
     place = here / storage.path
-    try:
-        return place if stat.S_ISREG(place.stat().st_mode) else None
-    except FileNotFoundError:
-        return place
-    except OSError as error:
-        raise FeedError(f"cannot write the feed {place}: {error}") from error
+    with explained(f"cannot write the feed {place}", place):
+        is_other = place.exists() and not place.is_file()
+    return None if is_other else place
 
 
 def replaces(slot: FeedSlot) -> bool:

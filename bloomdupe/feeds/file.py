@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,11 +12,12 @@ from mmh3 import mmh3_x64_128_digest
 
 from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.store.descriptor import Descriptor
-from bloomdupe.store.files import free_space, make_directory, sync_directory
+from bloomdupe.store.files import make_directory, sync_directory
 from bloomdupe.store.platform import sync_data
+from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
     from typing_extensions import Self
@@ -88,10 +88,10 @@ class FeedFile:
         """Return a place before the first piece, to go on at its end.
 
         ``overwrite`` replaces the content. Nothing is changed. Raises
-        :class:`FeedError` if the place cannot be read.
+        :class:`~bloomdupe.errors.StoreError` if the place cannot be read.
         """
         file = cls(path, place)
-        with in_our_words(f"cannot write the feed {path}"):
+        with explained(f"cannot write the feed {path}", place):
             try:
                 found = place.stat()
             except FileNotFoundError:
@@ -164,12 +164,13 @@ class FeedFile:
     def append(self, piece: Iterable[bytes]) -> None:
         """Write the piece, which has been committed, to the end of the file.
 
-        Raises :class:`FeedError` if that fails; then the piece may be there in part.
+        Raises :class:`~bloomdupe.errors.BloomDupeError` if that fails; then the piece
+        may be there in part.
         """
         if not self.due:
             return
         remedy = "what is missing is kept in the job: run the same command again"
-        with in_our_words(f"cannot write to the feed {self.path}", self.place, remedy):
+        with explained(f"cannot write to the feed {self.path}", self.place, remedy):
             fd = self._opened()
             self._check_place(fd, piece)
             if self.old is not None:
@@ -188,7 +189,7 @@ class FeedFile:
             return
         if self._file is None or self._file.closed:
             return  # in a fork, the store refuses the commit
-        with in_our_words(f"cannot write to the feed {self.path}"):
+        with explained(f"cannot write to the feed {self.path}", self.place):
             sync_data(self._file.fileno())
             if self._new:
                 sync_directory(self.place.parent)
@@ -243,28 +244,10 @@ def change_of(
 ) -> str | None:
     """Describe how a file differs from the states that a run may have left.
 
-    Raises :class:`FeedError` if the place cannot be read.
+    Raises :class:`~bloomdupe.errors.StoreError` if the place cannot be read.
     """
-    with in_our_words(f"cannot continue the feed {record['path']}"):
+    with explained(f"cannot continue the feed {record['path']}", place):
         return _change_of(record, place, piece)
-
-
-@contextmanager
-def in_our_words(
-    what: str, place: Path | None = None, remedy: str = ""
-) -> Iterator[None]:
-    """Raise :class:`FeedError` for an error of the disk.
-
-    With a ``place`` to which is written, it says how much is free there.
-    """
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error, FeedError):
-            raise
-        free = "" if place is None else free_space(place)
-        text = "; ".join(filter(None, [f"{what}: {error}{free}", remedy]))
-        raise FeedError(text) from error
 
 
 def _change_of(

@@ -10,10 +10,10 @@ from struct import error as StructError  # noqa: N812 - as other exceptions
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import FeedError
-from bloomdupe.feeds.file import in_our_words
 from bloomdupe.store.descriptor import Descriptor, open_regular
 from bloomdupe.store.files import make_directory, sync_directory
 from bloomdupe.store.platform import sync_data
+from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -78,7 +78,7 @@ class Journal:
         self.end = 0 if anew else self.size
 
     def add(self, number: int, data: bytes) -> None:
-        """Add a record. Raises :class:`FeedError`."""
+        """Add a record. Raises :class:`~bloomdupe.errors.StoreError`."""
         self._buffer += _HEAD.pack(number, len(data), _sum(data, self._turn))
         self._buffer += data
         self.end += _HEAD.size + len(data)
@@ -128,7 +128,7 @@ class Journal:
     def _explained(self) -> AbstractContextManager[None]:
         place = self._place(self._turn)
         remedy = "nothing is lost: make room, and run the same command again"
-        return in_our_words(f"cannot write {place}", place, remedy)
+        return explained(f"cannot write {place}", place, remedy)
 
     # Reading
 

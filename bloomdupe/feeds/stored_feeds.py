@@ -11,9 +11,10 @@ from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.feeds.delivered import Delivered
 from bloomdupe.feeds.feed import HELD, Known
 from bloomdupe.feeds.feed_format import changed_options, options_of
-from bloomdupe.feeds.file import FeedFile, change_of, in_our_words
+from bloomdupe.feeds.file import FeedFile, change_of
 from bloomdupe.feeds.journal import Journal, Piece
 from bloomdupe.store.files import refuse_link
+from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -163,7 +164,7 @@ class StoredFeeds:
         found, bound = record["file"], self._is_bound(record)
         piece = Piece(self.lines, record["number"])
         if found is not None and (bound or not change_of(found, place, piece)):
-            with in_our_words(f"cannot continue the feed {found['path']}"):
+            with explained(f"cannot continue the feed {found['path']}", place):
                 file = FeedFile.of(found, place)
                 if found["due"]:
                     file.finish(found, piece)

@@ -7,13 +7,13 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.feeds.delivery import Deliveries, WaitingFeed
-from bloomdupe.feeds.file import in_our_words
 from bloomdupe.feeds.journal import ITEM, Journal
 from bloomdupe.feeds.uri import without_secret
 from bloomdupe.printable import logger_of
+from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from scrapy.extensions.feedexport import FeedSlot
 
@@ -39,7 +39,7 @@ class WaitingFeeds:
         access: FeedExporterAccess,
         job: FeedJob,
         left: StoredFeeds,
-        tell: Callable[[FeedSlot, bool], None],
+        tell: Callable[[FeedSlot, bool], Awaitable[None]],
     ) -> None:
         self._access, self._job, self._left = access, job, left
         self.journal = left.journal
@@ -152,11 +152,10 @@ class WaitingFeeds:
     async def deliver(self) -> bool:
         """Bring all items to the feeds; return whether all went well.
 
-        Raises :class:`~bloomdupe.errors.FeedError` if that cannot be recorded.
+        Raises :class:`~bloomdupe.errors.BloomDupeError` if that cannot be recorded.
         """
-        what = f"cannot write feeds from {self._left.directory}"
-        remedy = "the items are kept there: run the same command again"
-        with in_our_words(what, remedy=remedy):
+        place = self._left.directory
+        with explained(f"cannot write feeds from {place}", place):
             return not self._feeds or await self._deliveries.deliver(self._feeds)
 
     def say_kept(self) -> None:

@@ -13,11 +13,11 @@ from hashlib import sha1
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.errors import FeedError
 from bloomdupe.inside_scrapy.helpers import FSFilesStore
 from bloomdupe.store.descriptor import Descriptor
 from bloomdupe.store.files import is_at, make_directory, sync_directory
 from bloomdupe.store.platform import sync
+from bloomdupe.store.system_errors import failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,8 @@ class WholeFilesStore(FSFilesStore):
             raise
         except OSError as error:
             if error.errno in OF_THE_DISK:  # and not in this file's name
-                self._fail(_explained(place, error))
+                what = f"cannot write {place}, a file of a media pipeline"
+                self._fail(failed(what, place.parent, error))
             raise
 
     def _write(self, place: Path, buf: BytesIO) -> None:
@@ -73,12 +74,6 @@ class WholeFilesStore(FSFilesStore):
             sync(file.fileno())
             aside.replace(place)
         sync_directory(place.parent)
-
-
-def _explained(place: Path, error: OSError) -> FeedError:
-    explained = FeedError(f"cannot write {place}, a file of a media pipeline: {error}")
-    explained.__cause__ = error
-    return explained
 
 
 def _locked(path: Path) -> Descriptor:

@@ -159,13 +159,13 @@ class CollectedFeeds(FeedExporter):
     async def deliver(self) -> None:
         """Write the feeds that wait for the end of the crawl, if it has come.
 
-        Raises :class:`~bloomdupe.errors.FeedError` if that cannot be recorded.
+        Raises :class:`~bloomdupe.errors.BloomDupeError` if that cannot be recorded.
         """
         assert self._waiting is not None  # noqa: S101 - they are restored
         if self._finished and not await self._waiting.deliver():
             self.failed = self.undelivered = True
 
-    def tell(self, slot: FeedSlot, stored: bool, *, quiet: bool = False) -> None:
+    async def tell(self, slot: FeedSlot, stored: bool, *, quiet: bool = False) -> None:
         """Do nothing: no extension listens here."""
 
     def close(self) -> None:

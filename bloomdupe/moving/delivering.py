@@ -55,7 +55,7 @@ def deliver(
         raise FeedError(f"feeds of {job.shown} cannot be written, see above") from error
     deliveries: list[Delivery] = []
 
-    def tell(slot: FeedSlot, stored: bool) -> None:
+    async def tell(slot: FeedSlot, stored: bool) -> None:
         deliveries.append(Delivery(without_secret(slot.uri), slot.itemcount, stored))
 
     assert crawler.spider is not None  # noqa: S101 - the project has made it

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bloomdupe.errors import FeedChangedError, FeedError
+from bloomdupe.errors import FeedChangedError, FeedError, StoreError
 from bloomdupe.feeds.feed_format import options_of
 from bloomdupe.feeds.file import TAIL_BYTES, FeedFile, change_of, digest
 from bloomdupe.feeds.stored_feeds import StoredFeeds
@@ -242,7 +242,7 @@ def test_two_cannot_write_to_one_file(place: Path) -> None:
 def test_the_error_names_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     place = tmp_path / "file" / "items"
-    with pytest.raises(FeedError, match="file/items"):
+    with pytest.raises(StoreError, match="file/items"):
         begun(place)
 
 
@@ -251,7 +251,7 @@ def test_a_place_that_cannot_be_looked_at_is_named() -> None:
     name = "x" * 300
     record = {"path": name, "base": 0, "tail": digest(b""), "size": 0, "old": None}
     record["end"] = record["tail"]
-    with pytest.raises(FeedError, match=r"cannot continue the feed x+: .*too long"):
+    with pytest.raises(StoreError, match=r"cannot continue the feed x+: .*too long"):
         change_of(record, Path(name), [])
 
 
