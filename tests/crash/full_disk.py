@@ -1,7 +1,7 @@
 """F8: a disk that is full, then has room again.
 
 A small tmpfs (as root), and ``RLIMIT_FSIZE``: for a bare frontier, and for a real
-crawl of the sample site.
+crawl.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from support.harness import Project, sample_process
+from spiders.follow import Follow
+from support.crawl import Crawl
+from support.site import Site, graph
 from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, lost, silently_wrong
 from worker import REFUSED, fork_worker, run_to_end
 from world import Report, World, judge
@@ -23,7 +25,7 @@ from world import Report, World, judge
 WORLD = 1_500
 LEAST, MOST = 100, 450
 """Kilobytes; the whole crawl takes more."""
-PAGES = 400
+PAGES = 1_500
 
 
 class FullDisk(Fault):
@@ -125,24 +127,18 @@ def _with_limit(folder: Path, seed: int, **options: Any) -> Outcome:
 
 def _real_crawl(folder: Path, seed: int) -> Outcome:
     rng = random.Random(seed)
-    project = Project(folder / "project")
-    place = project.folder / "crawls"
-    with (
-        sample_process(folder, PAGES) as server,
-        small_disk(place, rng.randint(90, 200)),
-    ):
-        options = ["-a", f"url={server.url}", "-s", "BLOOMDUPE_CHECKPOINT_INTERVAL=0.1"]
-        options += ["-s", "BLOOMDUPE_EXPECTED_URLS=1000"]
-        status, log = project.crawl(*options)
-        if status <= 0:
-            return silently_wrong(f"exit status {status} on a full disk: {log[-2000:]}")
-        if "No space left on device" not in log:
-            return crashed(f"the log does not say what is wrong: {log[-2000:]}")
-        make_room(place)
-        status, log = project.crawl(*options)
-        if status or "(finished)" not in log:
-            return crashed(f"with room again, exit status {status}: {log[-2000:]}")
-        missing = server.site.expected_requests() - server.requests()
-        if missing:
-            return lost(f"{missing}")
-        return OK
+    pages = graph(PAGES)
+    with Site(pages) as site, Crawl(folder, site) as crawl:
+        crawl.starts = ("/0",)
+        crawl.settings |= {"BLOOMDUPE_EXACT": True, "BLOOMDUPE_EXPECTED_URLS": 1000}
+        place = crawl.folder / "job"
+        with small_disk(place, rng.randint(90, 160)):
+            log = crawl.run(Follow, status=1).log
+            if "No space left on device" not in log:
+                return crashed(f"the log does not say what is wrong: {log[-2000:]}")
+            make_room(place)
+            run = crawl.run(Follow)
+            if run.finish_reason != "finished":
+                return crashed(f"with room again, it ended: {run.log[-2000:]}")
+    missing = set(pages) - set(site.requested)
+    return lost(f"never asked for {sorted(missing)[:9]}") if missing else OK

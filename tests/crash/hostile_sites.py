@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import pickle
-import re
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from child import in_child
-from support.harness import Project, wait_for
-from support.site import Answer, Site, Visit, links
+from spiders.follow import Follow
+from support.crawl import Crawl
+from support.site import Answer, Pages, Site, Visit, links
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 
 from bloomdupe import BloomFilter
@@ -59,30 +59,14 @@ def _played(script: Callable[..., Outcome], folder: Path, **options: Any) -> Out
     return Outcome(outcome.verdict, f"{script.__name__}: {outcome.words}")
 
 
-def _crawl(
-    project: Project,
-    base: str,
-    *settings: str,
-    hosts: str | None = None,
-    ends: str = "finished",
-) -> str:
-    """Run a crawl to its end; return its log. Raises if it does not end so."""
-    options = [f"-a=url={base}/", *([f"-a=hosts={hosts}"] if hosts else [])]
-    for setting in settings:
-        options += ["-s", setting]
-    status, log = project.crawl(*options)
-    if status != (ends != "finished") or f"({ends})" not in log:
-        raise RuntimeError(f"exit status {status}: {log[-3000:]}")
-    return log
+@contextmanager
+def _opened(folder: Path, pages: Pages) -> Iterator[Crawl]:
+    with Site(pages) as site, Crawl(folder, site) as crawl:
+        yield crawl
 
 
-def _stat(log: str, name: str) -> int:
-    found = re.search(rf"'{name}': (\d+)", log)
-    return int(found[1]) if found else 0
-
-
-def _all_fetched(requested: list[str], *paths: str) -> Outcome:
-    missing = set(paths) - set(requested)
+def _all_fetched(crawl: Crawl, *paths: str) -> Outcome:
+    missing = set(paths) - set(crawl.site.requested)
     return lost(f"never asked for {sorted(missing)}") if missing else OK
 
 
@@ -95,49 +79,41 @@ def spider_trap(folder: Path) -> Outcome:
             return Answer("" if number else AFTER + links("/trap/1"))
         return Answer(links(*(f"/trap/{10 * int(number) + i}" for i in range(10))))
 
-    project = Project(folder / "project")
-    budget = f"BLOOMDUPE_MAX_PAGES_PER_SLOT={BUDGET}"
-    with Site(trap) as site:
-        options = ["-a", f"url={site.base}/", "-s", budget]
-        options += ["-s", "BLOOMDUPE_CHECKPOINT_INTERVAL=0.02"]
-        site.hold_after(BUDGET // 2)
-        process = project.start(*options)
+    with _opened(folder, trap) as crawl:
+        crawl.settings["BLOOMDUPE_MAX_PAGES_PER_SLOT"] = BUDGET
+        crawl.site.hold_after(BUDGET // 2)
+        process = crawl.start(Follow)
         # What no checkpoint has counted when it is killed is counted anew.
-        wait_for(lambda: _pages_counted(project) == BUDGET, process)
+        process.until(lambda: _pages_counted(crawl.store) == BUDGET)
         process.kill()
-        process.communicate()
-        site.until_quiet()
-        site.release()
-        log = _crawl(project, site.base, budget)
-        log += _crawl(project, site.base, budget)
-    requested = site.requested
-    if not 5 < len({path for path in requested if "/trap/" in path}) <= BUDGET:
-        return silently_wrong(f"{len(set(requested))} pages, the budget is {BUDGET}")
-    if not _stat(log, "bloomdupe/dropped_page_limit"):
+        crawl.site.release()
+        runs = [crawl.run(Follow), crawl.run(Follow)]
+    pages = {path for path in crawl.site.requested if "/trap/" in path}
+    if not 5 < len(pages) <= BUDGET:
+        return silently_wrong(f"{len(pages)} pages, the budget is {BUDGET}")
+    if not any(run.stats.get("bloomdupe/dropped_page_limit") for run in runs):
         return silently_wrong("it bit, and the stats do not say so")
-    return _all_fetched(requested, "/after")
+    return _all_fetched(crawl, "/after")
 
 
-def _pages_counted(project: Project) -> int:
+def _pages_counted(store: Path) -> int:
     """Return the pages of all slots, as the last checkpoint has counted them."""
-    counted = 0
-    for data in project.folder.glob("crawls/*/bloomdupe/data.mdb"):
-        with (
-            closing(Directory(data.parent).open(readonly=True)) as store,
-            store.snapshot() as snapshot,
-        ):
-            for _, value in snapshot.records(SLOTS):
-                if state := StoredSlot.read(0, value).state:
-                    counted += SlotState.read(state, float).pages
-    return counted
+    if not (store / "data.mdb").exists():
+        return 0
+    with (
+        closing(Directory(store).open(readonly=True)) as opened,
+        opened.snapshot() as snapshot,
+    ):
+        states = [StoredSlot.read(0, v).state for _, v in snapshot.records(SLOTS)]
+    return sum(SlotState.read(state, float).pages for state in states if state)
 
 
 def one_off_queries(folder: Path) -> Outcome:
     """Six hundred times as many links as may wait."""
     count, at_once = 30_000, 4
     sessions = [f"/q?session={i}" for i in range(count)]
-    project = Project(folder / "project")
-    with Site({"/after": ""}) as site:
+    with _opened(folder, {}) as crawl:
+        site = crawl.site
 
         def last(_: Visit) -> str:
             site.release()
@@ -148,31 +124,28 @@ def one_off_queries(folder: Path) -> Outcome:
         home = AFTER + links(*sessions, f"{other}/last")
         site.pages = {"/": home, "/after": "", "/last": last}
         site.hold(*sessions)  # none but the first few is asked for before
-        log = _crawl(
-            project, site.base, f"BLOOMDUPE_MAX_PENDING_PER_SLOT={BOUND}",
-            f"CONCURRENT_REQUESTS_PER_DOMAIN={at_once}",
-            hosts=other.removeprefix("http://"),
-        )  # fmt: skip
-    requested = site.requested
-    fetched = sum(path.startswith("/q") for path in requested)
-    dropped = _stat(log, "bloomdupe/dropped_pending_limit")
+        limits: Any = {
+            "BLOOMDUPE_MAX_PENDING_PER_SLOT": BOUND,
+            "CONCURRENT_REQUESTS_PER_DOMAIN": at_once,
+        }
+        run = crawl.run(Follow, **limits)
+    fetched = sum(path.startswith("/q") for path in run.requested)
+    dropped = run.stats["bloomdupe/dropped_pending_limit"]
     if dropped + fetched != count:
         return silently_wrong(f"{dropped} dropped, {fetched} fetched, of {count}")
     if fetched > BOUND + 2 * at_once:  # requests in progress, of both slots
         return silently_wrong(f"{fetched} fetched, {BOUND} may wait")
-    if log.count("has reached BLOOMDUPE_MAX_PENDING_PER_SLOT") != 1:
+    if run.log.count("has reached BLOOMDUPE_MAX_PENDING_PER_SLOT") != 1:
         return silently_wrong("not logged once")
-    return _all_fetched(requested, "/after", "/last")
+    return _all_fetched(crawl, "/after", "/last")
 
 
 def long_urls(folder: Path) -> Outcome:
     """URLs of megabytes, with Scrapy's own limit off."""
     url = "/long" * 2_000_000  # 10 MB
-    project = Project(folder / "project")
-    pages = {"/": links(url, f"/?{url}") + AFTER, "/after": ""}
-    with Site(pages) as site:
-        _crawl(project, site.base, "URLLENGTH_LIMIT=0", "LOG_LEVEL=INFO")
-    return _all_fetched(site.requested, "/after")
+    with _opened(folder, {"/": links(url, f"/?{url}") + AFTER, "/after": ""}) as crawl:
+        crawl.run(Follow, URLLENGTH_LIMIT=0, LOG_LEVEL="INFO")
+    return _all_fetched(crawl, "/after")
 
 
 def redirect_loops(folder: Path) -> Outcome:
@@ -186,37 +159,35 @@ def redirect_loops(folder: Path) -> Outcome:
             return Answer("", 302, {"Location": target})
         return Answer(AFTER + links("/a", "/endless/0", "/self"))
 
-    project = Project(folder / "project")
-    with Site(endless) as site:
-        log = _crawl(project, site.base)
-    requested = site.requested
-    if len(requested) > 100:
-        return silently_wrong(f"{len(requested)} requests")
-    if _stat(log, "bloomdupe/pending") or _stat(log, "bloomdupe/unfinished"):
+    with _opened(folder, endless) as crawl:
+        run = crawl.run(Follow)
+    if len(run.requested) > 100:
+        return silently_wrong(f"{len(run.requested)} requests")
+    if run.stats["bloomdupe/pending"] or run.stats["bloomdupe/unfinished"]:
         return lost("something is left over at the end")
-    return _all_fetched(requested, "/after", "/a", "/b", "/self", "/endless/0")
+    return _all_fetched(crawl, "/after", "/a", "/b", "/self", "/endless/0")
 
 
 def control_characters(folder: Path) -> Outcome:
     """Line breaks, escape sequences and the like in links: a record stays a line."""
     nasty = [f"x\n{FORGED}", f"x\r{FORGED}", "\x1b[2J\x07", "\x00", "\u2028" + FORGED]
     nasty += [f"%0A{FORGED}", "&#10;" + FORGED, "&#8232;" + FORGED, "\u202e", "\ufffe"]
-    links = "".join(f"<a href='/p{i}/{text}'>x</a>" for i, text in enumerate(nasty))
-    links += "".join(f"<a href='/q?{text}'>x</a>" for text in nasty)
-    page = AFTER + links
-    project = Project(folder / "project")
-    with Site({"/": page, "/after": page}) as site:
-        log = _crawl(
-            project, site.base, "LOG_LEVEL=DEBUG", "DUPEFILTER_DEBUG=1",
-            "SCHEDULER_DEBUG=1", "BLOOMDUPE_MAX_PENDING_PER_SLOT=15",
-        )  # fmt: skip
+    page = AFTER
+    page += "".join(f"<a href='/p{i}/{text}'>x</a>" for i, text in enumerate(nasty))
+    page += "".join(f"<a href='/q?{text}'>x</a>" for text in nasty)
+    loud: Any = {
+        **dict.fromkeys(("DUPEFILTER_DEBUG", "SCHEDULER_DEBUG"), True),
+        "BLOOMDUPE_MAX_PENDING_PER_SLOT": 15,
+    }
+    with _opened(folder, {"/": page, "/after": page}) as crawl:
+        run = crawl.run(Follow, **loud)
     # As a pager or a log reader would split it.
-    for line in log.splitlines():
+    for line in run.log.splitlines():
         if line.startswith(FORGED[:20]):
             return silently_wrong(f"forged: {line}")
         if "\x1b" in line or "\x07" in line or "\x00" in line:
             return silently_wrong(f"a control character: {line!r}")
-    return _all_fetched(site.requested, "/after")
+    return _all_fetched(crawl, "/after")
 
 
 def crafted_keys(folder: Path, secret: bytes | None = None) -> Outcome:
@@ -250,37 +221,32 @@ class _Evil:
         return os.system, (f"touch {self.mark}",)
 
 
-def _begun(folder: Path, project: Project, base: str) -> tuple[Path, Path, bytes]:
-    """Begin a crawl; return the store, a mark that must never be there, a pickle."""
-    project.crawl(
-        "-a", f"url={base}/", "-s", "CLOSESPIDER_PAGECOUNT=1",
-        "-s", "CONCURRENT_REQUESTS=1",
-    )  # fmt: skip
-    (store,) = project.folder.glob("crawls/*/bloomdupe")
+def _begin(folder: Path, crawl: Crawl) -> tuple[Path, bytes]:
+    """Begin a crawl; return a mark that must never be there, and a pickle."""
+    crawl.run(Follow, CLOSESPIDER_PAGECOUNT=1, CONCURRENT_REQUESTS=1)
     mark = folder / "mark"
-    return store, mark, b"P" + pickle.dumps(_Evil(mark))
+    return mark, b"P" + pickle.dumps(_Evil(mark))
 
 
 def planted_request(folder: Path, *, loaded: bool = False) -> Outcome:
     """A pickle in the place of a request."""
-    project = Project(folder / "project")
-    with Site({"/": AFTER * 2, "/after": ""}) as site:
-        store, mark, evil = _begun(folder, project, site.base)
-        with BloomFilter.open(store) as seen:
+    with _opened(folder, {"/": AFTER * 2, "/after": ""}) as crawl:
+        mark, evil = _begin(folder, crawl)
+        with BloomFilter.open(crawl.store) as seen:
             frontier = Frontier(seen)
             frontier.push("127.0.0.1", 0, evil)
             frontier.checkpoint()
         if loaded:
             pickle.loads(evil[1:])  # noqa: S301 - to see its harm
-        log = _crawl(project, site.base, ends="incomplete")
+        run = crawl.run(Follow, status=1)
     if mark.exists():
         return crashed("the planted code has run")
     if (
-        "of an unknown kind b'P'" not in log
-        or _stat(log, "bloomdupe/unrestorable") != 1
+        "of an unknown kind b'P'" not in run.log
+        or run.stats["bloomdupe/unrestorable"] != 1
     ):
         return silently_wrong("nobody speaks of the pickle")
-    return _all_fetched(site.requested, "/after")
+    return _all_fetched(crawl, "/after")
 
 
 class _Plant:
@@ -298,20 +264,19 @@ class _Plant:
 
 def planted_state(folder: Path) -> Outcome:
     """A pickle in the place of the spider's state."""
-    project = Project(folder / "project")
-    with Site({"/": AFTER, "/after": ""}) as site:
-        store, mark, evil = _begun(folder, project, site.base)
-        with BloomFilter.open(store) as seen:
+    with _opened(folder, {"/": AFTER, "/after": ""}) as crawl:
+        mark, evil = _begin(folder, crawl)
+        with BloomFilter.open(crawl.store) as seen:
             record = seen.record("crawl")
             frontier = Frontier(seen)
             if record is None or frontier.store is None:
                 return crashed("there is no crawl in the store")
             frontier.store.commit(Part(write=_Plant(record, evil).write))
-        status, log = project.crawl("-a", f"url={site.base}/")
+        run = crawl.refused(Follow)
     if mark.exists():
         return crashed("the planted code has run")
-    if status == 0 or "the stored spider.state cannot be read" not in log:
-        return silently_wrong(f"exit status {status}, nobody speaks of it: {log}")
+    if "the stored spider.state cannot be read" not in run.log:
+        return silently_wrong(f"nobody speaks of it: {run.log}")
     return OK
 
 
