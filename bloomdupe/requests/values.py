@@ -23,7 +23,6 @@ import math
 import re
 import uuid
 import zoneinfo
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -276,17 +275,13 @@ class Writer:
 # what makes it of them.
 
 
-def _parts_of_time(value: Any) -> list[object]:  # noqa: ANN401 - a time
-    """Return a time with its zone and its fold, which ISO 8601 does not carry.
+def _parts_of_time(value: Any) -> Iterable[object]:  # noqa: ANN401 - a time
+    """Return what a pickle would hold: the fields with the fold, and the zone, if any.
 
     The time is that of the clocks there, so it stays the same when the rules change.
     """
-    naive = value.replace(tzinfo=None, fold=0)
-    return [naive.isoformat(), value.tzinfo, value.fold]
-
-
-def _time(kind: Any, text: str, zone: datetime.tzinfo, fold: int) -> object:  # noqa: ANN401
-    return kind.fromisoformat(text).replace(tzinfo=zone, fold=fold)
+    parts: tuple[object, ...] = value.__reduce_ex__(4)[1]
+    return parts
 
 
 def _zone(key: Any) -> zoneinfo.ZoneInfo:  # noqa: ANN401 - of a store
@@ -318,8 +313,8 @@ _KINDS: dict[
 ] = {
     tuple: (1, iter, lambda *parts: parts),
     int: (INTEGER, lambda value: [hex(value), 16], int),  # beyond 64 bits
-    datetime.date: (5, lambda value: value.timetuple()[:3], datetime.date),
-    datetime.datetime: (6, _parts_of_time, partial(_time, datetime.datetime)),
+    datetime.date: (5, _parts_of_time, datetime.date),
+    datetime.datetime: (6, _parts_of_time, datetime.datetime),
     datetime.timedelta: (
         7,
         lambda value: [value.days, value.seconds, value.microseconds],
@@ -330,7 +325,7 @@ _KINDS: dict[
     collections.Counter: (11, lambda value: [dict(value)], collections.Counter),
     collections.OrderedDict: (12, lambda value: [dict(value)], collections.OrderedDict),
     collections.defaultdict: (13, _parts_of_defaultdict, _defaultdict),
-    datetime.time: (14, _parts_of_time, partial(_time, datetime.time)),
+    datetime.time: (14, _parts_of_time, datetime.time),
     zoneinfo.ZoneInfo: (15, _key_of, _zone),
     datetime.timezone: (16, lambda value: value.__getinitargs__(), datetime.timezone),
     bytearray: (17, lambda value: [bytes(value)], bytearray),

@@ -7,8 +7,6 @@ import json
 import logging
 import pickle
 import shutil
-import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -416,36 +414,6 @@ def test_control_copies_by_lmdb_have_removed_cookies(
             txn.drop(env.open_db(COOKIES, txn), delete=True)
         env.copy(str(places[1]), compact=True)
     assert all(secrets_in(place) for place in places)
-
-
-def test_a_backup_leaves_out_cookies_since_the_store_was_opened(
-    crawl: Crawl, tmp_path: Path
-) -> None:
-    backup = (
-        "import sys, bloomdupe\n"
-        "with bloomdupe.BloomFilter.open(sys.argv[1], readonly=True) as seen:\n"
-        "    print('open', flush=True)\n"
-        "    sys.stdin.readline()\n"
-        "    seen.backup(sys.argv[2])\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", backup, crawl.path, tmp_path / "backup"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as reader:
-        assert reader.stdout is not None
-        assert reader.stdout.readline() == b"open\n"
-        crawl.answer("a=secret-1")
-        crawl.checkpoint()
-        reader.communicate(b"\n")
-    assert reader.returncode == 0
-    assert_left_out(crawl, tmp_path / "backup")
-
-
-def assert_left_out(crawl: Crawl, backup: Path) -> None:
-    assert secrets_in(crawl.path) > 0
-    assert secrets_in(backup) == 0
-    assert verify(backup).problems == []
 
 
 def test_files_and_messages_keep_cookies_secret(

@@ -124,10 +124,8 @@ def test_requests_come_back_as_they_were(request_: Request) -> None:
         2**200,
         -(2**64),
         datetime.date(2026, 8, 1),
-        datetime.datetime(2026, 8, 1, 12, 30, 1, 5),  # noqa: DTZ001 - also naive ones
         datetime.datetime(1900, 1, 1, tzinfo=ZoneInfo("Europe/Amsterdam")),
         datetime.time(12, tzinfo=datetime.timezone(datetime.timedelta(minutes=-90))),
-        datetime.time(12, tzinfo=ZoneInfo("America/Argentina/Buenos_Aires")),
         datetime.datetime(
             2026, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=1), "CET")
         ),

@@ -84,8 +84,3 @@ class Remembers(Spider):
 def patient(seconds: float) -> None:
     """Let each checkpoint wait for so long until no callback is at work."""
     quiet.LONGEST, quiet.SKIPPED = seconds, 0
-
-
-class _Session:
-    def __getitem__(self, _: object) -> str:
-        return "a token"

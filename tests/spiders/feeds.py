@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from collections.abc import Callable, Iterable
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from scrapy import Spider, signals
+from scrapy import Spider
 from scrapy.exporters import BaseItemExporter, CsvItemExporter
 from scrapy.extensions.feedexport import (
     BlockingFeedStorage,
@@ -78,21 +77,6 @@ class Wandering:
 def wander() -> None:
     Path("elsewhere").mkdir(exist_ok=True)
     os.chdir("elsewhere")
-
-
-class Late(Shop):
-    """An item of ``start()`` comes when the run has been closed, if it is limited."""
-
-    name = "late"
-
-    async def start(self) -> Any:
-        closed = asyncio.Event()
-        self.crawler.signals.connect(closed.set, signals.spider_closed)
-        async for request in super().start():
-            yield request
-        if self.settings.getint("CLOSESPIDER_PAGECOUNT"):
-            await closed.wait()
-        yield self.item("start", 0)
 
 
 class Articles(Shop):

@@ -143,11 +143,6 @@ def digest_of(fingerprint: bytes, identity: bytes | None = None) -> bytes:
     return _half(fingerprint) + _half(fingerprint if identity is None else identity)
 
 
-def mark_of(url: str) -> bytes:
-    """Return a digest of a URL, for a look whether it may be that of a failure."""
-    return _half(url.encode(errors="surrogatepass"))
-
-
 def page_of(digest: bytes) -> bytes:
     """Return the part that the keys of all requests of one page share."""
     return digest[: DIGEST_BYTES // 2]
