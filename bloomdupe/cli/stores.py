@@ -10,7 +10,6 @@ from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Answer
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import SettingError, StoreError
-from bloomdupe.store.place import is_marked
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -98,6 +97,7 @@ def import_job(options: Namespace) -> Answer:
 def _source(name: str, project: Project) -> Iterator[Source]:
     from bloomdupe.filter.opening import is_url
     from bloomdupe.moving.scrapy_job import ScrapyJob
+    from bloomdupe.store.place import Directory
 
     directory = Path(name)
     if is_url(name):
@@ -111,7 +111,9 @@ def _source(name: str, project: Project) -> Iterator[Source]:
         raise StoreError(
             f"{name} is no directory: `bloomdupe add --from` reads a list of URLs"
         )
-    elif any(map(is_marked, (directory, directory / "bloomdupe"))):
+    elif any(
+        Directory(one).is_marked() for one in (directory, directory / "bloomdupe")
+    ):
         raise StoreError(
             f"{name} is a job of bloomdupe: `bloomdupe backup` copies it, and"
             " `bloomdupe list --json` lists its requests for `bloomdupe add --from`"

@@ -30,7 +30,7 @@ from bloomdupe.inside_scrapy.helpers import DefaultSpider
 from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.printable import logger_of
 from bloomdupe.settings import JobSettings, unknown
-from bloomdupe.store.place import place_of
+from bloomdupe.store.place import Directory
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -190,7 +190,7 @@ def _check(crawler: Crawler, spider: Spider) -> None:
         from bloomdupe.crawl.engines.joining import check_shared
 
         check_shared(job, crawler)
-    if ours and directory is not None and not place_of(directory).exists():
+    if ours and directory is not None and not Directory(directory).exists():
         refuse_queue_of_scrapy(directory.parent, job.spider)
 
 

@@ -21,7 +21,7 @@ from bloomdupe.filter.parameters import (
 )
 from bloomdupe.store.format import COOKIES
 from bloomdupe.store.participant import Part
-from bloomdupe.store.place import place_of
+from bloomdupe.store.place import Directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -159,7 +159,7 @@ class BloomFilter:
             )
             return cast("Self", shared)
         parameters, store = open_or_create(
-            place_of(Path(path)) if isinstance(path, (str, os.PathLike)) else path,
+            Directory(Path(path)) if isinstance(path, (str, os.PathLike)) else path,
             {"capacity": capacity, "fpp": fpp, "exact": exact, "key": key},
             identity or {},
             readonly=readonly,

@@ -2,7 +2,7 @@
 
 ``store`` is the contract of a store: ``batch`` writes to one, ``snapshot`` reads from
 one, ``participant`` takes part in a commit. ``format`` defines every key and value, and
-``place`` finds the store of a job. The package ``lmdb`` keeps a store in a directory,
+``place`` opens one. The package ``lmdb`` keeps a store in a directory,
 ``redis`` keeps one on a server.
 ``files`` manages the files beside it, ``system_errors`` explains errors, ``progress``
 says in the log how far a long task is, ``platform`` holds everything that Linux and

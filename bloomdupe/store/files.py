@@ -17,7 +17,7 @@ from bloomdupe.store.format import last_backup
 from bloomdupe.store.platform import mounts, reserve, sync
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
 
     from bloomdupe.store.platform import Mount
@@ -253,17 +253,11 @@ def read_marker(path: Path) -> dict[str, Any] | None:
 
 
 def write_json(
-    place: Path,
-    record: dict[str, Any],
-    *,
-    before: Callable[[Path], None] = lambda _: None,
+    place: Path, record: dict[str, Any], *, owner: os.stat_result | None = None
 ) -> None:
-    """Write a JSON file atomically and durably.
-
-    ``before`` is called with the new file before it has its name.
-    """
+    """Write a JSON file; see :func:`write_file`."""
     text = json.dumps(record, indent=1) + "\n"
-    write_file(place, [text.encode()], before=before)
+    write_file(place, [text.encode()], owner=owner)
 
 
 def write_file(
@@ -271,12 +265,13 @@ def write_file(
     parts: Iterable[bytes],
     *,
     mode: int = 0o600,
-    before: Callable[[Path], None] = lambda _: None,
+    owner: os.stat_result | None = None,
 ) -> None:
-    """Write a file atomically and durably; ``before`` as in :func:`write_json`.
+    """Write a file atomically and durably.
 
-    By default only its owner can read it. If this fails, nothing is left behind. A
-    second process that writes the same file at the same time is refused.
+    By default only its owner can read it. The ``owner`` of a store may read what root
+    has written there. If this fails, nothing is left behind. A second process that
+    writes the same file at the same time is refused.
     """
     building = place.with_name(place.name + ".new")
     fd = open_regular(building, os.O_WRONLY | os.O_CREAT, mode)
@@ -290,7 +285,8 @@ def write_file(
                 file.write(part)
             file.flush()
             sync(fd)
-            before(building)
+            if owner is not None:
+                give(building, owner)
             building.replace(place)
         except BaseException:
             building.unlink(missing_ok=True)

@@ -51,7 +51,7 @@ class Inbox:
                 self._folder.mkdir(mode=0o700, exist_ok=True)
                 give(self._folder, owner)
                 sync_directory(self._store)
-            write_json(place, entry, before=lambda new: give(new, owner))
+            write_json(place, entry, owner=owner)
         return name
 
     def names(self) -> list[str]:

@@ -1,27 +1,80 @@
-"""Places: where the store of a job is."""
+"""Directory: a place on disk where a store is, or can be made."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shutil
+from typing import TYPE_CHECKING, Any
 
+from bloomdupe.errors import StoreError
 from bloomdupe.store import files
 from bloomdupe.store.format import MAGIC
-from bloomdupe.store.lmdb.directory import Directory
+from bloomdupe.store.lmdb.environment import build
+from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bloomdupe.store.store import StorePlace
 
+class Directory:
+    """A directory that holds a store, or can hold one."""
 
-def place_of(path: Path) -> StorePlace:
-    """Return the place of the store that belongs to a directory."""
-    return Directory(path)
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.shown = str(path)
 
+    def exists(self) -> bool:
+        """Whether there is a store to open; refuses anything else that is there.
 
-def is_marked(path: Path) -> bool:
-    """Whether a directory is itself a store of ours, even if its data is lost."""
-    with explained(f"cannot look for a store at {path}", path):
-        marker = files.read_marker(path)
-    return marker is not None and marker.get("magic") == MAGIC
+        A missing or empty directory counts as no store.
+        """
+        with explained(f"cannot look for a store at {self.path}", self.path):
+            return files.store_exists(self.path)
+
+    def open(self, *, readonly: bool = False) -> LmdbStore:
+        """Open the store, after a check if it was not closed well.
+
+        ``readonly`` takes no lock, and reads the last commit even while another process
+        writes.
+        """
+        if not self.exists():
+            raise StoreError(f"{self.path}: there is no bloomdupe store")
+        with explained(f"cannot open the store {self.path}", self.path):
+            return LmdbStore(self.path, readonly=readonly)
+
+    def create(self, records: dict[str, dict[str, Any]]) -> LmdbStore:
+        """Create a store with these records, among them ``store``, and open it.
+
+        It is built beside its place and renamed, so a crash at any instant leaves
+        either no store or a complete store.
+        """
+        path = self.path
+        building = path.with_name(path.name + ".creating")
+        with explained(f"cannot create a store at {path}", path):
+            files.check_file_system(path)
+            files.make_directory(path.parent)
+            files.delete_unfinished(files.aside(path))
+            files.refuse_link(building)
+            building.mkdir(mode=0o700, exist_ok=True)
+            with files.lock_owner(building):
+                for leftover in building.iterdir():
+                    if leftover.name != files.OWNER:
+                        leftover.unlink()
+                build(building, records)
+                building.rename(path)
+                files.sync_directory(path.parent)
+        return self.open()
+
+    def room(self) -> tuple[int, str]:
+        """Return how many bytes a new store could take, and of what they are."""
+        place = self.path
+        with explained(f"cannot look at {place}", place):
+            while not place.exists() and place != place.parent:
+                place = place.parent
+            return shutil.disk_usage(place).free, f"disk free at {place}"
+
+    def is_marked(self) -> bool:
+        """Whether it is itself a store of ours, even if its data is lost."""
+        with explained(f"cannot look for a store at {self.path}", self.path):
+            marker = files.read_marker(self.path)
+        return marker is not None and marker.get("magic") == MAGIC

@@ -21,8 +21,8 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.slot_state import SlotState
 from bloomdupe.store.batch import Batch
 from bloomdupe.store.format import SLOTS, StoredSlot, blob_sum
-from bloomdupe.store.lmdb.directory import Directory
 from bloomdupe.store.participant import Part
+from bloomdupe.store.place import Directory
 
 BUDGET = 30
 BOUND = 50

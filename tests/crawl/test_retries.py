@@ -15,7 +15,7 @@ from support.site import Answer, Site, Visit
 from bloomdupe.crawl.later.retries import GrowingWait
 from bloomdupe.frontier.pending_requests import slots_of
 from bloomdupe.frontier.slot_state import SlotState
-from bloomdupe.store.lmdb.directory import Directory
+from bloomdupe.store.place import Directory
 
 pytestmark = pytest.mark.slow
 

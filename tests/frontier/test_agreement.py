@@ -11,9 +11,9 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.batch import Batch
 from bloomdupe.store.format import SLOTS, StoredSlot, slot_record
 from bloomdupe.store.lmdb.check import check, verify
-from bloomdupe.store.lmdb.directory import Directory
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from bloomdupe.store.participant import Part
+from bloomdupe.store.place import Directory
 
 
 class Rewritten:

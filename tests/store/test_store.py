@@ -30,9 +30,9 @@ from bloomdupe.store.format import (
     page_value,
     total_of,
 )
-from bloomdupe.store.lmdb.directory import Directory
 from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
 from bloomdupe.store.participant import Part
+from bloomdupe.store.place import Directory
 from bloomdupe.store.system_errors import reason_of
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ from bloomdupe.store.format import (
     request_record,
     sum_of,
 )
-from bloomdupe.store.lmdb.directory import Directory
 from bloomdupe.store.participant import Part
+from bloomdupe.store.place import Directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -26,7 +26,7 @@ from bloomdupe.printable import logger_of, near
 from bloomdupe.settings import JobSettings
 from bloomdupe.store import files
 from bloomdupe.store.descriptor import open_regular
-from bloomdupe.store.place import is_marked, place_of
+from bloomdupe.store.place import Directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,13 +113,13 @@ class CrawlJob:
         directory = self.settings.directory
         if directory is not None:
             _refuse_misplaced(directory)
-        if directory is None or not place_of(directory).exists():
+        if directory is None or not Directory(directory).exists():
             self._check_room(directory)
             if crawler is not None and directory is not None:
                 left = StoredFeeds({}, directory, resumed=False)
                 FeedExporter.check_job(crawler, left)
             return
-        store = _when_free(directory, lambda: place_of(directory).open())
+        store = _when_free(directory, lambda: Directory(directory).open())
         try:
             self._check_header(directory, store.header)
             RulesFile(directory).read()
@@ -151,7 +151,7 @@ class CrawlJob:
             if directory is None:
                 asked.check_memory()
             else:
-                asked.check_room(*place_of(directory).room())
+                asked.check_room(*Directory(directory).room())
         except SettingError as error:
             raise SettingError(f"BLOOMDUPE_EXPECTED_URLS: {error}") from error
 
@@ -207,7 +207,7 @@ def _when_free(directory: Path, opened: Callable[[], Opened]) -> Opened:
 def _refuse_misplaced(directory: Path) -> None:
     """Refuse a JOBDIR that is itself a store: another job would begin inside it."""
     jobdir = directory.parent
-    if is_marked(jobdir):
+    if Directory(jobdir).is_marked():
         raise StoreError(
             f"JOBDIR: {jobdir} is itself a store, and the store of a job is"
             f" {directory}: move all files of {jobdir} into {directory}, or name"

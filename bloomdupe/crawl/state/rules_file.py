@@ -83,11 +83,7 @@ class RulesFile:
         what = f"cannot write {self._place}"
         with explained(what, self._store), _locked(self._store):
             rules = changed(self.read())
-            files.write_file(
-                self._place,
-                [rules.written(self._place)],
-                before=lambda new: files.give(new, owner),
-            )
+            files.write_file(self._place, [rules.written(self._place)], owner=owner)
         return rules
 
 

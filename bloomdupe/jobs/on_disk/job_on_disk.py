@@ -18,7 +18,7 @@ from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.state import Life
 from bloomdupe.store import files
 from bloomdupe.store.inbox import Inbox
-from bloomdupe.store.place import place_of
+from bloomdupe.store.place import Directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,7 +61,7 @@ class JobOnDisk(Job):
     @property
     def identity(self) -> dict[str, Any] | None:
         """See :attr:`Job.identity`."""
-        if not place_of(self.new_directory).exists():
+        if not Directory(self.new_directory).exists():
             return None
         with self.stores() as (store,):
             identity: dict[str, Any] = store.header["identity"]
@@ -70,7 +70,7 @@ class JobOnDisk(Job):
     @contextmanager
     def stores(self) -> Iterator[list[Store]]:
         """Open the store."""
-        with closing(place_of(self.directory).open(readonly=True)) as store:
+        with closing(Directory(self.directory).open(readonly=True)) as store:
             yield [store]
 
     @contextmanager
@@ -105,7 +105,7 @@ class JobOnDisk(Job):
         from bloomdupe.jobs.held import HeldJob
 
         path = self.new_directory if begin else self.directory
-        if begin and project is not None and not place_of(path).exists():
+        if begin and project is not None and not Directory(path).exists():
             return HeldJob.begun(path, project)
         job = HeldJob.open(path, project)
         with ExitStack() as undo:
@@ -133,7 +133,7 @@ class JobOnDisk(Job):
             yield Removal([str(rest)], "what an interrupted reset has left", remove, [])
             return
         store = self.directory
-        if not place_of(store).exists():
+        if not Directory(store).exists():
             raise StoreError(f"{store}: there is no bloomdupe store")
         if store.is_symlink():
             raise StoreError(f"{store} is a link: name {store.resolve()}")
