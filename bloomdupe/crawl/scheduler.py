@@ -130,7 +130,7 @@ class FrontierScheduler(BaseScheduler):
         assert isinstance(self.df, BloomDupeFilter)  # noqa: S101 - it was checked
         with opening(self._crawler), ExitStack() as undo:
             held = await join(session, self._job)
-            undo.callback(held.holding.close, failed=True)
+            undo.callback(held.close, failed=True)
             self._ours = self.df
             self.df.open_shared(cast("BloomFilter", held.seen))
             open_in(session, WorkerEngine(session, held.seen))

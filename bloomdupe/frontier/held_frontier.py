@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.frontier.holding import Holding
 from bloomdupe.frontier.later import Waiting
 from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.sent_request import PARTITIONS, partition_of
+from bloomdupe.store.participant import Part
+from bloomdupe.store.redis.claims import Claims
+from bloomdupe.store.redis.crawl_reader import Counts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from bloomdupe.filter.parameters import Parameters
     from bloomdupe.frontier.frontier import Load
     from bloomdupe.frontier.slot_queue import Entry, SlotQueue
     from bloomdupe.frontier.slot_state import SlotState
-    from bloomdupe.store.participant import Part
+    from bloomdupe.store.redis.crawl_reader import Look
     from bloomdupe.store.redis.owner import PartitionOwner
     from bloomdupe.store.redis.redis_store import RedisStore
     from bloomdupe.store.store import Commit
@@ -33,13 +36,19 @@ FEW = 10
 class HeldFrontier:
     """Has the interface of :class:`~bloomdupe.frontier.frontier.Frontier`.
 
-    A request without payload lives in a frontier in memory, whatever its slot is, and
-    so does the state of a slot of another worker. All others are pushed only if the
-    partition of their slot *is here*.
+    Each partition of the worker has a frontier; ``open_filter`` opens its filter, or
+    makes it, on any thread, and the ``options`` are those of the frontiers. A request
+    without payload lives in a frontier in memory, whatever its slot is, and so does the
+    state of a slot of another worker. All others are pushed only if the partition of
+    their slot *is here*. Else they are *sent*: they go out with the next commit, which
+    also settles their page, and the owner *takes them in*. A partition that is
+    *leaving* is handed to another worker when nothing of it is in progress.
 
     What is written besides requests goes to the *home*: the control partition, if it is
-    here, else the first one. ``open_filter`` opens the filter of a partition, and
-    ``make`` the frontier over a filter.
+    here, else the first one.
+
+    Raises :class:`~bloomdupe.errors.NotOwnerError` from any call. Then call
+    :meth:`read_again`: what was in memory is worth nothing any more.
     """
 
     def __init__(
@@ -50,28 +59,27 @@ class HeldFrontier:
         *,
         parameters: Parameters,
         wait: Callable[[SlotQueue, int], float],
+        partitions: int = PARTITIONS,
+        clock: Callable[[], float] = monotonic,
         **options: Any,  # noqa: ANN401 - of the frontiers
     ) -> None:
-        rotation = self._rotation = Rotation(wait)
-        options |= {"rotation": rotation, "wait": wait, "load": self._load}
-
-        def make(seen: BloomFilter) -> Frontier:
-            return Frontier(seen, **options)
-
-        def may_leave(number: int) -> bool:
-            return self.may_leave(number)
-
-        self.holding = Holding(
-            owner,
-            PARTITIONS,
-            lease,
-            open_filter,
-            make,
-            rotation,
-            may_leave=may_leave,
-        )
-        self._make = make
-        self.memory = make(BloomFilter(FEW, 0.5))
+        self.owner = owner
+        self._open_filter = open_filter
+        self._partitions = partitions
+        self._claims = Claims(lease, clock)
+        self._clock = clock
+        self._rotation = Rotation(wait)
+        self._options = options | {
+            "rotation": self._rotation,
+            "load": self._load,
+            "clock": clock,
+        }
+        self.frontiers: dict[int, Frontier] = {}
+        """The frontiers of the partitions that are here, by number."""
+        self._leaving: set[int] = set()
+        self._outbox: dict[int, list[bytes]] = {}
+        self._committing = False
+        self.memory = self._make(BloomFilter(FEW, 0.5))
         """The frontier of requests without payload."""
         self.slots = HeldSlots(self)
         self.seen = HeldFilter(self, parameters)
@@ -81,7 +89,7 @@ class HeldFrontier:
         self._home: RedisStore | None = None
         self.stored_at: float | None = None
         self.rules: bytes | None = None
-        """The rules of the user when this worker has joined the crawl."""
+        """The rules of the crawl when this worker has begun to join it."""
         self.waited_for_round = False
         """Whether a round went on when this worker has joined the crawl, or began
         before it had a partition."""
@@ -89,25 +97,23 @@ class HeldFrontier:
     def _load(self, call: Any, then: Any) -> None:  # noqa: ANN401 - as Frontier has it
         self.load(call, then)
 
-    @property
-    def frontiers(self) -> dict[int, Frontier]:
-        """The frontiers of the partitions that are here, by number."""
-        return self.holding.frontiers
+    def _make(self, seen: BloomFilter) -> Frontier:
+        return Frontier(seen, **self._options)
 
     @property
     def all(self) -> list[Frontier]:
-        """These frontiers, and the one in memory."""
+        """The frontiers of the partitions, and the one in memory."""
         return [*self.frontiers.values(), self.memory]
 
     @property
     def leads(self) -> bool:
         """Whether this worker is the leader."""
-        return self.holding.has(CONTROL)
+        return self.has(CONTROL)
 
     @property
     def store(self) -> RedisStore:
         """The store of the home."""
-        stores = self.holding.owner.stores
+        stores = self.owner.stores
         if CONTROL in stores:
             self._home = stores[CONTROL]
         elif self._home is None or self._home not in stores.values():
@@ -115,15 +121,23 @@ class HeldFrontier:
         assert self._home is not None  # noqa: S101 - it has joined
         return self._home
 
-    # By slot
+    # By partition, and by slot
+
+    def has(self, partition: int) -> bool:
+        """Whether a request of this partition is pushed here, and not sent."""
+        return partition in self.frontiers and partition not in self._leaving
+
+    def staying(self) -> list[int]:
+        """Return the partitions that are not leaving."""
+        return [number for number in self.frontiers if self.has(number)]
 
     def is_here(self, slot: str) -> bool:
         """Whether the requests of a slot are pushed here, and not sent."""
-        return self.holding.has(partition_of(slot))
+        return self.has(partition_of(slot, self._partitions))
 
     def of_slot(self, slot: str) -> Frontier | None:
         """Return the frontier of a slot, if its partition is here, or is leaving."""
-        return self.frontiers.get(partition_of(slot))
+        return self.frontiers.get(partition_of(slot, self._partitions))
 
     def _of_queue(self, queue: SlotQueue) -> Frontier:
         found = self.of_slot(queue.name)
@@ -155,10 +169,10 @@ class HeldFrontier:
 
     def lease(self) -> Entry | None:
         """See :meth:`Frontier.lease`."""
-        staying = [self.frontiers[number] for number in self.holding.staying()]
+        staying = [self.frontiers[number] for number in self.staying()]
         for frontier in (*staying, self.memory):
             frontier.move_due()
-        while (queue := self._rotation.next(self.holding.now())) is not None:
+        while (queue := self._rotation.next(self._clock())) is not None:
             frontier = self._of_queue(queue)
             if frontier.is_loaded(queue):
                 return frontier.lease_from(queue)
@@ -223,6 +237,36 @@ class HeldFrontier:
         for frontier in self.all:
             yield from frontier.pending_by_slot()
 
+    # Requests of others, and for others
+
+    def send(self, partition: int, entry: bytes) -> None:
+        """Send a request to the owner of its partition, with the next commit."""
+        self._outbox.setdefault(partition, []).append(entry)
+
+    def taking_in(
+        self,
+        partitions: Iterable[int],
+        limit: int,
+        take: Callable[[int, list[bytes]], None],
+    ) -> Iterator[Callable[[], None]]:
+        """Have what others have sent to these partitions taken in by ``take``.
+
+        Yields what waits for the network, which may be called on another thread. It
+        reads up to ``limit`` entries of each partition.
+        """
+        inboxes = {number: self.owner.stores[number].inbox for number in partitions}
+        found: dict[int, list[bytes]] = {}
+
+        def read() -> None:
+            for number, inbox in inboxes.items():
+                found[number] = inbox.read(limit)
+
+        if inboxes:
+            yield read
+        for number, entries in found.items():
+            take(number, entries)
+            inboxes[number].took(entries)
+
     # Commits
 
     @property
@@ -238,19 +282,152 @@ class HeldFrontier:
     def begin(self, parts: Sequence[Part], more: int = 0) -> Commit:
         """Begin a commit; ``parts`` go home, but for those of other partitions.
 
-        ``more`` is what the control partition has to do besides its requests.
+        ``more`` is what the control partition has to do besides its requests. Requests
+        may be handed out, settled, sent and taken in before it is done.
         """
-        by_partition = {self.store.number: [*parts]}
+        give = [
+            number
+            for number in self._leaving
+            if not self.frontiers[number].in_progress and self.may_leave(number)
+        ]
+        sent = {number: list(entries) for number, entries in self._outbox.items()}
+        counts = counts_of(self.frontiers)
+        if CONTROL in counts:
+            work = counts[CONTROL].work + more
+            counts[CONTROL] = counts[CONTROL]._replace(work=work)
+
+        def done() -> None:
+            self._committing = False
+            for number, entries in sent.items():
+                del self._outbox[number][: len(entries)]
+                if not self._outbox[number]:
+                    del self._outbox[number]
+            for number in give:
+                del self.frontiers[number]
+                self._leaving.discard(number)
+            self._share()
+
+        commit = self.owner.begin(
+            self._by_store(parts), sent=sent, counts=counts, give=give
+        )
+        commit.add(Part(done=done))
+        self._committing = True
+        return commit
+
+    def _by_store(self, parts: Sequence[Part]) -> dict[RedisStore, list[Part]]:
+        """Return what to write to each partition."""
+        others: dict[int, list[Part]] = {}
+        if parts:
+            others[self.store.number] = [*parts]
         for part in parts:
             for number, other in part.partitions.items():
-                by_partition.setdefault(number, []).append(other)
-        return self.holding.begin(by_partition, more={CONTROL: more})
+                others.setdefault(number, []).append(other)
+        found = {}
+        for number, frontier in self.frontiers.items():
+            some = others.get(number, [])
+            if frontier.changed or some:
+                some = [frontier.prepare(), *some]
+            found[self.owner.stores[number]] = some
+        return found
 
     def read_again(self) -> None:
         """Drop all that is in memory, and read what still belongs to this worker."""
-        self.memory.drop()
+        self._committing = False
+        for frontier in self.all:
+            frontier.drop()
         self.memory = self._make(BloomFilter(FEW, 0.5))
-        self.holding.read_again()
+        self.frontiers.clear()
+        self._leaving.clear()
+        self._outbox.clear()
+        self._enter(self._opened(self.owner.renew()))
+
+    # Partitions
+
+    def look(self) -> Look | None:
+        """Look at the crawl; take partitions of which no living worker is the owner.
+
+        If another worker has fewer, a partition begins to leave. Call it every second;
+        while a commit is not done it does nothing and returns None.
+        """
+        if self._committing:
+            return None
+        looks: list[Look] = []
+        for call in self.looking(looks.append):
+            call()
+        return looks[0]
+
+    def looking(self, tell: Callable[[Look], object]) -> Iterator[Callable[[], None]]:
+        """Look as :meth:`look` does, and ``tell`` what was seen.
+
+        Yields what waits for the network, which may be called on another thread.
+        """
+        began, looks = self._clock(), []
+        yield lambda: looks.append(self.owner.look_as_owner(self._partitions))
+        (look,) = looks
+        claims, me = self._claims, self.owner.token
+        claims.see(look, began, self.owner.client.interruptions)
+        idle, wanted = claims.idle(look, me), claims.to_take(look, me)
+        if idle or wanted:
+            taken: list[tuple[int, BloomFilter]] = []
+
+            def take() -> None:
+                self.owner.forget(idle)
+                taken.extend(self._opened(self.owner.take(wanted)))
+
+            yield take
+            self._enter(taken)
+        if not self._leaving and claims.has_too_many(look, me):
+            self._give_one()
+        tell(look)
+
+    def _give_one(self) -> None:
+        """Let a partition leave: at best one with work, and none of it in progress."""
+        frontiers = self.frontiers
+        some = list(filter(self.may_leave, self.staying()))
+        # It keeps the one with most work: that may be all there is.
+        some.sort(key=lambda number: -frontiers[number].pending)
+        some = some[1:] or some
+        some.sort(key=lambda number: frontiers[number].in_progress > 0)
+        for number in some[:1]:
+            self.give(number)
+
+    def join(self) -> bool:
+        """Show that this worker is there, and look; whether it has any partition."""
+        commit = self.begin([])
+        commit.send()
+        commit.done()
+        self.look()
+        return bool(self.frontiers)
+
+    def close(self, *, failed: bool) -> None:
+        """Let others take its partitions at once, and close the connection.
+
+        If it has ``failed``, it does not wait for Redis.
+        """
+        if failed:
+            self.owner.client.hurry()
+        self.owner.give_back()
+
+    def give(self, partition: int) -> None:
+        """Hand a partition over when nothing of it is in progress."""
+        self._leaving.add(partition)
+        self.frontiers[partition].drop()
+
+    def _opened(
+        self, stores: Iterable[RedisStore]
+    ) -> Iterator[tuple[int, BloomFilter]]:
+        for store in stores:
+            yield store.number, self._open_filter(store)
+
+    def _enter(self, opened: Iterable[tuple[int, BloomFilter]]) -> None:
+        for number, seen in opened:
+            self.frontiers[number] = self._make(seen)
+        self._share()
+
+    def _share(self) -> None:
+        """Share the memory for requests among the frontiers."""
+        for frontier in self.frontiers.values():
+            frontier.sharers = len(self.frontiers)
 
 
 class HeldSlots:
@@ -341,3 +518,12 @@ class HeldFilter:
 
     def close(self) -> None:
         """Do nothing: the frontiers are closed with their owner."""
+
+
+def counts_of(frontiers: Mapping[int, Frontier]) -> dict[int, Counts]:
+    """Return what is to be done in each partition."""
+    found = {}
+    for number, one in frontiers.items():
+        work = one.pending + one.in_progress
+        found[number] = Counts(work, one.left, one.waiting, one.next_due)
+    return found

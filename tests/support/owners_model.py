@@ -1,6 +1,6 @@
 """Several workers that own partitions of a crawl on Redis, in one process.
 
-Filter, frontier, holding, owner and Lua are real; there is no Scrapy. Faults come at
+Filter, frontier, owner and Lua are real; there is no Scrapy. Faults come at
 random moments, also between the three steps of a commit: workers are killed, stopped
 past their lease and going on, hand partitions over; answers are lost, so steps are
 repeated; scripts are forgotten; Redis goes back to an older state. The judge wants each
@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.errors import NotOwnerError
 from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.frontier.holding import Holding
-from bloomdupe.frontier.rotation import Rotation
+from bloomdupe.filter.parameters import Parameters
+from bloomdupe.frontier.held_frontier import HeldFrontier
+from bloomdupe.frontier.sent_request import partition_of
 from bloomdupe.store.participant import Part
 from bloomdupe.store.redis import owner as module
 from bloomdupe.store.redis.address import Address
@@ -64,13 +64,13 @@ class Unit(NamedTuple):
     child: int = -1
 
     @property
-    def host(self) -> int:
-        return self.page % HOSTS
+    def host(self) -> str:
+        # A child is on another host than its page.
+        return f"host {(self.page + self.child + 1) % HOSTS}"
 
     @property
     def partition(self) -> int:
-        # A child is on another host than its page.
-        return (self.host + self.child + 1) % PARTITIONS
+        return partition_of(self.host, PARTITIONS)
 
     @property
     def line(self) -> str:
@@ -110,8 +110,7 @@ class World:
         )
         commit.send()
         commit.done()
-        maker.forget([maker.token])
-        maker.close()
+        maker.give_back()
 
     def links(self, page: int) -> list[Unit]:
         rng = random.Random(page)
@@ -175,21 +174,19 @@ class Worker:
     def __init__(self, world: World) -> None:
         self.world, self.rng = world, world.rng
         self.owner = PartitionOwner.at(world.address, PARTITIONS)
-        rotation = Rotation(lambda _slot, _in_progress: 0.0)
-
-        self.holding = Holding(
+        self.frontier = HeldFrontier(
             self.owner,
-            PARTITIONS,
             LEASE,
             BloomFilter.open,
-            lambda seen: Frontier(seen, rotation=rotation),
-            rotation,
-            lambda: world.turn * TURN,
+            parameters=Parameters.checked(2_000),
+            wait=lambda _slot, _in_progress: 0.0,
+            partitions=PARTITIONS,
+            clock=lambda: world.turn * TURN,
         )
         self._begin()
 
     def _begin(self) -> None:
-        self.leases: list[tuple[Frontier, Entry]] = []
+        self.leases: list[Entry] = []
         self.lines: list[str] = []
         self.sent: set[Unit] = set()
         self.step: Callable[[], None] | None = None
@@ -201,7 +198,7 @@ class Worker:
         except NotOwnerError:
             self.world.faults["refused"] += 1
             self._begin()
-            self.holding.read_again()
+            self.frontier.read_again()
             return False
 
     def _act(self) -> bool:
@@ -211,9 +208,9 @@ class Worker:
         if kind < 0.30:
             self._commit()
         elif kind < 0.42:
-            self.holding.take_in(
-                self.rng.randrange(1, 20), lambda _, entry: self._here(decoded(entry))
-            )
+            limit, staying = self.rng.randrange(1, 20), self.frontier.staying()
+            for read in self.frontier.taking_in(staying, limit, self._take_in):
+                read()
         elif kind < 0.72:
             self._lease()
         else:
@@ -223,33 +220,38 @@ class Worker:
     # The pages
 
     def _lease(self) -> None:
-        leased = self.holding.lease() if len(self.leases) < 4 else None
-        if leased is not None:
-            number, entry = leased
-            self.leases.append((self.holding.frontiers[number], entry))
+        entry = self.frontier.lease() if len(self.leases) < 4 else None
+        if entry is not None:
+            self.leases.append(entry)
 
     def _finish(self) -> None:
         if not self.leases:
             return
-        frontier, entry = self.leases.pop(self.rng.randrange(len(self.leases)))
+        entry = self.leases.pop(self.rng.randrange(len(self.leases)))
         unit = decoded(entry.payload)
         self.lines.append(unit.line)
         if unit.child < 0:
             for link in [*self.world.links(unit.page), *self.world.children(unit.page)]:
                 self._push(link)
-        frontier.settle(entry)
+        self.frontier.settle(entry)
 
     def _push(self, unit: Unit) -> None:
-        if self.holding.has(unit.partition):
+        if self.frontier.is_here(unit.host):
             self._here(unit)
         elif unit.child >= 0 or unit not in self.sent:
             self.sent.add(unit)
-            self.holding.send(unit.partition, encoded(unit))
+            self.frontier.send(unit.partition, encoded(unit))
+
+    def _take_in(self, partition: int, entries: list[bytes]) -> None:
+        for unit in map(decoded, entries):
+            assert unit.partition == partition
+            self._here(unit)
 
     def _here(self, unit: Unit) -> None:
-        frontier = self.holding.frontiers[unit.partition]
+        frontier = self.frontier.of_slot(unit.host)
+        assert frontier is not None
         if unit.child >= 0 or frontier.seen.add(encoded(unit)):
-            frontier.push(f"host {unit.host}", 0, encoded(unit))
+            self.frontier.push(unit.host, 0, encoded(unit))
 
     # Commits, in three steps
 
@@ -259,12 +261,9 @@ class Worker:
             step, self.step = self.step, None
             step()
             return
-        before = len(self.holding.frontiers)
+        before = len(self.frontier.frontiers)
         lines = [[b"line", line.encode()] for line in self.lines]
-        number = next(iter(self.holding.frontiers), None)
-        parts = {} if number is None else {number: [Part(output=lines)]}
-        assert parts or not lines
-        commit = self.holding.begin(parts)
+        commit = self.frontier.begin([Part(output=lines)] if lines else [])
         self.lines = []
         self.step = lambda: self._send(commit, before)
         if self.rng.random() < 0.5:
@@ -283,18 +282,18 @@ class Worker:
 
     def _done(self, commit: Commit, before: int) -> None:
         commit.done()
-        self.world.faults["given"] += before - len(self.holding.frontiers)
+        self.world.faults["given"] += before - len(self.frontier.frontiers)
         if self.rng.random() < 0.2:
             self.world.save()
 
     # Partitions
 
     def _look(self) -> bool:
-        before = len(self.holding.frontiers)
-        look = self.holding.look()
-        self.world.faults["taken"] += len(self.holding.frontiers) - before
-        if self.rng.random() < 0.05 and (staying := self.holding.staying()):
-            self.holding.leave(self.rng.choice(staying))
+        before = len(self.frontier.frontiers)
+        look = self.frontier.look()
+        self.world.faults["taken"] += len(self.frontier.frontiers) - before
+        if self.rng.random() < 0.05 and (staying := self.frontier.staying()):
+            self.frontier.give(self.rng.choice(staying))
         return look is not None and look.finished
 
 

@@ -122,7 +122,7 @@ def say_who(session: Session, held: HeldFrontier) -> None:
     """Log the name of a worker that has begun anew."""
     logger.info(
         "This is now worker %(worker)s",
-        {"worker": held.holding.owner.token},
+        {"worker": held.owner.token},
         extra={"spider": session.spider},
     )
 
@@ -131,7 +131,7 @@ async def _get_partition(session: Session, held: HeldFrontier) -> None:
     since, told = monotonic(), False
     while True:
         try:
-            if held.holding.join():
+            if held.join():
                 return
         except NotOwnerError:  # Redis has gone back
             held.read_again()
@@ -143,7 +143,7 @@ async def _get_partition(session: Session, held: HeldFrontier) -> None:
             logger.info(
                 "Other workers have all partitions of %(crawl)s: waiting until one"
                 " gives some away, or its lease has ended",
-                {"crawl": held.holding.owner.client.address.shown},
+                {"crawl": held.owner.client.address.shown},
                 extra={"spider": session.spider},
             )
         await asyncio.sleep(PAUSE)

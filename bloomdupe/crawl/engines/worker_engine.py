@@ -119,7 +119,7 @@ class WorkerEngine(CrawlEngine):
     # Opening
 
     def _read_rules(self) -> tuple[None, RulesInForce]:
-        owner, count = self._seen.frontier.holding.owner, self._stats.inc_value
+        owner, count = self._seen.frontier.owner, self._stats.inc_value
         self._rules_text = self._seen.frontier.rules
         rules = Rules.read(self._rules_text, owner.keys.rules.decode())
         return None, RulesInForce(rules, lambda: count("bloomdupe/dropped_blocked"))
@@ -155,7 +155,7 @@ class WorkerEngine(CrawlEngine):
 
     @property
     def _shown(self) -> str:
-        return self.frontier.holding.owner.client.address.shown
+        return self.frontier.owner.client.address.shown
 
     def _restore(self) -> None:
         super()._restore()
@@ -268,10 +268,10 @@ class WorkerEngine(CrawlEngine):
     def _deliver(self, sent: SentRequest) -> None:
         """Send a request, or take it in, if its partition is here by now."""
         number = partition_of(sent.slot)
-        if self.frontier.holding.has(number):
+        if self.frontier.has(number):
             self._receive(number, sent)
         else:
-            self.frontier.holding.send(number, sent.packed)
+            self.frontier.send(number, sent.packed)
 
     def _mark(
         self, key: bytes, exact: bool, slot: str | None, *, of_start: bool
@@ -406,26 +406,13 @@ class WorkerEngine(CrawlEngine):
         """Look at the crawl, and take in what others have sent, after a commit."""
         if self._closed:
             return
-        holding = self.frontier.holding
-        yield from holding.looking(self._saw)
+        yield from self.frontier.looking(self._saw)
         self._move()
         yield from self._take_cookies()
         self._takes_more = False
-        look = self._look
-        waiting = [n for n in holding.staying() if look and look.inboxes[n]]
-        if waiting:
-            found: dict[int, list[bytes]] = {}
-            inboxes = {number: holding.owner.stores[number].inbox for number in waiting}
-
-            def read() -> None:
-                for number, inbox in inboxes.items():
-                    found[number] = inbox.read(MOST_TAKEN)
-
-            yield read
-            for number, entries in found.items():
-                self._take_in(number, entries)
-                inboxes[number].took(entries)
-                self._takes_more = self._takes_more or len(entries) == MOST_TAKEN
+        look, staying = self._look, self.frontier.staying()
+        waiting = [number for number in staying if look and look.inboxes[number]]
+        yield from self.frontier.taking_in(waiting, MOST_TAKEN, self._take_in)
         if self._is_open:
             self._access.wake()
 
@@ -433,6 +420,7 @@ class WorkerEngine(CrawlEngine):
         self._look = look
 
     def _take_in(self, number: int, entries: list[bytes]) -> None:
+        self._takes_more = self._takes_more or len(entries) == MOST_TAKEN
         for entry in entries:
             try:
                 sent = SentRequest.read(entry)
@@ -486,7 +474,7 @@ class WorkerEngine(CrawlEngine):
         if self._look is None or self._look.rules == self._rules_text:
             return None
         self._rules_text = self._look.rules
-        key = self.frontier.holding.owner.keys.rules
+        key = self.frontier.owner.keys.rules
         return Rules.read(self._rules_text, key.decode())
 
     @property
@@ -529,13 +517,12 @@ class WorkerEngine(CrawlEngine):
         self._move()
 
     def _is_owner_again(self) -> bool:
-        holding = self.frontier.holding
         try:
             if not self._dropped:
                 self._dropped = True
                 self.frontier.read_again()
             elif not self.frontier.frontiers:
-                holding.join()
+                self.frontier.join()
         except NotOwnerError:
             self._dropped = False
         if self._dropped and self.frontier.frontiers:
@@ -561,7 +548,7 @@ class WorkerEngine(CrawlEngine):
     @property
     def _totals(self) -> Totals:
         found = [self.checkpoint.totals]
-        owner, home = self.frontier.holding.owner, self.frontier.store.number
+        owner, home = self.frontier.owner, self.frontier.store.number
         for number in set(range(PARTITIONS)) - {home}:
             with RedisStore(owner, number).snapshot() as snapshot:
                 crawl = snapshot.record("crawl") or {}
@@ -571,7 +558,7 @@ class WorkerEngine(CrawlEngine):
     def close(self, reason: str) -> None:
         """See :meth:`Engine.close`; other workers may take the partitions at once."""
         super().close(reason)
-        self.frontier.holding.close(failed=self._session.stopping.failure is not None)
+        self.frontier.close(failed=self._session.stopping.failure is not None)
 
 
 def _sent_mark(key: bytes, request: Request) -> bytes:

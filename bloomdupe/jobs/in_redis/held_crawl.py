@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from bloomdupe.errors import StoreError, StoreLockedError
+from bloomdupe.errors import StoreLockedError
 from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.frontier.holding import counts_of
+from bloomdupe.frontier.held_frontier import counts_of
 from bloomdupe.frontier.sent_request import PARTITIONS
 from bloomdupe.jobs.held import HeldJob
 from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
@@ -50,7 +49,7 @@ class HeldCrawl(HeldJob):
             open_filter = _opened
         with ExitStack() as undo:
             owner = PartitionOwner.at(address, PARTITIONS)
-            undo.callback(_give_back, owner)
+            undo.callback(owner.give_back)
             owners = owner.look(PARTITIONS).owners
             owner.take({n: owners.get(n, NOBODY) for n in range(PARTITIONS)})
             if len(owner.stores) != PARTITIONS:
@@ -77,15 +76,8 @@ class HeldCrawl(HeldJob):
 
     def close(self) -> None:
         """Give all partitions back, without uncommitted changes."""
-        _give_back(self._owner)
+        self._owner.give_back()
 
 
 def _opened(store: RedisStore) -> BloomFilter:
     return BloomFilter.open(store)
-
-
-def _give_back(owner: PartitionOwner) -> None:
-    with contextlib.suppress(StoreError):  # else the next worker waits for the lease
-        owner.begin({}, give=[*owner.stores]).send()
-        owner.forget([owner.token])
-    owner.close()

@@ -226,6 +226,21 @@ class PartitionOwner(CrawlOnRedis):
         """Show that this worker is alive, if Redis answers at once; on any thread."""
         self.client.tell(BEAT, (self.keys.steps, self.keys.beats), self.token)
 
+    def give_back(self) -> None:
+        """Let others take all partitions at once, and close the connection.
+
+        What is not committed is lost.
+        """
+        try:
+            for store in self.stores.values():
+                store.reset()
+            self.begin({}, give=[*self.stores]).send()
+            self.forget([self.token])
+        except StoreError:
+            pass  # they take them when the lease has ended
+        finally:
+            self.close()
+
     def close(self) -> None:
         """Close the connection. Others take the partitions when the lease has ended."""
         if self._heart is not None:
