@@ -181,9 +181,8 @@ class Feed:
     def _open(self) -> FeedFile:
         """Return the file, of which there is none yet; nothing is changed."""
         storage: Any = self.slot.storage
-        path = str(storage.path)
-        place = self._here / path
-        file = FeedFile.begin(path, place, overwrite=self._overwrite)
+        place = self._here / storage.path
+        file = FeedFile.begin(place, overwrite=self._overwrite)
         self._new_file, self._end = file, file.end
         return file
 

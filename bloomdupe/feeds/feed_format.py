@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +109,9 @@ def options_of(options: dict[str, Any]) -> dict[str, Any]:
         "postprocessing": [str(p) for p in options.get("postprocessing", ())],
         "encoding": options.get("encoding"),
         "indent": options.get("indent"),
-        "item_export_kwargs": _stable(options["item_export_kwargs"]),
+        "item_export_kwargs": json.loads(
+            json.dumps(options["item_export_kwargs"], default=_named)
+        ),
     }
 
 
@@ -129,14 +132,8 @@ def changed_options(
     return was, has
 
 
-def _stable(value: object) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a value without parts that differ between processes, such as addresses."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, dict):
-        return {str(key): _stable(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_stable(part) for part in value]
+def _named(value: object) -> str:
+    """Return an object as a text without its address, which differs by process."""
     if isinstance(value, bytes):
         return repr(value)
     named = value if hasattr(value, "__qualname__") else type(value)

@@ -56,7 +56,6 @@ class FeedFile:
 
     The store keeps, as JSON (:meth:`record`):
 
-    ``path``     as it was given; it is compared, and never followed
     ``base``     bytes that are durable in the file
     ``tail``     digest of the last 4,096 of them
     ``size``     bytes with the piece that is owed to the file
@@ -69,11 +68,9 @@ class FeedFile:
     (``flock``).
     """
 
-    def __init__(self, path: str, place: Path) -> None:
-        self.path = path
-        """As it was given."""
+    def __init__(self, place: Path) -> None:
         self.place = place
-        """The same as an absolute path: a spider may change the working directory."""
+        """An absolute path: a spider may change the working directory."""
         self.base = Growth(0, b"")
         """What is durable in the file."""
         self.end = self.base
@@ -84,21 +81,21 @@ class FeedFile:
         self._file: Descriptor | None = None
 
     @classmethod
-    def begin(cls, path: str, place: Path, *, overwrite: bool) -> Self:
+    def begin(cls, place: Path, *, overwrite: bool) -> Self:
         """Return a place before the first piece, to go on at its end.
 
         ``overwrite`` replaces the content. Nothing is changed. Raises
         :class:`~bloomdupe.errors.StoreError` if the place cannot be read.
         """
-        file = cls(path, place)
-        with explained(f"cannot write the feed {path}", place):
+        file = cls(place)
+        with explained(f"cannot write the feed {place}", place):
             try:
                 found = place.stat()
             except FileNotFoundError:
                 return file
             if not stat.S_ISREG(found.st_mode):
                 raise FeedError(
-                    f"cannot write the feed {path}: it is not a regular file"
+                    f"cannot write the feed {place}: it is not a regular file"
                 )
             here = Growth(found.st_size, tail_of(place, found.st_size))
         if overwrite and here.size:
@@ -110,7 +107,7 @@ class FeedFile:
     @classmethod
     def of(cls, record: dict[str, Any], place: Path) -> Self:
         """Return a file as an earlier run has left it; its state was compared."""
-        file = cls(record["path"], place)
+        file = cls(place)
         base = record["base"]
         tail = tail_of(place, base) if base else b""
         file.base = file.end = Growth(base, tail)
@@ -124,7 +121,6 @@ class FeedFile:
         ``due`` says that :meth:`append` has something to do then.
         """
         return {
-            "path": self.path,
             "base": self.base.size,
             "tail": digest(self.base.tail),
             "size": end.size,
@@ -170,7 +166,7 @@ class FeedFile:
         if not self.due:
             return
         remedy = "what is missing is kept in the job: run the same command again"
-        with explained(f"cannot write to the feed {self.path}", self.place, remedy):
+        with explained(f"cannot write to the feed {self.place}", self.place, remedy):
             fd = self._opened()
             self._check_place(fd, piece)
             if self.old is not None:
@@ -189,7 +185,7 @@ class FeedFile:
             return
         if self._file is None or self._file.closed:
             return  # in a fork, the store refuses the commit
-        with explained(f"cannot write to the feed {self.path}", self.place):
+        with explained(f"cannot write to the feed {self.place}", self.place):
             sync_data(self._file.fileno())
             if self._new:
                 sync_directory(self.place.parent)
@@ -217,7 +213,7 @@ class FeedFile:
             except BlockingIOError:
                 self.close()
                 raise FeedError(
-                    f"the feed {self.path} is being written by another feed or crawl:"
+                    f"the feed {self.place} is being written by another feed or crawl:"
                     " a file belongs to one of them; name another file, such as one"
                     " with %(name)s in it, which stands for the spider"
                 ) from None
@@ -234,7 +230,7 @@ class FeedFile:
             change = change if same else "was replaced"
         if change is not None:
             raise FeedChangedError(
-                f"the feed {self.path} {change} by another program while the crawl was"
+                f"the feed {self.place} {change} by another program while the crawl was"
                 f" running, which had written {self.base.size:,} bytes to it"
             )
 
@@ -246,7 +242,7 @@ def change_of(
 
     Raises :class:`~bloomdupe.errors.StoreError` if the place cannot be read.
     """
-    with explained(f"cannot continue the feed {record['path']}", place):
+    with explained(f"cannot continue the feed {place}", place):
         return _change_of(record, place, piece)
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-ENTRIES = ("feeds", "lines", "journal", "feeds_moment", "feeds_finished")
 ANEW = "give the new crawl another JOBDIR"
 
 
@@ -67,8 +66,6 @@ class StoredFeeds:
         if resumed and "feeds_moment" in record:
             with suppress(ValueError):
                 self.moment = datetime.fromisoformat(record["feeds_moment"])
-        self.entries = {name: record[name] for name in ENTRIES if name in record}
-        """As they are in the store."""
         self._feeds: dict[str, dict[str, Any]] = dict(record.get("feeds", {}))
         self._indexes = {f["index"] for f in self._feeds.values() if "index" in f}
         self._bound = resumed and not self.finished
@@ -146,7 +143,7 @@ class StoredFeeds:
         change = change_of(file, place, Piece(self.lines, record["number"]))
         if change:
             raise FeedChangedError(
-                f"the feed {file['path']} {change} since the last run, which left"
+                f"the feed {place} {change} since the last run, which left"
                 f" {file['size']:,} bytes in it. Put it back as it was, or {self._anew}"
             )
 
@@ -164,7 +161,7 @@ class StoredFeeds:
         found, bound = record["file"], self._is_bound(record)
         piece = Piece(self.lines, record["number"])
         if found is not None and (bound or not change_of(found, place, piece)):
-            with explained(f"cannot continue the feed {found['path']}", place):
+            with explained(f"cannot continue the feed {place}", place):
                 file = FeedFile.of(found, place)
                 if found["due"]:
                     file.finish(found, piece)

@@ -62,11 +62,6 @@ class WaitingFeeds:
         self._feeds.append(feed)
         return feed
 
-    @property
-    def slots(self) -> list[FeedSlot]:
-        """The slots of the feeds."""
-        return [feed.slot for feed in self._feeds]
-
     def warn(self) -> None:
         """Say which feeds lack items that no feed of this run can bring to them."""
         for name, record in self._left.owing().items():

@@ -125,8 +125,8 @@ class CollectedFeeds(FeedExporter):
         """Return what an item of the output adds to the feeds.
 
         An appended feed lacks an item for which its exporter fails, which is logged.
-        Raises :class:`ValueError` for data that are no item for these feeds, and
-        :class:`~bloomdupe.errors.UnserializableError` if it cannot be read here.
+        Raises :class:`ValueError` for data that are no item for these feeds, or
+        :class:`~bloomdupe.errors.UnserializableError`.
         """
         numbers, packed = Journal.unpacked(data)
         if not numbers or max(numbers) >= len(self.by_number):
@@ -150,11 +150,6 @@ class CollectedFeeds(FeedExporter):
         if waiting:
             lines.append((ITEM, Journal.packed(waiting, packed)))
         return lines
-
-    @property
-    def waiting(self) -> list[FeedSlot]:
-        """The slots of the feeds that wait for the end of the crawl."""
-        return [f.slot for f in self.by_number if isinstance(f, WaitingFeed)]
 
     async def deliver(self) -> None:
         """Write the feeds that wait for the end of the crawl, if it has come.

@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.errors import (
-    StoreDamagedError,
     StoreMismatchError,
     StoreUnreachableError,
     UnserializableError,
@@ -141,7 +140,7 @@ class Collecting:
         That is the number of seconds between two reads. Meanwhile Redis may be away.
         Storages get the files when the crawl has ended.
         """
-        run(self._run(follow), self._feeds, self._feeds.waiting)
+        run(self._run(follow), self._feeds)
 
     async def _run(self, follow: float | None) -> None:
         if self._collection.is_new:
@@ -201,16 +200,11 @@ class Collecting:
         for item in entry.items:
             try:
                 yield from self._feeds.lines_of(item)
-            except UnserializableError as error:
+            except (UnserializableError, ValueError) as error:
                 raise StoreMismatchError(
-                    f"an item of the output of {self._output.shown} cannot be read"
-                    f" here: {error}. Run this in the folder of the project"
-                ) from error
-            except ValueError as error:
-                short = repr(item) if len(item) <= 60 else f"{item[:60]!r}..."
-                raise StoreDamagedError(
-                    f"{self._output.shown}: {entry.shown} has no item for a feed:"
-                    f" {short}. The batches before it are collected"
+                    f"{self._output.shown}: an item of {entry.shown} cannot be read"
+                    f" here: {error}. Run this in the folder of the project; the items"
+                    " before it are collected"
                 ) from error
 
     def _write(self, lines: list[tuple[int, bytes]], position: Any) -> None:  # noqa: ANN401

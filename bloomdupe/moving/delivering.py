@@ -69,13 +69,14 @@ def deliver(
     )
     for template, options in exporter.feeds.items():
         slot = exporter.new_slot(template, options, 1)
-        waiting.take(name_of(exporter, template, options), slot)
+        name = name_of(exporter, template, options)
+        exporter.taken[template] = waiting.take(name, slot)
 
     async def work() -> None:
         await waiting.deliver()
 
     try:
-        run(work(), exporter, waiting.slots)
+        run(work(), exporter)
     finally:
         left.close()
     return deliveries

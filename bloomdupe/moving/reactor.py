@@ -12,21 +12,18 @@ from bloomdupe.feeds.feed_format import local_path
 from bloomdupe.inside_scrapy.commands import ASYNCIO
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
-
-    from scrapy.extensions.feedexport import FeedSlot
+    from collections.abc import Coroutine
 
     from bloomdupe.feeds.exporter import FeedExporter
 
 
-def run(
-    work: Coroutine[Any, Any, None], exporter: FeedExporter, slots: Iterable[FeedSlot]
-) -> None:
-    """Run a coroutine that gives these feeds to their storages.
+def run(work: Coroutine[Any, Any, None], exporter: FeedExporter) -> None:
+    """Run a coroutine that gives the feeds of an exporter to their storages.
 
     A storage for other places than local files needs the reactor, which runs once in a
     process. Ctrl-C raises :class:`KeyboardInterrupt`.
     """
+    slots = (feed.slot for feed in exporter.taken.values())
     if all(local_path(slot, exporter.here) is not None for slot in slots):
         asyncio.run(work)
         return

@@ -98,7 +98,7 @@ def test_when_the_disk_of_a_feed_is_full_the_crawl_stops_and_goes_on_later(
     crawl.settings["FEEDS"] = {"out/items.jsonl": {"format": "jsonlines"}}
     run = crawl.start(Shop).wait()
     assert run.finish_reason == "frontier_disk_full"
-    assert "cannot write to the feed out/items.jsonl" in run.log
+    assert f"cannot write to the feed {full_disk / 'items.jsonl'}" in run.log
     (full_disk / "filler").unlink()
     crawl.run(Shop)
     assert read(full_disk / "items.jsonl") == ITEMS

@@ -639,35 +639,20 @@ ITEM = packed({"a": 1}, 0)
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    "data",
     [
-        (packed({"a": 1}, 3), "has no item for a feed"),
-        (packed({"a": 1}), "has no item for a feed"),
-        (packed({"a": 1}, 0, 5), "has no item for a feed"),
-        (b"0 {}\n", "has no item for a feed"),
-        (b"", "has no item for a feed"),
-        (ITEM[:3], "has no item for a feed"),
-        (ITEM[:8], "cannot be read here"),
-        (ITEM[:-1], "cannot be read here"),
-        (ITEM + b"x", "cannot be read here"),
+        *(packed({"a": 1}, *numbers) for numbers in ((3,), (), (0, 5))),
+        *(b"0 {}\n", b"", ITEM[:3], ITEM[:8], ITEM[:-1], ITEM + b"x"),
     ],
 )
 def test_an_invalid_item_is_refused(
-    verb: Verb,
-    server: RedisServer,
-    crawl: Crawl,
-    tmp_path: Path,
-    data: bytes,
-    words: str,
+    verb: Verb, server: RedisServer, crawl: Crawl, tmp_path: Path, data: bytes
 ) -> None:
     with server.client() as client:
         client.xadd(stream(crawl), {"0": ITEM, "1": data})
     refused = verb("collect", *NAMED, crawl.url, tmp_path / "out")
     assert (refused.code, refused.err.count("\n")) == (1, 1)
-    assert words in refused.err
-    if "for a feed" in words:
-        assert " of the output has no item" in refused.err
-        assert repr(data) in refused.err
+    assert " of the output cannot be read here: " in refused.err
 
 
 def test_an_entry_of_another_program_is_refused(
@@ -680,18 +665,10 @@ def test_an_entry_of_another_program_is_refused(
     assert "is not as a worker writes it" in refused.err
 
 
-@pytest.mark.parametrize(
-    ("place", "words"),
-    [
-        ("redis://localhost", "must end in the name"),
-    ],
-)
-def test_an_invalid_url_is_bad_usage(
-    verb: Verb, tmp_path: Path, place: str, words: str
-) -> None:
-    refused = verb("collect", *NAMED, place, tmp_path / "out")
+def test_an_invalid_url_is_bad_usage(verb: Verb, tmp_path: Path) -> None:
+    refused = verb("collect", "redis://localhost", tmp_path / "out")
     assert refused.code == 2
-    assert words in refused.err
+    assert "must end in the name" in refused.err
 
 
 def test_an_impossible_directory_is_refused(

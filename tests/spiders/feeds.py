@@ -299,12 +299,12 @@ def stop_when_taken() -> None:
 
 
 def _half(file: FeedFile, piece: bytes) -> None:
-    fd = os.open(file.path, os.O_WRONLY | os.O_CREAT)
+    fd = os.open(file.place, os.O_WRONLY | os.O_CREAT)
     os.pwrite(fd, piece[: len(piece) // 2], file.base.size)
 
 
 def _zeros(file: FeedFile, piece: bytes) -> None:
-    fd = os.open(file.path, os.O_WRONLY | os.O_CREAT)
+    fd = os.open(file.place, os.O_WRONLY | os.O_CREAT)
     os.truncate(fd, file.base.size + 5)
 
 
