@@ -121,7 +121,7 @@ def check(options: Namespace) -> Answer:
 
     check_named(options)
     problems = Problems()
-    urls, fpp = look_up(
+    urls = look_up(
         options.job,
         options.project_settings,
         given_lines(options, problems),
@@ -129,7 +129,6 @@ def check(options: Namespace) -> Answer:
     )
     record = {
         "urls": [one._asdict() for one in urls],
-        "fpp": fpp,
         "broken": problems.as_dict(),
     }
     lines = chain(chain.from_iterable(map(_states, urls)), problems.lines())

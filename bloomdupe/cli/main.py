@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from argparse import ArgumentParser, Namespace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
@@ -57,7 +56,6 @@ def add_verbs(
             epilog=f"Example: {parser.prog} {verb.example}",
         )
         verb.add_arguments(its_parser, jobdir)
-        its_parser.set_defaults(its_parser=its_parser)
 
 
 class _Parser(ArgumentParser):
@@ -67,23 +65,8 @@ class _Parser(ArgumentParser):
         for line in self.format_usage().splitlines():
             warn(line)
         said = message if len(message) <= LONGEST else f"{message[:LONGEST]}..."
-        warn(f"{self.prog}: error: {said}{self._meant(message)}")
+        warn(f"{self.prog}: error: {said}")
         sys.exit(2)
-
-    def _meant(self, message: str) -> str:
-        """Return the verb or the option that was meant by an unknown word."""
-        named = re.match(
-            r"argument VERB: invalid choice: '([^']*)'"
-            r"|unrecognized arguments: (?:.* )?(--[a-z-]+)",
-            message,
-        )
-        if named is None:
-            return ""
-        words = [verb.name for verb in VERBS]
-        if named[2]:
-            words = re.findall("--[a-z-]+", self.format_usage())
-        close = get_close_matches(named[1] or named[2], words, 1)
-        return f"; did you mean {close[0]}?" if close else ""
 
 
 class _WholeParser(_Parser):
@@ -99,15 +82,6 @@ class _WholeParser(_Parser):
                 lines += ["", f"  {titles[verb[1]]}"]
             lines.append(line)
         return "\n".join([*lines, ""])
-
-    def parse_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: None = None
-    ) -> Namespace:
-        """Let the parser of the verb report an unknown option."""
-        options, unknown = self.parse_known_args(args, namespace)
-        if unknown:
-            options.its_parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return options
 
 
 class _AnyOrder(_Parser):

@@ -78,26 +78,19 @@ def told_portions(
     return told(portions(store, slot), task, total, "requests", len)
 
 
-class RequeuedFailures:
-    """Failed requests that are pending again, as long as they may be removed.
-
-    A retry has different ``meta``, so they are told apart by method and URL.
-    """
-
-    def __init__(self, failures: Iterable[tuple[bytes, Failure]]) -> None:
-        self._failures: dict[tuple[str, str], list[tuple[bytes, Failure]]] = {}
-        for digest, one in failures:
-            if one.waiting and one.payload is not None:
-                same = self._failures.setdefault(_name_of(one.payload), [])
-                same.append((digest, one))
-
-    def taken(self, payload: bytes) -> tuple[bytes, Failure] | None:
-        """Take out the failed request that a pending request repeats, with its key."""
-        same = self._failures.get(_name_of(payload)) if self._failures else None
-        return same.pop() if same else None
+def requeued_among(
+    failures: Iterable[tuple[bytes, Failure]],
+) -> dict[tuple[str, str], list[tuple[bytes, Failure]]]:
+    """Return the failed requests that are pending again, by :func:`name_of`."""
+    found: dict[tuple[str, str], list[tuple[bytes, Failure]]] = {}
+    for digest, one in failures:
+        if one.waiting and one.payload is not None:
+            found.setdefault(name_of(one.payload), []).append((digest, one))
+    return found
 
 
-def _name_of(payload: bytes) -> tuple[str, str]:
+def name_of(payload: bytes) -> tuple[str, str]:
+    """Return method and URL of a request, which its retry has in common with it."""
     try:
         summary = summary_of(payload)
     except UnserializableError:  # it is damaged

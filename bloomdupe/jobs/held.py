@@ -15,8 +15,9 @@ from bloomdupe.frontier.pending_requests import count_pending
 from bloomdupe.frontier.sent_request import SentRequest, partition_of
 from bloomdupe.jobs.changes import (
     Dropped,
-    RequeuedFailures,
+    name_of,
     pending_among,
+    requeued_among,
     told_portions,
 )
 from bloomdupe.jobs.selection import Search
@@ -252,7 +253,7 @@ class HeldJob:
         dropped = 0
         search = Search(pages, self.project) if pages else None
         for number, store in enumerate(self.stores):
-            requeued = RequeuedFailures(_failures(store))
+            requeued = requeued_among(_failures(store))
             for some in told_portions(store, selection.slot):
                 gone = [
                     one
@@ -261,9 +262,12 @@ class HeldJob:
                     and selection.has_stored(one.slot, one.payload)
                 ]
                 self.frontiers[number].remove(gone)
-                repeated = filter(None, (requeued.taken(one.payload) for one in gone))
-                failures = {key: one._replace(waiting=False) for key, one in repeated}
-                self.commit({number: _part(failures)})
+                failed = {}
+                for one in gone if requeued else ():
+                    if same := requeued.get(name_of(one.payload)):
+                        digest, failure = same.pop()
+                        failed[digest] = failure._replace(waiting=False)
+                self.commit({number: _part(failed)})
                 dropped += len(gone)
         return Dropped(dropped, sum(map(count_pending, self.stores)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from bloomdupe.errors import StoreError
 
@@ -55,15 +55,8 @@ class Problems:
             yield f"... and {self.count - len(self.shown):,} more"
 
 
-class Lines(Protocol):
-    """A source of lines."""
-
-    def readline(self, limit: int, /) -> bytes:
-        """Return the next line, or so many bytes of it; nothing at the end."""
-
-
 def read_lines(
-    file: Lines, problems: Problems, progress: Callable[[int], None] | None = None
+    file: BinaryIO, problems: Problems, progress: Callable[[int], None] | None = None
 ) -> Iterator[Line]:
     """Yield the lines of a file that are text; other lines become ``problems``.
 
@@ -89,7 +82,7 @@ def read_lines(
             yield Line(number, text)
 
 
-def _read(file: Lines) -> bytes:
+def _read(file: BinaryIO) -> bytes:
     try:
         return file.readline(LONGEST)
     except OSError as error:

@@ -46,11 +46,10 @@ def look_up(
     settings: Settings | None,
     lines: Iterable[Line],
     problems: Problems,
-) -> tuple[list[FoundUrl], float]:
-    """Return the state of each URL, as of the last checkpoint, and the filter's rate.
+) -> list[FoundUrl]:
+    """Return the state of each URL, as of the last checkpoint.
 
-    Lines that are no requests become ``problems``. The rate is the filter's present
-    false-positive probability.
+    Lines that are no requests become ``problems``.
     """
     with job.filters() as filters:
         project = Project.of_store(settings, filters[0].identity)
@@ -65,7 +64,6 @@ def look_up(
             )
             for url, (key, exact) in keys.items()
         }
-        fpp = max(seen.current_fpp() for seen in filters)
     pages = {key: url for url, (key, _) in keys.items()}
     with job.stores() as stores:
         # A URL that is not seen may be pending all the same, if another filter marks.
@@ -84,7 +82,7 @@ def look_up(
     for url, (key, _) in keys.items():
         waits = pending.get(key, [])
         states.append(FoundUrl(url, known[url] or bool(waits), waits, failed.get(key)))
-    return states, fpp
+    return states
 
 
 def _failures_of(

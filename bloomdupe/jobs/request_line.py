@@ -29,7 +29,7 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from bloomdupe.crawl.later.not_before import TIME_KEYS
 from bloomdupe.crawl.later.revisits import checked_rule
-from bloomdupe.errors import RequestTimeError
+from bloomdupe.errors import RequestTimeError, shown
 from bloomdupe.foreign import json_of
 from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.requests.layout import (
@@ -137,12 +137,12 @@ def _read(text: str, defaults: Defaults, project: Project) -> SentRequest:
 def checked(url: str, **arguments: Any) -> Request:  # noqa: ANN401 - a request's
     """Return a request if Scrapy can fetch its URL."""
     if any(character.isspace() for character in url):
-        raise ValueError(f"it has blanks in it: {_short(url)!r}")
+        raise ValueError(f"it has blanks in it: {shown(url)}")
     parts = urlsplit(url)  # raises ValueError
     if parts.scheme.lower() not in SCHEMES:
-        raise ValueError(f"it is no URL such as https://example.com/: {_short(url)!r}")
+        raise ValueError(f"it is no URL such as https://example.com/: {shown(url)}")
     if parts.scheme.lower() in NEED_HOSTS and not parts.hostname:
-        raise ValueError(f"it names no host: {_short(url)!r}")
+        raise ValueError(f"it names no host: {shown(url)}")
     try:
         return Request(url, **arguments)
     except (TypeError, AttributeError, LookupError) as error:
@@ -208,7 +208,7 @@ def _check_fields(given: object) -> None:
         if kinds is None:
             raise ValueError(f"a request has no {name!r}")
         if type(value) not in kinds:
-            raise ValueError(f"{name!r} cannot be {_short(repr(value))}")
+            raise ValueError(f"{name!r} cannot be {shown(value)}")
     if "url" not in given:
         raise ValueError("it has no 'url'")
     if not 0 <= given.get("not_before", 0) < LATEST:
@@ -228,7 +228,3 @@ def _payload_of(given: dict[str, Any]) -> bytes:
         return base64.b64decode(given["payload"], validate=True)
     except binascii.Error as error:
         raise ValueError(f"'payload' is no base64: {error}") from error
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 80 else f"{text[:80]}..."

@@ -81,17 +81,6 @@ def test_options_may_come_between_a_store_and_urls() -> None:
     assert options.store == "job"
 
 
-def test_an_option_that_was_mistyped_is_corrected(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["drop", "job", "--pattren", "x"])
-    assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert said.startswith("usage: bloomdupe drop ")
-    assert "--pattren x; did you mean --pattern?\n" in said
-
-
 def test_shells_complete_verbs_and_options(capsys: pytest.CaptureFixture[str]) -> None:
     needs_package("shtab")
     shtab = import_module("shtab.main")

@@ -10,7 +10,7 @@ import pytest
 from spiders.checkpoint import Count
 from spiders.follow import Follow
 from support.crawl import Crawl
-from support.jobs import Verb, call
+from support.jobs import Verb
 from support.monitored_jobs import monitored_job
 
 
@@ -76,15 +76,6 @@ def test_a_jobdir_of_scrapy_alone_can_be_imported(verb: Verb, tmp_path: Path) ->
     answer = verb("info", tmp_path)
     assert answer.code == 1
     assert f"`bloomdupe import {tmp_path} --spider NAME` imports it" in answer.err
-
-
-def test_a_verb_that_was_mistyped_is_corrected(tmp_path: Path) -> None:
-    done = call("inof", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.rstrip().endswith("did you mean info?")
-    done = call("xyz", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "did you mean" not in done.stderr
 
 
 @pytest.mark.parametrize("name", ["drop", "requeue", "add", "check"])

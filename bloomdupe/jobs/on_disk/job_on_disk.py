@@ -153,12 +153,18 @@ class JobOnDisk(Job):
 
 
 def _lock(store: Path) -> Descriptor:
-    try:
+    with _removing(store):
         return files.lock_owner(store)
+
+
+@contextmanager
+def _removing(path: Path) -> Iterator[None]:
+    try:
+        yield
     except StoreError:
         raise
     except OSError as error:
-        raise StoreError(f"cannot remove {store}: {error}") from error
+        raise StoreError(f"cannot remove {path}: {error}") from error
 
 
 def _remove(states: list[Path], places: list[Path]) -> None:
@@ -168,18 +174,13 @@ def _remove(states: list[Path], places: list[Path]) -> None:
     interrupted removal is repeated.
     """
     for state in states:
-        try:
+        with _removing(state):
             state.unlink(missing_ok=True)
-        except OSError as error:
-            raise StoreError(f"cannot remove {state}: {error}") from error
     for path in reversed(places):
         aside = files.aside(path)
         files.delete_unfinished(aside)
-        if not path.is_dir():
-            continue
-        try:
-            path.rename(aside)
-            files.sync_directory(path.parent)
-            shutil.rmtree(aside)
-        except OSError as error:
-            raise StoreError(f"cannot remove {path}: {error}") from error
+        if path.is_dir():
+            with _removing(path):
+                path.rename(aside)
+                files.sync_directory(path.parent)
+                shutil.rmtree(aside)

@@ -99,27 +99,25 @@ def _no_job(path: Path) -> StoreError:
 
 
 def _hint(path: Path) -> str:
-    jobs: list[Path] = []
-    if path.exists():
-        if any((path / name).exists() for name in SCRAPYS):
-            return (
-                f". It is a JOBDIR of Scrapy's own scheduler: `bloomdupe import {path}"
-                " --spider NAME` imports it"
-            )
-        jobs = _jobs(path)
-    if jobs:
-        some = ", ".join(map(str, jobs[:MOST_NAMED]))
-        some += ", ..." * (len(jobs) > MOST_NAMED)
+    if not path.exists():
+        near = Path() if path == Path(path.name) else path.parent
+        # Such as the name of a spider, whose job lies deeper.
+        with contextlib.suppress(OSError):  # what cannot be read gives no hints
+            inside = (one for one in near.iterdir() if one.is_dir())
+            names = {one.name: one for one in [*inside, *_jobs_in(near, 2)]}
+            for name in get_close_matches(path.name, names, 1):
+                return f"; did you mean {names[name]}?"
+        return ""
+    if any((path / name).exists() for name in SCRAPYS):
         return (
-            f", but {plural(len(jobs), 'job')} ({some}): name a job;"
-            f" `bloomdupe info {path}` shows all"
+            f". It is a JOBDIR of Scrapy's own scheduler: `bloomdupe import {path}"
+            " --spider NAME` imports it"
         )
-    meant: list[Path] = []
-    with contextlib.suppress(OSError):  # what cannot be read gives no hints
-        if path == Path(path.name):  # the name of a spider, whose job lies deeper
-            meant = [one for one in _jobs_in(Path(), 2) if one.name == path.name]
-        if not path.exists():
-            names = [one.name for one in path.parent.iterdir() if one.is_dir()]
-            close = get_close_matches(path.name, names, 1)
-            meant += [path.parent / one for one in close]
-    return f"; did you mean {meant[0]}?" if meant else ""
+    jobs = _jobs(path)
+    if not jobs:
+        return ""
+    some = ", ".join(map(str, jobs[:MOST_NAMED])) + ", ..." * (len(jobs) > MOST_NAMED)
+    return (
+        f", but {plural(len(jobs), 'job')} ({some}): name a job;"
+        f" `bloomdupe info {path}` shows all"
+    )
