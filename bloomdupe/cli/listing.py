@@ -128,7 +128,10 @@ def check(options: Namespace) -> Answer:
         problems,
     )
     record = {
-        "urls": [one._asdict() for one in urls],
+        "urls": [
+            {**one._asdict(), "failed": one.failed and _record(one.failed)}
+            for one in urls
+        ],
         "broken": problems.as_dict(),
     }
     lines = chain(chain.from_iterable(map(_states, urls)), problems.lines())
@@ -145,6 +148,6 @@ def _states(one: FoundUrl) -> Iterator[str]:
     if not one.waits:
         state = "seen, not pending" if one.seen else "new"
         if one.failed is not None:
-            reason = in_words(one.failed["reason"], one.failed["status"])
-            state = f"failed ({reason}, {one.failed['times']}x)"
+            reason = in_words(one.failed.reason, one.failed.status)
+            state = f"failed ({reason}, {one.failed.times}x)"
         yield f"{state}: {one.url}"

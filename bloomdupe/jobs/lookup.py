@@ -36,9 +36,8 @@ class FoundUrl(NamedTuple):
     """Slot, priority and callback of each pending request for it, and the Unix time
     before which it is not fetched, if there is one.
     """
-    failed: dict[str, Any] | None
-    """Reason, status and number of failures, if it has failed and not succeeded since.
-    """
+    failed: Failure | None
+    """Its last failure, if it has not succeeded since."""
 
 
 def look_up(
@@ -85,9 +84,7 @@ def look_up(
     return states
 
 
-def _failures_of(
-    stores: list[Store], keys: Iterable[bytes]
-) -> dict[bytes, dict[str, Any]]:
+def _failures_of(stores: list[Store], keys: Iterable[bytes]) -> dict[bytes, Failure]:
     """Return the last failure of each page that has failed, by its fingerprint."""
     last: dict[bytes, Failure] = {}
     for store in stores:
@@ -97,12 +94,4 @@ def _failures_of(
                 if page not in last or last[page].time < one.time:
                     last[page] = one
     pages = {key: page_of(digest_of(key)) for key in keys}
-    return {
-        key: {
-            "reason": last[page].reason,
-            "status": last[page].status,
-            "times": last[page].times,
-        }
-        for key, page in pages.items()
-        if page in last
-    }
+    return {key: last[page] for key, page in pages.items() if page in last}

@@ -73,6 +73,7 @@ def test_failed_requests_are_listed(
     answer = verb("list", job, "--failed", *options)
     assert answer.code == 0
     assert re.findall(r"example/(\d)", answer.out) == list(listed)
+    assert answer.out.count("\n") == len(listed)
     answer = verb("list", job, "--failed", *options, "--json")
     found = [json.loads(line) for line in answer.out.splitlines()]
     assert [one["url"][-1] for one in found] == list(listed)
@@ -133,15 +134,6 @@ def test_a_reason_that_does_not_exist_is_refused_with_those_of_the_job(
     assert "; reasons in this job: 404, 503, callback, timeout\n" in answer.err
 
 
-def test_lines_stay_lines(verb: Verb, job: Path) -> None:
-    lines = verb("list", job, "--failed").out.splitlines()
-    assert (
-        lines[0]
-        == rf"b.example  callback 200  2x  2023-11-14 22:13:23 UTC  {B}4  why\n"
-    )
-    assert lines[1] == f"b.example  HTTP 404  2x  2023-11-14 22:13:22 UTC  {B}3"
-
-
 def test_requeue_makes_a_failed_request_pending_once(verb: Verb, job: Path) -> None:
     answer = verb("requeue", job, "--failed", "--reason", "status")
     assert (answer.code, answer.out) == (0, "2 pending now\n")
@@ -171,7 +163,8 @@ def test_check_knows_failed_requests(verb: Verb, job: Path) -> None:
         "new: https://c.example/",
     ]
     found = json.loads(verb("check", job, f"{A}1", "--json").out)
-    assert found["urls"][0]["failed"] == {"reason": "status", "status": 503, "times": 2}
+    failed = found["urls"][0]["failed"]
+    assert (failed["reason"], failed["status"], failed["times"]) == ("status", 503, 2)
 
 
 @pytest.mark.parametrize(

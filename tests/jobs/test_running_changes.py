@@ -52,38 +52,8 @@ def inbox(crawl: Crawl) -> list[str]:
     return Inbox(crawl.store).names()
 
 
-def test_a_running_crawl_obeys_a_rule_and_forgets_it(
-    crawl: Crawl, site: Site, running: Process
-) -> None:
-    said = crawl.bloomdupe("block", "job", "--pattern", "[cde]1?$")
-    first, second = said.splitlines()
-    assert first == "blocked: pattern [cde]1?$"
-    assert second.startswith(OBEYS)
-    # Three at once: so there were never three rules before one of them is undone.
-    more = [f"{site.base}/{path}" for path in ("f1", "y", "z")]
-    said = crawl.bloomdupe("block", "job", *more)
-    assert said.startswith(f"{first}\nblocked: {site.base}/f1\n")
-    running.until_logged("keeps requests out by 4 rules")
-    crawl.bloomdupe("block", "job", f"{site.base}/f1", "--undo")
-    running.until_logged("keeps requests out by 3 rules")
-    log = crawl.bloomdupe("block", "job", "--slot", "x", "--undo", code=1)
-    assert "there is no such rule: slot x" in log
-    site.release()
-    run = running.finish()
-    gone = {f"/{name}{more}" for name in "cde" for more in ("", "1")}
-    assert Counter(site.requested) == Counter(PAGES.keys() - gone)
-    assert "pattern [cde]1?$" in crawl.bloomdupe("info", "job")
-    # The pending requests count when their turn has come; they stay seen.
-    assert run.stats["bloomdupe/dropped_blocked"] == 3
-    assert run.stats["scheduler/enqueued"] == run.stats["scheduler/dequeued"] + 3
-    assert run.stats["bloomdupe/pending"] == 0
-    assert "Everything is as it was written" in crawl.bloomdupe("verify", "job")
-    said = crawl.bloomdupe("check", "job", f"{site.base}/c", f"{site.base}/c1")
-    assert said == f"seen, not pending: {site.base}/c\nnew: {site.base}/c1\n"
-
-
 @pytest.mark.usefixtures("engine")
-def test_a_rule_holds_while_a_crawl_runs(crawl: Crawl, site: Site) -> None:
+def test_a_running_crawl_obeys_a_rule_and_forgets_it(crawl: Crawl, site: Site) -> None:
     process = begun(crawl)
     job = crawl.engine.job
     rule = ["block", job, "--pattern", "/[cde]1?$"]
@@ -91,14 +61,26 @@ def test_a_rule_holds_while_a_crawl_runs(crawl: Crawl, site: Site) -> None:
     assert "each URL is a rule by itself" in said
     answer = json.loads(crawl.bloomdupe(*rule, "--json"))
     assert answer == {"blocked": [{"pattern": "/[cde]1?$"}], "paused": []}
-    assert "pattern /[cde]1?$" in crawl.bloomdupe("info", job)
-    process.until(lambda: "`bloomdupe block`" in process.log)
+    # Three at once: so there were never three rules before one of them is undone.
+    more = [f"{site.base}/{path}" for path in ("f1", "y", "z")]
+    said = crawl.bloomdupe("block", job, *more)
+    assert f"blocked: {site.base}/f1\n" in said
+    assert "The running crawl (" in said
+    process.until_logged("keeps requests out by 4 rules")
+    crawl.bloomdupe("block", job, f"{site.base}/f1", "--undo")
+    process.until_logged("keeps requests out by 3 rules")
     site.release()
-    process.finish()
+    run = process.finish()
     gone = {f"/{name}{more}" for name in "cde" for more in ("", "1")}
     assert Counter(site.requested) == Counter(PAGES.keys() - gone)
-    said = crawl.bloomdupe(*rule, "--undo")
-    assert said == "Nothing is blocked.\nThe next run obeys.\n"
+    assert "pattern /[cde]1?$" in crawl.bloomdupe("info", job)
+    # The pending requests count when their turn has come; they stay seen.
+    assert run.stats["bloomdupe/dropped_blocked"] == 3
+    assert run.stats["scheduler/enqueued"] == run.stats["scheduler/dequeued"] + 3
+    assert run.stats["bloomdupe/pending"] == 0
+    said = crawl.bloomdupe("check", job, f"{site.base}/c", f"{site.base}/c1")
+    assert said == f"seen, not pending: {site.base}/c\nnew: {site.base}/c1\n"
+    crawl.bloomdupe(*rule, "--undo")
     assert "there is no such rule" in crawl.bloomdupe(*rule, "--undo", code=1)
 
 
@@ -166,16 +148,6 @@ def test_a_running_crawl_adds_urls(crawl: Crawl, site: Site, running: Process) -
     running.finish()
     assert Counter(site.requested) == Counter([*PAGES, "/new", "/new1"])
     assert inbox(crawl) == []
-
-
-def test_a_running_crawl_does_not_add_what_a_rule_keeps_out(
-    crawl: Crawl, site: Site, running: Process
-) -> None:
-    crawl.bloomdupe("block", "job", "--pattern", "new$")
-    running.until_logged("keeps requests out by 1 rule")
-    crawl.bloomdupe("add", "job", f"{site.base}/new", f"{site.base}/new1")
-    running.until_logged("Added by `bloomdupe add`: 1 request, 1 blocked\n")
-    running.kill()
 
 
 def test_a_slot_is_paused_and_resumed_also_over_a_kill(

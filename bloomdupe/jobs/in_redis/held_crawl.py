@@ -39,14 +39,12 @@ class HeldCrawl(HeldJob):
         address: Address,
         project: Project | None,
         rules: Rules,
-        open_filter: Callable[[RedisStore], BloomFilter] | None = None,
+        open_filter: Callable[[RedisStore], BloomFilter] = BloomFilter.open,
     ) -> Self:
         """Take all partitions from workers that have ended, or do not answer.
 
         Partitions that are missing are made by ``open_filter``.
         """
-        if open_filter is None:
-            open_filter = _opened
         with ExitStack() as undo:
             owner = PartitionOwner.at(address, PARTITIONS)
             undo.callback(owner.give_back)
@@ -77,7 +75,3 @@ class HeldCrawl(HeldJob):
     def close(self) -> None:
         """Give all partitions back, without uncommitted changes."""
         self._owner.give_back()
-
-
-def _opened(store: RedisStore) -> BloomFilter:
-    return BloomFilter.open(store)

@@ -152,12 +152,11 @@ class JobInRedis(Job):
 
     def hold(self, project: Project | None, *, begin: bool) -> HeldJob:
         """Take all partitions, or begin the crawl with the settings of the project."""
-        open_filter = None
-        if self.identity is None:
-            if not begin or project is None:
-                raise self._missing()
-            open_filter = _opener(project)
-        return HeldCrawl.taken(self._address, project, self.rules(), open_filter)
+        if self.identity is not None:
+            return HeldCrawl.taken(self._address, project, self.rules())
+        if not begin or project is None:
+            raise self._missing()
+        return HeldCrawl.taken(self._address, project, self.rules(), _opener(project))
 
     def hand_over(self, requests: list[SentRequest]) -> None:
         """Leave requests in the inboxes of their partitions."""

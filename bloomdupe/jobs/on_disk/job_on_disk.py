@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.jobs.held import HeldJob
     from bloomdupe.jobs.project import Project
-    from bloomdupe.store.descriptor import Descriptor
     from bloomdupe.store.store import Store
 
 STATE = "spider.state"
@@ -139,8 +138,9 @@ class JobOnDisk(Job):
             raise StoreError(f"{store} is a link: name {store.resolve()}")
         # Before the lock: the data of a store that has an owner are not checked.
         contents, stays = JobReader(self).contents()
-        lock = _lock(store)
-        try:
+        with _removing(store):
+            lock = files.lock_owner(store)
+        with lock:
             places = [store, store.with_name(store.name + ".feeds")]
             paths = [place for place in places if place.is_dir()]
             state = store.with_name(STATE)  # which Scrapy writes beside the store
@@ -148,13 +148,6 @@ class JobOnDisk(Job):
             states = [state] if has_state else []
             named = [str(path) for path in paths + states]
             yield Removal(named, contents, partial(_remove, states, places), stays)
-        finally:
-            lock.close()
-
-
-def _lock(store: Path) -> Descriptor:
-    with _removing(store):
-        return files.lock_owner(store)
 
 
 @contextmanager
