@@ -41,10 +41,6 @@ FEW_EXAMPLES, MANY_EXAMPLES = 5, 100
 """Of each property that Hypothesis tests: where slow tests are left out, and else."""
 
 
-ROOMS = pytest.StashKey[list[str]]()
-"""The folders of the tests, in the order in which all processes run them."""
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Use all cores where pytest-xdist is there, unless told otherwise.
@@ -105,37 +101,11 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return ALL_SLOW in collection_path.read_text("utf-8") or None
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(
-    collector: pytest.Collector,
-) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Let each process begin to read the tests in another folder.
-
-    In a new clone, pytest compiles every module. So each process compiles some, and
-    finds the rest compiled.
-    """
-    report = yield
-    if collector.path == REPOSITORY / "tests":
-        number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
-        count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-        rooms = report.result
-        collector.config.stash[ROOMS] = [room.nodeid for room in rooms]
-        first = len(rooms) * number // count
-        report.result = rooms[first:] + rooms[:first]
-    return report
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Put the tests into the same order in each process, and leave out the slow ones.
-
-    Unless all are to run.
-    """
-    rooms = config.stash.get(ROOMS, [])
-    if len(rooms) > 1:
-        items.sort(key=lambda item: rooms.index("/".join(item.nodeid.split("/")[:2])))
+    """Leave out the slow tests, unless all are to run."""
     if not slow_tests_run():
         slow = {item for item in items if item.get_closest_marker("slow")}
         config.hook.pytest_deselected(items=list(slow))

@@ -73,21 +73,6 @@ class Poet(scrapy.Spider):
         yield from response.follow_all(page.links())
 """
 
-IMPERSONATE = """
-import scrapy
-
-class Impersonate(scrapy.Spider):
-    name = "impersonate"
-    META = {"impersonate": "chrome110"}
-
-    async def start(self):
-        yield scrapy.Request(BASE + "/0", meta=self.META, dont_filter=True)
-
-    def parse(self, response):
-        yield {"page": response.url}
-        yield from response.follow_all(css="a", meta=self.META)
-"""
-
 MONITORED = (
     PLAIN
     + """
@@ -129,16 +114,6 @@ CASES = {
     ),
     "scrapy-zyte-api": Case("zyte_common_items", PLAIN, zyte(600)),
     "scrapy-zyte-api, later": Case("zyte_common_items", PLAIN, zyte(400)),
-    "scrapy-impersonate": Case(
-        "scrapy_impersonate",
-        IMPERSONATE,
-        {
-            "DOWNLOAD_HANDLERS": {
-                "http": "scrapy_impersonate.ImpersonateDownloadHandler"
-            },
-            "TWISTED_REACTOR": ASYNCIO,
-        },
-    ),
     "spidermon": Case(
         "spidermon",
         MONITORED,
@@ -146,16 +121,6 @@ CASES = {
             "SPIDERMON_ENABLED": True,
             "SPIDERMON_SPIDER_CLOSE_MONITORS": ["spiders.Suite"],
             "EXTENSIONS": {"spidermon.contrib.scrapy.extensions.Spidermon": 500},
-        },
-    ),
-    "scrapy-user-agents": Case(
-        "scrapy_user_agents",
-        PLAIN,
-        {
-            "DOWNLOADER_MIDDLEWARES": {
-                "scrapy.downloadermiddlewares.useragent.UserAgentMiddleware": None,
-                "scrapy_user_agents.middlewares.RandomUserAgentMiddleware": 400,
-            }
         },
     ),
 }
