@@ -171,14 +171,13 @@ class BloomDupeFilter(BaseDupeFilter):
             filter_.close()
 
     def _set_stats(self, filter_: BloomFilter) -> None:
-        figures = filter_.figures()  # info() reads up to 2,048 pages
-        values = {
-            "seen": figures["keys"],
+        values = {  # info() reads up to 2,048 pages
+            "seen": len(filter_),
             "layers": filter_.layer_count,
-            "memory_bytes": figures["memory_bytes"],
-            "disk_bytes": figures["disk_bytes"],
-            "current_fpp": figures["current_fpp"],
-            "expected_loss": figures["expected_loss"],
+            "memory_bytes": filter_.memory_bytes,
+            "disk_bytes": filter_.disk_bytes,
+            "current_fpp": filter_.current_fpp(),
+            "expected_loss": filter_.expected_loss(),
         }
         for name, value in values.items():
             self._stats.set_value(f"bloomdupe/{name}", value)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bitarray import bitarray
     from typing_extensions import Self
 
-    from bloomdupe.filter.info import FilterInfo
+    from bloomdupe.filter.info import MeasuredFilter
     from bloomdupe.store.store import Store, StorePlace
 
 MAX_PENDING = 10_000
@@ -461,7 +461,12 @@ class BloomFilter:
     @property
     def memory_bytes(self) -> int:
         """Bytes that the pages loaded so far take."""
-        return info.memory_bytes(self._contents)
+        return self._contents.memory_bytes
+
+    @property
+    def disk_bytes(self) -> int:
+        """Size of the store's data file; 0 in memory."""
+        return self._contents.disk_bytes
 
     @property
     def keeps_pages(self) -> bool:
@@ -470,7 +475,7 @@ class BloomFilter:
 
     def current_fpp(self) -> float:
         """Return the rate calculated from the present number of keys."""
-        return info.current_fpp(self._contents)
+        return info.rate_of(self._contents.counts)
 
     def expected_loss(self) -> float:
         """Return how many new keys were called seen so far, by expectation."""
@@ -478,13 +483,10 @@ class BloomFilter:
 
     def estimated_keys(self) -> float:
         """Return the number of keys estimated from the bits that are set."""
-        return info.estimated_keys(self._contents)
+        contents = self._contents
+        return info.keys_for(contents, [layer.fill() for layer in contents.layers])
 
-    def figures(self) -> dict[str, Any]:
-        """Return those figures of :meth:`info` for which no page is read, by name."""
-        return info.figures_of(self._contents)
-
-    def info(self) -> FilterInfo:
+    def info(self) -> MeasuredFilter:
         """Return the given, calculated and measured figures of the filter."""
         return info.info_of(self._contents)
 

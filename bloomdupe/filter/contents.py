@@ -107,26 +107,21 @@ class Contents:
             (layer.geometry, layer.keys + len(layer.pending)) for layer in self.layers
         ]
 
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that the pages loaded so far take."""
+        return sum(layer.memory_bytes() for layer in self.layers)
+
+    @property
+    def disk_bytes(self) -> int:
+        """Size of the store's data file; 0 in memory."""
+        return 0 if self.store is None else self.store.disk_bytes()
+
     def add_layer(self) -> Layer:
         """Begin another layer, because the newest layer is full, and say so."""
         layer = self._append(self.parameters.geometry(len(self.layers)))
-        self.announce_layer()
+        say_grown(self.parameters, self.counts)
         return layer
-
-    def announce_layer(self) -> None:
-        """Say that the newest layer was added."""
-        layer = self.newest
-        logger.info(
-            "The filter reached its capacity at %(keys)d keys; layer %(number)d, for"
-            " %(capacity)d more, keeps the false-positive probability below %(fpp)g."
-            " A larger capacity from the start would save memory and time.",
-            {
-                "keys": len(self),
-                "number": layer.number + 1,
-                "capacity": layer.geometry.capacity,
-                "fpp": self.parameters.fpp,
-            },
-        )
 
     def _append(self, shape: Geometry) -> Layer:
         number = len(self.layers)
@@ -290,3 +285,18 @@ class Contents:
         self.exact.clear()
         self.notes.clear()
         self._noted = {}
+
+
+def say_grown(parameters: Parameters, counts: Sequence[tuple[Geometry, int]]) -> None:
+    """Say that the newest layer was added, because the others are full."""
+    logger.info(
+        "The filter reached its capacity at %(keys)d keys; layer %(number)d, for"
+        " %(capacity)d more, keeps the false-positive probability below %(fpp)g."
+        " A larger capacity from the start would save memory and time.",
+        {
+            "keys": sum(keys for _, keys in counts),
+            "number": len(counts),
+            "capacity": counts[-1][0].capacity,
+            "fpp": parameters.fpp,
+        },
+    )

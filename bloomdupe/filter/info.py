@@ -13,7 +13,10 @@ from bloomdupe.filter.layer import LayerState
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from typing_extensions import Self
+
     from bloomdupe.filter.contents import Contents
+    from bloomdupe.filter.sizing import Geometry
     from bloomdupe.store.store import Store
 
 
@@ -33,6 +36,25 @@ class LayerInfo:
     """Pages of 8,168 bytes."""
     bits_per_key: float
     """m/n at capacity."""
+
+    @classmethod
+    def of(cls, shape: Geometry, keys: int, **more: float) -> Self:
+        """Return the figures of a layer."""
+        return cls(
+            capacity=shape.capacity,
+            keys=keys,
+            fpp=shape.fpp,
+            hashes=shape.hashes,
+            pages=shape.pages,
+            bits_per_key=shape.bits_per_key,
+            **more,
+        )
+
+
+@dataclass(frozen=True)
+class MeasuredLayer(LayerInfo):
+    """A layer whose pages were looked at."""
+
     fill: float
     """Share of bits that are set, measured on at most 1,024 pages."""
 
@@ -43,27 +65,21 @@ class FilterInfo:
 
     path: str | None
     capacity: int
-    """Given: expected keys of the first layer."""
+    """Given: expected keys of the first layer (n)."""
     fpp: float
-    """Given: false-positive probability of the whole filter."""
+    """Given: false-positive probability of the whole filter (p)."""
     exact: bool
     keys: int
     """Counted: keys that were new when added."""
-    estimated_keys: float
-    """Estimated from the fill."""
     current_fpp: float
     """Calculated: rate at the present number of keys."""
     expected_loss: float
     """Calculated: new keys called seen so far."""
     exact_keys: int
     """Keys kept exactly."""
-    journal_keys: int
-    """Keys in the journal, not yet folded into stored pages."""
-    memory_bytes: int
-    """Pages in memory."""
     disk_bytes: int
     """Size of the store's data file."""
-    layers: list[LayerInfo]
+    layers: Sequence[LayerInfo]
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""
@@ -71,69 +87,53 @@ class FilterInfo:
 
 
 @dataclass(frozen=True)
-class StoredFilter:
-    """The figures of a filter that its record has; no page and no journal is read."""
+class MeasuredFilter(FilterInfo):
+    """A filter that is open, and whose pages were looked at."""
 
-    path: str
-    capacity: int
-    """Given: expected keys of the first layer (n)."""
-    fpp: float
-    """Given: false-positive probability of the whole filter (p)."""
-    exact: bool
-    keys: int
-    """Keys that were new when added."""
-    current_fpp: float
-    """Calculated: rate at the present number of keys."""
-    expected_loss: float
-    """Calculated: new keys called seen so far."""
-    exact_keys: int
-    disk_bytes: int
-    layers: list[dict[str, Any]]
-    """Capacity, keys, fpp, hashes and pages of each."""
-
-    @classmethod
-    def of(
-        cls, path: str, stores: Sequence[Store], records: Sequence[dict[str, Any]]
-    ) -> StoredFilter:
-        """Return those of one filter, or of several that share the keys.
-
-        See :class:`bloomdupe.filter.contents.Contents` for the records.
-        """
-        headers = [store.header for store in stores]
-        states = [[LayerState(*one) for one in record["layers"]] for record in records]
-        counts = [[(one.geometry, one.keys) for one in some] for some in states]
-        keys = [sum(one.keys for one in some) for some in states]
-        rates = [
-            min(1.0, sum(shape.rate(keys) for shape, keys in some)) for some in counts
-        ]
-        # The next key goes to any of them, as the keys before did.
-        current = sum(map(mul, rates, keys)) / sum(keys) if any(keys[1:]) else rates[0]
-        shown = ("capacity", "keys", "fpp", "hashes", "pages")
-        exact = headers[0]["exact"]
-        return cls(
-            path=path,
-            capacity=sum(header["capacity"] for header in headers),
-            fpp=headers[0]["fpp"],
-            exact=exact,
-            keys=sum(keys),
-            current_fpp=current,
-            expected_loss=0.0 if exact else sum(map(sizing.expected_loss, counts)),
-            exact_keys=sum(record["exact"] for record in records),
-            disk_bytes=sum(store.disk_bytes() for store in stores),
-            layers=[
-                {name: getattr(one, name) for name in shown}
-                for one in chain.from_iterable(states)
-            ],
-        )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain types, for JSON."""
-        return asdict(self)
+    layers: Sequence[MeasuredLayer]
+    estimated_keys: float
+    """Estimated from the fill."""
+    journal_keys: int
+    """Keys in the journal, not yet folded into stored pages."""
+    memory_bytes: int
+    """Pages in memory."""
 
 
-def current_fpp(contents: Contents) -> float:
-    """Return the rate calculated from the present number of keys."""
-    return min(1.0, sum(shape.rate(keys) for shape, keys in contents.counts))
+def info_of_records(
+    path: str, stores: Sequence[Store], records: Sequence[dict[str, Any]]
+) -> FilterInfo:
+    """Return the figures of one filter in a store, or of several that share the keys.
+
+    No page and no journal is read. See :class:`bloomdupe.filter.contents.Contents` for
+    the records.
+    """
+    headers = [store.header for store in stores]
+    counts = []
+    for record in records:
+        states = [LayerState(*one) for one in record["layers"]]
+        counts.append([(one.geometry, one.keys) for one in states])
+    keys = [sum(number for _, number in some) for some in counts]
+    rates = [rate_of(some) for some in counts]
+    # The next key goes to any of them, as the keys before did.
+    current = sum(map(mul, rates, keys)) / sum(keys) if any(keys[1:]) else rates[0]
+    exact = headers[0]["exact"]
+    return FilterInfo(
+        path=path,
+        capacity=sum(header["capacity"] for header in headers),
+        fpp=headers[0]["fpp"],
+        exact=exact,
+        keys=sum(keys),
+        current_fpp=current,
+        expected_loss=0.0 if exact else sum(map(sizing.expected_loss, counts)),
+        exact_keys=sum(record["exact"] for record in records),
+        disk_bytes=sum(store.disk_bytes() for store in stores),
+        layers=[LayerInfo.of(*one) for one in chain.from_iterable(counts)],
+    )
+
+
+def rate_of(counts: Sequence[tuple[Geometry, int]]) -> float:
+    """Return the rate calculated from the present number of keys of each layer."""
+    return min(1.0, sum(shape.rate(keys) for shape, keys in counts))
 
 
 def expected_loss(contents: Contents) -> float:
@@ -143,58 +143,33 @@ def expected_loss(contents: Contents) -> float:
     return sizing.expected_loss(contents.counts)
 
 
-def estimated_keys(contents: Contents) -> float:
-    """Return the number of keys estimated from the bits that are set."""
-    return _keys_for(contents, [layer.fill() for layer in contents.layers])
-
-
-def _keys_for(contents: Contents, fills: list[float]) -> float:
+def keys_for(contents: Contents, fills: Sequence[float]) -> float:
+    """Return the number of keys estimated from the fill of each layer."""
     return sum(
         layer.geometry.keys_for_fill(fill)
         for layer, fill in zip(contents.layers, fills, strict=True)
     )
 
 
-def memory_bytes(contents: Contents) -> int:
-    """Return how many bytes the pages loaded so far take."""
-    return sum(layer.memory_bytes() for layer in contents.layers)
-
-
-def figures_of(contents: Contents) -> dict[str, Any]:
-    """Return those of the figures of a filter for which none of its pages is read."""
-    store = contents.store
-    return {
-        "keys": len(contents),
-        "current_fpp": current_fpp(contents),
-        "expected_loss": expected_loss(contents),
-        "memory_bytes": memory_bytes(contents),
-        "disk_bytes": 0 if store is None else store.disk_bytes(),
-    }
-
-
-def info_of(contents: Contents) -> FilterInfo:
+def info_of(contents: Contents) -> MeasuredFilter:
     """Return the figures of a filter."""
-    parameters, store = contents.parameters, contents.store
+    parameters, store, counts = contents.parameters, contents.store, contents.counts
     fills = [layer.fill() for layer in contents.layers]
-    return FilterInfo(
+    return MeasuredFilter(
         path=None if store is None else str(store.path),
         capacity=parameters.capacity,
         fpp=parameters.fpp,
         exact=parameters.exact,
-        estimated_keys=_keys_for(contents, fills),
+        keys=len(contents),
+        current_fpp=rate_of(counts),
+        expected_loss=expected_loss(contents),
         exact_keys=len(contents.exact),
-        journal_keys=sum(layer.journal_keys for layer in contents.layers),
+        disk_bytes=contents.disk_bytes,
         layers=[
-            LayerInfo(
-                capacity=shape.capacity,
-                keys=keys,
-                fpp=shape.fpp,
-                hashes=shape.hashes,
-                pages=shape.pages,
-                bits_per_key=shape.bits_per_key,
-                fill=fill,
-            )
-            for fill, (shape, keys) in zip(fills, contents.counts, strict=True)
+            MeasuredLayer.of(*one, fill=fill)
+            for fill, one in zip(fills, counts, strict=True)
         ],
-        **figures_of(contents),
+        estimated_keys=keys_for(contents, fills),
+        journal_keys=sum(layer.journal_keys for layer in contents.layers),
+        memory_bytes=contents.memory_bytes,
     )

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from bitarray import bitarray
-
-from bloomdupe.errors import (
-    SettingError,
-    StoreDamagedError,
-    StoreError,
-    StoreMismatchError,
-)
+from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.filter import hashing
-from bloomdupe.filter.contents import Contents
-from bloomdupe.filter.info import FilterInfo, info_of
-from bloomdupe.filter.layer import BEYOND, Layer
+from bloomdupe.filter.contents import say_grown
+from bloomdupe.filter.info import FilterInfo, LayerInfo, rate_of
 from bloomdupe.filter.opening import held_against
 from bloomdupe.filter.parameters import Parameters
-from bloomdupe.filter.redis_record import Record, new_fields, new_mark, shape_text
-from bloomdupe.filter.sizing import PAGE_BITS
+from bloomdupe.filter.redis_record import Record, header_fields, new_layer, new_mark
+from bloomdupe.filter.sizing import expected_loss
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client, LuaScript
 
@@ -33,14 +24,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-PAGE_BYTES = PAGE_BITS // 8
 MAX_BATCH = 1_000
 """Keys per script, which blocks Redis for some tens of milliseconds at most."""
-PAGES_AT_ONCE = 64
-"""Pages (8 kB each) per command."""
-CREATE, KEYS, GROW, CLEAR = (
-    LuaScript(name, "bloomdupe.filter") for name in ("create", "keys", "grow", "clear")
-)
+KEYS, HEAD = (LuaScript(name, "bloomdupe.filter") for name in ("keys", "head"))
 
 
 class RedisFilter:
@@ -102,9 +88,8 @@ class RedisFilter:
                         + ("" if readonly else "; give a capacity to create one")
                     )
                 asked.check_room(client.memory, f"memory at {shown}")
-                words = new_fields(asked, identity)
-                made = client.run(CREATE, (address.head.encode(),), *words)
-                fields = dict(zip(made[::2], made[1::2], strict=True))
+                words = (*header_fields(asked, identity), *new_layer(asked, 0))
+                _, fields = changed(client, "", "", "", new_mark(), *words)
             record = Record.read(fields, address)
             held_against(shown, record.header, asked, given, identity)
             undo.pop_all()
@@ -213,19 +198,20 @@ class RedisFilter:
 
     def _add_layer(self) -> None:
         """Add a layer, unless another process has just done so."""
-        layers = self._record.layers
-        shape = self.parameters.geometry(len(layers))
-        words = self._record.made, len(layers), shape_text(shape)
-        added = self._open().run(GROW, self._head, *words)
+        made, number = self._record.made, len(self._record.layers)
+        words = new_layer(self.parameters, number)
+        added, fields = changed(self._open(), made, number, "", made, *words)
+        self._take(fields)
         if added:
-            self._contents().announce_layer()
-        else:
-            self._reload()
+            say_grown(self.parameters, self._record.counts)
 
     def _reload(self) -> None:
         """Read the head anew, after another process has changed it."""
+        self._take(fields_of(self._open()))
+
+    def _take(self, fields: dict[bytes, bytes]) -> None:
+        """Go on with the head as it is now."""
         address = self._open().address
-        fields = fields_of(self._open())
         if not fields:
             raise StoreError(
                 f"{address.shown}: the filter is gone. It was deleted,"
@@ -243,11 +229,12 @@ class RedisFilter:
     def clear(self) -> None:
         """Forget all keys, for all processes; parameters and secret key stay."""
         client = self._open(to_change=True)
-        shape = shape_text(self.parameters.geometry(0))
-        words = new_mark(), shape
-        while not client.run(CLEAR, self._head, self._record.made, *words):
-            self._reload()
-        self._reload()
+        words = new_layer(self.parameters, 0)
+        done = False
+        while not done:
+            made, layers = self._record.made, len(self._record.layers)
+            done, fields = changed(client, made, layers, "clear", new_mark(), *words)
+            self._take(fields)
 
     # Its description
 
@@ -268,46 +255,41 @@ class RedisFilter:
         return dict(self._record.header["identity"])
 
     def info(self) -> FilterInfo:
-        """Return the given, calculated and measured figures of the filter.
+        """Return the given and calculated figures of the filter; no page is read.
 
         The memory and the disk of Redis are not included.
         """
-        return replace(info_of(self._contents()), path=self._open().address.shown)
-
-    def _contents(self) -> Contents:
         self._reload()
-        found = Contents(self.parameters, None)
-        numbers = range(len(self._record.layers))
-        found.layers = [_Pages(n, self._open(), self._record) for n in numbers]
-        return found
+        counts = self._record.counts
+        return FilterInfo(
+            path=self._open().address.shown,
+            capacity=self.parameters.capacity,
+            fpp=self.parameters.fpp,
+            exact=False,
+            keys=sum(self._record.keys),
+            current_fpp=rate_of(counts),
+            expected_loss=expected_loss(counts),
+            exact_keys=0,
+            disk_bytes=0,
+            layers=[LayerInfo.of(*one) for one in counts],
+        )
 
 
-class _Pages(Layer):
-    """The pages of a layer, of which some are read for the figures of a filter."""
+def changed(
+    client: Client,
+    made: str,
+    layers: int | str,
+    verb: str,
+    mark: str,
+    *words: str | int,
+) -> tuple[bool, dict[bytes, bytes]]:
+    """Change the head of a filter if it is as expected; see ``head.lua``.
 
-    def __init__(self, number: int, client: Client, record: Record) -> None:
-        super().__init__(number, record.layers[number])
-        self.keys = record.keys[number]
-        self._client = client
-        self._record = record
-
-    def some_pages(self, numbers: range) -> Iterator[bitarray]:
-        """Fetch pages, many at once; none of them is kept."""
-        address, wanted = self._client.address, iter(numbers)
-        while some := list(islice(wanted, PAGES_AT_ONCE)):
-            names = [self._record.page_name(address, self.number, n) for n in some]
-            for name, value in zip(
-                names, self._client.ask("MGET", *names), strict=True
-            ):
-                if value is not None and len(value) != PAGE_BYTES:
-                    raise StoreDamagedError(
-                        f"{address.shown}: the key {name} has {len(value):,} bytes"
-                        f" instead of {PAGE_BYTES:,}; restore the data of Redis from a"
-                        " backup"
-                    )
-                page = bitarray(endian="little")
-                page.frombytes((value or bytes(PAGE_BYTES)) + BEYOND)
-                yield page
+    Its ``made`` is ``mark`` then. Returns whether it was, and the fields now.
+    """
+    head = client.address.head.encode()
+    done, found = client.run(HEAD, (head,), made, layers, verb, "made", mark, *words)
+    return bool(done), dict(zip(found[::2], found[1::2], strict=True))
 
 
 def fields_of(client: Client) -> dict[bytes, bytes]:

@@ -67,9 +67,10 @@ class Record(NamedTuple):
                 f" ({error!r}); restore the data of Redis from a backup"
             ) from error
 
-    def page_name(self, address: Address, layer: int, page: int) -> str:
-        """Return the Redis key of a page."""
-        return f"{address.head}:{self.made}:{layer}:{page}"
+    @property
+    def counts(self) -> list[tuple[Geometry, int]]:
+        """Shape and number of keys of each layer, oldest first."""
+        return list(zip(self.layers, self.keys, strict=True))
 
 
 def new_mark() -> str:
@@ -77,18 +78,13 @@ def new_mark() -> str:
     return secrets.token_hex(4)
 
 
-def shape_text(shape: Geometry) -> str:
-    """Return the shape of a layer as the head stores it."""
-    return json.dumps(asdict(shape))
+def new_layer(parameters: Parameters, number: int) -> list[str | int]:
+    """Return fields and values of a layer without keys, which is the newest."""
+    shape = json.dumps(asdict(parameters.geometry(number)))
+    return ["layers", number + 1, f"layer:{number}", shape, f"keys:{number}", 0]
 
 
-def new_fields(parameters: Parameters, identity: dict[str, Any]) -> list[str | int]:
-    """Return fields and values of the head of a filter without keys."""
-    return [
-        *("format", FORMAT),
-        *("header", json.dumps(parameters.header(identity))),
-        *("made", new_mark()),
-        *("layers", 1),
-        *("layer:0", shape_text(parameters.geometry(0))),
-        *("keys:0", 0),
-    ]
+def header_fields(parameters: Parameters, identity: dict[str, Any]) -> list[str | int]:
+    """Return fields and values that describe a filter for ever."""
+    header = json.dumps(parameters.header(identity))
+    return ["format", FORMAT, "header", header]

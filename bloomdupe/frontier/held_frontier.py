@@ -467,6 +467,7 @@ class HeldFilter:
     """What is known of the filters of all partitions that are here."""
 
     keeps_pages = True
+    disk_bytes = 0
 
     def __init__(self, frontier: HeldFrontier, parameters: Parameters) -> None:
         self.frontier = frontier
@@ -505,16 +506,10 @@ class HeldFilter:
         """Return the number of URLs that they have dropped, as is to be expected."""
         return math.fsum(one.expected_loss() for one in self._filters)
 
-    def figures(self) -> dict[str, Any]:
-        """See :meth:`BloomFilter.figures`; of all of them together."""
-        found = [one.figures() for one in self._filters]
-        return {
-            "keys": sum(one["keys"] for one in found),
-            "memory_bytes": sum(one["memory_bytes"] for one in found),
-            "disk_bytes": 0,
-            "current_fpp": self.current_fpp(),
-            "expected_loss": self.expected_loss(),
-        }
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that the pages of all of them take."""
+        return sum(one.memory_bytes for one in self._filters)
 
     def close(self) -> None:
         """Do nothing: the frontiers are closed with their owner."""

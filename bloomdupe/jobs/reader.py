@@ -20,7 +20,7 @@ from bloomdupe.errors import (
     UnserializableError,
 )
 from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.filter.info import StoredFilter
+from bloomdupe.filter.info import info_of_records
 from bloomdupe.filter.opening import is_url
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.pending_requests import (
@@ -110,7 +110,7 @@ class JobReader:
         with self._job.stores() as stores, ExitStack() as stack:
             snapshots = [stack.enter_context(store.snapshot()) for store in stores]
             records = [*map(_record_of_filter, snapshots)]
-            filter_ = StoredFilter.of(self._job.shown, stores, records)
+            filter_ = info_of_records(self._job.shown, stores, records)
             identity = stores[0].header.get("identity", {})
             view = None
             if snapshots[0].record("frontier") is not None:

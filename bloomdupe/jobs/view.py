@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.progress.history import Point, Ran
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.crawl.totals import Totals
-    from bloomdupe.filter.info import FilterInfo, StoredFilter
+    from bloomdupe.filter.info import FilterInfo
     from bloomdupe.frontier.slot_state import Rest
     from bloomdupe.jobs.listed import FailedRequests
     from bloomdupe.jobs.state import Life, State, WorkerFigures
@@ -236,7 +236,7 @@ class View:
 class Description(NamedTuple):
     """A filter, the identity of its job, and the job, if it has one."""
 
-    filter: StoredFilter | FilterInfo
+    filter: FilterInfo
     identity: dict[str, Any]
     view: View | None
 
