@@ -6,7 +6,6 @@ The contract of all filters is tested in ``tests/filter/test_bloom.py``.
 from __future__ import annotations
 
 import logging
-import math
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,27 +73,6 @@ def test_a_plain_set_is_the_model(url: str) -> None:
             assert seen.add_many(texts) == expected
             assert len(seen) == len(model)
         assert seen.layer_count == 3
-
-
-@pytest.mark.parametrize("fpp", repeated([1e-2, 1e-3]))
-def test_the_rate_at_capacity_is_as_promised(url: str, fpp: float) -> None:
-    with opened(url, 30_000, fpp, key=KEY) as seen:
-        seen.update(keys(30_000))
-        answers = seen.contains_many(keys(100_000, "out"))
-        measured = sum(answers) / len(answers)
-        error = math.sqrt(max(measured, 1 / len(answers)) / len(answers))
-        assert measured <= 1.05 * fpp + 3 * error
-        assert measured >= fpp / 3  # it is asked at all
-
-
-@pytest.mark.slow
-def test_growth_keeps_the_rate(url: str) -> None:
-    with opened(url, 2_000, 1e-2, key=KEY) as seen:
-        seen.update(keys(40_000))
-        assert seen.layer_count == 5
-        answers = seen.contains_many(keys(20_000, "out"))
-        assert sum(answers) / len(answers) < 1e-2
-        assert all(seen.contains_many(keys(40_000)))
 
 
 # The same bytes

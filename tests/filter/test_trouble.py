@@ -470,18 +470,6 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
     between.close()
 
 
-def test_a_replica(folder: Path) -> None:
-    with (
-        RedisServer(folder) as server,
-        server.client() as other,
-        BloomFilter.open(server.url("seen"), 100) as seen,
-    ):
-        seen.add("a")
-        other.replicaof("127.0.0.1", 1)
-        with pytest.raises(StoreAccessError, match="is a replica"):
-            seen.add("b")
-
-
 def test_a_server_that_comes_back_with_its_log(folder: Path) -> None:
     with (
         RedisServer(folder, *LOGGED) as server,
