@@ -207,17 +207,18 @@ def test_growth_is_logged_once_a_layer(caplog: pytest.LogCaptureFixture) -> None
 
 
 def test_counts_and_estimates_agree(seen: BloomFilter) -> None:
+    """On Redis nothing is measured."""
     seen.update(keys(5000))
     info = seen.info()
     assert info.keys == len(seen)
-    assert info.estimated_keys == pytest.approx(5000, rel=0.002)
+    assert sum(part.keys for part in info.layers) == info.keys
+    assert json.loads(json.dumps(info.as_dict()))["keys"] == info.keys
     if isinstance(seen, BloomFilter):
         assert seen.estimated_keys() == info.estimated_keys
-    assert sum(part.keys for part in info.layers) == info.keys
-    for part in info.layers:
-        shape = sizing.Geometry(part.capacity, part.fpp, part.hashes, part.pages)
-        assert part.fill == pytest.approx(shape.fill(part.keys), rel=0.05)
-    assert json.loads(json.dumps(info.as_dict()))["keys"] == info.keys
+        assert info.estimated_keys == pytest.approx(5000, rel=0.002)
+        for part in info.layers:
+            shape = sizing.Geometry(part.capacity, part.fpp, part.hashes, part.pages)
+            assert part.fill == pytest.approx(shape.fill(part.keys), rel=0.05)
 
 
 def test_expected_loss_matches_the_measured_loss() -> None:
