@@ -34,8 +34,6 @@ POINTS, PASSED = ("before ", "after "), 60
 """Points around each step of a commit, and how many of them a kill may leave."""
 LEASE = 600
 """Seconds; the leases of a worker end when the next one begins."""
-NOT_SHARED = {"idle_state"}
-"""Idioms and themes that differ on Redis; ``tests/idioms/README.md`` says why."""
 
 
 class SharedIdioms(Fault):
@@ -71,7 +69,7 @@ class SharedIdioms(Fault):
 
 def can_be_shared(idiom: Idiom) -> bool:
     """Whether a crawl on Redis can have this idiom."""
-    return not (idiom.script or {idiom.name, idiom.theme} & NOT_SHARED)
+    return not idiom.script
 
 
 class SharedCrawl(IdiomCrawl):

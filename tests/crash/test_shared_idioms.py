@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
-from shared_idioms import NOT_SHARED, can_be_shared, crawled
+from shared_idioms import can_be_shared, crawled
 from support.redis_server import RedisServer
-from support.shared_data import REPOSITORY
 from table import IDIOMS, Idiom, load
 from trial import OK
 
@@ -23,15 +21,3 @@ def test_a_crawl_killed_on_redis_has_the_result_of_scrapy(
 ) -> None:
     seed = list(SHARED).index(idiom.name)
     assert {*crawled(tmp_path, idiom, seed, redis_server, kills=1)} <= {OK}
-
-
-def test_the_idioms_that_differ_are_in_the_table() -> None:
-    text = (REPOSITORY / "tests" / "idioms" / "README.md").read_text("utf-8")
-    _, _, part = text.partition("## Where the engines differ")
-    rows = re.findall(r"^\| ([\w, ]+) \| ", part, re.MULTILINE)
-    named = {name for row in rows[1:] for name in row.split(", ")}
-    assert named == {
-        idiom.theme if idiom.theme in NOT_SHARED else name
-        for name, idiom in IDIOMS.items()
-        if name not in SHARED
-    }
