@@ -58,10 +58,6 @@ class Figures:
     def median(self, what: str, form: str = ",.2f", scale: float = 1) -> str:
         return f"{self.value(what) * scale:{form}}"
 
-    def span(self, what: str, form: str = ".2f", scale: float = 1) -> str:
-        low, high = min(self.values(what)), max(self.values(what))
-        return f"{low * scale:{form}}-{high * scale:{form}}"
-
     def ratios(self, base: Figures, what: str) -> list[float]:
         """Compare within each round."""
         pairs = zip(self.values(what), base.values(what), strict=True)

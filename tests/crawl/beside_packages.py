@@ -1,18 +1,13 @@
 """Kills crawls beside third-party packages: ``beside_packages.py [PACKAGE...]``.
 
-Each crawl is killed three times, before the site answers its 30th request, and run
-again until it says that it was finished. The judge is the file of items against the
-pages of the site. Packages that are not installed are named and left out. Exit status
-1 if any crawl is not as it should be.
+Each crawl is killed three times, before the site answers its 30th request, and run to
+its end. The judge is the file of items against the pages of the site. Packages that are
+not installed are named and left out. Exit status 1 if any crawl is not as it should be.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
-import signal
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -20,11 +15,11 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from support.crawl import FEEDS, Crawl
 from support.site import Page, Site, links
 
 PAGES = 120
 KILLS = 3
-MOST_RUNS = 6
 
 OURS = "bloomdupe.Addon"
 ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
@@ -34,7 +29,6 @@ import scrapy
 
 class Plain(scrapy.Spider):
     name = "plain"
-    start_urls = [BASE + "/0"]
 
     def parse(self, response):
         yield {"page": response.url}
@@ -47,7 +41,6 @@ from inline_requests import inline_requests
 
 class Inline(scrapy.Spider):
     name = "inline"
-    start_urls = [BASE + "/0"]
 
     @inline_requests
     def parse(self, response):
@@ -66,7 +59,6 @@ class Links(WebPage):
 
 class Poet(scrapy.Spider):
     name = "poet"
-    start_urls = [BASE + "/0"]
 
     def parse(self, response, page: Links):
         yield {"page": response.url}
@@ -119,7 +111,7 @@ CASES = {
         MONITORED,
         {
             "SPIDERMON_ENABLED": True,
-            "SPIDERMON_SPIDER_CLOSE_MONITORS": ["spiders.Suite"],
+            "SPIDERMON_SPIDER_CLOSE_MONITORS": ["beside.Suite"],
             "EXTENSIONS": {"spidermon.contrib.scrapy.extensions.Spidermon": 500},
         },
     ),
@@ -135,60 +127,26 @@ def all_pages() -> dict[str, Page]:
     return pages
 
 
-def make_project(folder: Path, case: Case, base: str) -> None:
-    settings = {
-        "ADDONS": {OURS: 500},
-        "JOBDIR": "crawls/%(spider)s",
-        "FEEDS": {"items.jsonl": {"format": "jsonlines"}},
-        "SPIDER_MODULES": ["spiders"],
-        "BLOOMDUPE_EXPECTED_URLS": 10_000,
-        "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.1,
-        "DOWNLOAD_DELAY": 0.01,
-        "CONCURRENT_REQUESTS_PER_DOMAIN": 4,
-        "TELNETCONSOLE_ENABLED": False,
-        "REMOTE_CONTROL_ENABLED": False,
-        "LOG_LEVEL": "INFO",
-        **case.settings,
-    }
-    lines = (f"{name} = {value!r}\n" for name, value in settings.items())
-    (folder / "project.py").write_text("".join(lines))
-    (folder / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
-    (folder / "spiders.py").write_text(f"BASE = {base!r}\n{case.spiders}")
-
-
 def judge(case: Case) -> str:
     """Crawl beside a package; return what is wrong, or nothing."""
+    spider = case.spiders.partition("(scrapy.Spider)")[0].rpartition("class ")[2]
     with (
         tempfile.TemporaryDirectory() as name,
         Site(all_pages()) as site,
+        Crawl(Path(name), site, FEEDS=FEEDS, **case.settings) as crawl,
     ):
-        folder = Path(name)
-        make_project(folder, case, site.base)
-        spider = case.spiders.partition('name = "')[2].partition('"')[0]
-        kills = 0
-        log = ""
-        for run in range(MOST_RUNS):
-            site.kill_at(PAGES // 4 if run < KILLS else 0)
-            process = subprocess.Popen(
-                [sys.executable, "-m", "scrapy", "crawl", spider],
-                cwd=folder,
-                env={**os.environ, "PYTHONPATH": name},
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            site.name_victim(process.pid)
-            log = process.communicate()[1]
-            kills += process.returncode == -signal.SIGKILL
-            if "This job was finished" in log:
-                break
-        items = folder / "items.jsonl"
-        lines = items.read_text().splitlines() if items.exists() else []
-        found = sorted(json.loads(line)["page"] for line in lines)
-        if found == sorted(f"{site.base}/{n}" for n in range(PAGES)) and kills == KILLS:
+        crawl.starts = ("/0",)
+        (crawl.folder / "beside.py").write_text(case.spiders)
+        try:
+            for _ in range(KILLS):
+                crawl.killed(f"beside.{spider}", at_request=PAGES // 4)
+            crawl.run(f"beside.{spider}")
+        except AssertionError as error:
+            return str(error)[-2000:]
+        found = sorted(item["page"] for item in crawl.items())
+        if found == sorted(f"{site.base}/{n}" for n in range(PAGES)):
             return ""
-        return (
-            f"{kills} kills, {len(found)} items, {len({*found})} pages\n{log[-2000:]}"
-        )
+        return f"{len(found)} items, {len({*found})} pages"
 
 
 def main() -> int:

@@ -132,15 +132,13 @@ def end(status: int) -> NoReturn:
         os._exit(status)
 
 
-def answer(task: dict[str, Any], *sockets: socket.socket) -> list[float]:
-    """Start a child, and return its number.
+def answer(task: dict[str, Any], *sockets: socket.socket) -> list[int]:
+    """Start a child, and return its number; or the status of one that has ended.
 
-    Or return the status of a child that has ended, and its seconds in user mode. A
-    child has none of the server's sockets.
+    A child has none of the server's sockets.
     """
     if "wait" in task:
-        _, status, used = os.wait4(task["wait"], 0)
-        return [os.waitstatus_to_exitcode(status), used.ru_utime]
+        return [os.waitstatus_to_exitcode(os.waitpid(task["wait"], 0)[1])]
     pid = os.fork()
     if not pid:
         for inherited in sockets:

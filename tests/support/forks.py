@@ -42,12 +42,9 @@ class Child:
     It is not reaped before the caller waits for it, so its number stays its own.
     """
 
-    def __init__(
-        self, server: ForkServer, pid: int, told: Callable[[float], None]
-    ) -> None:
+    def __init__(self, server: ForkServer, pid: int) -> None:
         self.pid = pid
         self._server = server
-        self._told = told
         self._handle = os.pidfd_open(pid)
         self._status: int | None = None
 
@@ -68,9 +65,8 @@ class Child:
         if self._status is None:
             if not self.has_ended(seconds):
                 return None
-            self._status, seconds = self._server.ask({"wait": self.pid})
+            (self._status,) = self._server.ask({"wait": self.pid})
             os.close(self._handle)
-            self._told(seconds)
         return self._status
 
     def kill(self) -> int:
@@ -90,8 +86,6 @@ class Forks:
     """
 
     servers: deque[ForkServer]
-    cpu_seconds: float = 0.0
-    """In user mode, of all children that this process has waited for."""
 
     def start(self, task: dict[str, Any]) -> Child:
         """Start a task: see ``child()`` in ``fork_server.py``."""
@@ -99,10 +93,7 @@ class Forks:
         self.servers.rotate()
         server = self.servers[0]
         (pid,) = server.ask(task)
-        return Child(server, pid, self._count)
-
-    def _count(self, seconds: float) -> None:
-        self.cpu_seconds += seconds
+        return Child(server, pid)
 
     def run(
         self, task: dict[str, Any], began: Callable[[int], None]

@@ -19,13 +19,6 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SHARED = REPOSITORY.parent / "shared"
 
 
-def needs(path: Path, reason: str) -> Path:
-    """Return a path, or skip the test without it (in CI: fail)."""
-    if not path.exists():
-        _lacks(f"{reason}: {path} is missing")
-    return path
-
-
 def needs_program(name: str, package: str | None = None) -> str:
     """Return the path of a program, or skip the test without it (in CI: fail).
 
