@@ -6,8 +6,9 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import lmdb
 import pytest
@@ -35,10 +36,8 @@ from bloomdupe.store.participant import Part
 from bloomdupe.store.place import Directory
 from bloomdupe.store.system_errors import reason_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 Databases = dict[bytes, Any]
+Change = Callable[[lmdb.Transaction, Databases], None]
 
 
 @pytest.fixture
@@ -122,17 +121,12 @@ def backup(store: Path, target: Path) -> None:
         seen.backup(target)
 
 
-def test_files_are_private(path: Path) -> None:
-    assert stat.S_IMODE(path.stat().st_mode) == 0o700
-    assert stat.S_IMODE((path / "data.mdb").stat().st_mode) == 0o600
+def test_files_are_private_also_those_of_a_copy(path: Path, tmp_path: Path) -> None:
+    backup(path, tmp_path / "copy")
+    for directory in (path, tmp_path / "copy"):
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+        assert stat.S_IMODE((directory / "data.mdb").stat().st_mode) == 0o600
     assert stat.S_IMODE((path / "owner.lock").stat().st_mode) == 0o600
-
-
-def test_a_copy_is_private_too(path: Path, tmp_path: Path) -> None:
-    with BloomFilter.open(path) as seen:
-        seen.backup(tmp_path / "copy")
-    assert stat.S_IMODE((tmp_path / "copy").stat().st_mode) == 0o700
-    assert stat.S_IMODE((tmp_path / "copy/data.mdb").stat().st_mode) == 0o600
 
 
 # One owner
@@ -181,7 +175,7 @@ def test_a_forked_child_cannot_write(path: Path) -> None:
 # Damage
 
 
-def edit(path: Path, change: Callable[[lmdb.Transaction, Databases], None]) -> None:
+def edit(path: Path, change: Change) -> None:
     """Change a store behind our back, in a way that LMDB itself finds in order."""
     until_later(path / "data.mdb")
     with lmdb.open(str(path), map_size=1 << 24, max_dbs=16, lib_version=0) as env:
@@ -197,9 +191,20 @@ def first(txn: lmdb.Transaction, database: Any) -> tuple[bytes, bytes]:
         return bytes(key), bytes(value)
 
 
-def flip_page(txn: lmdb.Transaction, databases: Databases) -> None:
-    key, value = first(txn, databases[b"pages"])
-    txn.put(key, value[:-1] + bytes([value[-1] ^ 1]), db=databases[b"pages"])
+def flip(table: bytes) -> Change:
+    def change(txn: lmdb.Transaction, databases: Databases) -> None:
+        key, value = first(txn, databases[table])
+        txn.put(key, value[:-1] + bytes([value[-1] ^ 1]), db=databases[table])
+
+    return change
+
+
+def delete(table: bytes) -> Change:
+    def change(txn: lmdb.Transaction, databases: Databases) -> None:
+        key, _ = first(txn, databases[table])
+        txn.delete(key, db=databases[table])
+
+    return change
 
 
 def swap_pages(txn: lmdb.Transaction, databases: Databases) -> None:
@@ -210,46 +215,22 @@ def swap_pages(txn: lmdb.Transaction, databases: Databases) -> None:
     txn.put(key, value, db=databases[b"pages"])
 
 
-def delete_page(txn: lmdb.Transaction, databases: Databases) -> None:
-    key, _ = first(txn, databases[b"pages"])
-    txn.delete(key, db=databases[b"pages"])
-
-
-def flip_journal(txn: lmdb.Transaction, databases: Databases) -> None:
-    key, value = first(txn, databases[b"journal"])
-    txn.put(key, value[:-1] + bytes([value[-1] ^ 1]), db=databases[b"journal"])
-
-
-def delete_journal(txn: lmdb.Transaction, databases: Databases) -> None:
-    key, _ = first(txn, databases[b"journal"])
-    txn.delete(key, db=databases[b"journal"])
-
-
-def delete_exact(txn: lmdb.Transaction, databases: Databases) -> None:
-    key, _ = first(txn, databases[b"exact"])
-    txn.delete(key, db=databases[b"exact"])
-
-
 def flip_record(txn: lmdb.Transaction, databases: Databases) -> None:
     value = bytes(txn.get(b"filter", b"", db=databases[b"meta"]))
     txn.put(b"filter", value.replace(b"exact", b"exactI"), db=databases[b"meta"])
 
 
-def delete_record(txn: lmdb.Transaction, databases: Databases) -> None:
-    txn.delete(b"filter", db=databases[b"meta"])
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (flip_page, "page 0 of layer 0 is damaged"),
+        (flip(b"pages"), "page 0 of layer 0 is damaged"),
         (swap_pages, "page 0 of layer 0 is damaged"),
-        (delete_page, "pages records stand where"),
-        (flip_journal, "journal entry .* is damaged"),
-        (delete_journal, "0 journal records stand where 1 were written"),
-        (delete_exact, "exact records stand where"),
+        (delete(b"pages"), "pages records stand where"),
+        (flip(b"journal"), "journal entry .* is damaged"),
+        (delete(b"journal"), "0 journal records stand where 1 were written"),
+        (delete(b"exact"), "exact records stand where"),
         (flip_record, "record 'filter' is damaged"),
-        (delete_record, "1 meta records stand where 2 were written"),
+        (delete(b"meta"), "1 meta records stand where 2 were written"),
     ],
 )
 def test_damage_is_found_before_it_misleads(

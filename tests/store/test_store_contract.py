@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 import lmdb
@@ -20,7 +20,6 @@ from bloomdupe.store.format import (
     FAILURES,
     HISTORY,
     LATER,
-    META,
     PAGES,
     QUEUE,
     TABLES,
@@ -31,6 +30,11 @@ from bloomdupe.store.format import (
 )
 from bloomdupe.store.participant import Part
 from bloomdupe.store.place import Directory
+from bloomdupe.store.redis.address import Address
+from bloomdupe.store.redis.client import Client
+from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
+from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
+from bloomdupe.store.redis.redis_store import RedisStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -39,8 +43,6 @@ if TYPE_CHECKING:
     from support.redis_server import RedisServer
 
     from bloomdupe.store.batch import Batch
-    from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
-    from bloomdupe.store.redis.redis_store import RedisStore
     from bloomdupe.store.store import Store, StorePlace
 
 RECORDS: dict[str, dict[str, Any]] = {"store": {"identity": {}}, "first": {"a": 1}}
@@ -83,44 +85,33 @@ class OnePartition:
     """A crawl of one partition; whoever has the lock beside it is its only worker."""
 
     def __init__(self, url: str, beside: Path) -> None:
-        from bloomdupe.store.redis.address import Address
-
         self.address = Address.of(url)
         self.beside = beside
         self.shown = self.address.shown
 
-    @contextmanager
-    def reader(self) -> Iterator[CrawlOnRedis]:
-        from bloomdupe.store.redis.client import Client
-        from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
-
-        with closing(Client(self.address)) as client:
-            yield CrawlOnRedis(client)
-
-    def exists(self) -> bool:
-        with self.reader() as crawl:
-            key = crawl.keys.table(0, META)
-            return bool(crawl.read_head() and crawl.client.ask("HEXISTS", key, "store"))
-
-    def open(self, *, readonly: bool = False) -> RedisStore:
-        from bloomdupe.store.redis.redis_store import RedisStore
-
-        if not self.exists():
-            raise StoreError(f"{self.shown}: there is no bloomdupe store")
-        if not readonly:
-            return self.owned()
-        with ExitStack() as undo:
-            store = RedisStore(undo.enter_context(self.reader()), 0)
-            store.closing = undo.pop_all()
+    def read(self) -> RedisStore:
+        client = Client(self.address)
+        store = RedisStore(CrawlOnRedis(client), 0)
+        store.closing.callback(client.close)
         return store
 
-    def create(self, records: dict[str, dict[str, Any]]) -> RedisStore:
+    def exists(self) -> bool:
+        with closing(self.read()) as store:
+            return store.exists()
 
+    def open(self, *, readonly: bool = False) -> RedisStore:
+        if not self.exists():
+            raise StoreError(f"{self.shown}: there is no bloomdupe store")
+        return self.read() if readonly else self.owned()
+
+    def create(self, records: dict[str, dict[str, Any]]) -> RedisStore:
         return self.owned().create(records)
 
-    def owned(self) -> RedisStore:
-        from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
+    def room(self) -> tuple[int, str]:
+        with closing(self.read()) as store:
+            return store.room()
 
+    def owned(self) -> RedisStore:
         with ExitStack() as undo:
             files.make_directory(self.beside, 0o700)
             undo.enter_context(files.lock_owner(self.beside))
@@ -129,10 +120,6 @@ class OnePartition:
             (store,) = owner.take({0: owner.look(1).owners.get(0, NOBODY)})
             store.closing = undo.pop_all()
         return store
-
-    def room(self) -> tuple[int, str]:
-        with self.reader() as crawl:
-            return crawl.client.free_bytes(), f"memory free in {self.shown}"
 
 
 Backend = OnLmdb | OnRedis

@@ -84,30 +84,23 @@ def meanwhile(act: Callable[[], object]) -> threading.Thread:
 # It waits
 
 
-def test_a_commit_waits_for_a_server_that_is_away(
+def test_commits_and_reads_wait_for_a_server_that_is_away(
     server: RedisServer, owner: PartitionOwner
 ) -> None:
     put(owner, b"1")
-    server.kill()
-    sending = meanwhile(lambda: put(owner, b"2"))
-    until(lambda: owner.client.interruptions == 1)
-    server.start()
-    sending.join()
-    assert stored(owner) == b"2"
-    assert owner.step == 2
-
-
-def test_a_read_waits_for_a_server_that_is_away(
-    server: RedisServer, owner: PartitionOwner
-) -> None:
-    put(owner, b"1")
-    server.kill()
     found: list[bytes] = []
-    reading = meanwhile(lambda: found.append(stored(owner)))
-    until(lambda: owner.client.interruptions == 1)
-    server.start()
-    reading.join()
-    assert found == [b"1"]
+    acts: list[Callable[[], object]] = [
+        lambda: put(owner, b"2"),
+        lambda: found.append(stored(owner)),
+    ]
+    for number, act in enumerate(acts, 1):
+        server.kill()
+        acting = meanwhile(act)
+        until(lambda: owner.client.interruptions == number)  # noqa: B023 - at once
+        server.start()
+        acting.join()
+    assert found == [b"2"]
+    assert owner.step == 2
 
 
 def test_the_waiting_can_be_ended(server: RedisServer, owner: PartitionOwner) -> None:

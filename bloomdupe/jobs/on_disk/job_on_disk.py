@@ -19,6 +19,7 @@ from bloomdupe.jobs.state import Life
 from bloomdupe.store import files
 from bloomdupe.store.inbox import Inbox
 from bloomdupe.store.place import Directory
+from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -138,7 +139,7 @@ class JobOnDisk(Job):
             raise StoreError(f"{store} is a link: name {store.resolve()}")
         # Before the lock: the data of a store that has an owner are not checked.
         contents, stays = JobReader(self).contents()
-        with _removing(store):
+        with explained(f"cannot remove {store}", store):
             lock = files.lock_owner(store)
         with lock:
             places = [store, store.with_name(store.name + ".feeds")]
@@ -150,16 +151,6 @@ class JobOnDisk(Job):
             yield Removal(named, contents, partial(_remove, states, places), stays)
 
 
-@contextmanager
-def _removing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except StoreError:
-        raise
-    except OSError as error:
-        raise StoreError(f"cannot remove {path}: {error}") from error
-
-
 def _remove(states: list[Path], places: list[Path]) -> None:
     """Remove the state, and each directory: rename it in one step, and delete it.
 
@@ -167,13 +158,13 @@ def _remove(states: list[Path], places: list[Path]) -> None:
     interrupted removal is repeated.
     """
     for state in states:
-        with _removing(state):
+        with explained(f"cannot remove {state}", state):
             state.unlink(missing_ok=True)
     for path in reversed(places):
         aside = files.aside(path)
         files.delete_unfinished(aside)
         if path.is_dir():
-            with _removing(path):
+            with explained(f"cannot remove {path}", path):
                 path.rename(aside)
                 files.sync_directory(path.parent)
                 shutil.rmtree(aside)
