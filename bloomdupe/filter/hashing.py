@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -62,12 +63,14 @@ def as_bytes(key: object) -> bytes:
     )
 
 
+@lru_cache
 def head_of_positions(hashes: int) -> Callable[[bytes], tuple[int, ...]]:
     """Return the function that gives the first (up to eight) positions."""
     count = min(hashes, FIELDS)
     return Struct(f"<{count}H{2 * (FIELDS - count)}x").unpack
 
 
+@lru_cache
 def tail_of_positions(
     hashes: int,
 ) -> Callable[[bytes], tuple[int, ...]] | None:

@@ -13,9 +13,9 @@ from bitarray import bitarray
 
 from bloomdupe.filter.hashing import (
     DIGEST_BYTES,
-    digest,
     head_of_positions,
     page_hash,
+    positions,
     tail_of_positions,
 )
 from bloomdupe.filter.sizing import PAGE_BITS, POSITIONS, Geometry
@@ -165,12 +165,6 @@ class Layer:
 
     # Pages
 
-    def positions(self, first: bytes) -> list[int]:
-        """Bit positions of a digest within its page."""
-        if self.tail is None:
-            return [*self.head(first)]
-        return [*self.head(first), *self.tail(digest(first))]
-
     def page(self, number: int) -> bitarray:
         """Return a page, loading it when needed."""
         page = self.pages[number]
@@ -208,22 +202,18 @@ class Layer:
         page.frombytes(bits + BEYOND)
         digests = self._unapplied.get(number, b"")
         for (first,) in _each_digest(digests):
-            page[self.positions(first)] = 1
+            page[positions(first, self.geometry.hashes)] = 1
         return page
 
     def all_pages(self) -> Iterator[bitarray]:
         """Iterate over all pages without keeping them in memory."""
-        return self.some_pages(range(len(self.pages)))
-
-    def some_pages(self, numbers: range) -> Iterator[bitarray]:
-        """Iterate over pages without keeping them in memory."""
-        return map(self.peek, numbers)
+        return map(self.peek, range(len(self.pages)))
 
     def fill(self) -> float:
         """Share of the bits that are set, from at most 2,048 evenly spread pages."""
         total = len(self.pages)
         numbers = range(0, total, max(1, total // SAMPLED_PAGES))
-        ones = sum(page.count(1, 0, PAGE_BITS) for page in self.some_pages(numbers))
+        ones = sum(page.count(1, 0, PAGE_BITS) for page in map(self.peek, numbers))
         return float(ones / (len(numbers) * PAGE_BITS))
 
     def merge(self, other: Layer, other_keys: int) -> None:

@@ -19,32 +19,23 @@ class Clock:
 
     ``stored`` is the Unix time of the last checkpoint; None if it is not known. A clock
     that was set back since then does not prolong a rest: no more can be left now than
-    was left at that checkpoint. Stored times are those of a clock that is ``ahead`` of
-    this machine's by some seconds. No stored time is taken to be more than ``most``
+    was left at that checkpoint. No stored time is taken to be more than ``most``
     seconds away.
     """
 
-    def __init__(
-        self, stored: float | None, ahead: float = 0.0, most: float = math.inf
-    ) -> None:
+    def __init__(self, stored: float | None, most: float = math.inf) -> None:
         self.stored = stored
-        self._ahead = ahead
         self._most = most
-
-    @property
-    def now(self) -> float:
-        """The Unix time of the clock."""
-        return time.time() + self._ahead
 
     def until(self, stored: float) -> float:
         """Return a stored Unix time in seconds of ``time.monotonic()``."""
         if not stored:
             return NEVER
-        now = max(self.now, self.stored or 0.0)
+        now = max(time.time(), self.stored or 0.0)
         return time.monotonic() + min(stored - now, self._most)
 
     def at(self, until: float) -> float:
         """Return the time to store of a result of :meth:`until`."""
         if until == NEVER:
             return 0.0
-        return round(until + self.now - time.monotonic(), 3)
+        return round(until + time.time() - time.monotonic(), 3)

@@ -306,11 +306,6 @@ class Frontier:
             entry.rank = self._next_rank(entry.priority, start=entry.start)
             self._join(entry)
 
-    @property
-    def sequence(self) -> int:
-        """Number that the next request gets."""
-        return self._sequence
-
     def pending_in(self, slot: str) -> int:
         """Count the pending requests of a slot."""
         return self.slots.pending_in(slot)

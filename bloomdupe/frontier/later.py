@@ -82,7 +82,7 @@ class Later(SlotQueue):
         """Make sure that the next request is in memory, and update ``next_due``."""
         if self.pending and not self.heap:
             assert self._store is not None  # noqa: S101 - or all are in memory
-            self.refill(self._store)
+            self.take_in(self.reading(self._store)(), self._store)
         self.next_due = math.inf
         if self.heap:
             self.next_due = LATER_KEY.unpack(self.heap[0][0])[0] / 1e6

@@ -146,7 +146,7 @@ class SlotQueue:
 
     def pop(self) -> Entry:
         """Remove and return the next request, which must be in memory."""
-        assert self.heap  # noqa: S101 - refill() raises when nothing is there
+        assert self.heap  # noqa: S101 - take_in() raises when nothing is there
         _, entry = heappop(self.heap)
         self.loaded -= entry.size
         self.pending -= 1
@@ -180,13 +180,6 @@ class SlotQueue:
             self.out.discard(rank)
             if not self.out:
                 self.out = None
-
-    def refill(self, store: Store) -> int:
-        """Read the next requests when none is in memory; return their bytes.
-
-        Raises :class:`~bloomdupe.errors.StoreDamagedError` if they are missing.
-        """
-        return self.take_in(self.reading(store)(), store)
 
     def reading(self, store: Store) -> Callable[[], Read]:
         """Return what reads the next requests, maybe on another thread."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import shutil
 import tempfile
 from collections import Counter
@@ -26,7 +27,11 @@ from bloomdupe.filter import bloom, layer
 from bloomdupe.frontier import frontier, later, slot_queue
 from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.frontier.pending_requests import pending_requests
+from bloomdupe.frontier.pending_requests import (
+    count_pending,
+    pending_requests,
+    portions,
+)
 from bloomdupe.store.lmdb import environment, lmdb_batch
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from bloomdupe.store.participant import Part
@@ -304,6 +309,20 @@ class FrontierMachine(RuleBasedStateMachine):
         self.later = {n: p for n, p in owed.items() if n in self.postponed}
         self.pending = {n: p for n, p in owed.items() if n not in self.postponed}
         assert len(self.filter) == len(seen)
+
+    @precondition(lambda self: self.durable)
+    @rule(rng=st.randoms(use_true_random=False))
+    def remove_between_two_runs(self, rng: random.Random) -> None:
+        """Remove some requests of the store, as it is found after a crash."""
+        self.crash()
+        for found in portions(self.store()):
+            gone = [one for one in found if rng.random() < 0.33]
+            self.owed.remove(gone)
+            for number in (int(one.payload) for one in gone):
+                del (self.later if number in self.later else self.pending)[number]
+            self.checkpoint()
+        left = len(self.pending) + len(self.later)
+        assert count_pending(self.store()) == left
 
     @invariant()
     def counts_agree(self) -> None:

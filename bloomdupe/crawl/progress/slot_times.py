@@ -45,7 +45,7 @@ class SlotTimes:
         resting: Callable[[], dict[str, float]],
         counts: Callable[[], Mapping[str, list[int]]],
     ) -> None:
-        """``resting`` returns slots that rest, until times of ``time.monotonic()``.
+        """``resting`` returns slots with pending requests that rest, and until when.
 
         ``counts`` returns by slot the number of its pages, and another number.
         """
@@ -66,8 +66,7 @@ class SlotTimes:
         the pace of the last minute. With very many slots, all but the rests is as it
         was at the last look that was due, unless this is to be a ``whole`` look.
         """
-        pending_in = self._frontier.pending_in
-        ends = {one: until for one, until in self._resting().items() if pending_in(one)}
+        ends = self._resting()
         now = time.monotonic()
         if whole or now >= self._due:
             self._look_at_all(ends, now)

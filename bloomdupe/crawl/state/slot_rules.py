@@ -187,12 +187,6 @@ class SlotRules(Participant):
         if held <= time.monotonic() < until:
             self.say(name, state)
 
-    def sent(self, name: str, last: float) -> None:
-        """Consider a request that another process has sent to a slot."""
-        if self._engine.delay_of(name) > 0:
-            state = self._frontier.slots.state(name)
-            state.last = max(last, state.last)
-
     def _handed_out(self, lease: Lease) -> None:
         """Remember a request for a slot that has rested as the probe."""
         state = lease.entry.queue.state
