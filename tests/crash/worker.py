@@ -97,7 +97,6 @@ class Work:
             # The same for the same store, another seed for the next run.
             self.rng = random.Random(len(self.owed.seen))
             self.offer(0)
-            self.report(b"begun\n")
             if self.crawl():
                 self.report(b"finished\n")
 

@@ -91,8 +91,6 @@ class Report:
     repeated: set[int] = field(default_factory=set)
     """Begun again though it was acknowledged before."""
     finished: bool = False
-    notes: Counter[bytes] = field(default_factory=Counter)
-    """Other lines, and how often they came."""
 
     def copy(self) -> Report:
         return Report(set(self.started), set(self.acknowledged), set(self.repeated))
@@ -111,8 +109,6 @@ class Report:
                 self.acknowledged |= {int(number) for number in numbers}
             elif kind == b"finished":
                 self.finished = True
-            else:
-                self.notes[line.strip()] += 1
 
 
 def judge(path: Path, world: World, report: Report, *, ended: bool = False) -> Outcome:

@@ -11,8 +11,6 @@ from support.judge import lines
 from support.redis_server import RedisServer
 from support.site import Answer, Pages, graph, links
 
-FOREVER = 600
-"""Seconds; no test waits for so long."""
 HOLD = 3
 
 

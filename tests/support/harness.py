@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 ROOT = Path(__file__).parents[2]
+PAGES = 100
+"""Of the sample site."""
 DEADLINE = 300.0  # seconds; only a broken test gets there
 
 
@@ -104,13 +106,11 @@ class Project:
 class SampleProcess:
     """``python -m crawler.sample_site``, and the requests that it has logged."""
 
-    def __init__(
-        self, process: subprocess.Popen[str], url: str, log: Path, pages: int
-    ) -> None:
+    def __init__(self, process: subprocess.Popen[str], url: str, log: Path) -> None:
         self.process = process
         self.url = url
         self.log = log
-        self.site = SampleSite(pages)
+        self.site = SampleSite(PAGES)
         self.folder = "crawls/127.0.0.1~" + url.rstrip("/").rpartition(":")[2]
 
     def requests(self) -> Counter[tuple[int, str]]:
@@ -118,18 +118,16 @@ class SampleProcess:
 
 
 @contextmanager
-def sample_process(
-    folder: Path, pages: int = 100, delay: float = 0
-) -> Iterator[SampleProcess]:
+def sample_process(folder: Path) -> Iterator[SampleProcess]:
     log = folder / "access.log"
     command = [sys.executable, "-m", "crawler.sample_site", "--log", str(log)]
-    command += ["--pages", str(pages), "--delay", str(delay)]
+    command += ["--pages", str(PAGES)]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         try:
             url = process.stdout.readline().strip()
-            yield SampleProcess(process, url, log, pages)
+            yield SampleProcess(process, url, log)
         finally:
             process.terminate()

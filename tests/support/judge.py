@@ -28,9 +28,6 @@ class Verdict:
     def __bool__(self) -> bool:
         return not self.complaints
 
-    def __add__(self, other: Verdict) -> Verdict:
-        return Verdict(self.lost + other.lost, self.wrong + other.wrong)
-
     @property
     def complaints(self) -> list[str]:
         return self.lost + self.wrong
@@ -77,16 +74,3 @@ def compare_visits(
     if again is not None and repeated > again:
         verdict.wrong.append(f"{repeated} requests again, {again} allowed")
     return verdict
-
-
-def judge(
-    pages: Iterable[str],
-    visits: Iterable[str],
-    items: Iterable[Any] = (),
-    expected_items: Iterable[Any] = (),
-    *,
-    again: int = 0,
-) -> Verdict:
-    """Judge a crawl of a known graph, in which each page is to be asked for once."""
-    asked = compare_visits(Counter([*pages]), Counter(visits), again)
-    return asked + compare(lines(expected_items), lines(items), "items")
