@@ -62,7 +62,7 @@ class Selection:
             return False
 
 
-FEW_PAGES = 5
+FEW_PAGES = 50
 """Pages that are searched for by a text each."""
 
 
