@@ -129,7 +129,12 @@ def check(options: Namespace) -> Answer:
     )
     record = {
         "urls": [
-            {**one._asdict(), "failed": one.failed and _record(one.failed)}
+            {
+                "url": one.url,
+                "seen": one.seen,
+                "waits": [*map(_record, one.waits)],
+                "failed": one.failed and _record(one.failed),
+            }
             for one in urls
         ],
         "broken": problems.as_dict(),
@@ -140,10 +145,10 @@ def check(options: Namespace) -> Answer:
 
 def _states(one: FoundUrl) -> Iterator[str]:
     for found in one.waits:
-        callback, then = found["callback"] or "no callback", found["not_before"]
+        then = "" if found.not_before is None else f", after {when(found.not_before)}"
         yield (
-            f"pending in {found['slot']}, priority {found['priority']},"
-            f" {callback}{'' if then is None else f', after {when(then)}'}: {one.url}"
+            f"pending in {found.slot}, priority {found.priority},"
+            f" {found.callback or 'no callback'}{then}: {one.url}"
         )
     if not one.waits:
         state = "seen, not pending" if one.seen else "new"

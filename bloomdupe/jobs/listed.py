@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.leases.failure import in_words
+from bloomdupe.errors import UnserializableError
+from bloomdupe.frontier.payload import url_of
+from bloomdupe.requests.layout import summary_of
 
 if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.jobs.selection import Selection
 
 GONE = {"404", "410"}
@@ -30,6 +34,23 @@ class ListedRequest(NamedTuple):
     """The reason why it cannot be read."""
     payload: bytes | None = None
     """The stored request, if it has more than that."""
+
+    @classmethod
+    def of(cls, one: PendingRequest) -> ListedRequest:
+        """Return a request in the store as it is listed."""
+        try:
+            summary = summary_of(one.payload)
+        except UnserializableError as error:
+            return cls(one.slot, "?", url_of(one.payload), 0, None, problem=str(error))
+        return cls(
+            one.slot,
+            summary.method,
+            summary.url,
+            summary.priority,
+            summary.callback,
+            one.not_before,
+            payload=summary.rest,
+        )
 
 
 class FailureGroup(NamedTuple):

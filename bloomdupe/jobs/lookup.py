@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.leases.failure import (
     Failure,
@@ -13,9 +13,9 @@ from bloomdupe.crawl.leases.failure import (
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.sent_request import partition_of
 from bloomdupe.jobs.changes import pending_among
+from bloomdupe.jobs.listed import ListedRequest
 from bloomdupe.jobs.project import Project
 from bloomdupe.jobs.request_line import Defaults, read_all
-from bloomdupe.requests.layout import summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,10 +32,8 @@ class FoundUrl(NamedTuple):
 
     url: str
     seen: bool
-    waits: list[dict[str, Any]]
-    """Slot, priority and callback of each pending request for it, and the Unix time
-    before which it is not fetched, if there is one.
-    """
+    waits: list[ListedRequest]
+    """The pending requests for it."""
     failed: Failure | None
     """Its last failure, if it has not succeeded since."""
 
@@ -66,16 +64,9 @@ def look_up(
     pages = {key: url for url, (key, _) in keys.items()}
     with job.stores() as stores:
         # A URL that is not seen may be pending all the same, if another filter marks.
-        pending: dict[bytes, list[dict[str, Any]]] = {}
+        pending: dict[bytes, list[ListedRequest]] = {}
         for key, one in pending_among(stores, pages, project):
-            summary = summary_of(one.payload)
-            found_one = {
-                "slot": one.slot,
-                "priority": summary.priority,
-                "callback": summary.callback,
-                "not_before": one.not_before,
-            }
-            pending.setdefault(key, []).append(found_one)
+            pending.setdefault(key, []).append(ListedRequest.of(one))
         failed = _failures_of(stores, pages)
     states = []
     for url, (key, _) in keys.items():

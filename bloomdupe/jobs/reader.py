@@ -17,12 +17,10 @@ from bloomdupe.errors import (
     BloomDupeError,
     StoreError,
     StoreUnreachableError,
-    UnserializableError,
 )
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.info import info_of_records
 from bloomdupe.filter.opening import is_url
-from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.pending_requests import (
     PendingRequest,
     count_pending,
@@ -33,7 +31,6 @@ from bloomdupe.jobs.listed import FailedRequests, ListedRequest
 from bloomdupe.jobs.selection import Selection
 from bloomdupe.jobs.state import state_of
 from bloomdupe.jobs.view import MOST_SLOTS, Description, Output, View
-from bloomdupe.requests.layout import summary_of
 from bloomdupe.store.format import FAILURES, LATER, StoredSlot
 from bloomdupe.store.progress import told
 
@@ -181,7 +178,7 @@ class JobReader:
             )
             found = chain(stored, self._sent(selection.slot))
             for one in told(found, f"Reading {self._job.shown}", total, "requests"):
-                listed = _listed(one)
+                listed = ListedRequest.of(one)
                 if listed.problem is not None:
                     if selection.pattern is None:
                         yield listed
@@ -215,23 +212,6 @@ def _record_of_filter(snapshot: Snapshot) -> dict[str, Any]:
     if record is None:
         raise snapshot.damaged("the record of the filter is missing")
     return record
-
-
-def _listed(one: PendingRequest) -> ListedRequest:
-    try:
-        summary = summary_of(one.payload)
-    except UnserializableError as error:
-        url = url_of(one.payload)
-        return ListedRequest(one.slot, "?", url, 0, None, problem=str(error))
-    return ListedRequest(
-        one.slot,
-        summary.method,
-        summary.url,
-        summary.priority,
-        summary.callback,
-        one.not_before,
-        payload=summary.rest,
-    )
 
 
 def _paces(
