@@ -15,6 +15,7 @@ from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.slot_queue import NOWHERE, Entry
 from bloomdupe.requests.callbacks import name_in_class
+from bloomdupe.requests.values import pack_item
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -146,7 +147,7 @@ class Starting:
     def _mark_of(self, item: object) -> bytes:
         """Return the mark of an item: its digest and its number among equal ones."""
         try:
-            content = self._serializer.dump_item(item)
+            content = pack_item(item)
         except UnserializableError:
             content = global_object_name(type(item)).encode()
         digest = mmh3_x64_128_digest(content)

@@ -16,6 +16,7 @@ from bloomdupe.feeds.target import Target
 from bloomdupe.feeds.uri import without_secret
 from bloomdupe.inside_scrapy.helpers import PostProcessingManager
 from bloomdupe.printable import logger_of
+from bloomdupe.requests.values import unpack
 from bloomdupe.store.files import lock_owner, make_directory
 
 if TYPE_CHECKING:
@@ -62,10 +63,9 @@ class Deliveries:
         self,
         access: FeedExporterAccess,
         left: StoredFeeds,
-        load: Callable[[bytes], object],
         tell: Callable[[FeedSlot, bool], Awaitable[None]],
     ) -> None:
-        self._access, self._load, self._tell = access, load, tell
+        self._access, self._tell = access, tell
         self._journal, self._delivered = left.journal, left.delivered
         self._directory, self._moment = left.directory, left.moment
 
@@ -172,7 +172,7 @@ class Deliveries:
         slot.start_exporting()
         exporter: Any = slot.exporter
         for end, data in items:  # noqa: B007 - the last position is returned
-            exporter.export_item(self._load(data))
+            exporter.export_item(unpack(data))
             slot.itemcount += 1
         slot.finish_exporting()
         return end

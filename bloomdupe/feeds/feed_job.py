@@ -18,8 +18,5 @@ class FeedJob(NamedTuple):
     """
     fail: Callable[[Exception], None]
     """Stops the crawl, for an item that cannot be kept."""
-    dump: Callable[[object], bytes]
-    """Returns an item as bytes; ``load`` returns it again."""
-    load: Callable[[bytes], object]
     store: Path
     """The directory of the store; the directory of the spool is beside it."""

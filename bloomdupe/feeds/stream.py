@@ -11,6 +11,7 @@ from bloomdupe.errors import BloomDupeError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed import name_of
 from bloomdupe.feeds.journal import ITEM, Journal
+from bloomdupe.requests.values import pack_item
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -46,13 +47,11 @@ class StreamFeeds:
     def __init__(
         self,
         crawler: Crawler,
-        dump: Callable[[Any], bytes],
         put: Callable[[Any, list[tuple[int, bytes]]], None],
         fail: Callable[[BaseException], None],
     ) -> None:
         self._put = put
         self._fail = fail
-        self._dump = dump
         exporter = crawler.get_extension(FeedExporter)
         self.feeds = [] if exporter is None else _taken_from(exporter)
         """In the order of their numbers."""
@@ -90,7 +89,7 @@ class StreamFeeds:
                 failure = error
         try:
             if accepting:
-                data = Journal.packed(accepting, self._dump(item))
+                data = Journal.packed(accepting, pack_item(item))
                 lines.append((ITEM, data))
         except (BloomDupeError, MemoryError) as error:
             self._fail(error)

@@ -10,6 +10,7 @@ from bloomdupe.feeds.delivery import Deliveries, WaitingFeed
 from bloomdupe.feeds.journal import ITEM, Journal
 from bloomdupe.feeds.uri import without_secret
 from bloomdupe.printable import logger_of
+from bloomdupe.requests.values import pack_item, unpack
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class WaitingFeeds:
     ) -> None:
         self._access, self._job, self._left = access, job, left
         self.journal = left.journal
-        self._deliveries = Deliveries(access, left, job.load, tell)
+        self._deliveries = Deliveries(access, left, tell)
         self._feeds: list[WaitingFeed] = []
         self._accepting: list[WaitingFeed] = []
         self._new = Counter[int]()
@@ -84,11 +85,11 @@ class WaitingFeeds:
         return bool(self._accepting)
 
     def encode(self, item: object) -> bytes:
-        """Return an item as bytes for the journal; raises the exceptions of ``dump``.
+        """Return an item as bytes for the journal; raises :class:`UnserializableError`.
 
         Each exporter is tried with the first item of the run.
         """
-        data = self._job.dump(item)
+        data = pack_item(item)
         for feed in self._accepting:
             if not feed.tried:
                 feed.tried = True
@@ -99,7 +100,7 @@ class WaitingFeeds:
         try:
             exporter = self._access.new_exporter(feed.slot, BytesIO())
             exporter.start_exporting()
-            exporter.export_item(self._job.load(data))
+            exporter.export_item(unpack(data))
             exporter.finish_exporting()
         except Exception:  # of any exporter in the settings
             logger.exception(

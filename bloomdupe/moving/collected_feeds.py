@@ -19,7 +19,7 @@ from bloomdupe.moving.collection import RECORD
 from bloomdupe.moving.delivering import not_here
 from bloomdupe.moving.named_feeds import crawler_with
 from bloomdupe.printable import logger_of
-from bloomdupe.requests.serializer import Serializer
+from bloomdupe.requests.values import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,12 +80,10 @@ class CollectedFeeds(FeedExporter):
                 if output.feeds
                 else f"{output.shown} has no feeds, so there is nothing to collect"
             ) from error
-        assert crawler.spider is not None  # noqa: S101 - the project has made it
-        feeds._begin(collection, Serializer(crawler.spider))
+        feeds._begin(collection)
         return feeds
 
-    def _begin(self, collection: Collection, serializer: Serializer) -> None:
-        self._load = serializer.load_value
+    def _begin(self, collection: Collection) -> None:
         if any(map(parameters, self.feeds)):
             raise StoreMismatchError(f"a feed lacks parameters: {[*self.feeds]}")
         if collection.is_new:
@@ -96,8 +94,7 @@ class CollectedFeeds(FeedExporter):
             resumed=not collection.is_new,
             anew="collect into another directory",
         )
-        dump, load = serializer.dump_item, serializer.load_value
-        self.restore(FeedJob(not_here, not_here, dump, load, collection.store), left)
+        self.restore(FeedJob(not_here, not_here, collection.store), left)
         self.by_number = [*self.taken.values()]
         self.before = [feed.items for feed in self.by_number]
 
@@ -131,7 +128,7 @@ class CollectedFeeds(FeedExporter):
         numbers, packed = Journal.unpacked(data)
         if not numbers or max(numbers) >= len(self.by_number):
             raise ValueError("it has no feed")
-        item = self._load(packed)
+        item = unpack(packed)
         lines, waiting = [], []
         for number in numbers:
             feed = self.by_number[number]

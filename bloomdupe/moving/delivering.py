@@ -15,7 +15,6 @@ from bloomdupe.feeds.uri import without_secret
 from bloomdupe.feeds.waiting import WaitingFeeds
 from bloomdupe.moving.named_feeds import crawler_with
 from bloomdupe.moving.reactor import run
-from bloomdupe.requests.serializer import Serializer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,15 +57,9 @@ def deliver(
     async def tell(slot: FeedSlot, stored: bool) -> None:
         deliveries.append(Delivery(without_secret(slot.uri), slot.itemcount, stored))
 
-    assert crawler.spider is not None  # noqa: S101 - the project has made it
-    items = Serializer(crawler.spider)
     left = StoredFeeds(record, path, resumed=True)
-    waiting = WaitingFeeds(
-        exporter,
-        FeedJob(not_here, not_here, items.dump_item, items.load_value, path),
-        left,
-        tell,
-    )
+    items = FeedJob(not_here, not_here, path)
+    waiting = WaitingFeeds(exporter, items, left, tell)
     for template, options in exporter.feeds.items():
         slot = exporter.new_slot(template, options, 1)
         name = name_of(exporter, template, options)

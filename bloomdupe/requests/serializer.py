@@ -38,7 +38,7 @@ from bloomdupe.requests.layout import (
     check_kind,
 )
 from bloomdupe.requests.objects import loaded_class, name_of_class, state_of, with_state
-from bloomdupe.requests.values import MOST_BYTES, REMEDY, Writer, pack, unpack
+from bloomdupe.requests.values import MOST_BYTES, REMEDY, Writer, unpack
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -92,26 +92,6 @@ class Serializer:
         check_kind(payload)
         try:
             return self._request(*unpack(payload))
-        except Exception as error:  # of the data, or what is named in it
-            raise UnserializableError(str(error) or type(error).__name__) from error
-
-    # Values that are stored beside the requests
-
-    def dump_value(self, value: object) -> bytes:
-        """Return any value as bytes; raises :class:`UnserializableError`."""
-        return pack(value)
-
-    def dump_item(self, item: object) -> bytes:
-        """Return an item for :meth:`load_value`; all texts in it become plain strings.
-
-        Raises :class:`UnserializableError`.
-        """
-        return pack(item, texts=True)
-
-    def load_value(self, data: bytes) -> Any:  # noqa: ANN401 - any value
-        """Return the value passed to :meth:`dump_value`; errors as in :meth:`load`."""
-        try:
-            return unpack(data)
         except Exception as error:  # of the data, or what is named in it
             raise UnserializableError(str(error) or type(error).__name__) from error
 

@@ -97,8 +97,23 @@ def pack(value: object, *, most: float = math.inf, texts: bool = False) -> bytes
     return Writer(most, texts=texts).value("it", value)
 
 
+def pack_item(item: object) -> bytes:
+    """Return an item as bytes; all texts in it become plain strings.
+
+    Raises :class:`UnserializableError`.
+    """
+    return pack(item, texts=True)
+
+
 def unpack(data: bytes) -> Any:  # noqa: ANN401 - any value
-    """Return the value passed to :func:`pack`; raises any exception for other data."""
+    """Return the value that was packed; raises :class:`UnserializableError`."""
+    try:
+        return _unpack(data)
+    except Exception as error:  # of the data, or what is named in it
+        raise UnserializableError(str(error) or type(error).__name__) from error
+
+
+def _unpack(data: bytes) -> Any:  # noqa: ANN401 - any value
     return msgpack.unpackb(
         data,
         ext_hook=_restore,
@@ -349,6 +364,6 @@ def _restore(code: int, data: bytes) -> object:
         raise ValueError(f"it is nested more than {MOST_LEVELS} levels deep")
     _reading[0] += 1
     try:
-        return _MAKE[code](*unpack(data))
+        return _MAKE[code](*_unpack(data))
     finally:
         _reading[0] -= 1

@@ -24,7 +24,6 @@ from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed_job import FeedJob
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.requests.serializer import Serializer
 
 if TYPE_CHECKING:
     from world import World
@@ -96,13 +95,10 @@ class Job:
         self.leases = Leases()
         self.leases.engine = Ends(frontier, self._outcomes)
         crawl = CrawlRecord(frontier)
-        serializer = Serializer(self._spider)
         self._feeds = FeedExporter(self._crawler)
         if not world.feeds:
             self._feeds.feeds.clear()
-        job = FeedJob(
-            self._put, _fail, serializer.dump_value, serializer.load_value, store
-        )
+        job = FeedJob(self._put, _fail, store)
         left = StoredFeeds(crawl.record, store, resumed=True)
         self._feeds.restore(job, left)
         self._feeds.open_spider(self._spider)

@@ -27,7 +27,7 @@ from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.requests import serializer
 from bloomdupe.requests.serializer import Serializer
-from bloomdupe.requests.values import MOST_BYTES
+from bloomdupe.requests.values import MOST_BYTES, pack, pack_item, unpack
 
 
 class Example(Spider):
@@ -153,10 +153,10 @@ def test_values_come_back_unchanged(value: object) -> None:
 
 @given(st.datetimes(timezones=st.timezones(), allow_imaginary=True) | st.times())
 def test_times_come_back_with_zone_and_fold(value: Any) -> None:
-    restored = SAFE.load_value(SAFE.dump_value(value))
+    restored = unpack(pack(value))
     assert repr(restored) == repr(value)
     assert restored.utcoffset() == value.utcoffset()
-    assert SAFE.load_value(SAFE.dump_item([value])) == [value]
+    assert unpack(pack_item([value])) == [value]
 
 
 class Zone(datetime.tzinfo):
@@ -183,7 +183,7 @@ def test_time_zones_without_a_portable_name_are_refused(zone: datetime.tzinfo) -
         datetime.time(tzinfo=zone),
     ):
         with pytest.raises(UnserializableError, match=r"Zone|no portable name"):
-            SAFE.dump_value(value)
+            pack(value)
 
 
 @pytest.mark.parametrize(
@@ -195,11 +195,11 @@ def test_time_zones_without_a_portable_name_are_refused(zone: datetime.tzinfo) -
 )  # fmt: skip
 def test_a_store_names_nothing_but_time_zones(key: object) -> None:
     """Python looks for a zone that it does not find in a package of a similar name."""
-    good = msgpack.unpackb(SAFE.dump_value(ZoneInfo("Europe/Paris")))
+    good = msgpack.unpackb(pack(ZoneInfo("Europe/Paris")))
     bad = msgpack.ExtType(good.code, msgpack.packb([key]))
     before = set(sys.modules)
     with pytest.raises(UnserializableError):
-        SAFE.load_value(msgpack.packb(bad))
+        unpack(msgpack.packb(bad))
     assert not {name for name in set(sys.modules) - before if "tzdata" not in name}
 
 
@@ -216,10 +216,10 @@ VALUES: st.SearchStrategy[object] = st.recursive(
 
 @pytest.mark.parametrize("value", ["now", 7, {"a": 1}, [1]])
 def test_only_a_time_has_a_zone(value: object) -> None:
-    zone = msgpack.unpackb(SAFE.dump_value(UTC))
+    zone = msgpack.unpackb(pack(UTC))
     bad = msgpack.ExtType(14, msgpack.packb([value, zone, 0]))
     with pytest.raises(UnserializableError):
-        SAFE.load_value(msgpack.packb(bad))
+        unpack(msgpack.packb(bad))
 
 
 @given(VALUES)
@@ -239,12 +239,12 @@ def test_texts_of_lxml_become_plain_strings() -> None:
 
 def test_all_texts_of_an_item_become_plain_strings() -> None:
     value = {"a": (Text("x"), {Text("y")})}
-    restored = SAFE.load_value(SAFE.dump_item(value))
+    restored = unpack(pack_item(value))
     assert restored == value
     first, (second,) = restored["a"]
     assert (type(first), type(second)) == (str, str)
     with pytest.raises(UnserializableError):
-        SAFE.dump_value(value)
+        pack(value)
 
 
 DERIVED: list[Any] = [

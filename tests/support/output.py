@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from itemadapter.adapter import ItemAdapter
-from scrapy import Spider
 from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from bloomdupe.feeds.journal import Journal
-from bloomdupe.requests.serializer import Serializer
-
-_serializer = Serializer(Spider("any"))
+from bloomdupe.requests.values import pack_item, unpack
 
 
 def lines_in(data: bytes) -> list[tuple[int, str]]:
     """Return an item as a line of JSON, with the number of each of its feeds."""
     numbers, packed = Journal.unpacked(data)
-    item = ItemAdapter(_serializer.load_value(packed)).asdict()
+    item = ItemAdapter(unpack(packed)).asdict()
     return [(number, ScrapyJSONEncoder().encode(item)) for number in numbers]
 
 
 def packed(item: object, *numbers: int) -> bytes:
     """Return an item as a worker puts it out for these feeds."""
-    return Journal.packed(numbers, _serializer.dump_item(item))
+    return Journal.packed(numbers, pack_item(item))

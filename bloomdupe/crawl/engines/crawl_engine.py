@@ -271,8 +271,6 @@ class CrawlEngine(Settling):
         job = FeedJob(
             self._session.take_item,
             self._session.stopping.fail,
-            self._session.serializer.dump_item,
-            self._session.serializer.load_value,
             self.settings.directory,
         )
         left = StoredFeeds(crawl.record, job.store, resumed=self.run.resumed)

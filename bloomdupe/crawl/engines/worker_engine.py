@@ -171,10 +171,7 @@ class WorkerEngine(CrawlEngine):
         del crawl
         session = self._session
         return StreamFeeds(  # type: ignore[return-value] # it has the same interface
-            self._crawler,
-            session.serializer.dump_item,
-            session.take_item,
-            session.stopping.fail,
+            self._crawler, session.take_item, session.stopping.fail
         )
 
     def _take_cookies(self) -> Steps:
