@@ -79,19 +79,10 @@ class JobInRedis(Job):
     def filters(self) -> Iterator[list[BloomFilter]]:
         """Open the filters of all partitions; an empty one if it has not begun."""
         with self._crawl() as crawl, ExitStack() as stack:
-            found = []
-            for number in range(crawl.partitions):
-                place = RedisStore(crawl, number)
-                has_begun = place.exists()
-                seen = (
-                    BloomFilter.open(place, readonly=True)
-                    if has_begun
-                    else BloomFilter(1)
-                )
-                found.append(stack.enter_context(seen))
+            found = [RedisStore(crawl, number) for number in range(crawl.partitions)]
             if not found:
                 raise self._missing()
-            yield found
+            yield [stack.enter_context(_filter_of(store)) for store in found]
 
     def _missing(self) -> StoreError:
         return StoreError(
@@ -191,6 +182,10 @@ class JobInRedis(Job):
         """Remove all keys in one step; a worker that is still there is refused then."""
         with self._crawl() as crawl:
             crawl.client.ask("UNLINK", *crawl.keys.every(crawl.partitions))
+
+
+def _filter_of(store: RedisStore) -> BloomFilter:
+    return BloomFilter.open(store, readonly=True) if store.exists() else BloomFilter(1)
 
 
 def _opener(project: Project) -> Callable[[RedisStore], BloomFilter]:
