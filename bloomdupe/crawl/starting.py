@@ -65,6 +65,7 @@ class StartItem(Lease):
 
     def __init__(self, leases: Leases, mark: bytes) -> None:
         super().__init__(leases, Entry(NOWHERE, b"", b""))
+        leases.start_items += 1
         self.outcome.keys = [(mark, True)]
         self.outcome.apart = True
 
@@ -115,6 +116,9 @@ class Starting:
         if not await self.may_go_on():
             return
         async for output in outputs:
+            # It may have taken long, and another worker has this output by now.
+            if not await self.may_go_on():
+                return
             self._request = None
             if isinstance(output, Request):
                 self._request = output
@@ -236,8 +240,10 @@ class Starting:
         program has fetched, before it was imported, nothing tells for which callback.
         """
         page, exact = key
-        if page in self._pages or not self._run.resumed:
-            return page in self._pages
+        if page in self._pages:
+            return True
+        if self.is_ours() and not self._run.resumed:
+            return False
         return self._knows(self.place_of(page), exact=exact, of=of)
 
     def place_of(self, page: bytes) -> bytes:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 20
 """Bytes of a line of the output, unless an item is larger."""
+MOST_ITEMS = 1_000
+"""Items of a line: a script of Redis takes no more than some thousand arguments."""
 
 
 class StreamFeed(NamedTuple):
@@ -70,7 +72,7 @@ class StreamFeeds:
         entries: list[list[bytes]] = []
         size = MOST_BYTES
         for _, data in lines:
-            if size + len(data) > MOST_BYTES:
+            if size + len(data) > MOST_BYTES or len(entries[-1]) >= 2 * MOST_ITEMS:
                 entries.append([])
                 size = 0
             entries[-1] += (b"%d" % (len(entries[-1]) // 2), data)

@@ -41,6 +41,8 @@ class SentRequest(NamedTuple):
     """Whether it is made pending even if its fingerprint was seen."""
     form: bool = False
     """Whether it is the redirect of a form that was posted."""
+    repeats: bool = False
+    """Whether it is a retry or a redirect: there is always room for these."""
 
     @property
     def packed(self) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.crawl.progress.rounds import FINISHED
+from bloomdupe.crawl.progress.rounds import FINISHED, OPEN
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
 from bloomdupe.frontier.held_frontier import CONTROL
 from bloomdupe.store.redis.address import Address
@@ -103,11 +103,16 @@ class StreamOutput:
             )
 
     def has_ended(self) -> bool:
-        """Whether the crawl has ended: what is read from now on is all there is."""
+        """Whether the crawl has ended: what is read from now on is all there is.
+
+        Nothing is left to do then. The leader records how the crawl has ended, unless
+        it has died; but a crawl that stays open ends only by that record.
+        """
         look = self._crawl.look(self._crawl.partitions)
         with RedisStore(self._crawl, CONTROL).snapshot() as snapshot:
             notes = (snapshot.record("filter") or {}).get("notes", {})
-        return bool(not look.owners and look.finished and notes.get("run") == FINISHED)
+        died = notes.get("run") == OPEN and not notes.get("stays")
+        return bool(look.finished and (died or notes.get("run") == FINISHED))
 
     @property
     def _output(self) -> bytes:

@@ -223,7 +223,9 @@ class CrawlEngine(Settling):
         ]
         self.revisits = Revisits(self._session, self._schedule_visit)
         store = self.frontier.store
-        if store is not None and run.resumed and self._access.throttled:
+        # What other workers, or an earlier run, have learned of servers.
+        known = run.resumed or settings.redis_url is not None
+        if store is not None and known and self._access.throttled:
             self._session.slots.restore_delays()
         self.cookies = self._restore_cookies()
         if self.cookies is not None:

@@ -243,6 +243,7 @@ class WorkerEngine(CrawlEngine):
             offer.not_before,
             offer.forced,
             offer.after_form,
+            offer.repeats,
         )
         waits_for = None
         if volatile and page is not None:
@@ -253,7 +254,7 @@ class WorkerEngine(CrawlEngine):
                 offer.parent.begun = True
         else:
             self._deliver(sent)
-        if offer.keys:
+        if offer.keys and not self.limits.on:  # or there may be room the next time
             self._sent.add(_sent_mark(offer.keys[0][0], request))
         if offer.of_start:
             for key, exact in offer.keys:
@@ -378,7 +379,9 @@ class WorkerEngine(CrawlEngine):
                     self._stats.inc_value("dupefilter/filtered")
                     return True
                 keys.append(mark)
-        return self.limits.on and not self.limits.room_for(sent.slot)
+        if sent.repeats or not self.limits.on:
+            return False
+        return not self.limits.room_for(sent.slot)
 
     def _second_use(
         self, frontier: Frontier, sent: SentRequest
@@ -396,8 +399,13 @@ class WorkerEngine(CrawlEngine):
     # Checkpoints
 
     def _more(self) -> int:
-        """Return what a leader has to do besides requests: ``start()``."""
-        return int(not self.starting.over)
+        """Return what a leader has to do besides requests of its partitions.
+
+        That is ``start()``, its items in pipelines, and requests in memory: no page in
+        progress may stand for one that ``start()`` has yielded.
+        """
+        memory, items = self.frontier.memory, self._session.leases.start_items
+        return int(not self.starting.over) + items + memory.pending + memory.in_progress
 
     def looking(self) -> Steps:
         """Look at the crawl, and take in what others have sent, after a commit."""

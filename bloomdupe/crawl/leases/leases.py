@@ -77,6 +77,8 @@ class Leases:
         """Told of each request that this run cannot do, and why."""
         self.volatile = 0
         """Number of volatile requests."""
+        self.start_items = 0
+        """Number of items of ``start()`` that are in their pipelines."""
         self._leases: dict[int, Lease] = {}
         self._expected: dict[Entry, Lease] = {}
         """Pending requests that are volatile, or cannot be stored."""
@@ -192,6 +194,7 @@ class Leases:
         """End an item of ``start()``: its pipelines and exports are through."""
         if item.is_running:
             item.is_running = False  # type: ignore[misc] # no property of an item
+            self.start_items -= 1
             self.end_part(item)
 
     def _settle(self, root: Lease) -> None:

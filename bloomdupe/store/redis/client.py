@@ -183,12 +183,13 @@ class Client:
 
     def tell(
         self, script: LuaScript, keys: Sequence[bytes], *arguments: bytes | str | int
-    ) -> None:
-        """Run a script, unless Redis is away."""
+    ) -> Any:  # noqa: ANN401 - answers are of several types
+        """Return the answer of a script; None if Redis is away."""
         with suppress(*TRANSLATED):
-            self._redis.execute_command(
+            return self._redis.execute_command(
                 "EVAL", script.text, len(keys), *keys, *arguments
             )
+        return None
 
     # Refusals
 

@@ -7,6 +7,8 @@ key                       type    value
                                   ``ended``: commits of all workers. They differ if
                                   Redis has restored a part of a commit. ``at``: time
                                   of the last one, by the clock of Redis, to be shown.
+                                  ``block``: seconds for which a callback may block a
+                                  worker, if one has done so for very long.
                                   ``cookies``: commits that have changed cookies.
                                   ``forgotten``: last entry of the output that was
                                   deleted

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from threading import Event, Thread
-from time import monotonic
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,21 +12,27 @@ LONGEST_BLOCK = 8
 """Leases for which a worker that commits nothing may have a heartbeat."""
 A_LEASE = 4
 """Heartbeats in the time of a lease."""
+LONGER = 2
+"""How many times as long the next block may be as one that was too long."""
 
 
 class Heartbeat:
-    """Calls ``beat`` on a thread, as long as the ``step`` of a worker stands still.
+    """Counts for a worker, on a thread, as long as its ``step`` stands still.
 
     A callback may block its process for longer than the lease: in ``time.sleep()``, or
     in a call that waits for a server. Without this, its page would go to another
     worker, block that one, and go round for ever. One that blocks for
-    :data:`LONGEST_BLOCK` leases is taken for hung.
+    :data:`LONGEST_BLOCK` leases is taken for hung. If it comes back after all, all
+    workers of the crawl learn that a callback may take so long.
+
+    ``beat`` tells Redis of a heartbeat, or of the seconds for which a callback has
+    blocked this worker; it returns the seconds that are known of all workers.
     """
 
     def __init__(
-        self, lease: float, step: Callable[[], object], beat: Callable[[], None]
+        self, lease: float, step: Callable[[], object], beat: Callable[[int], int]
     ) -> None:
-        self._lease = lease
+        self._pause = lease / A_LEASE
         self._step = step
         self._beat = beat
         self._ended = Event()
@@ -35,13 +40,19 @@ class Heartbeat:
         self._thread.start()
 
     def _run(self) -> None:
-        last, since = self._step(), monotonic()
-        while not self._ended.wait(self._lease / A_LEASE):
+        # Only the time in which this thread runs counts: the process may be stopped.
+        limit = LONGEST_BLOCK * A_LEASE * self._pause
+        last, blocked = self._step(), 0.0
+        while not self._ended.wait(self._pause):
             now = self._step()
-            if now != last:
-                last, since = now, monotonic()
-            elif monotonic() - since < LONGEST_BLOCK * self._lease:
-                self._beat()
+            if now == last:
+                blocked += self._pause
+                if blocked < limit:
+                    limit = max(limit, self._beat(0))
+                continue
+            if blocked >= limit:
+                limit = max(limit, self._beat(int(LONGER * blocked) + 1))
+            last, blocked = now, 0.0
 
     def stop(self) -> None:
         """Have no more heartbeats."""

@@ -11,7 +11,7 @@ from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.client import Client, LuaScript
 from bloomdupe.store.redis.crawl_reader import CrawlOnRedis, pairs
 from bloomdupe.store.redis.heartbeat import Heartbeat
-from bloomdupe.store.redis.redis_batch import RedisBatch, words
+from bloomdupe.store.redis.redis_batch import MOST, RedisBatch, words
 from bloomdupe.store.redis.redis_store import RedisStore, not_owner
 from bloomdupe.store.store import Commit
 
@@ -190,7 +190,9 @@ class PartitionOwner(CrawlOnRedis):
     ) -> Iterator[bytes]:
         """Yield the calls that concern no table."""
         for number, entries in sent.items():
-            yield from words(b"RPUSH", self.keys.inbox(number), *entries)
+            inbox = self.keys.inbox(number)
+            for at in range(0, len(entries), MOST):
+                yield from words(b"RPUSH", inbox, *entries[at : at + MOST])
         for number, count in counts.items():
             yield from words(b"HSET", self.keys.counts, b"%d" % number, count.packed)
         for number in give:
@@ -222,9 +224,10 @@ class PartitionOwner(CrawlOnRedis):
         """Have a heartbeat from now on, for workers that wait for so many seconds."""
         self._heart = Heartbeat(lease, lambda: (self.token, self.step), self._beat)
 
-    def _beat(self) -> None:
-        """Show that this worker is alive, if Redis answers at once; on any thread."""
-        self.client.tell(BEAT, (self.keys.steps, self.keys.beats), self.token)
+    def _beat(self, blocked: int) -> int:
+        """See :class:`Heartbeat`; on any thread. 0 if Redis does not answer at once."""
+        keys = self.keys.steps, self.keys.beats, self.keys.head
+        return int(self.client.tell(BEAT, keys, self.token, blocked) or 0)
 
     def give_back(self) -> None:
         """Let others take all partitions at once, and close the connection.
