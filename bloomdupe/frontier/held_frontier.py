@@ -245,21 +245,19 @@ class HeldFrontier:
 
     def taking_in(
         self,
-        partitions: Iterable[int],
-        limit: int,
+        sent: Mapping[int, int],
         take: Callable[[int, list[bytes]], None],
     ) -> Iterator[Callable[[], None]]:
-        """Have what others have sent to these partitions taken in by ``take``.
+        """Have so many entries that others have ``sent`` taken in, by partition.
 
-        Yields what waits for the network, which may be called on another thread. It
-        reads up to ``limit`` entries of each partition.
+        Yields what waits for the network, which may be called on another thread.
         """
-        inboxes = {number: self.owner.stores[number].inbox for number in partitions}
+        inboxes = {number: self.owner.stores[number].inbox for number in sent}
         found: dict[int, list[bytes]] = {}
 
         def read() -> None:
             for number, inbox in inboxes.items():
-                found[number] = inbox.read(limit)
+                found[number] = inbox.read(sent[number])
 
         if inboxes:
             yield read

@@ -209,7 +209,9 @@ class Worker:
             self._commit()
         elif kind < 0.42:
             limit, staying = self.rng.randrange(1, 20), self.frontier.staying()
-            for read in self.frontier.taking_in(staying, limit, self._take_in):
+            for read in self.frontier.taking_in(
+                dict.fromkeys(staying, limit), self._take_in
+            ):
                 read()
         elif kind < 0.72:
             self._lease()

@@ -297,7 +297,7 @@ class CrawlEngine(Settling):
         """Begin to write checkpoints."""
         if self.failures is not None:
             reasons = self.settings.retry_failed
-            retried = self.failures.begin(reasons, self.frontier.push, self.rules)
+            retried = self.failures.begin(reasons, self._push_failed, self.rules)
             self._stats.set_value("bloomdupe/retried_failures", retried)
             if retried:
                 self._has_work()
@@ -309,6 +309,9 @@ class CrawlEngine(Settling):
         self._session.slots.begin()
         self.watch.begin()
         self.committing.begin()
+
+    def _push_failed(self, slot: str, priority: int, payload: bytes) -> None:
+        self.frontier.push(slot, priority, payload)
 
     def _write_first(self) -> None:
         self.committing.write_first()

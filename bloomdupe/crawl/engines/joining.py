@@ -87,9 +87,9 @@ async def join(session: Session, job: CrawlJob) -> HeldFrontier:
         # Before it is seen as the owner of any partition: who asks it to stop then
         # writes other rules than these.
         held.rules = owner.client.ask("GET", owner.keys.rules)
-        before = _notes_of(owner)
+        before = notes_of(owner)
         await _get_partition(session, held)
-        now = _notes_of(owner)
+        now = notes_of(owner)
         held.waited_for_round = before.get("run", FINISHED) != FINISHED or before.get(
             "generation"
         ) != now.get("generation")
@@ -149,7 +149,7 @@ async def _get_partition(session: Session, held: HeldFrontier) -> None:
         await asyncio.sleep(PAUSE)
 
 
-def _notes_of(owner: PartitionOwner) -> dict[str, Any]:
+def notes_of(owner: PartitionOwner) -> dict[str, Any]:
     """Return the notes of the whole crawl, which the leader writes."""
     with RedisStore(owner, CONTROL).snapshot() as snapshot:
         found: dict[str, Any] = (snapshot.record("filter") or {}).get("notes", {})

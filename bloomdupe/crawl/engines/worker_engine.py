@@ -12,7 +12,7 @@ from bloomdupe.crawl.engines.background import Background
 from bloomdupe.crawl.engines.checkpoint import Checkpoint
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.inherited_slot import forget_inherited_slot
-from bloomdupe.crawl.engines.joining import say_who
+from bloomdupe.crawl.engines.joining import notes_of, say_who
 from bloomdupe.crawl.engines.quiet import GLANCE
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.progress.rounds import Run
@@ -337,6 +337,19 @@ class WorkerEngine(CrawlEngine):
             return True
         return super()._is_known(offer)
 
+    def _retry_failed(self) -> None:
+        """Retry the failed requests of partitions that have come since."""
+        reasons = self.settings.retry_failed
+        if self.failures is None or reasons is None or self._closed:
+            return
+        retried = self.failures.retry(reasons, self._push_failed, self.rules)
+        if retried:
+            self._stats.inc_value("bloomdupe/retried_failures", retried)
+            self._has_work()
+
+    def _push_failed(self, slot: str, priority: int, payload: bytes) -> None:
+        self._deliver(SentRequest(slot, priority, payload, dont_filter=True))
+
     # Requests of others
 
     def _receive(self, number: int, sent: SentRequest) -> None:
@@ -415,9 +428,14 @@ class WorkerEngine(CrawlEngine):
         self._move()
         yield from self._take_cookies()
         self._takes_more = False
-        look, staying = self._look, self.frontier.staying()
-        waiting = [number for number in staying if look and look.inboxes[number]]
-        yield from self.frontier.taking_in(waiting, MOST_TAKEN, self._take_in)
+        self._retry_failed()
+        # No more than that look has seen: what came later may need other cookies.
+        inboxes = self._look.inboxes if self._look else []
+        sent = {n: min(inboxes[n], MOST_TAKEN) for n in self.frontier.staying()}
+        yield from self.frontier.taking_in(
+            {number: entries for number, entries in sent.items() if entries},
+            self._take_in,
+        )
         if self._is_open:
             self._access.wake()
 
@@ -455,12 +473,20 @@ class WorkerEngine(CrawlEngine):
     async def _may_start(self) -> bool:
         """Wait until this worker is the leader; False if there is no need to start."""
         while not self.starting.ended:
-            if self._closed or (self._look is not None and self._look.finished):
+            if self._closed or self._has_finished():
                 return self.frontier.leads
             if self.frontier.leads:
                 return True
             await asyncio.sleep(GLANCE)
         return False
+
+    def _has_finished(self) -> bool:
+        """Whether nothing is left of this round."""
+        if self._look is None or not self._look.finished:
+            return False
+        # Until the leader of a new round has committed, the last one seems to be left.
+        begun = notes_of(self.frontier.owner).get("generation")
+        return not self.run.new_round or begun == self.run.round
 
     def _fails(self) -> bool:
         failed = self._session.stopping.failure is not None

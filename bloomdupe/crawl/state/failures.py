@@ -73,6 +73,7 @@ class Failures(Participant):
         self._fingerprint = fingerprint
         self._limit = limit
         self._job = job
+        self._begun = time.time()
         self.left = 0
         """Number of failures that were forgotten because of the limit."""
         self._known: dict[int, _Ledger] = {}
@@ -139,15 +140,8 @@ class Failures(Participant):
         if reasons is None:
             self._say_failed()
             return 0
-        retried, other = 0, Counter[str]()
-        for ledger in self._here.values():
-            with ledger.store.snapshot() as snapshot:
-                stored = stored_failures(snapshot)
-                for digest, failure in to_retry(stored, reasons, other):
-                    if failure.payload and not rules.drop(failure.slot, failure.url):
-                        push(failure.slot, failure.priority, failure.payload)
-                        ledger.put(digest, failure._replace(waiting=True))
-                        retried += 1
+        other = Counter[str]()
+        retried = self.retry(reasons, push, rules, other)
         rest = f". Not retried: {counted_by(other)}; {named(other)}" if other else ""
         logger.info(
             "Retried: %(retried)d of %(failed)s%(rest)s",
@@ -157,6 +151,32 @@ class Failures(Participant):
                 "rest": rest,
             },
         )
+        return retried
+
+    def retry(
+        self,
+        reasons: tuple[str, ...],
+        push: Callable[[str, int, bytes], object],
+        rules: RulesInForce,
+        other: Counter[str] | None = None,
+    ) -> int:
+        """Retry what has failed in earlier runs, of stores that have come since.
+
+        Returns the number; those with ``other`` reasons are counted there.
+        """
+        retried, other = 0, Counter[str]() if other is None else other
+        for ledger in self._here.values():
+            if ledger.retried:
+                continue
+            ledger.retried = True
+            with ledger.store.snapshot() as snapshot:
+                stored = stored_failures(snapshot)
+                before = [one for one in stored if one[1].time < self._begun]
+            for digest, failure in to_retry(before, reasons, other):
+                if failure.payload and not rules.drop(failure.slot, failure.url):
+                    push(failure.slot, failure.priority, failure.payload)
+                    ledger.put(digest, failure._replace(waiting=True))
+                    retried += 1
         return retried
 
     def _say_failed(self) -> None:
@@ -290,6 +310,8 @@ class _Ledger:
         self.options: Counter[str] = Counter()
         self.known: dict[bytes, _Known] = {}
         """In the order of their failures."""
+        self.retried = False
+        """Whether those of earlier runs were retried in this run."""
         self.changes: dict[bytes, bytes | None] = {}
         """Records for the next checkpoint; None: there is none any more."""
         with self.store.snapshot() as snapshot:
