@@ -426,16 +426,23 @@ def test_a_crawl_that_goes_on_during_collect_has_not_ended(
     assert crawl.complaints(out) == []
 
 
-def test_a_killed_worker_counts_until_another_one_has_ended_the_crawl(
-    verb: Verb, crawl: Crawl, tmp_path: Path
+@pytest.mark.parametrize(
+    ("notes", "has_ended"),
+    [
+        ({"run": "finished"}, True),
+        ({"run": "open"}, True),  # the leader was killed before it could say so
+        ({"run": "open", "stays": True}, False),
+        ({"run": "shutdown"}, False),
+    ],
+)
+def test_a_crawl_of_which_nothing_is_left_has_ended_though_workers_were_killed(
+    verb: Verb, crawl: Crawl, tmp_path: Path, notes: dict[str, Any], has_ended: bool
 ) -> None:
     out = tmp_path / "out"
-    crawl.kill()
-    assert "The crawl has not ended" in verb("collect", *NAMED, crawl.url, out).out
-    with started(crawl.url, out, "--follow") as pid:
-        crawl.join()
-        crawl.leave()
-        assert ended(pid) == 0
+    crawl.put_out(5, random.Random(7))
+    crawl.kill(**notes)
+    said = verb("collect", *NAMED, crawl.url, out).out
+    assert ("The crawl has not ended" not in said) == has_ended
     assert crawl.complaints(out) == []
 
 

@@ -81,6 +81,21 @@ def meanwhile(act: Callable[[], object]) -> threading.Thread:
     return thread
 
 
+def test_a_commit_may_have_more_entries_than_a_call_has_arguments(
+    owner: PartitionOwner,
+) -> None:
+    """Lua's stack has room for some thousand."""
+    many = [b"%d" % number for number in range(20_000)]
+    values: list[Change] = [(value, value) for value in many]
+    part = Part(changes={HISTORY: values})
+    commit = owner.begin({store_of(owner): [part]}, sent={0: many})
+    commit.send()
+    commit.done()
+    assert store_of(owner).inbox.read(30_000) == many
+    with store_of(owner).snapshot() as snapshot:
+        assert snapshot.entries(HISTORY) == len(many)
+
+
 # It waits
 
 

@@ -86,9 +86,9 @@ class Crawl:
         self._owner.close()
         self._joined = False
 
-    def kill(self) -> None:
+    def kill(self, **notes: Any) -> None:
         """Let the worker end without a word, when it was done with everything."""
-        self._seen.notes["run"] = "finished"
+        self._seen.notes.update(notes)
         self._commit()
         self._owner.close()
         self._joined = False
