@@ -212,7 +212,7 @@ def test_a_store_that_is_gone_ends_the_crawl(
     process.until_requested(3)
     (crawl.store / "data.mdb").unlink()
     site.hold_after(answers)
-    process.until_logged("The store of the crawl failed, so the crawl stops")
+    process.until_logged("The store or a feed failed, so the crawl stops")
     site.release()
     log = process.wait().log
     assert re.search(r"Closing spider \(frontier_\w+\)", log)
