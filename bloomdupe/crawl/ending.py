@@ -221,6 +221,8 @@ class Stopping:
         self.cut_off: Callable[[], None] = lambda: None
         """Ends the code that still runs: after a failure nothing of it counts."""
         self._ending = False
+        self.may_be_refused = False
+        """Whether a refused last commit is no failure: other workers go on."""
         # Not within the call that has failed: closing calls the scheduler.
         self._closing = Timer(self._close)
 
@@ -238,6 +240,14 @@ class Stopping:
             reads_again(error)
             return
         self.failure = error
+        if self.may_be_refused and isinstance(error, NotOwnerError):
+            logger.warning(
+                "The last commit of this worker was refused: %(error)s. It is done"
+                " again by another worker, or when you run the same command again",
+                {"error": error},
+                extra={"spider": self._crawler.spider},
+            )
+            return
         what, reason = f"{what} failed", f"{error}" or type(error).__name__
         if isinstance(error, StoreError):
             what = "The store or a feed failed"

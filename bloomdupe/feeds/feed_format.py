@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -168,8 +169,10 @@ def local_path(slot: FeedSlot, here: Path) -> Path | None:
         return None
     place = here / storage.path
     with explained(f"cannot write the feed {place}", place):
-        is_other = place.exists() and not place.is_file()
-    return None if is_other else place
+        try:
+            return place if stat.S_ISREG(place.stat().st_mode) else None
+        except FileNotFoundError:
+            return place
 
 
 def replaces(slot: FeedSlot) -> bool:

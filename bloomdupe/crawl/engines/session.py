@@ -12,6 +12,7 @@ from bloomdupe.crawl.later.retries import GrowingWait, Retries
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcome
+from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.crawl.progress.standing import ended
 from bloomdupe.crawl.starting import StartItem
 from bloomdupe.crawl.state.slot_rules import SlotRules
@@ -199,6 +200,8 @@ class Session:
         self._memory_watch.end()
         self.stopping.end()
         decision = ended(self.ending.standing, reason)
+        is_shared = self.settings.redis_url is not None
+        self.stopping.may_be_refused = is_shared and decision.reason != FINISHED
         self.engine.close(decision.reason)
         self._closed = True
         self.engine.starting.close()
