@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.misc import load_object
 
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
+from bloomdupe.crawl.engines import crawl_job
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.errors import (
     NotOwnerError,
@@ -40,13 +41,9 @@ if TYPE_CHECKING:
 
 logger = logger_of(__name__)
 
-SETTING_OF = {
+SETTING_OF = crawl_job.SETTING_OF | {
     "expected_urls": "BLOOMDUPE_EXPECTED_URLS",
-    "capacity": "BLOOMDUPE_EXPECTED_URLS",
-    "fpp": "BLOOMDUPE_FPP",
-    "exact": "BLOOMDUPE_EXACT",
     "spider": "BLOOMDUPE_REDIS_URL",
-    "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
     "feeds": "FEEDS",
 }
 """The settings on which all workers must agree, by the parameter in the store."""

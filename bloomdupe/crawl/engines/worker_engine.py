@@ -485,8 +485,8 @@ class WorkerEngine(CrawlEngine):
         if self._look is None or not self._look.finished:
             return False
         # Until the leader of a new round has committed, the last one seems to be left.
-        begun = notes_of(self.frontier.owner).get("generation")
-        return not self.run.new_round or begun == self.run.round
+        run, owner = self.run, self.frontier.owner
+        return not run.new_round or notes_of(owner).get("generation") == run.round
 
     def _fails(self) -> bool:
         failed = self._session.stopping.failure is not None

@@ -82,8 +82,9 @@ class Failures(Participant):
     def _here(self) -> dict[int, _Ledger]:
         """The failures in the store of each frontier that is here."""
         frontiers = self._frontiers()
-        known = {one.frontier: one for one in self._known.values()}
-        if [*known] != [*frontiers.values()]:
+        # It is asked for each page that ends, and partitions seldom come and go.
+        if [one.frontier for one in self._known.values()] != [*frontiers.values()]:
+            known = {one.frontier: one for one in self._known.values()}
             self._known = {
                 number: known.get(frontier) or _Ledger(frontier)
                 for number, frontier in frontiers.items()
