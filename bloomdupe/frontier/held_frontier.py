@@ -48,7 +48,7 @@ class HeldFrontier:
     here, else the first one.
 
     Raises :class:`~bloomdupe.errors.NotOwnerError` from any call. Then call
-    :meth:`read_again`: what was in memory is worth nothing any more.
+    :meth:`read_again`: everything in memory is out of date.
     """
 
     def __init__(
@@ -248,9 +248,9 @@ class HeldFrontier:
         sent: Mapping[int, int],
         take: Callable[[int, list[bytes]], None],
     ) -> Iterator[Callable[[], None]]:
-        """Have so many entries that others have ``sent`` taken in, by partition.
+        """Take in so many entries that were ``sent`` to each partition, by ``take``.
 
-        Yields what waits for the network, which may be called on another thread.
+        Yields calls that wait for the network; another thread may make them.
         """
         inboxes = {number: self.owner.stores[number].inbox for number in sent}
         found: dict[int, list[bytes]] = {}
@@ -280,7 +280,7 @@ class HeldFrontier:
     def begin(self, parts: Sequence[Part], more: int = 0) -> Commit:
         """Begin a commit; ``parts`` go home, but for those of other partitions.
 
-        ``more`` is what the control partition has to do besides its requests. Requests
+        ``more`` is the work of the control partition besides its requests. Requests
         may be handed out, settled, sent and taken in before it is done.
         """
         give = [
@@ -313,7 +313,7 @@ class HeldFrontier:
         return commit
 
     def _by_store(self, parts: Sequence[Part]) -> dict[RedisStore, list[Part]]:
-        """Return what to write to each partition."""
+        """Return the parts to write to each partition."""
         others: dict[int, list[Part]] = {}
         if parts:
             others[self.store.number] = [*parts]
@@ -329,7 +329,7 @@ class HeldFrontier:
         return found
 
     def read_again(self) -> None:
-        """Drop all that is in memory, and read what still belongs to this worker."""
+        """Drop everything in memory, and read the partitions that are still here."""
         self._committing = False
         for frontier in self.all:
             frontier.drop()
@@ -355,9 +355,9 @@ class HeldFrontier:
         return looks[0]
 
     def looking(self, tell: Callable[[Look], object]) -> Iterator[Callable[[], None]]:
-        """Look as :meth:`look` does, and ``tell`` what was seen.
+        """Look as :meth:`look` does, and hand the look to ``tell``.
 
-        Yields what waits for the network, which may be called on another thread.
+        Yields calls that wait for the network; another thread may make them.
         """
         began, looks = self._clock(), []
         yield lambda: looks.append(self.owner.look_as_owner(self._partitions))
@@ -379,7 +379,7 @@ class HeldFrontier:
         tell(look)
 
     def _give_one(self) -> None:
-        """Let a partition leave: at best one with work, and none of it in progress."""
+        """Let a partition leave, at best with work of which nothing is in progress."""
         frontiers = self.frontiers
         some = list(filter(self.may_leave, self.staying()))
         # It keeps the one with most work: that may be all there is.
@@ -398,7 +398,7 @@ class HeldFrontier:
         return bool(self.frontiers)
 
     def close(self, *, failed: bool) -> None:
-        """Let others take its partitions at once, and close the connection.
+        """Give all partitions back at once, and close the connection.
 
         If it has ``failed``, it does not wait for Redis.
         """
@@ -479,12 +479,12 @@ class HeldFilter:
 
     @property
     def notes(self) -> dict[str, Any]:
-        """The notes of the crawl; what the leader writes there is kept."""
+        """The notes of the crawl; those of the leader are stored."""
         control = self.frontier.frontiers.get(CONTROL)
         return self._notes if control is None else control.seen.notes
 
     def know(self, notes: dict[str, Any]) -> None:
-        """Say what the notes are, for a worker that is not the leader."""
+        """Set the notes of a worker that is not the leader."""
         self._notes = notes
 
     def __len__(self) -> int:
@@ -493,7 +493,7 @@ class HeldFilter:
 
     @property
     def layer_count(self) -> int:
-        """Most layers of one of them."""
+        """The largest number of layers of a filter."""
         return max((one.layer_count for one in self._filters), default=1)
 
     def current_fpp(self) -> float:

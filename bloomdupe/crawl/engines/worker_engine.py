@@ -1,4 +1,4 @@
-"""WorkerEngine: the engine of a worker that shares a crawl on Redis with others."""
+"""WorkerEngine: the engine of a worker of a crawl on Redis."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class StartItemDone(NamedTuple):
 
 
 class WorkerCheckpoint(Checkpoint):
-    """A checkpoint of a worker: it also looks at what others do."""
+    """A checkpoint of a worker, which also looks at the other workers."""
 
     engine: WorkerEngine
     """Once it is there."""
@@ -91,11 +91,11 @@ class WorkerCheckpoint(Checkpoint):
 
 
 class WorkerEngine(CrawlEngine):
-    """Keeps the requests of its partitions, and sends others to their owners.
+    """Keeps the requests of its partitions, and sends all others to their owners.
 
     A checkpoint is a commit to all of its partitions, a look at the crawl, and the
-    requests that others have sent. The owner of the control partition is the leader:
-    only there ``start()`` goes on, and what its spider remembers is stored.
+    requests that came from other workers. The owner of the control partition is the
+    leader: ``start()`` goes on only there, and only its spider's memory is stored.
     """
 
     checkpoint_class = WorkerCheckpoint
@@ -299,7 +299,7 @@ class WorkerEngine(CrawlEngine):
             self._count_enqueued(stored=True)
 
     def settle(self, root: Lease) -> None:
-        """See :meth:`Engine.settle`; what it has for other workers goes out with it."""
+        """See :meth:`Engine.settle`; requests for other workers go out with it."""
         outcome = root.outcome
         sent, outcome.sent = outcome.sent, ()
         if root.is_start_item:
@@ -412,16 +412,16 @@ class WorkerEngine(CrawlEngine):
     # Checkpoints
 
     def _more(self) -> int:
-        """Return what a leader has to do besides requests of its partitions.
+        """Count the work of a leader besides the requests of its partitions.
 
-        That is ``start()``, its items in pipelines, and requests in memory: no page in
-        progress may stand for one that ``start()`` has yielded.
+        That is ``start()``, its items in pipelines, and requests in memory: a request
+        of ``start()`` belongs to no page in progress.
         """
         memory, items = self.frontier.memory, self._session.leases.start_items
         return int(not self.starting.over) + items + memory.pending + memory.in_progress
 
     def looking(self) -> Steps:
-        """Look at the crawl, and take in what others have sent, after a commit."""
+        """Look at the crawl after a commit, and take in the requests that were sent."""
         if self._closed:
             return
         yield from self.frontier.looking(self._saw)
@@ -459,7 +459,7 @@ class WorkerEngine(CrawlEngine):
                 self._receive(number, sent)
 
     def _move(self) -> None:
-        """Go on with the record of another partition, if the home is another one."""
+        """Go on with the record of another partition, if the home has changed."""
         if self._home == self.frontier.store.number:
             return
         self._home = self.frontier.store.number

@@ -46,9 +46,9 @@ class Claims:
     An owner commits every second, even if it has nothing to write, or shows by a
     heartbeat that it is blocked. It is dead when this worker has seen its step and its
     heartbeats unchanged for the time of the ``lease``, at many looks. No
-    clock of another machine counts; and the time while Redis was away counts for
-    nobody. Who takes a partition of a worker that is alive does no harm: its next
-    commit is refused.
+    clock of another machine counts, and neither does the time while Redis was away.
+    Who takes a partition of a worker that is alive does no harm: its next commit is
+    refused.
     """
 
     def __init__(self, lease: float, clock: Callable[[], float] = monotonic) -> None:
@@ -83,7 +83,7 @@ class Claims:
         return self._signs.of(token) >= self._lease
 
     def _works(self, token: str) -> bool:
-        """Whether a worker commits: a callback may block one that is alive."""
+        """Whether a worker commits: a callback may block a worker that is alive."""
         return self._commits.of(token) < self._lease
 
     def idle(self, look: Look, me: str) -> list[str]:
@@ -106,7 +106,7 @@ class Claims:
         return dict(list(free.items())[: max(0, most)])
 
     def has_too_many(self, look: Look, me: str) -> bool:
-        """Whether this worker should give a partition to one who has fewer."""
+        """Whether this worker should give a partition to a worker with fewer."""
         owned = self._owned(look, me)
         richest = max(owned, key=lambda token: (owned[token], token))
         return richest == me and owned[me] - min(owned.values()) > 1

@@ -21,8 +21,8 @@ class Heartbeat:
 
     A callback may block its process for longer than the lease: in ``time.sleep()``, or
     in a call that waits for a server. Without this, its page would go to another
-    worker, block that one, and go round for ever. One that blocks for
-    :data:`LONGEST_BLOCK` leases is taken for hung. If it comes back after all, all
+    worker, block it too, and go round for ever. A worker that is blocked
+    for :data:`LONGEST_BLOCK` leases is taken for hung. If it comes back after all, all
     workers of the crawl learn that a callback may take so long.
 
     ``beat`` tells Redis of a heartbeat, or of the seconds for which a callback has

@@ -230,7 +230,7 @@ class PartitionOwner(CrawlOnRedis):
         return int(self.client.tell(BEAT, keys, self.token, blocked) or 0)
 
     def give_back(self) -> None:
-        """Let others take all partitions at once, and close the connection.
+        """Give all partitions back at once, and close the connection.
 
         What is not committed is lost.
         """
