@@ -20,7 +20,6 @@ from bloomdupe._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from bloomdupe.addon import Addon as Addon
-    from bloomdupe.crawl.admission import Admission as Admission
     from bloomdupe.crawl.dupefilter import BloomDupeFilter as BloomDupeFilter
     from bloomdupe.crawl.scheduler import FrontierScheduler as FrontierScheduler
     from bloomdupe.errors import BloomDupeError as BloomDupeError
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Addon": "bloomdupe.addon",
-    "Admission": "bloomdupe.crawl.admission",
     "BloomDupeError": "bloomdupe.errors",
     "BloomDupeFilter": "bloomdupe.crawl.dupefilter",
     "BloomFilter": "bloomdupe.filter.bloom",

@@ -9,7 +9,7 @@ from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.crawl.admission import EARLIEST, Admission, find_job
+from bloomdupe.crawl.admission import find_job
 from bloomdupe.crawl.fast_functions import FastFunctions
 from bloomdupe.crawl.stats import Stats
 from bloomdupe.feeds.exporter import FeedExporter
@@ -31,9 +31,9 @@ class Addon:
     pipelines write whole files. Lets Scrapy count, follow links and call middlewares
     faster. ``%(spider)s`` in ``JOBDIR`` becomes the name of the spider.
 
-    Invalid settings are refused here. :class:`~bloomdupe.crawl.admission.Admission`
-    refuses a JOBDIR that belongs to another crawl. Commands of Scrapy that only try
-    something out, such as ``scrapy check`` and ``scrapy shell``, leave the job alone.
+    Invalid settings are refused here, and a JOBDIR that belongs to another crawl when
+    the scheduler opens it. Commands of Scrapy that only try something out, such as
+    ``scrapy check`` and ``scrapy shell``, leave the job alone.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -49,7 +49,6 @@ class Addon:
         settings.set("DUPEFILTER_CLASS", "bloomdupe.BloomDupeFilter", "addon")
         _replace(settings, feedexport.FeedExporter, FeedExporter)
         _add_link_filter(settings)
-        _add_extension(settings, Admission, EARLIEST)
         _add_extension(settings, WholeFiles, 0)
         _add_extension(settings, FastFunctions, 0)
         _count_faster(settings)

@@ -6,10 +6,10 @@ import time
 from copy import copy
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.engines.engine_contract import Accepted
 from bloomdupe.crawl.later.not_before import TIME_KEYS, time_of, without_time
 from bloomdupe.crawl.later.retries import is_retry
 from bloomdupe.crawl.later.revisits import REVISIT, checked_rule
+from bloomdupe.crawl.leases.accepted import Accepted
 from bloomdupe.crawl.starting import StartItem
 from bloomdupe.crawl.state.cookies import without_cookie_header
 from bloomdupe.errors import StoreError, UnserializableError
@@ -211,13 +211,13 @@ class Acceptance:
         payload: bytes | None = b""
         if engine.durable:
             payload = self._dump(request)
-        elif engine.concerns(request, parent if repeats else None):
+        elif engine.revisits.concerns(request, parent if repeats else None):
             payload = self._session.serializer.dump_or_none(request) or b""
         return request, payload, slot, repeats, not_before
 
     def _dump(self, request: Request) -> bytes | None:
         session = self._session
-        if self._engine.keeps_cookies:
+        if self._engine.cookies is not None:
             request = without_cookie_header(request)
         try:
             return session.serializer.dump(request)

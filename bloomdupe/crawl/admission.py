@@ -1,9 +1,10 @@
-"""Admission: which job a crawl continues, if any, and whether it may.
+"""Admission: which job a crawl continues, if any, and how it is refused.
 
 Some commands of Scrapy only try something, such as ``scrapy check``, ``fetch``,
 ``shell`` and ``parse``. They, and every run of Scrapy's ``DefaultSpider``, leave the
 job in ``JOBDIR`` alone, even if it belongs to the spider that they run. A crawl that is
-not possible is refused in a line, before anything is opened.
+not possible is refused in a line: for its settings before Scrapy makes its extensions,
+and for its job when the scheduler opens it, which is before anything else is open.
 """
 
 from __future__ import annotations
@@ -12,13 +13,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from scrapy.exceptions import NotConfigured
 from scrapy.settings import get_settings_priority
-from scrapy.utils.misc import load_object
 from scrapy.utils.project import get_project_settings
 
-from bloomdupe.crawl.engines.crawl_job import CrawlJob, refuse_queue_of_scrapy
-from bloomdupe.crawl.scheduler import FrontierScheduler
 from bloomdupe.errors import BloomDupeError, SettingError
 from bloomdupe.inside_scrapy.commands import (
     cancel_crawl,
@@ -30,21 +27,12 @@ from bloomdupe.inside_scrapy.helpers import DefaultSpider
 from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.printable import logger_of
 from bloomdupe.settings import JobSettings, unknown
-from bloomdupe.store.place import Directory
 
 if TYPE_CHECKING:
-    from typing import NoReturn
-
-    from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
 logger = logger_of(__name__)
-
-EARLIEST = -1000
-"""Place of :class:`Admission` in EXTENSIONS: before all extensions that may write to
-the job.
-"""
 
 CRAWLING = (None, "crawl", "runspider")
 """Commands of Scrapy that crawl; None is a script, or a command of a project."""
@@ -70,6 +58,7 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
                 expanded = expand(settings[place], getattr(spider, "name", None))
                 settings.set(place, expanded, settings.getpriority(place) or 0)
         check_reactor(settings)
+        check_names()
         JobSettings.read(settings)
         for name, meant in unknown(settings).items():
             logger.warning(
@@ -81,6 +70,8 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
             )
     except BloomDupeError as error:
         refuse(crawler, settings, error)
+    else:
+        watch_opening(crawler, _refuse_late)
 
 
 def expand_jobdir(jobdir: object, spider: str | None) -> object:
@@ -156,42 +147,6 @@ def _leave_alone(settings: BaseSettings, command: str | None) -> None:
         for uri in get_project_settings().getdict("FEEDS"):
             feeds.pop(uri, None)
     settings.set("FEEDS", feeds, "cmdline")
-
-
-class Admission:
-    """An extension that compares the job with the crawl, and then goes away.
-
-    When Scrapy makes its extensions, all add-ons have changed the settings, so these
-    are final. Nothing is open yet, so a refusal leaves everything as it was. Later,
-    Scrapy would overwrite ``spider.state`` while it stops.
-    """
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> NoReturn:
-        """Refuse the crawl, or raise ``NotConfigured``; called by Scrapy."""
-        if crawler.spider is not None:
-            try:
-                _check(crawler, crawler.spider)
-                watch_opening(crawler, _refuse_late)
-            except BloomDupeError as error:
-                refuse(crawler, crawler.settings, error)
-        raise NotConfigured
-
-
-def _check(crawler: Crawler, spider: Spider) -> None:
-    settings = crawler.settings
-    ours = issubclass(load_object(settings["SCHEDULER"]), FrontierScheduler)
-    job = CrawlJob.of(spider, settings)
-    directory = job.settings.directory
-    check_names(pipelines=bool(settings["ITEM_PIPELINES"]))
-    job.check_store(crawler)
-    if ours and job.settings.redis_url is not None:
-        # Imported here, because a crawl without Redis needs no redis-py.
-        from bloomdupe.crawl.engines.joining import check_shared
-
-        check_shared(job, crawler)
-    if ours and directory is not None and not Directory(directory).exists():
-        refuse_queue_of_scrapy(directory.parent, job.spider)
 
 
 def refuse(crawler: Crawler, settings: BaseSettings, error: BloomDupeError) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from bloomdupe.crawl.engines.engine_contract import Engine
+    from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
     from bloomdupe.crawl.totals import Totals
 
 
@@ -57,7 +57,7 @@ class Ending:
     def __init__(
         self,
         crawler: Crawler,
-        engine: Engine,
+        engine: CrawlEngine,
         *,
         stays: bool,
         longest_sleep: float | None,
@@ -108,7 +108,7 @@ class Ending:
         Or let it stay open: then the signal comes again every few seconds.
         """
         if next_move(self.standing).move is Move.END:
-            self._engine.commit()
+            self._engine.committing.commit()
         standing = self.standing
         decision = next_move(standing)
         if decision.move is Move.WAIT:
@@ -154,7 +154,7 @@ class Ending:
             " `bloomdupe add` adds them, and `bloomdupe stop` ends the crawl",
             extra=extra,
         )
-        held_back = ", ".join(self._engine.held_back)
+        held_back = ", ".join(self._engine.checkpoint.held_back)
         if held_back:
             logger.warning(
                 "Delivered only when `bloomdupe stop` finds nothing pending: %(feeds)s",

@@ -90,7 +90,7 @@ class FrontierScheduler(BaseScheduler):
         if crawler.spider is None:
             raise RuntimeError("the crawler has no spider yet")
         with opening(crawler):
-            check_names()
+            check_names(pipelines=bool(crawler.settings["ITEM_PIPELINES"]))
             job = CrawlJob.of(crawler.spider, crawler.settings)
             if job.settings.redis_url is not None:
                 # Imported here, because a crawl without Redis needs no redis-py.
@@ -147,6 +147,7 @@ class FrontierScheduler(BaseScheduler):
 
     def _open_here(self, session: Session) -> Deferred[None] | None:
         opening = None
+        self._job.check_new(self._crawler)
         if isinstance(self.df, BloomDupeFilter):
             seen = self.df.open_shared()
             if type(self.df).request_seen is BloomDupeFilter.request_seen:
@@ -281,7 +282,7 @@ class FrontierScheduler(BaseScheduler):
         for _ in range(MOST_KEPT_OUT):
             entry = session.engine.next()
             if entry is None:
-                seconds = session.engine.seconds_until_ready()
+                seconds = session.engine.frontier.seconds_until_ready()
                 if seconds is not None:
                     self._alarm.set(min(max(seconds, SHORTEST_ALARM), LONGEST_ALARM))
                 return None
@@ -305,7 +306,7 @@ class FrontierScheduler(BaseScheduler):
         try:
             return session.serializer.load(payload)
         except UnserializableError as error:
-            session.engine.set_aside(entry, f"{url_of(payload)}: {error}")
+            session.engine.frontier.leave(entry)
             self._unrestorable += 1
             session.ending.leaves(url_of(payload), f"it cannot be restored: {error}")
             logger.error(  # noqa: TRY400 - the reason says it all

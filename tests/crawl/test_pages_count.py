@@ -15,8 +15,8 @@ from scrapy import Request
 from support.page_model import Engine, judged
 from support.repetition import slow_tests_run
 
-from bloomdupe.crawl.engines.engine_contract import Accepted
 from bloomdupe.crawl.leases import leases
+from bloomdupe.crawl.leases.accepted import Accepted
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.frontier import frontier

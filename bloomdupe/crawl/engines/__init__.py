@@ -1,10 +1,11 @@
 """Where a crawl keeps its requests, and the one checkpoint that makes them durable.
 
-``engine_contract`` has the promises of an engine, and ``session`` is Scrapy's side of
-any engine. ``crawl_engine`` is the engine on a store or in memory, ``checkpoint`` its
-transaction, in which each :class:`~bloomdupe.store.participant.Participant` has a part,
-and ``committing`` writes it, on a thread if the store is on a network. A commit that is
-refused lets the engine drop what is in memory and read the last one again; ``apart``
-keeps what nothing would yield again. ``worker_engine`` shares a crawl on Redis with
+``crawl_engine`` is the engine on a store or in memory, and ``session`` is Scrapy's side
+of it. ``checkpoint`` is its transaction, in which each
+:class:`~bloomdupe.store.participant.Participant` has a part, and ``committing`` writes
+it, on a thread if the store is on a network. A commit that is refused lets the engine
+drop what is in memory and read the last one again; ``apart`` keeps what nothing would
+yield again.
+``worker_engine`` shares a crawl on Redis with
 others, and ``joining`` gives it its first partitions.
 """

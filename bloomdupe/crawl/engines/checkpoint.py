@@ -143,7 +143,7 @@ class Checkpoint:
 
     @property
     def held_back(self) -> list[str]:
-        """See :attr:`Engine.held_back`."""
+        """Names of the feeds that are delivered when the crawl has finished."""
         return [] if self._feeds is None else self._feeds.held_back
 
     @property

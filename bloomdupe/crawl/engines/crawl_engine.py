@@ -1,4 +1,15 @@
-"""CrawlEngine: the engine of a crawl in a store, or in the memory of one process."""
+"""CrawlEngine: the engine of a crawl in a store, or in the memory of one process.
+
+It promises:
+
+1. A request that it has taken is handed out again and again, here or in another
+   process, until it is settled.
+2. Settling a request makes its children, its output and its end durable together, or
+   none of them. Only children that the filter recognises are durable before.
+
+No call waits for the network. An engine without an answer takes the request, and
+decides later.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +54,8 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from bloomdupe.crawl.engines.engine_contract import Accepted
     from bloomdupe.crawl.engines.session import Session
+    from bloomdupe.crawl.leases.accepted import Accepted
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.leases.outcomes import Key, Line, Outcome
     from bloomdupe.crawl.totals import Totals
@@ -59,7 +70,7 @@ LONGEST = 5.0
 
 
 class CrawlEngine(Settling):
-    """Frontier and checkpoint of an open crawl: an :class:`Engine`.
+    """Frontier and checkpoint of an open crawl.
 
     The frontier owns ``seen`` from now on. Raises the errors of opening the store, the
     frontier or a feed. ``filtered`` says that a filter remembers the requests that it
@@ -85,7 +96,7 @@ class CrawlEngine(Settling):
         self._filtered = filtered
         self._access = session.access
         is_shared = settings.redis_url is not None
-        self.durable = self.has_feeds = is_shared or settings.directory is not None
+        self.durable = is_shared or settings.directory is not None
         self._rules_file, self.rules = self._read_rules()
         self._open_frontier(seen)
         self._added = self._open_inbox()
@@ -326,7 +337,7 @@ class CrawlEngine(Settling):
     # Acceptance
 
     def slot_of(self, request: Request, parent: Lease | None) -> str:  # noqa: ARG002
-        """See :meth:`Engine.slot_of`."""
+        """Return the downloader's slot of a request, which ``parent`` has yielded."""
         return self._access.slot_of(request)
 
     def knows(
@@ -336,19 +347,18 @@ class CrawlEngine(Settling):
         exact: bool,
         of: Request | None = None,  # noqa: ARG002
     ) -> bool:
-        """See :meth:`Engine.knows`."""
+        """Whether a mark ``of`` a request is certainly set; asked for every link.
+
+        Without a request it is a mark of ``start()``.
+        """
         return key in self._unmarked or self.frontier.seen.contains(key, exact=exact)
 
     def has_room(self, request: Request) -> bool:
-        """See :meth:`Engine.has_room`."""
+        """Whether the slot of a request may have another request."""
         return not self.limits.on or self.limits.room_for(self._access.slot_of(request))
 
-    def concerns(self, request: Request, follows: Lease | None) -> bool:
-        """See :meth:`Engine.concerns`."""
-        return self.revisits.concerns(request, follows)
-
     def take(self, offer: Accepted) -> bool:
-        """See :meth:`Engine.take`."""
+        """Make a request pending and mark it; False if it is a duplicate."""
         if self.run.idle:
             self._has_work()
         request, payload, page = offer.request, offer.payload, offer.page
@@ -474,7 +484,7 @@ class CrawlEngine(Settling):
     # Handing out
 
     def next(self) -> Entry | None:
-        """See :meth:`Engine.next`."""
+        """Hand out a request of a slot that is free, if there is any."""
         entry = self._lease() if self._refused is None else None
         if entry is None and not (self.frontier.pending or self._session.leases):
             self._system_clock.look()
@@ -489,26 +499,14 @@ class CrawlEngine(Settling):
             entry = self.frontier.lease()
         return entry
 
-    def seconds_until_ready(self) -> float | None:
-        """See :meth:`Engine.seconds_until_ready`."""
-        return self.frontier.seconds_until_ready()
-
     def begin(self, lease: Lease) -> None:
-        """See :meth:`Engine.begin`."""
+        """Prepare a request that is handed out."""
         stored = self.durable and lease.entry.payload is not None
         where = "disk" if stored else "memory"
         self._stats.inc_value(f"scheduler/dequeued/{where}")
 
-    def commit(self) -> None:
-        """See :meth:`Engine.commit`."""
-        self.committing.commit()
-
-    def set_aside(self, entry: Entry, why: str) -> None:  # noqa: ARG002
-        """See :meth:`Engine.set_aside`."""
-        self.frontier.leave(entry)
-
     def keeps_out(self, entry: Entry, request: Request) -> bool:
-        """See :meth:`Engine.keeps_out`: it was pending before the rule."""
+        """Remove a request that is handed out if a rule refuses it by now."""
         if not self.rules.drop(entry.queue.name, request.url):
             return False
         leases = self._session.leases
@@ -523,12 +521,12 @@ class CrawlEngine(Settling):
     # Output
 
     def add_line(self, outcome: Outcome, line: Line) -> None:
-        """See :meth:`Engine.add_line`."""
+        """Add a line to the output of a request; raises :class:`OSError`."""
         self._has_work()
         self.outcomes.add_line(outcome, line)
 
     def put(self, outcome: Outcome, *, counts: bool) -> None:
-        """See :meth:`Engine.put`."""
+        """Let output count, or forget it, that belongs to no request in progress."""
         self._has_work()
         if counts:
             outcome.apart = True
@@ -544,7 +542,7 @@ class CrawlEngine(Settling):
 
     @property
     def standing(self) -> Standing:
-        """See :meth:`Engine.standing`."""
+        """How the crawl stands, as far as it depends on requests."""
         frontier = self.frontier
         return Standing(
             ready=frontier.pending,
@@ -558,18 +556,8 @@ class CrawlEngine(Settling):
     # Checkpoints
 
     @property
-    def keeps_cookies(self) -> bool:
-        """See :attr:`Engine.keeps_cookies`."""
-        return self.cookies is not None
-
-    @property
-    def held_back(self) -> Sequence[str]:
-        """See :attr:`Engine.held_back`."""
-        return self.checkpoint.held_back
-
-    @property
     def remedy(self) -> str:
-        """See :attr:`Engine.remedy`."""
+        """Where requests stay that are left, and the remedy, for a message."""
         if not self.durable:
             return "They are lost, for there is no JOBDIR"
         return (
@@ -582,13 +570,8 @@ class CrawlEngine(Settling):
         self.committing.hurry()
 
     @property
-    def hurries(self) -> bool:
-        """See :attr:`Engine.hurries`."""
-        return self.committing.hurries
-
-    @property
     def holds(self) -> bool:
-        """See :attr:`Engine.holds`."""
+        """Whether callbacks that have not begun must wait for a checkpoint."""
         return self.committing.holds or self._refused is not None
 
     def _spider_remembers(self) -> bool:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.crawl.state.rules_file import RulesFile
 from bloomdupe.errors import (
     SettingError,
     StoreError,
@@ -21,7 +20,7 @@ from bloomdupe.errors import (
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.filter.parameters import Parameters, check_same
+from bloomdupe.filter.parameters import Parameters
 from bloomdupe.printable import logger_of, near
 from bloomdupe.settings import JobSettings
 from bloomdupe.store import files
@@ -29,14 +28,12 @@ from bloomdupe.store.descriptor import open_regular
 from bloomdupe.store.place import Directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
-
-    from bloomdupe.store.store import Store
 
 Opened = TypeVar("Opened")
 
@@ -50,6 +47,7 @@ SETTING_OF = {
     "spider": "JOBDIR",
 }
 """Name of the setting for each parameter of a store."""
+ANOTHER = 'another JOBDIR ("crawls/%(spider)s" is one for each spider)'
 PATIENCE = 10.0
 """Seconds for which a crawl waits for a command that has its job."""
 PAUSE = 0.02
@@ -68,9 +66,9 @@ class CrawlJob:
     def of(cls, spider: Spider, settings: BaseSettings) -> CrawlJob:
         """Read the job of a spider; raise :class:`SettingError` for a bad setting."""
         fingerprinter = load_object(settings["REQUEST_FINGERPRINTER_CLASS"])
-        return cls(
-            JobSettings.read(settings), spider.name, global_object_name(fingerprinter)
-        )
+        read = JobSettings.read(settings)
+        check_stay(read)
+        return cls(read, spider.name, global_object_name(fingerprinter))
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -82,101 +80,71 @@ class CrawlJob:
         }
 
     def open_filter(self) -> BloomFilter:
-        """Open or create the filter, in memory if there is no JOBDIR."""
-        settings = self.settings
-        if settings.directory is None:
-            self._check_stay()
-            return BloomFilter(
-                settings.capacity, settings.fpp, exact=settings.exact.all
-            )
-        self.check_store()
-        directory = settings.directory
-        return _when_free(
-            directory,
-            lambda: BloomFilter.open(
+        """Open or create the filter, in memory if there is no JOBDIR.
+
+        Raises what prevents the crawl, before any write.
+        """
+        settings, directory = self.settings, self.settings.directory
+        with by_settings(SETTING_OF, ANOTHER):
+            if directory is None:
+                Parameters.checked(settings.capacity, settings.fpp).check_memory()
+                return BloomFilter(
+                    settings.capacity, settings.fpp, exact=settings.exact.all
+                )
+            _refuse_misplaced(directory)
+            return _when_free(
                 directory,
-                settings.capacity,
-                settings.fpp,
-                exact=settings.exact.all,
-                identity=self.identity,
-                memory=settings.filter_memory,
-            ),
+                lambda: BloomFilter.open(
+                    directory,
+                    settings.capacity,
+                    settings.fpp,
+                    exact=settings.exact.all,
+                    identity=self.identity,
+                    memory=settings.filter_memory,
+                ),
+            )
+
+    def check_new(self, crawler: Crawler) -> None:
+        """Refuse a new job, before it is made, that could not go on."""
+        directory = self.settings.directory
+        if directory is not None and not Directory(directory).exists():
+            refuse_queue_of_scrapy(directory.parent, self.spider)
+            left = StoredFeeds({}, directory, resumed=False)
+            FeedExporter.check_job(crawler, left)
+
+
+def check_stay(settings: JobSettings) -> None:
+    """Refuse a crawl that stays open, but would end, or could get no URL."""
+    if not settings.stay:
+        return
+    if settings.wait is not None:
+        raise SettingError(
+            "BLOOMDUPE_STAY and BLOOMDUPE_WAIT are both set: the first keeps the crawl"
+            " open, and the second ends it; unset one of them"
+        )
+    if settings.directory is None and settings.redis_url is None:
+        raise SettingError(
+            "BLOOMDUPE_STAY needs JOBDIR or BLOOMDUPE_REDIS_URL: nothing can add URLs"
+            " to a crawl in memory"
         )
 
-    def check_store(self, crawler: Crawler | None = None) -> None:
-        """Refuse the store of another job, or a store in use, before any write.
 
-        This takes the same time for a store of any size. A missing store is fine if
-        there is room for it.
-        """
-        self._check_stay()
-        directory = self.settings.directory
-        if directory is not None:
-            _refuse_misplaced(directory)
-        if directory is None or not Directory(directory).exists():
-            self._check_room(directory)
-            if crawler is not None and directory is not None:
-                left = StoredFeeds({}, directory, resumed=False)
-                FeedExporter.check_job(crawler, left)
-            return
-        store = _when_free(directory, lambda: Directory(directory).open())
-        try:
-            self._check_header(directory, store.header)
-            RulesFile(directory).read()
-            if crawler is not None:
-                _check_feeds(crawler, store, directory)
-        finally:
-            store.close()
+@contextmanager
+def by_settings(names: Mapping[str, str], another: str) -> Iterator[None]:
+    """Call parameters by the ``names`` of the settings that they come from.
 
-    def _check_stay(self) -> None:
-        """Refuse a crawl that stays open, but would end, or could get no URL."""
-        settings = self.settings
-        if not settings.stay:
-            return
-        if settings.wait is not None:
-            raise SettingError(
-                "BLOOMDUPE_STAY and BLOOMDUPE_WAIT are both set: the first keeps the"
-                " crawl open, and the second ends it; unset one of them"
-            )
-        if settings.directory is None and settings.redis_url is None:
-            raise SettingError(
-                "BLOOMDUPE_STAY needs JOBDIR or BLOOMDUPE_REDIS_URL: nothing can add"
-                " URLs to a crawl in memory"
-            )
-
-    def _check_room(self, directory: Path | None) -> None:
-        settings = self.settings
-        asked = Parameters.checked(settings.capacity, settings.fpp)
-        try:
-            if directory is None:
-                asked.check_memory()
-            else:
-                asked.check_room(*Directory(directory).room())
-        except SettingError as error:
-            raise SettingError(f"BLOOMDUPE_EXPECTED_URLS: {error}") from error
-
-    def _check_header(self, directory: Path, header: dict[str, Any]) -> None:
-        settings = self.settings
-        found = {
-            **vars(Parameters.from_header(header, directory)),
-            **header["identity"],
-        }
-        wanted = {
-            **self.identity,
-            "capacity": settings.capacity,
-            "fpp": settings.fpp,
-        }
-        try:
-            check_same(directory, found, wanted)
-        except StoreMismatchError as error:
-            name = error.parameter
-            raise StoreMismatchError(
-                f"JOBDIR: {directory} was made with {name} = {found.get(name)!r}, now"
-                f" it is {wanted[name]!r}: set {SETTING_OF[name]} back, or give the new"
-                " crawl another JOBDIR"
-                + (' ("crawls/%(spider)s" is one for each)' * (name == "spider")),
-                name,
-            ) from error
+    ``another`` says what another crawl has.
+    """
+    try:
+        yield
+    except StoreMismatchError as error:
+        name = names.get(error.parameter or "")
+        if name is None:
+            raise
+        text = f"{name}: {error}. Another crawl has {another}"
+        raise StoreMismatchError(text, error.parameter) from error
+    except SettingError as error:
+        raise SettingError(f"BLOOMDUPE_EXPECTED_URLS: {error}") from error
 
 
 def _when_free(directory: Path, opened: Callable[[], Opened]) -> Opened:
@@ -226,16 +194,6 @@ def refuse_queue_of_scrapy(jobdir: Path, spider: str) -> None:
             f" own scheduler can see: `bloomdupe import {near(str(jobdir))} --spider"
             f" {spider}` imports them; or give the new crawl another JOBDIR"
         )
-
-
-def _check_feeds(crawler: Crawler, store: Store, directory: Path) -> None:
-    """Refuse changed feeds, and files that were changed outside of the crawl."""
-    with store.snapshot() as snapshot:
-        crawl = snapshot.record("crawl") or {}
-        filter_ = snapshot.record("filter") or {}
-        finished = filter_.get("notes", {}).get("run") == "finished"
-    left = StoredFeeds(crawl, directory, resumed=not finished)
-    FeedExporter.check_job(crawler, left)
 
 
 class QueueOrder(NamedTuple):

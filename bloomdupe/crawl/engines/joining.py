@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,12 @@ from scrapy.utils.misc import load_object
 
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines import crawl_job
+from bloomdupe.crawl.engines.crawl_job import by_settings
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.errors import (
     NotOwnerError,
     SettingError,
     StoreError,
-    StoreMismatchError,
 )
 from bloomdupe.feeds.stream import feed_names
 from bloomdupe.filter.bloom import BloomFilter
@@ -32,7 +32,7 @@ from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.redis.redis_store import RedisStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from scrapy.crawler import Crawler
 
@@ -47,6 +47,7 @@ SETTING_OF = crawl_job.SETTING_OF | {
     "feeds": "FEEDS",
 }
 """The settings on which all workers must agree, by the parameter in the store."""
+ANOTHER = "another name in BLOOMDUPE_REDIS_URL"
 PAUSE = 0.1
 """Seconds between two looks for a partition."""
 SOON = 2.0
@@ -60,7 +61,9 @@ async def join(session: Session, job: CrawlJob) -> HeldFrontier:
     a dead worker's lease has ended. Raises :class:`~bloomdupe.errors.StoreError`.
     """
     settings, order = job.settings, session.order
-    address = _address_of(job)
+    assert settings.redis_url is not None  # noqa: S101 - it is a shared crawl
+    address = Address.of(settings.redis_url)
+    _check_crawl(job, session.crawler, address)
     owner = PartitionOwner.at(address, PARTITIONS)
     with ExitStack() as undo:
         undo.callback(owner.close)
@@ -103,7 +106,7 @@ def filter_opener(
     parameters, identity = _parameters_of(job), _identity_of(job, crawler)
 
     def open_filter(store: RedisStore) -> BloomFilter:
-        with _by_settings():
+        with by_settings(SETTING_OF, ANOTHER):
             return BloomFilter.open(
                 store,
                 parameters.capacity,
@@ -153,11 +156,6 @@ def notes_of(owner: PartitionOwner) -> dict[str, Any]:
     return found
 
 
-def _address_of(job: CrawlJob) -> Address:
-    assert job.settings.redis_url is not None  # noqa: S101 - it is a shared crawl
-    return Address.of(job.settings.redis_url)
-
-
 def _parameters_of(job: CrawlJob) -> Parameters:
     """Return the parameters of the filter of each partition."""
     settings = job.settings
@@ -173,26 +171,10 @@ def _identity_of(job: CrawlJob, crawler: Crawler) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def _by_settings() -> Iterator[None]:
-    """Call parameters by the names of the settings that they come from."""
-    try:
-        yield
-    except StoreMismatchError as error:
-        name = SETTING_OF.get(error.parameter or "")
-        if name is None:
-            raise
-        raise StoreMismatchError(
-            f"{name}: {error}. Another crawl has another name in BLOOMDUPE_REDIS_URL",
-            error.parameter,
-        ) from error
-
-
-def check_shared(job: CrawlJob, crawler: Crawler) -> None:
+def _check_crawl(job: CrawlJob, crawler: Crawler, address: Address) -> None:
     """Refuse a crawl that may not join the crawl on Redis; nothing is changed."""
-    check_settings(job, crawler)
-    client, parameters = Client(_address_of(job)), _parameters_of(job)
-    try:
+    client, parameters = Client(address), _parameters_of(job)
+    with closing(client), by_settings(SETTING_OF, ANOTHER):
         client.check()
         crawl = CrawlOnRedis(client)
         header = RedisStore(crawl, CONTROL).header if crawl.read_head() else {}
@@ -200,15 +182,10 @@ def check_shared(job: CrawlJob, crawler: Crawler) -> None:
             whole = Parameters.checked(job.settings.capacity, parameters.fpp)
             whole.check_room(client.free_bytes(), "memory free in that Redis")
             return
-        with _by_settings():
-            check_same(
-                client.address.shown, header["identity"], _identity_of(job, crawler)
-            )
-            found = Parameters.from_header(header, client.address.shown)
-            given = {"capacity": parameters.capacity, "fpp": parameters.fpp}
-            check_same(client.address.shown, vars(found), given)
-    finally:
-        client.close()
+        check_same(address.shown, header["identity"], _identity_of(job, crawler))
+        found = Parameters.from_header(header, address.shown)
+        given = {"capacity": parameters.capacity, "fpp": parameters.fpp}
+        check_same(address.shown, vars(found), given)
 
 
 def check_settings(job: CrawlJob, crawler: Crawler) -> None:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
 
+    from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
     from bloomdupe.crawl.engines.crawl_job import CrawlJob
-    from bloomdupe.crawl.engines.engine_contract import Engine
     from bloomdupe.links.link_filter import LinkFilter
 
 
@@ -38,7 +38,7 @@ class Session:
 
     link_filter: LinkFilter | None = None
     """Drops duplicates where the spider yields them, if it is in use."""
-    engine: Engine
+    engine: CrawlEngine
     """Where the crawl keeps its requests."""
 
     def __init__(self, crawler: Crawler, job: CrawlJob) -> None:
@@ -67,7 +67,7 @@ class Session:
             crawler,
             self.leases.of,
             self._raised,
-            crowded=lambda: self.engine.hurries,
+            crowded=lambda: self.engine.committing.hurries,
             held=lambda: self.engine.holds,
         )
         self.stopping.cut_off = self.processing.cut_off
@@ -76,7 +76,7 @@ class Session:
         self.fingerprint = fingerprint_function(fingerprinter)
         self._memory_watch = MemoryWatch(lambda: self.stopping.fail(MemoryError()))
 
-    def attach(self, engine: Engine) -> None:
+    def attach(self, engine: CrawlEngine) -> None:
         """Use this engine."""
         self.engine = self.leases.engine = engine
         self.ending = Ending(
@@ -94,7 +94,7 @@ class Session:
         connect = self.crawler.signals.connect
         connect(self._left_downloader, signals.request_left_downloader)
         connect(self._reached_downloader, signals.request_reached_downloader)
-        if not self.engine.has_feeds:  # or the feeds hand over each item
+        if not self.engine.durable:  # or the feeds hand over each item
             connect(self._scraped, signals.item_scraped)
         connect(self._dropped, signals.item_dropped)
         connect(self._item_failed, signals.item_error)

@@ -31,12 +31,16 @@ class Settling:
         """Write a checkpoint as soon as the running code returns control."""
         raise NotImplementedError
 
+    def begin(self, lease: Lease) -> None:
+        """Prepare a request that is handed out."""
+        raise NotImplementedError
+
     def release(self, entry: Entry) -> None:
-        """See :meth:`Engine.release`."""
+        """Free the slot of a request that does not keep it busy any more."""
         self.frontier.release(entry)
 
     def ended(self, lease: Lease, *, whole: bool) -> None:
-        """See :meth:`Engine.ended`."""
+        """Handle the end of a request, which may be a part of another request."""
         failures, outcome = self.failures, lease.outcome
         if whole and failures is not None and (lease.failed or failures.any):
             outcome.judged = [*outcome.judged, lease]
@@ -44,7 +48,7 @@ class Settling:
             self.frontier.settle(lease.entry)
 
     def settle(self, root: Lease) -> None:
-        """See :meth:`Engine.settle`."""
+        """End a request that is done, with all its parts."""
         if type(root) is not StartItem:
             self.frontier.settle(root.entry)
         outcome = root.outcome
@@ -57,13 +61,16 @@ class Settling:
         self.outcomes.settle(outcome)
 
     def save(self, root: Lease) -> None:
-        """See :meth:`Engine.save`."""
+        """Make a volatile request durable with the next checkpoint."""
         self.frontier.save(root.entry)
         if self.frontier.due:
             self._hurry()
 
     def leave(self, root: Lease) -> None:
-        """See :meth:`Engine.leave`."""
+        """Keep a request that has ended, but is not done: it is handed out again.
+
+        A volatile request of a page that is left is dropped: the page yields it again.
+        """
         self.outcomes.forget(root.outcome)
         page = root.page
         if page is None:

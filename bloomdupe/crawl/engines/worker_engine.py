@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from bloomdupe.crawl.engines.checkpoint import CrawlRecord, Steps
-    from bloomdupe.crawl.engines.engine_contract import Accepted
     from bloomdupe.crawl.engines.session import Session
+    from bloomdupe.crawl.leases.accepted import Accepted
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.leases.outcomes import Key, Line
     from bloomdupe.crawl.progress.standing import Standing
@@ -201,7 +201,7 @@ class WorkerEngine(CrawlEngine):
     # Acceptance
 
     def slot_of(self, request: Request, parent: Lease | None) -> str:
-        """See :meth:`Engine.slot_of`; it decides which partition knows the request."""
+        """Return the slot of a request; it decides which partition knows it."""
         if parent is not None:
             forget_inherited_slot(request, parent.request)
         return self._access.slot_of(request)
@@ -211,7 +211,7 @@ class WorkerEngine(CrawlEngine):
         return self.slot_of(request, None if work and work.is_start_item else work)
 
     def knows(self, key: bytes, *, exact: bool, of: Request | None = None) -> bool:
-        """See :meth:`Engine.knows`; a link to another worker may have been sent."""
+        """Whether a mark is set; a link to another worker may have been sent."""
         if key in self._unmarked:
             return True
         if of is None:
@@ -223,7 +223,7 @@ class WorkerEngine(CrawlEngine):
         return self._sent.contains(_sent_mark(key, of))
 
     def has_room(self, request: Request) -> bool:
-        """See :meth:`Engine.has_room`; the receiver of a request decides."""
+        """See :meth:`CrawlEngine.has_room`; the receiver of a request decides."""
         if not self.limits.on:
             return True
         slot = self._slot_of(request)
@@ -299,7 +299,7 @@ class WorkerEngine(CrawlEngine):
             self._count_enqueued(stored=True)
 
     def settle(self, root: Lease) -> None:
-        """See :meth:`Engine.settle`; requests for other workers go out with it."""
+        """See :meth:`CrawlEngine.settle`; requests for other workers go out with it."""
         outcome = root.outcome
         sent, outcome.sent = outcome.sent, ()
         if root.is_start_item:
@@ -510,7 +510,7 @@ class WorkerEngine(CrawlEngine):
 
     @property
     def standing(self) -> Standing:
-        """See :attr:`Engine.standing`."""
+        """See :attr:`CrawlEngine.standing`."""
         here, look = super().standing, self._look
         if look is None or len(look.counts) < PARTITIONS or any(look.inboxes):
             return here._replace(more=True)
@@ -526,7 +526,7 @@ class WorkerEngine(CrawlEngine):
 
     @property
     def remedy(self) -> str:
-        """See :attr:`Engine.remedy`."""
+        """See :attr:`CrawlEngine.remedy`."""
         return (
             "They stay on Redis. Mend the cause and run the same command again, which"
             " tries them again; or take them out with `bloomdupe drop`"
@@ -587,7 +587,7 @@ class WorkerEngine(CrawlEngine):
         return Totals.together(found)
 
     def close(self, reason: str) -> None:
-        """See :meth:`Engine.close`; other workers may take the partitions at once."""
+        """Close the engine: other workers may take its partitions at once."""
         super().close(reason)
         self.frontier.close(failed=self._session.stopping.failure is not None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from scrapy import Request
 from scrapy.http import Response
@@ -14,31 +14,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.leases import Leases
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.requests.visits import Visit
-
-
-class LeaseEngine(Protocol):
-    """The part of an engine that requests in progress use."""
-
-    def begin(self, lease: Lease) -> None:
-        """Prepare a request that is handed out."""
-
-    def release(self, entry: Entry) -> None:
-        """Free the slot of a request that does not keep it busy any more."""
-
-    def ended(self, lease: Lease, *, whole: bool) -> None:
-        """Handle the end of a request, which may be a part of another request."""
-
-    def settle(self, root: Lease) -> None:
-        """End a request that is done, with all its parts."""
-
-    def save(self, root: Lease) -> None:
-        """Make a volatile request durable with the next checkpoint."""
-
-    def leave(self, root: Lease) -> None:
-        """Keep a request that has ended, but is not done: it is handed out again.
-
-        A volatile request of a page that is left is dropped: the page yields it again.
-        """
 
 
 class Lease:

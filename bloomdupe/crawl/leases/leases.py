@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from bloomdupe.crawl.leases.lease import LeaseEngine
+    from bloomdupe.crawl.engines.settling import Settling
     from bloomdupe.crawl.leases.outcomes import Key
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.requests.visits import Visit
@@ -60,7 +60,7 @@ class Leases:
     Not by a mark in ``meta``: that is copied into retries and redirects.
     """
 
-    engine: LeaseEngine
+    engine: Settling
     """Where the requests come from."""
 
     def __init__(self) -> None:
