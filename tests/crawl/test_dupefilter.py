@@ -182,15 +182,16 @@ def test_another_crawls_store_is_refused_and_left_alone(crawl: Crawl) -> None:
     others: list[tuple[str, Any, str]] = [
         ("REQUEST_FINGERPRINTER_CLASS", "spiders.dupefilter.PathOnly", ""),
         ("BLOOMDUPE_EXPECTED_URLS", 5, ""),
-        ("BLOOMDUPE_FPP", 0.01, "= 1e-06, now it is 0.01: "),
-        ("BLOOMDUPE_EXACT", True, "made with exact = False, now it is True: "),
-        ("BLOOMDUPE_EXACT", "x", "made with exact = False, now it is ['x']: "),
+        ("BLOOMDUPE_FPP", 0.01, "= 1e-06, but fpp = 0.01 is asked for"),
+        ("BLOOMDUPE_EXACT", True, "made with exact = False, but exact = True is"),
+        ("BLOOMDUPE_EXACT", "x", "made with exact = False, but exact = ['x'] is"),
     ]
-    runs = [(crawl.refused(Follow, **{n: v}), f"{w}set {n} back") for n, v, w in others]
-    said = "made with spider = 'follow', now it is 'other': set JOBDIR back"
-    for run, message in [*runs, (crawl.refused(Other), said)]:
-        assert message in run.log
-        assert "another JOBDIR" in run.log
+    runs = [(crawl.refused(Follow, **{n: v}), n, what) for n, v, what in others]
+    said = "made with spider = 'follow', but spider = 'other' is asked for"
+    for run, name, what in [*runs, (crawl.refused(Other), "JOBDIR", said)]:
+        assert f"begin: {name}: " in run.log
+        assert what in run.log
+        assert 'JOBDIR = "crawls/%(spider)s" is one for each spider' in run.log
     assert files(crawl.folder / "job") == before
 
 

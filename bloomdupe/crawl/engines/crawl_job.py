@@ -47,7 +47,7 @@ SETTING_OF = {
     "spider": "JOBDIR",
 }
 """Name of the setting for each parameter of a store."""
-ANOTHER = 'another JOBDIR ("crawls/%(spider)s" is one for each spider)'
+ANOTHER = 'JOBDIR = "crawls/%(spider)s" is one for each spider'
 PATIENCE = 10.0
 """Seconds for which a crawl waits for a command that has its job."""
 PAUSE = 0.02
@@ -133,7 +133,7 @@ def check_stay(settings: JobSettings) -> None:
 def by_settings(names: Mapping[str, str], another: str) -> Iterator[None]:
     """Call parameters by the ``names`` of the settings that they come from.
 
-    ``another`` says what another crawl has.
+    ``another`` says how to name another place.
     """
     try:
         yield
@@ -141,7 +141,7 @@ def by_settings(names: Mapping[str, str], another: str) -> Iterator[None]:
         name = names.get(error.parameter or "")
         if name is None:
             raise
-        text = f"{name}: {error}. Another crawl has {another}"
+        text = f"{name}: {error} ({another})"
         raise StoreMismatchError(text, error.parameter) from error
     except SettingError as error:
         raise SettingError(f"BLOOMDUPE_EXPECTED_URLS: {error}") from error
