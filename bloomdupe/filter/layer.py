@@ -23,7 +23,6 @@ from bloomdupe.store.format import (
     CHECKSUM_BYTES,
     JOURNAL,
     JOURNAL_KEY,
-    MODULUS,
     PAGE_BYTES,
     PAGE_KEY,
     PAGES,
@@ -79,8 +78,6 @@ class LayerState(NamedTuple):
     """Pages that the sweep has passed since the layer began."""
     stored: int
     """Pages on disk."""
-    stored_sum: int
-    """Sum of their checksums modulo 2**64: finds missing and outdated pages."""
 
     @property
     def geometry(self) -> Geometry:
@@ -137,7 +134,6 @@ class Layer:
         self._journal: deque[tuple[int, int, int]] = deque()
         self.swept = 0
         self._stored = 0
-        self._stored_sum = 0
         self._debt = 0.0
         """Pages that the sweep is behind."""
         # Checksum of each loaded page as it stands on disk; 0: not there.
@@ -148,7 +144,6 @@ class Layer:
         self.keys = state.keys
         self.swept = state.swept
         self._stored = state.stored
-        self._stored_sum = state.stored_sum
 
     def replay(self, entry: JournalEntry) -> None:
         """Read a journal entry of the store.
@@ -245,7 +240,6 @@ class Layer:
             self.keys,
             self.swept,
             self._stored,
-            self._stored_sum,
         )
 
     @property
@@ -279,16 +273,14 @@ class Layer:
             if due < min(MIN_SWEEP, total):
                 due = 0
         writes: list[tuple[int, bytes]] = []
-        stored, stored_sum = self._stored, self._stored_sum
+        stored = self._stored
         passed = 0
         for passed in range(1, min(due, total) + 1):
             number = (self.swept + passed - 1) % total
             value = self._changed(number)
             if value is None:
                 continue
-            before = self._checksums[number]
-            stored += before == 0
-            stored_sum = (stored_sum + as_number(value) - before) % MODULUS
+            stored += self._checksums[number] == 0
             writes.append((number, value))
             if len(writes) >= MAX_SWEEP:
                 break
@@ -303,7 +295,6 @@ class Layer:
             keys=self.keys + len(self.pending),
             swept=swept,
             stored=stored,
-            stored_sum=stored_sum,
         )
         part = LayerPart(entry=entry, writes=writes, obsolete=obsolete, state=state)
         part.write = lambda batch: self._write(part, batch)

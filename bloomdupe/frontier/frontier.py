@@ -8,19 +8,12 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.frontier.clock import Clock
-from bloomdupe.frontier.later import NO_LATER, Later, Waiting
+from bloomdupe.frontier.later import Later, Waiting
 from bloomdupe.frontier.rank import AFTER_ALL, rank_of
 from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.slot_queue import Entry, SlotQueue
 from bloomdupe.frontier.slots import Slots
-from bloomdupe.store.format import (
-    CHECKSUM_BYTES,
-    LATER,
-    MODULUS,
-    QUEUE,
-    request_key,
-    request_record,
-)
+from bloomdupe.store.format import LATER, QUEUE, request_key, request_record
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -92,12 +85,10 @@ class Frontier:
     The record ``frontier`` of the store is a JSON object:
 
     ``requests``  number of requests in the store
-    ``digest``    sum of their checksums modulo 2**64: with ``requests``, it detects
-                  missing and outdated requests
     ``sequence``  requests numbered so far
     ``numbered``  slots numbered so far
     ``clock``     Unix time of the checkpoint
-    ``later``     ``requests`` and ``digest`` of those scheduled for later
+    ``later``     number of those scheduled for later
     """
 
     def __init__(
@@ -157,7 +148,6 @@ class Frontier:
         """Requests handed out and not settled."""
         self._left: set[Entry] = set()
         self._stored = 0
-        self._digest = 0
         self._loaded = 0
         # Queues with requests in memory, the least recently asked first.
         self._crowded: dict[SlotQueue, None] = {}
@@ -167,31 +157,29 @@ class Frontier:
         self._fresh_slots: dict[SlotQueue, int] = {}
         self._settled: dict[Entry, None] = {}
         self._prepared: _Prepared | None = None
-        later = NO_LATER
+        later = 0
         self.stored_at: float | None = None
         """Unix time of the last checkpoint, when the frontier was opened."""
         if self._store is not None:
             later = self._recover(self._store)
         self._later = Later(self._store, later)
 
-    def _recover(self, store: Store) -> dict[str, int]:
+    def _recover(self, store: Store) -> int:
         """Restore the last checkpoint; requests in progress are pending again.
 
-        Returns the entry of the requests that are scheduled for later.
+        Returns the number of requests that are scheduled for later.
         """
-        later: dict[str, int] = NO_LATER
-        numbered = 0
+        later = numbered = 0
         with store.snapshot() as snapshot:
             record = snapshot.record(RECORD)
             if record is not None:
                 self._stored = record["requests"]
-                self._digest = record["digest"]
                 self._sequence = record["sequence"]
                 numbered = record["numbered"]
                 self.stored_at = record["clock"]
                 later = record["later"]
             snapshot.expect_entries(QUEUE, self._stored)
-            snapshot.expect_entries(LATER, later["requests"])
+            snapshot.expect_entries(LATER, later)
             clock = Clock(self.stored_at, most=self._longest_rest)
             self.slots.restore(snapshot, numbered, clock)
         self.pending = sum(pending for _, pending in self.slots.pending())
@@ -299,9 +287,9 @@ class Frontier:
             entry = later.take()
             most -= entry.size
             # In its place, what is left of it in the store is removed.
-            left = Entry(later, entry.rank, None, None, entry.checksum)
+            left = Entry(later, entry.rank, None, stored=entry.stored)
             self._remove(entry, left)
-            entry.stored, entry.checksum = False, 0
+            entry.stored = False
             entry.queue = self.slots.make(entry.slot)
             entry.rank = self._next_rank(entry.priority, start=entry.start)
             self._join(entry)
@@ -362,10 +350,10 @@ class Frontier:
     def remove(self, found: Iterable[PendingRequest]) -> None:
         """Remove requests of the store; none of them may have been handed out."""
         later = self._later
-        queues: dict[SlotQueue, dict[bytes, int]] = {}
+        queues: dict[SlotQueue, set[bytes]] = {}
         for one in found:
             queue = self.slots.make(one.slot) if one.later is None else later
-            queues.setdefault(queue, {})[one.key] = one.checksum
+            queues.setdefault(queue, set()).add(one.key)
         for queue, stored in queues.items():
             entries, freed = queue.remove(stored)
             self._settled.update(dict.fromkeys(entries))
@@ -419,7 +407,8 @@ class Frontier:
             entry.queue.forget(entry.rank)
             self._tidy(entry.queue)
         else:  # it may be in the store by now: see _written() and _give_up()
-            prepared.written[left] = prepared.written.pop(entry)
+            del prepared.written[entry]
+            prepared.written[left] = None
 
     def _no_more_fresh(self, entry: Entry) -> bool:
         """Remove a request from those to be written; False if it is not among them."""
@@ -522,15 +511,11 @@ class Frontier:
         # and tuples here, it took as long as all the rest of this method.
         few: dict[bytes, bytes] = {}
         waiting: dict[bytes, bytes] = {}
-        written: dict[Entry, int] = {}
-        late = 0
-        number_of = int.from_bytes
         for entry in self._fresh:
             queue = entry.queue
             if queue is later:
                 key, value = later.record_of(entry)
                 waiting[key] = value
-                late += number_of(value[:CHECKSUM_BYTES], "little")
             else:
                 payload = entry.payload
                 assert payload is not None  # noqa: S101 - or it would not be fresh
@@ -539,35 +524,26 @@ class Frontier:
                     many[queue].append((key, value))
                 else:
                     few[key] = value
-            written[entry] = number_of(value[:CHECKSUM_BYTES], "little")
-        digest = self._digest + sum(written.values()) - late
-        late += later.digest
         deletes, over = [], []
         for entry in self._settled:
             queue = entry.queue
             if queue is later:
                 over.append(entry.rank)
-                late -= entry.checksum
             else:
                 deletes.append(request_key(queue.number, entry.rank))
-                digest -= entry.checksum
             growth[queue] = growth.get(queue, 0) - 1
         deletes.sort()
         over.sort()
-        record = {
-            "requests": later.stored + growth.pop(later, 0),
-            "digest": late % MODULUS,
-        }
+        scheduled = later.stored + growth.pop(later, 0)
         for queue, difference in growth.items():
             growth[queue] = queue.stored + difference
         slots = self.slots.prepare(growth)
         state: dict[str, Any] = {
-            "requests": self._stored + len(written) - len(waiting) - len(deletes),
-            "digest": digest % MODULUS,
+            "requests": self._stored + len(self._fresh) - len(waiting) - len(deletes),
             "sequence": self._sequence,
             "numbered": self.slots.numbered,
             "clock": round(self._wall(), 3),
-            "later": record,
+            "later": scheduled,
         }
         prepared = self._prepared = _Prepared(
             marks=marks,
@@ -579,7 +555,7 @@ class Frontier:
             slots=slots,
             stored=growth,
             record=state,
-            written=written,
+            written=self._fresh.copy(),
             settled=list(self._settled),
             size=self._fresh_size,
         )
@@ -607,9 +583,8 @@ class Frontier:
         Takes time in proportion to the size of the checkpoint.
         """
         self._prepared = None
-        for entry, checksum in prepared.written.items():
+        for entry in prepared.written:
             entry.stored = True
-            entry.checksum = checksum
             if not self._no_more_fresh(entry):
                 # settled since: the next checkpoint deletes it
                 self._settled[entry] = None
@@ -619,7 +594,6 @@ class Frontier:
         for queue, stored in prepared.stored.items():
             queue.stored = stored
         self._stored = prepared.record["requests"]
-        self._digest = prepared.record["digest"]
         prepared.slots.done()
         self._later.written(prepared.record["later"])
         self._relieve(prepared.stored)
@@ -662,8 +636,8 @@ class _Prepared(NamedTuple):
     stored: dict[SlotQueue, int]
     """All queues with changes, and the number of requests that will be stored."""
     record: dict[str, Any]
-    written: dict[Entry, int]
-    """Entries that will be stored, and their checksums."""
+    written: dict[Entry, None]
+    """Entries that will be stored."""
     settled: list[Entry]
     """Entries that will not be stored any more."""
     size: int
@@ -672,10 +646,7 @@ class _Prepared(NamedTuple):
     def write(self, batch: Batch) -> None:
         """Write them in a transaction."""
         self.marks.apply(batch)
-        total = self.record["requests"], self.record["digest"]
-        batch.replace(QUEUE, self.deletes, self.few, total, self.many)
-        later = self.record["later"]
-        total = later["requests"], later["digest"]
-        batch.replace(LATER, self.over, self.waiting, total)
+        batch.replace(QUEUE, self.deletes, self.few, self.many)
+        batch.replace(LATER, self.over, self.waiting)
         self.slots.apply(batch)
         batch.put_record(RECORD, self.record)

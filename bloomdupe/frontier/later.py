@@ -17,9 +17,6 @@ MAX_NEAR = 5 << 20
 """Bytes of requests kept in memory, the next ones, when a checkpoint has written them
 all. See :attr:`Entry.size`."""
 
-NO_LATER = {"requests": 0, "digest": 0}
-"""The entry ``later`` of a frontier that has no such requests."""
-
 
 class Waiting(Entry):
     """A request that is scheduled for later.
@@ -35,12 +32,14 @@ class Waiting(Entry):
         priority: int,
         payload: bytes | None,
         attachment: object = None,
-        checksum: int = 0,
         *,
         start: bool,
+        stored: bool = False,
         volatile: bool = False,
     ) -> None:
-        super().__init__(NOWHERE, b"", payload, attachment, checksum, volatile=volatile)
+        super().__init__(
+            NOWHERE, b"", payload, attachment, stored=stored, volatile=volatile
+        )
         self.slot = slot
         self.priority = priority
         self.start = start
@@ -56,11 +55,9 @@ class Later(SlotQueue):
     exactly one table. The frontier writes and deletes them as it does all requests.
     """
 
-    def __init__(self, store: Store | None, record: dict[str, int]) -> None:
-        super().__init__(0, "", record["requests"])
+    def __init__(self, store: Store | None, stored: int) -> None:
+        super().__init__(0, "", stored)
         self._store = store
-        self.digest = record["digest"]
-        """Sum of the checksums of those in the store."""
         self.next_due = math.inf
         """Unix time at which the next request is due; infinite if there are no
         requests."""
@@ -94,15 +91,15 @@ class Later(SlotQueue):
         found, more = store.now.next_later(self.bound, but, self.batch)
         for one in found:
             entry = Waiting(
-                one.slot, one.priority, one.payload, None, one.checksum, start=one.start
+                one.slot, one.priority, one.payload, start=one.start, stored=True
             )
             entry.queue, entry.rank = self, one.key
             items.append((one.key, entry))
         return items, more
 
-    def written(self, record: dict[str, int]) -> None:
-        """Note what is in the store now, and free memory."""
-        self.stored, self.digest = record["requests"], record["digest"]
+    def written(self, stored: int) -> None:
+        """Note how many are in the store now, and free memory."""
+        self.stored = stored
         self.relieve(MAX_NEAR)
         self.find_next()
 

@@ -35,7 +35,6 @@ class PendingRequest(NamedTuple):
     key: bytes
     """Its rank in the slot; or its key in ``later``."""
     payload: bytes
-    checksum: int
     later: StoredLater | None = None
 
     @property
@@ -64,7 +63,7 @@ def recorded(record: dict[str, Any] | None) -> int:
     """Count the requests by the record ``frontier``, as far as a store has it."""
     if record is None:
         return 0
-    return int(record["requests"] + record["later"]["requests"])
+    return int(record["requests"] + record["later"])
 
 
 def count_pending(store: Store, slot: str | None = None) -> int:
@@ -138,7 +137,7 @@ def _slot_by_slot(store: Store, slot: str | None) -> Iterator[list[PendingReques
                 name, number = current.name, current.number
                 some, more = snapshot.next_requests(number, after, (), PORTION)
                 found += (PendingRequest(name, number, *request) for request in some)
-                size += sum(len(payload) for _, payload, _ in some)
+                size += sum(len(payload) for _, payload in some)
                 if more:
                     after = some[-1][0]
                 else:
@@ -163,4 +162,4 @@ def _by_time(store: Store) -> Iterator[list[StoredLater]]:
 
 
 def _for_later(item: StoredLater) -> PendingRequest:
-    return PendingRequest(item.slot, None, item.key, item.payload, item.checksum, item)
+    return PendingRequest(item.slot, None, item.key, item.payload, item)

@@ -13,7 +13,7 @@ from bloomdupe.frontier.rank import AFTER_ALL, BEFORE_ALL
 
 if TYPE_CHECKING:
     from collections import OrderedDict, deque
-    from collections.abc import Callable, Container, Iterable, Mapping
+    from collections.abc import Callable, Collection, Container, Iterable
     from typing import TypeAlias
 
     from bloomdupe.frontier.slot_state import SlotState
@@ -37,7 +37,6 @@ class Entry:
     __slots__ = (
         "active",
         "attachment",
-        "checksum",
         "payload",
         "queue",
         "rank",
@@ -52,8 +51,8 @@ class Entry:
         rank: bytes,
         payload: bytes | None,
         attachment: object = None,
-        checksum: int = 0,
         *,
+        stored: bool = False,
         volatile: bool = False,
     ) -> None:
         self.queue = queue
@@ -64,10 +63,8 @@ class Entry:
         """Bytes of the request in memory and in a checkpoint."""
         self.attachment = attachment
         """The attachment of :meth:`Frontier.push`; None after it was read from disk."""
-        self.stored = checksum != 0
+        self.stored = stored
         """Whether it is in the store, be it pending, leased or just settled."""
-        self.checksum = checksum
-        """Checksum of its value in the store, as a number; 0 if it is not there."""
         self.active = False
         """Whether it keeps its slot busy."""
         self.volatile = volatile
@@ -155,8 +152,8 @@ class SlotQueue:
         self.out.add(entry.rank)
         return entry
 
-    def remove(self, stored: Mapping[bytes, int]) -> tuple[list[Entry], int]:
-        """Remove pending requests that are in the store, by rank, with their checksums.
+    def remove(self, stored: Collection[bytes]) -> tuple[list[Entry], int]:
+        """Remove pending requests that are in the store, by rank.
 
         Returns them, and the bytes that are freed.
         """
@@ -170,8 +167,7 @@ class SlotQueue:
         self.pending -= len(stored)
         self.out = (self.out or set()).union(stored)
         return [
-            found.get(rank) or Entry(self, rank, b"", None, checksum)
-            for rank, checksum in stored.items()
+            found.get(rank) or Entry(self, rank, b"", stored=True) for rank in stored
         ], freed
 
     def forget(self, rank: bytes) -> None:
@@ -222,8 +218,7 @@ class SlotQueue:
         """Read the next requests by rank, and whether there may be more."""
         found, more = store.now.next_requests(self.number, self.bound, but, self.batch)
         return [
-            (rank, Entry(self, rank, payload, None, checksum))
-            for rank, payload, checksum in found
+            (rank, Entry(self, rank, payload, stored=True)) for rank, payload in found
         ], more
 
     def _sort_in(self, items: Iterable[tuple[bytes, Entry]]) -> None:

@@ -131,8 +131,8 @@ class JobReader:
         frontiers = [snapshot.record("frontier") or {} for snapshot in snapshots]
         ready = sum(frontier.get("requests", 0) for frontier in frontiers)
         later = sum(snapshot.entries(LATER) for snapshot in snapshots)
-        firsts = [next(snapshot.later(), None) for snapshot in snapshots]
-        due = min((first.due for first in firsts if first), default=None)
+        firsts = [one.next_later(b"", (), 1)[0] for one in snapshots]
+        due = min((first.due for first, *_ in filter(None, firsts)), default=None)
         slots = [*chain.from_iterable(snapshot.slots() for snapshot in snapshots)]
         rests, delays = _paces(slots, now)
         points, runs = read_history(snapshots[0])
@@ -188,7 +188,7 @@ class JobReader:
     def _sent(self, slot: str | None) -> Iterator[PendingRequest]:
         for one in self._job.sent():
             if one.payload and slot in (None, one.slot):
-                yield PendingRequest(one.slot, None, b"", one.payload, 0)
+                yield PendingRequest(one.slot, None, b"", one.payload)
 
     def failed_requests(self) -> FailedRequests:
         """Return those that were not retried since, latest first."""

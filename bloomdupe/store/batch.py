@@ -54,12 +54,10 @@ class Batch(ABC):
         table: bytes,
         gone: list[bytes],
         new: dict[bytes, bytes],
-        total: tuple[int, int],
         many: Iterable[list[tuple[bytes, bytes]]] = (),
     ) -> None:
-        """Remove and store records of ``queue`` or ``later``; none of them is read.
+        """Remove records of ``queue`` or ``later``, and store new ones.
 
         ``gone`` are keys, best in order. ``new`` are records by key, ``many`` those of
-        slots with many, in order; the values begin with their sums. ``total`` is then
-        the number of all records, and the total of their sums.
+        slots with many, in order; the values begin with their sums.
         """

@@ -152,14 +152,6 @@ class JournalEntry(NamedTuple):
     """16 bytes each."""
 
 
-class StoredRequest(NamedTuple):
-    """A request of the frontier, as it is stored."""
-
-    rank: bytes
-    payload: bytes
-    checksum: int
-
-
 class StoredLater(NamedTuple):
     """A request that is scheduled for later, as it is stored."""
 
@@ -168,7 +160,6 @@ class StoredLater(NamedTuple):
     priority: int
     start: bool
     payload: bytes
-    checksum: int
 
     @property
     def due(self) -> float:
@@ -243,9 +234,7 @@ def read_later(key: bytes, value: bytes) -> StoredLater:
     at += _LATER_HEAD.size
     name = value[at : at + size].decode("utf-8", "surrogatepass")
     payload = value[at + size :]
-    return StoredLater(
-        key, name, priority, bool(flags & _START), payload, sum_of(value)
-    )
+    return StoredLater(key, name, priority, bool(flags & _START), payload)
 
 
 def slot_prefix(slot: int) -> bytes:

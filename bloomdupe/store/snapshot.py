@@ -20,7 +20,6 @@ from bloomdupe.store.format import (
     SLOT_KEY,
     SLOTS,
     StoredLater,
-    StoredRequest,
     StoredSlot,
     checksum,
     describe,
@@ -173,28 +172,19 @@ class Snapshot(ABC):
                 break  # they are the last ones
             yield StoredSlot.read(SLOT_KEY.unpack(key)[0], value)
 
-    def requests(self, slot: int, after: bytes) -> Iterator[StoredRequest]:
-        """Yield the requests of a slot with a rank above ``after``, in order.
-
-        With :data:`bloomdupe.frontier.rank.BEFORE_ALL` it yields all requests.
-        """
-        while found := self.next_requests(slot, after, (), 1000)[0]:
-            yield from map(StoredRequest._make, found)
-            after = found[-1][0]
-
     def next_requests(
         self, slot: int, after: bytes, but: Container[bytes], limit: int
-    ) -> tuple[list[tuple[bytes, bytes, int]], bool]:
+    ) -> tuple[list[tuple[bytes, bytes]], bool]:
         """Return the first ``limit`` requests above ``after`` that are not in ``but``.
 
-        And whether there may be more. It stops after ``READ_BYTES``. It returns plain
-        tuples of the fields of a :class:`StoredRequest`, because this is a hot path.
+        As ranks and payloads; and whether there may be more. It stops after
+        ``READ_BYTES``.
         """
         prefix = slot_prefix(slot)
         size = len(prefix)
         # The keys are inverted: go backwards from the first key that is too large.
         end = prefix + after.translate(INVERTED) if after else successor(prefix)
-        found: list[tuple[bytes, bytes, int]] = []
+        found: list[tuple[bytes, bytes]] = []
         most = READ_BYTES
         for key, value in self._range(QUEUE, prefix, end, backwards=True, first=limit):
             rank = key[size:].translate(INVERTED)
@@ -202,16 +192,11 @@ class Snapshot(ABC):
                 head, body = value[:CHECKSUM_BYTES], value[CHECKSUM_BYTES:]
                 if head != checksum(QUEUE, key, body):
                     raise self._damaged(QUEUE, key)
-                found.append((rank, bytes(body), int.from_bytes(head, "little")))
+                found.append((rank, bytes(body)))
                 most -= len(body)
                 if len(found) == limit or most <= 0:
                     return found, True
         return found, False
-
-    def later(self, after: bytes = b"") -> Iterator[StoredLater]:
-        """Yield the requests scheduled for later, in order, from above ``after``."""
-        for key, value in self._range(LATER, successor(after)):
-            yield read_later(key, bytes(self._checked(LATER, key, value)))
 
     def next_later(
         self, after: bytes, but: Container[bytes], limit: int
@@ -222,8 +207,9 @@ class Snapshot(ABC):
         """
         found: list[StoredLater] = []
         most = READ_BYTES
-        for later in self.later(after):
-            if later.key not in but:
+        for key, value in self._range(LATER, successor(after)):
+            if key not in but:
+                later = read_later(key, bytes(self._checked(LATER, key, value)))
                 found.append(later)
                 most -= len(later.payload)
             if len(found) == limit or most <= 0:

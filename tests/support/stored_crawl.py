@@ -55,8 +55,7 @@ class StoredCrawl:
     @property
     def later(self) -> int:
         """Requests that are scheduled for later."""
-        found = (record.get("later", {}) for record in self.records("frontier"))
-        return sum(later.get("requests", 0) for later in found)
+        return sum(record["later"] for record in self.records("frontier"))
 
     def forget_what_was_seen(self) -> None:
         """Empty the filters; no worker may be alive."""

@@ -53,8 +53,6 @@ class CheckReport:
     """Whether the file has any table of a store."""
     counts: dict[str, int] = field(default_factory=dict)
     """Number of records of each table."""
-    sums: dict[str, int] = field(default_factory=dict)
-    """Sums of the records of each table, added up."""
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The named records of ``meta``."""
     misfits: list[str] = field(default_factory=list)

@@ -92,9 +92,6 @@ def records(data: Path, progress: Callable[[int], None]) -> dict[str, Any]:
         "counts": {
             name.decode(): total[0] for name, total in sorted(reading.totals.items())
         },
-        "sums": {
-            name.decode(): total[1] % MODULUS for name, total in reading.totals.items()
-        },
         "records": reading.records,
         "misfits": reading.misfits()[:MAX_PROBLEMS],
     }

@@ -85,7 +85,6 @@ class LmdbBatch(Batch):
         table: bytes,
         gone: list[bytes],
         new: dict[bytes, bytes],
-        total: tuple[int, int],
         many: Iterable[list[tuple[bytes, bytes]]] = (),
     ) -> None:
         """Remove and store records of ``queue`` or ``later``.
@@ -95,18 +94,28 @@ class LmdbBatch(Batch):
         many records, a page of the records that follow them is taken out and put back
         at the end.
         """
-        delete, database = self._txn.delete, self._tables[table]
+        pop, database, number_of = self._txn.pop, self._tables[table], int.from_bytes
+        records, sums = self._totals[table]
         for key in gone:
-            delete(key, db=database)
+            before = pop(key, db=database)
+            if before is not None:
+                records -= 1
+                sums -= number_of(before[:CHECKSUM_BYTES], "little")
         with self._txn.cursor(database) as cursor:
-            for records in many:
-                lifted = _lift(cursor, records)
-                cursor.putmulti(records)
+            for some in many:
+                lifted = _lift(cursor, some)
+                cursor.putmulti(some)
                 cursor.putmulti(lifted)
+                for _, value in some:
+                    sums += number_of(value[:CHECKSUM_BYTES], "little")
+                records += len(some)
             # One call in C for all of them. In the order of the keys: each page of the
             # tree is touched once.
             cursor.putmulti(sorted(new.items()))
-        self._totals[table] = list(total)
+            for value in new.values():
+                sums += number_of(value[:CHECKSUM_BYTES], "little")
+            records += len(new)
+        self._totals[table] = [records, sums]
 
     def seal(self) -> Ledger:
         """Write the ledger: the number of records of each table, and their sums."""

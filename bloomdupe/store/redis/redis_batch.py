@@ -56,11 +56,9 @@ class RedisBatch(Batch):
         table: bytes,
         gone: list[bytes],
         new: dict[bytes, bytes],
-        total: tuple[int, int],
         many: Iterable[list[tuple[bytes, bytes]]] = (),
     ) -> None:
-        """Remove and store records; a table on Redis counts them itself."""
-        del total
+        """Remove and store records."""
         bounds: list[bytes] = []
         for key in gone:
             bounds += (b"[" + key, b"(" + successor(key))
