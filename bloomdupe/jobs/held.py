@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.added_requests import add_request
 from bloomdupe.crawl.leases.failure import stored_failures
-from bloomdupe.crawl.state.rules_file import RulesFile
+from bloomdupe.crawl.state.rules_file import rules_of
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.payload import url_of
@@ -102,7 +102,7 @@ class HeldJob:
             undo.callback(seen.close)
             store = seen.share_store()
             assert store is not None  # noqa: S101 - it was opened from there
-            job = cls([seen], project, RulesFile(store.path).read())
+            job = cls([seen], project, rules_of(store.path))
             undo.pop_all()
         return job
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import Any
 
@@ -107,7 +106,6 @@ def test_the_job_goes_on_when_the_clock_is_changed(crawl: Crawl) -> None:
     assert sorted(crawl.run(Later, SECONDS=DAY, **AT_ONCE).requested) == NOW
     run = crawl.run(Later, before=partial(set_clock, -DAY), **AT_ONCE)
     assert (run.requested, run.finish_reason) == ([], "waiting")
-    assert len(re.findall(r"The clock was set back by (2[34]\.\d) h", run.log)) == 1
     # It waits for the last seconds, if any are left.
     run = crawl.run(Later, BLOOMDUPE_WAIT=60, before=partial(set_clock, DAY - 2))
     assert sorted(run.requested) == LATER

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from scrapy import Spider
 from support.jobs import Verb, killed_after, make_job
 from support.rules import BAD, make_bad
 
 from bloomdupe.crawl.state.rules import MOST_BYTES, Rules, RulesInForce
-from bloomdupe.crawl.state.rules_file import RulesFile
+from bloomdupe.crawl.state.rules_file import change_rules, rules_of, text_of_rules
 from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.store import files, platform
 
@@ -27,8 +27,8 @@ def job(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def file(job: Path) -> RulesFile:
-    return RulesFile(job / "bloomdupe")
+def store(job: Path) -> Path:
+    return job / "bloomdupe"
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,8 @@ def file(job: Path) -> RulesFile:
 )
 def test_a_rule_keeps_requests_out(rule: dict[str, str], kept_out: set[str]) -> None:
     count: list[None] = []
-    rules = RulesInForce(Rules().blocking([rule]), lambda: count.append(None))
+    text = Rules().blocking([rule]).written("place")
+    rules = RulesInForce(lambda: text, "place", lambda: count.append(None))
     found = {
         f"{slot}/{path}"
         for slot in "ab"
@@ -71,29 +72,39 @@ def test_each_stop_is_another_one_even_if_the_clock_goes_back() -> None:
     assert first.pausing(["a"]).stop == first.stop
 
 
-def test_the_file_is_read_if_it_has_changed(file: RulesFile, job: Path) -> None:
-    assert file.read() == Rules()
-    assert file.changed() is None
-    other = RulesFile(job / "bloomdupe")
-    rules = other.change(lambda there: there.pausing(["a"]))
-    assert file.changed() == rules
-    assert file.changed() is None
-    (job / "bloomdupe/rules.json").unlink()
-    assert file.changed() == Rules()
-    assert file.changed() is None
+def in_force(store: Path) -> RulesInForce:
+    return RulesInForce(lambda: text_of_rules(store), store, lambda: None)
+
+
+def test_rules_are_obeyed_when_they_have_changed(store: Path) -> None:
+    rules, spider = in_force(store), Spider("rules")
+    assert rules.now == Rules()
+    assert rules.look(spider) is None
+    new = change_rules(store, lambda there: there.pausing(["a"]))
+    assert (rules.look(spider), rules.now) == (Rules(), new)
+    assert rules.look(spider) is None
+    (store / "rules.json").unlink()
+    assert (rules.look(spider), rules.now) == (new, Rules())
+    assert rules.look(spider) is None
 
 
 @pytest.mark.parametrize(("text", "why"), BAD)
 def test_a_file_that_holds_no_rules_is_refused_in_one_line(
-    file: RulesFile, verb: Verb, job: Path, text: str, why: str
+    store: Path,
+    verb: Verb,
+    job: Path,
+    text: str,
+    why: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    file.change(lambda there: there.pausing(["a"]))
-    file.read()
-    make_bad(job / "bloomdupe", text)
-    with pytest.raises(StoreError, match=re.escape(why)):
-        file.changed()
-    # It is an error once.
-    assert file.changed() is None
+    change_rules(store, lambda there: there.pausing(["a"]))
+    rules, spider = in_force(store), Spider("rules")
+    make_bad(store, text)
+    for _ in range(2):
+        assert rules.look(spider) is None
+    (said,) = caplog.messages  # once
+    assert why in said
+    assert rules.now == Rules().pausing(["a"])
     for name, *words in (
         ["info"],
         ["block", "--slot", "x"],
@@ -108,26 +119,26 @@ def test_a_file_that_holds_no_rules_is_refused_in_one_line(
     place = job / "bloomdupe/rules.json"
     place.rmdir() if place.is_dir() else place.unlink()
     assert verb("pause", job, "--slot", "a.example").code == 0
-    assert file.changed() == Rules().pausing(["a.example"])
+    assert rules.look(spider) is not None
+    assert rules.now == Rules().pausing(["a.example"])
 
 
-def test_rules_that_would_be_too_large_are_refused(file: RulesFile) -> None:
-    file.change(lambda there: there.pausing(["a"]))
+def test_rules_that_would_be_too_large_are_refused(store: Path) -> None:
+    change_rules(store, lambda there: there.pausing(["a"]))
     with pytest.raises(StoreError, match="would have more than 1,048,576 bytes"):
-        file.change(lambda there: there.pausing(["x" * MOST_BYTES]))
-    assert file.read() == Rules().pausing(["a"])
+        change_rules(store, lambda there: there.pausing(["x" * MOST_BYTES]))
+    assert rules_of(store) == Rules().pausing(["a"])
 
 
-def test_processes_that_change_rules_at_the_same_time_lose_none(job: Path) -> None:
+def test_processes_that_change_rules_at_the_same_time_lose_none(store: Path) -> None:
     """The control: the lock of one directory makes them wait for each other."""
 
     def pause(number: int) -> None:
-        rules = RulesFile(job / "bloomdupe")
-        rules.change(lambda there: there.pausing([f"slot{number}"]))
+        change_rules(store, lambda there: there.pausing([f"slot{number}"]))
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(pause, range(100)))
-    assert len(RulesFile(job / "bloomdupe").read().paused) == 100
+    assert len(rules_of(store).paused) == 100
 
 
 STEPS = [
@@ -141,20 +152,20 @@ STEPS = [
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_verb_that_is_killed_leaves_the_old_rules_or_the_new(
-    file: RulesFile, job: Path, tmp_path: Path, step: str
+    store: Path, job: Path, tmp_path: Path, step: str
 ) -> None:
-    old = file.change(lambda there: there.pausing(["a"]))
+    old = change_rules(store, lambda there: there.pausing(["a"]))
     words = ["pause", str(job), "--slot", "b"]
     killed_after(step, 1, *words, cwd=tmp_path)
     renamed = step in STEPS[2:]
-    assert file.read() == (old.pausing(["b"]) if renamed else old)
+    assert rules_of(store) == (old.pausing(["b"]) if renamed else old)
     # What is left stands in nobody's way.
-    assert file.change(lambda there: there.pausing(["c"])).paused >= {"a", "c"}
+    assert change_rules(store, lambda there: there.pausing(["c"])).paused >= {"a", "c"}
     assert not [*(job / "bloomdupe").glob("*.new")]
 
 
 def test_the_file_is_on_the_disk_before_it_has_its_name_and_then_the_name(
-    file: RulesFile, monkeypatch: pytest.MonkeyPatch
+    store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So a power cut leaves the old rules or the new ones, and never half of them."""
     calls = []
@@ -170,14 +181,14 @@ def test_the_file_is_on_the_disk_before_it_has_its_name_and_then_the_name(
 
     monkeypatch.setattr(files, "sync", syncing)
     monkeypatch.setattr(Path, "replace", replacing)
-    file.change(lambda there: there.pausing(["a"]))
+    change_rules(store, lambda there: there.pausing(["a"]))
     assert calls == ["sync", "rules.json.new -> rules.json", "sync directory"]
 
 
 def test_a_disk_that_is_full_leaves_the_old_rules(
-    file: RulesFile, verb: Verb, job: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, verb: Verb, job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = file.change(lambda there: there.pausing(["a"]))
+    old = change_rules(store, lambda there: there.pausing(["a"]))
 
     def full(_: int) -> None:
         raise OSError(28, os.strerror(28))
@@ -186,13 +197,13 @@ def test_a_disk_that_is_full_leaves_the_old_rules(
     answer = verb("pause", job, "--slot", "b")
     assert answer.code == 1
     assert "rules.json: [Errno 28] No space left on device" in answer.err
-    assert file.read() == old
+    assert rules_of(store) == old
     assert not [*(job / "bloomdupe").glob("*.new")]
 
 
 def test_a_backup_has_the_rules(verb: Verb, job: Path, tmp_path: Path) -> None:
     verb("block", job, "--pattern", "x")
     verb("pause", job, "--slot", "a.example")
-    rules = RulesFile(job / "bloomdupe").read()
+    rules = rules_of(job / "bloomdupe")
     assert verb("backup", job, "copy").code == 0
-    assert RulesFile(tmp_path / "copy").read() == rules
+    assert rules_of(tmp_path / "copy") == rules

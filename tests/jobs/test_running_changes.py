@@ -276,7 +276,7 @@ def test_a_running_crawl_keeps_its_rules_if_the_file_is_bad(
 ) -> None:
     crawl.bloomdupe("block", "job", "--pattern", "[cde]1?$")
     running.until_logged("keeps requests out by 1 rule")
-    for number, (text, why) in enumerate(BAD, 1):
+    for number, (text, why) in enumerate(BAD[:-2], 1):  # those say the same
         make_bad(crawl.store, text)
         until_now = "Until then the crawl keeps the rules that it has"
         running.until(lambda: running.log.count(until_now) == number)  # noqa: B023

@@ -26,7 +26,6 @@ from bloomdupe.crawl.engines.committing import Committing
 from bloomdupe.crawl.engines.quiet import GLANCE, Quiet
 from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.later.revisits import Revisits
-from bloomdupe.crawl.later.system_clock import SystemClock
 from bloomdupe.crawl.leases.alone import stands_alone
 from bloomdupe.crawl.leases.outcomes import Outcomes
 from bloomdupe.crawl.progress.rounds import FINISHED, Run
@@ -38,9 +37,8 @@ from bloomdupe.crawl.state.cookies import Cookies
 from bloomdupe.crawl.state.failures import Failures
 from bloomdupe.crawl.state.limits import SlotLimits
 from bloomdupe.crawl.state.memory import SpiderMemory
-from bloomdupe.crawl.state.rules import Rules, RulesInForce
-from bloomdupe.crawl.state.rules_file import RulesFile
-from bloomdupe.errors import NotOwnerError, StoreError
+from bloomdupe.crawl.state.rules import RulesInForce
+from bloomdupe.crawl.state.rules_file import text_of_rules
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed_job import FeedJob
 from bloomdupe.feeds.stored_feeds import StoredFeeds
@@ -48,6 +46,7 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.printable import logger_of, near
+from bloomdupe.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.leases.outcomes import Key, Line, Outcome
     from bloomdupe.crawl.totals import Totals
+    from bloomdupe.errors import NotOwnerError
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.frontier.slot_queue import Entry
@@ -97,7 +97,11 @@ class CrawlEngine(Settling):
         self._access = session.access
         is_shared = settings.redis_url is not None
         self.durable = is_shared or settings.directory is not None
-        self._rules_file, self.rules = self._read_rules()
+        self.rules = RulesInForce(
+            self._rules_text,
+            self._rules_place,
+            partial(self._stats.inc_value, "bloomdupe/dropped_blocked"),
+        )
         self._open_frontier(seen)
         self._added = self._open_inbox()
         self.run = self._open_run(seen)
@@ -135,12 +139,16 @@ class CrawlEngine(Settling):
 
     # Opening
 
-    def _read_rules(self) -> tuple[RulesFile | None, RulesInForce]:
+    def _rules_text(self) -> bytes | None:
+        """Return the rules of the user, as a text."""
         directory = self.settings.directory
-        file = None if directory is None else RulesFile(directory)
-        count = partial(self._stats.inc_value, "bloomdupe/dropped_blocked")
-        rules = Rules() if file is None else file.read()
-        return file, RulesInForce(rules, count)
+        return None if directory is None else text_of_rules(directory)
+
+    @property
+    def _rules_place(self) -> object:
+        """Where that text is, for a message."""
+        directory = self.settings.directory
+        return None if directory is None else directory / files.RULES
 
     def _open_frontier(self, seen: BloomFilter) -> None:
         session, order = self._session, self._session.order
@@ -219,9 +227,6 @@ class CrawlEngine(Settling):
                 places=feeds.parameters,
                 leads=self._leads,
             )
-        self._system_clock = SystemClock(
-            crawler, self.frontier, self.frontier.stored_at
-        )
         self.checkpoint = self.checkpoint_class(
             crawler, self.frontier, self.outcomes, crawl, feeds, self._more
         )
@@ -487,7 +492,6 @@ class CrawlEngine(Settling):
         """Hand out a request of a slot that is free, if there is any."""
         entry = self._lease() if self._refused is None else None
         if entry is None and not (self.frontier.pending or self._session.leases):
-            self._system_clock.look()
             self._session.ending.look()
         return entry
 
@@ -594,27 +598,11 @@ class CrawlEngine(Settling):
 
     def _obey_rules(self) -> None:
         """Obey the rules of the user, if they have changed."""
-        try:
-            rules = self._changed_rules()
-        except StoreError as error:
-            logger.warning(
-                "%(error)s. Until then the crawl keeps the rules that it has",
-                {"error": error},
-                extra={"spider": self._session.spider},
-            )
+        before = self.rules.look(self._session.spider)
+        if before is None:
             return
-        if rules is not None:
-            self._obey(rules)
-
-    def _changed_rules(self) -> Rules | None:
-        """Return the rules if they have changed; raises :class:`StoreError`, once."""
-        return None if self._rules_file is None else self._rules_file.changed()
-
-    def _obey(self, rules: Rules) -> None:
-        before, self.rules.now = self.rules.now, rules
-        self.rules.say(self._session.spider, before)
-        self._session.slots.pause(rules.paused)
-        if rules.stop != before.stop:
+        self._session.slots.pause(self.rules.now.paused)
+        if self.rules.now.stop != before.stop:
             self._session.stopping.stop()
         self._access.wake()
 

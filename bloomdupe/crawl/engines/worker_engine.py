@@ -17,7 +17,6 @@ from bloomdupe.crawl.engines.quiet import GLANCE
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.progress.rounds import Run
 from bloomdupe.crawl.starting import name_of
-from bloomdupe.crawl.state.rules import Rules, RulesInForce
 from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import (
     NotOwnerError,
@@ -118,11 +117,12 @@ class WorkerEngine(CrawlEngine):
 
     # Opening
 
-    def _read_rules(self) -> tuple[None, RulesInForce]:
-        owner, count = self._seen.frontier.owner, self._stats.inc_value
-        self._rules_text = self._seen.frontier.rules
-        rules = Rules.read(self._rules_text, owner.keys.rules.decode())
-        return None, RulesInForce(rules, lambda: count("bloomdupe/dropped_blocked"))
+    def _rules_text(self) -> bytes | None:
+        return self._seen.frontier.rules if self._look is None else self._look.rules
+
+    @property
+    def _rules_place(self) -> object:
+        return self._seen.frontier.owner.keys.rules.decode()
 
     def _open_frontier(self, seen: BloomFilter) -> None:
         del seen
@@ -500,13 +500,6 @@ class WorkerEngine(CrawlEngine):
     def _after_commit(self) -> bool:
         self._obey_rules()
         return self._takes_more
-
-    def _changed_rules(self) -> Rules | None:
-        if self._look is None or self._look.rules == self._rules_text:
-            return None
-        self._rules_text = self._look.rules
-        key = self.frontier.owner.keys.rules
-        return Rules.read(self._rules_text, key.decode())
 
     @property
     def standing(self) -> Standing:

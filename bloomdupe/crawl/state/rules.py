@@ -197,13 +197,22 @@ class RulesInForce:
     """The rules that a process obeys: all questions about a request come here.
 
     A request that is kept out is not marked as seen: once the rule is removed, a page
-    that links to it offers it again. ``count`` is called for each request that is
-    dropped.
+    that links to it offers it again. ``read`` returns the text of the rules, which
+    stands in a ``place``; ``count`` is called for each request that is dropped.
     """
 
-    def __init__(self, rules: Rules, count: Callable[[], object]) -> None:
-        self.now = rules
+    def __init__(
+        self,
+        read: Callable[[], bytes | None],
+        place: object,
+        count: Callable[[], object],
+    ) -> None:
+        self._read = read
+        self._place = place
         self._count = count
+        self._text = read()
+        self._trouble = ""
+        self.now = Rules.read(self._text, place)
 
     def drop(self, slot: str, url: str) -> bool:
         """Whether a rule keeps out a request of this slot and URL; counts it."""
@@ -211,6 +220,26 @@ class RulesInForce:
         if found:
             self._count()
         return found
+
+    def look(self, spider: Spider) -> Rules | None:
+        """Obey the rules of the user, if they have changed; return those before."""
+        try:
+            text = self._read()
+            if text == self._text:
+                return None
+            self._text, self._trouble = text, ""
+            before, self.now = self.now, Rules.read(text, self._place)
+        except StoreError as error:
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                logger.warning(
+                    "%(error)s. Until then the crawl keeps the rules that it has",
+                    {"error": error},
+                    extra={"spider": spider},
+                )
+            return None
+        self.say(spider, before)
+        return before
 
     def say(self, spider: Spider, before: Rules | None = None) -> None:
         """Log the rules, as far as they are others than ``before``.

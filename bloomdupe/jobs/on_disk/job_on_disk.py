@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.added_requests import AddedRequests, message_of
-from bloomdupe.crawl.state.rules_file import RulesFile
+from bloomdupe.crawl.state.rules_file import change_rules, rules_of
 from bloomdupe.errors import StoreError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.jobs.job import Job, Removal
@@ -81,11 +81,11 @@ class JobOnDisk(Job):
 
     def rules(self) -> Rules:
         """Read the file of rules."""
-        return RulesFile(self.directory).read()
+        return rules_of(self.directory)
 
     def replace_rules(self, change: Callable[[Rules], Rules]) -> Rules:
         """Replace the file of rules."""
-        return RulesFile(self.directory).change(change)
+        return change_rules(self.directory, change)
 
     def life(self) -> Life:
         """Look at the lock of the store, and at its data."""
