@@ -41,7 +41,7 @@ def tests(session: nox.Session, name: str) -> None:
 def lowest(session: nox.Session) -> None:
     """Install the lowest versions together, import every module, run quick tests."""
     bin_ = _venv(session, "lowest", "3.10")
-    session.run(f"{bin_}/pip", "install", "-q", ".[redis,metrics,top]", *_lowest())
+    session.run(f"{bin_}/pip", "install", "-q", ".[redis,metrics]", *_lowest())
     session.run(
         f"{bin_}/pip", "install", "-q", "pytest", "hypothesis", "redis", "psutil"
     )

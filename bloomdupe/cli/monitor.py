@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from bloomdupe.cli.output import write
 from bloomdupe.cli.verb import Answer
 from bloomdupe.errors import BloomDupeError, SettingError
 from bloomdupe.jobs.reader import JobReader
-from bloomdupe.monitoring.extra import need
 from bloomdupe.store.files import write_file
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from bloomdupe.jobs.job import Job
-    from bloomdupe.jobs.view import View
 
 
 def top(options: Namespace) -> Answer:
@@ -30,26 +29,14 @@ def top(options: Namespace) -> Answer:
     job: Job = options.job
     reader = JobReader(job)
     view = reader.read()
-    if not options.json:
-        need("rich", "top", "bloomdupe top")
-        if _in_terminal():
-            from rich.console import Console
+    if options.json:
+        return Answer((), view.as_dict())
+    from bloomdupe.monitoring.top import SORTS, follow, screen
 
-            from bloomdupe.monitoring.top import follow
-
-            return Answer((), follow(reader, Console(), options.interval).as_dict())
-    return Answer(() if options.json else _screen(view), view.as_dict())
-
-
-def _screen(view: View) -> list[str]:
-    from rich.console import Console
-
-    from bloomdupe.monitoring.top import SORTS, screen
-
-    console = Console(force_terminal=False)
-    with console.capture() as captured:
-        console.print(screen(view, console, SORTS[0]))
-    return captured.get().splitlines()[:-1]  # without the keys
+    if _in_terminal():
+        return Answer((), follow(reader, options.interval).as_dict())
+    *lines, _ = screen(view, get_terminal_size(), SORTS[0])  # without the keys
+    return Answer(lines, view.as_dict())
 
 
 def _in_terminal() -> bool:
@@ -61,7 +48,9 @@ def _in_terminal() -> bool:
 
 def report(options: Namespace) -> Answer:
     """Write the page; an existing page is replaced when the new page is complete."""
-    page = _page(options.job).encode()
+    from bloomdupe.monitoring.report import report as page_of
+
+    page = page_of(JobReader(options.job).read()).encode()
     record = {"page": options.output, "bytes": len(page)}
     if options.output == "-":
         if options.json:
@@ -76,11 +65,3 @@ def report(options: Namespace) -> Answer:
     except OSError as error:
         raise BloomDupeError(f"--output {target}: {error.strerror}") from error
     return Answer([f"{options.output}: {len(page):,} bytes"], record)
-
-
-def _page(job: Job) -> str:
-    view = JobReader(job).read()
-    need("matplotlib", "report", "bloomdupe report")
-    from bloomdupe.monitoring.report import report as page_of
-
-    return page_of(view)

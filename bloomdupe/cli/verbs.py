@@ -128,8 +128,7 @@ TOP = Verb(
     BOTH,
     "show a job in the terminal, refreshed",
     "Show a job in the terminal, refreshed, from its last checkpoints. Keys: q quits, s"
-    " sorts the slots in another way. Without a terminal, the job is shown once. Needs"
-    " bloomdupe[top].",
+    " sorts the slots in another way. Without a terminal, the job is shown once.",
     "top crawls/site",
     (
         argument(
@@ -148,7 +147,7 @@ REPORT = Verb(
     BOTH,
     "write a page with charts about a job",
     "Write one page that loads no other files, about the job as of its last checkpoint;"
-    " a crawl may be running. Needs bloomdupe[report].",
+    " a crawl may be running.",
     "report crawls/site -o report.html",
     (
         argument(

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.progress.pace import clock, per_minute, recent, since, time_to_go
-from bloomdupe.crawl.progress.rounds import versions_in
-from bloomdupe.jobs.state import FINISHED, SILENT, WAITING
+from bloomdupe.crawl.progress.rounds import OPEN, versions_in
+from bloomdupe.jobs.state import FINISHED, KILLED, RUNNING, SILENT, WAITING
 
 if TYPE_CHECKING:
     from bloomdupe.crawl.progress.history import Point, Ran
@@ -113,6 +113,15 @@ class View:
         if self.workers is None or self.state.name == FINISHED:
             return 0
         return self.workers.unowned_partitions
+
+    @property
+    def endings(self) -> list[tuple[Ran, str]]:
+        """The runs, and how each ended, or that it is running."""
+        last = self.runs[-1:] if self.state.has_crawl else []
+        return [
+            (one, one.how if one.how != OPEN else RUNNING if [one] == last else KILLED)
+            for one in self.runs
+        ]
 
     def slowness(self, slot: str) -> str:
         """Return why a slot is slow, if that is known: its rest, or its delay."""

@@ -11,7 +11,7 @@ from bloomdupe.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from bloomdupe.monitoring.drawing import Chart
+    from bloomdupe.monitoring.charts import Chart
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --card: #f6f7f9; --ink: #1d2329;
@@ -42,6 +42,7 @@ code { overflow-wrap: anywhere; }
 .charts { display: grid; gap: 1rem; margin-top: 2rem;
   grid-template-columns: repeat(auto-fill, minmax(min(21rem, 100%), 1fr)); }
 figure { margin: 0; } figure svg { display: block; width: 100%; height: auto; }
+svg path { fill: none; } svg text { font-size: 10px; fill: var(--soft); }
 figcaption { min-height: 3.9rem; } figcaption b { font-size: 1.02rem; }
 .rows { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; width: 100%; }

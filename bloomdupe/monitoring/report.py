@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bloomdupe.jobs.view import View
-    from bloomdupe.monitoring.drawing import Chart
+    from bloomdupe.monitoring.charts import Chart
 
 FIRST_CHARTS = 3
 """Charts to see at once; the others are folded."""
@@ -63,6 +63,7 @@ def report(view: View) -> str:
             *_charts(drawn[:FIRST_CHARTS]),
             "<details><summary>More</summary>",
             *_charts(drawn[FIRST_CHARTS:]),
+            *tables.statuses(view),
             *tables.failed_requests(view),
             "</details>",
         ],
@@ -106,7 +107,7 @@ def _counts(view: View) -> Iterator[Tile]:
     yield Tile("duplicates skipped", f"{view.totals.duplicates:,}")
     yield Tile("downloaded", size(view.totals.bytes))
     yield Tile("ran for", duration(view.seconds))
-    ends = [how for _, how in tables.ended(view)]
+    ends = [how for _, how in view.endings]
     yield Tile("runs", f"{view.totals.runs:,}")
     yield Tile("kills", f"{ends.count(states.KILLED):,}")
 

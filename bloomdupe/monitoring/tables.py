@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.leases.failure import PAGE_CAME, in_words
 from bloomdupe.crawl.progress.pace import local, plural, size
-from bloomdupe.crawl.progress.rounds import OPEN
-from bloomdupe.jobs.state import KILLED, RUNNING
 from bloomdupe.jobs.view import MOST_SLOTS, slot_name
 from bloomdupe.monitoring.page import NOTHING, Column, table, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bloomdupe.crawl.progress.history import Ran
     from bloomdupe.jobs.view import View
 
 MOST_RUNS = 200
@@ -118,15 +115,6 @@ def _count(number: int) -> str:
     return f"{number:,}" if number else NOTHING
 
 
-def ended(view: View) -> Iterator[tuple[Ran, str]]:
-    """Yield runs, and how they ended."""
-    for ran in view.runs:
-        how = ran.how
-        if how == OPEN:
-            how = RUNNING if view.state.has_crawl and ran is view.runs[-1] else KILLED
-        yield ran, how
-
-
 def runs(view: View) -> Iterator[str]:
     """Yield the runs of the job, the last runs if there are many."""
     if not view.runs:
@@ -138,7 +126,7 @@ def runs(view: View) -> Iterator[str]:
     done.update((a.run, b) for a, b in pairwise(points) if a.run != b.run)
     first = {point.run: point for point in reversed(points)}
     rows = []
-    for ran, how in list(ended(view))[-MOST_RUNS:]:
+    for ran, how in view.endings[-MOST_RUNS:]:
         pages = end = ""
         if ran.number in last:
             pages = f"{done[ran.number].pages - first[ran.number].pages:,}"
@@ -153,6 +141,14 @@ def runs(view: View) -> Iterator[str]:
         ),
         rows,
     )  # fmt: skip
+
+
+def statuses(view: View) -> Iterator[str]:
+    """Yield the pages by the status of their response, over all runs."""
+    if counts := view.totals.statuses:
+        yield "<h2>Status codes</h2>"
+        rows = ((status, f"{count:,}") for status, count in sorted(counts.items()))
+        yield from table((Column("status"), Column("pages", "number")), rows)
 
 
 def failed_requests(view: View) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Top: a running job in a terminal. Needs the package rich."""
+"""Top: a job in a terminal, as lines that are drawn anew."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import sys
 import termios
 import tty
 from contextlib import contextmanager
+from shutil import get_terminal_size
+from textwrap import wrap
 from time import monotonic
 from typing import TYPE_CHECKING
-
-from rich.console import Group
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
 from bloomdupe.crawl.progress.line import pages_lost
 from bloomdupe.crawl.progress.pace import (
@@ -33,10 +30,8 @@ from bloomdupe.monitoring.verdict import remedy_of
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import TypeAlias
-
-    from rich.console import Console, RenderableType
 
     from bloomdupe.crawl.progress.history import Point
     from bloomdupe.jobs.reader import JobReader
@@ -44,7 +39,7 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.view import View
 
     Values: TypeAlias = list[tuple[str, str]]
-    """Values with styles, most important first."""
+    """Texts with their styles, most important first."""
     Figure: TypeAlias = tuple[str, Values]
     """A name and its values."""
 
@@ -54,7 +49,7 @@ ESCAPE = "\x1b"
 CALM = 10
 """Reading a job takes at most one part in so many of the time."""
 NARROW = 60
-"""Columns below which names are short."""
+"""Columns below which the head has a line for each part."""
 WIDE = 72
 """Columns from which on there is room for the reason why a slot is slow."""
 NAMES = 13
@@ -65,43 +60,43 @@ SORTS = ("pending", "failed", "resting", "name")
 """Ways to sort the slots."""
 LEAST = 3
 """Figures that are always shown."""
-DIM = "dim"
-"""Style of forecasts that hold only if a silent crawl goes on."""
+BOLD, DIM, RED, GREEN, YELLOW, BLUE, CYAN = "1", "2", "31", "32", "33", "34", "36"
+"""Styles, as terminals number them. Old forecasts are dim."""
 STYLES = {
-    states.RUNNING: "bold green",
-    states.SLEEPING: "bold blue",
-    states.WAITING: "bold blue",
-    states.SILENT: "bold white on red",
-    states.IN_USE: "bold",
-    states.FINISHED: "bold cyan",
-    states.NOT_BEGUN: "bold",
-    states.KILLED: "bold red",
-    states.STOPPED: "bold yellow",
+    states.RUNNING: "1;32",
+    states.SLEEPING: "1;34",
+    states.WAITING: "1;34",
+    states.SILENT: "1;37;41",
+    states.FINISHED: "1;36",
+    states.KILLED: "1;31",
+    states.STOPPED: "1;33",
 }
+"""Styles of states; the others are bold."""
+BEGIN, END = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"
+"""Another screen, without a cursor, on which long lines are cut; and back."""
 
 
-def follow(reader: JobReader, console: Console, interval: float) -> View:
+def follow(reader: JobReader, interval: float) -> View:
     """Show a job until q is pressed; return the last view.
 
     Refreshes every ``interval`` seconds, or less often if reading takes long. Keys: q
-    quits, s changes to the next of the :func:`sorts`.
+    quits, s sorts in the next of the ``SORTS``.
     """
-    sort = 0
-    with (
-        _keys() as pressed,
-        Live(console=console, screen=True, auto_refresh=False) as live,
-    ):
+    sort, coloured = 0, not os.environ.get("NO_COLOR")
+    with _keys() as pressed:
         while True:
             begun = monotonic()
             view = reader.read()
-            took = monotonic() - begun
-            due = begun + max(interval, CALM * took)
-            while True:
-                shown = screen(view, console, SORTS[sort])
-                live.update(shown, refresh=True)
+            due = begun + max(interval, CALM * (monotonic() - begun))
+            key: str | None = "s"
+            while key is not None:
+                lines = screen(
+                    view, get_terminal_size(), SORTS[sort], coloured=coloured
+                )
+                shown = "\x1b[K\r\n".join(lines).encode(sys.stdout.encoding, "replace")
+                sys.stdout.buffer.write(b"\x1b[H" + shown + b"\x1b[J")
+                sys.stdout.flush()
                 key = pressed(due - monotonic())
-                if key is None:
-                    break
                 if key in ("q", "Q", ESCAPE, ""):
                     return view
                 if key in ("s", "S"):
@@ -109,110 +104,120 @@ def follow(reader: JobReader, console: Console, interval: float) -> View:
 
 
 @contextmanager
-def _keys() -> Iterator[_Pressed]:
-    """Give a function that waits for a key, and restore the terminal at the end."""
+def _keys() -> Iterator[Callable[[float], str | None]]:
+    """Give a function that waits for a key, and restore the terminal at the end.
+
+    It returns None if no key came in so many seconds, and nothing at the end of keys.
+    """
     file = sys.stdin.fileno()
+
+    def pressed(seconds: float) -> str | None:
+        if not select.select([file], [], [], max(0.0, seconds))[0]:
+            return None
+        return os.read(file, 64)[:1].decode("ascii", "replace")
+
     before = termios.tcgetattr(file)
     tty.setcbreak(file)
+    sys.stdout.write(BEGIN)
+    sys.stdout.flush()
     try:
-        yield _Pressed(file)
+        yield pressed
     finally:
+        sys.stdout.write(END)
+        sys.stdout.flush()
         termios.tcsetattr(file, termios.TCSADRAIN, before)
 
 
-class _Pressed:
-    """Waits for a key."""
+def screen(
+    view: View, terminal: tuple[int, int], sort: str, *, coloured: bool = False
+) -> list[str]:
+    """Return the lines of a job, no more and no longer than the terminal has room for.
 
-    def __init__(self, file: int) -> None:
-        self._file = file
-
-    def __call__(self, seconds: float) -> str | None:
-        """Return a key, None if no key came in so many seconds; empty: the end."""
-        ready, _, _ = select.select([self._file], [], [], max(0.0, seconds))
-        if not ready:
-            return None
-        return os.read(self._file, 64)[:1].decode("ascii", "replace")
-
-
-def screen(view: View, console: Console, sort: str) -> RenderableType:
-    """Return the screen of a job, no larger than the terminal."""
-    width, height = console.size
-    head = _head(view, console, width)[: max(1, height // 4)]
+    The last one explains the keys.
+    """
+    width, height = terminal
+    head = _head(view, width)[: max(1, height // 4)]
     beside = BESIDE + len(head)
-    figures = list(_figures(view, console, _columns_beside_names(width)))
+    # Old forecasts are left out where they cannot be dim.
+    figures = [*_figures(view, width - NAMES, forecasts=coloured)]
     figures = figures[: max(LEAST, height - beside - 2)]
     rows = max(2, height - beside - len(figures))
     names = _names(view, sort, rows)
-    reasons = []
-    if width < WIDE:
-        reasons = _reasons(view, names, console, width)[: rows // 2]
-    table = _slots(view, names[: rows - len(reasons)], width)
-    keys = Text("q quit   s sort by ", style="dim", no_wrap=True)
-    keys.append(SORTS[(SORTS.index(sort) + 1) % len(SORTS)], style="dim")
-    return Group(
-        *head, Text(), _table_of(figures, width), Text(), table, *reasons, keys
-    )
-
-
-def _columns_beside_names(width: int) -> int:
-    """Return the columns left for values beside a name."""
-    return width - NAMES
-
-
-def _table_of(figures: Iterable[Figure], width: int) -> Table:
-    """Return a line for each figure, with as many values as fit."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column(no_wrap=True, overflow="ellipsis")
+    reasons = [] if width >= WIDE else _reasons(view, names, width)[: rows // 2]
+    lines: list[Values] = [*head, []]
     for name, values in figures:
-        table.add_row(name, _fitting(values, _columns_beside_names(width)))
-    return table
+        lines.append([(name.ljust(NAMES), BOLD), *_fitting(values, width - NAMES)])
+    lines += [[], *_slots(view, names[: rows - len(reasons)], width), *reasons]
+    following = SORTS[(SORTS.index(sort) + 1) % len(SORTS)]
+    lines.append([(f"q quit   s sort by {following}", DIM)])
+    return [_drawn(line, width, coloured=coloured) for line in lines]
 
 
-def _head(view: View, console: Console, width: int) -> list[Text]:
+def _drawn(line: Values, width: int, *, coloured: bool) -> str:
+    """Return a line in its colours, cut where the terminal ends."""
+    drawn = ""
+    for text, style in line:
+        cut = text if len(text) <= width else f"{text[: max(0, width - 1)]}…"[:width]
+        width -= len(cut)
+        drawn += f"\x1b[{style}m{cut}\x1b[0m" if coloured and style and cut else cut
+    return drawn if coloured else drawn.rstrip()
+
+
+def _fitting(values: Values, columns: int) -> Values:
+    """Return the values that fit into one line, with blanks between them."""
+    line = values[:1]
+    for text, style in values[1:]:
+        if sum(len(one) for one, _ in line) + 2 + len(text) > columns:
+            break
+        line += [("  ", ""), (text, style)]
+    return line
+
+
+def _head(view: View, width: int) -> list[Values]:
     """Return the lines with the name and the state of the job, and the remedy."""
-    state = view.state
-    lines = [Text(printable(view.spider), style="bold")]
+    state = (printable(view.state.text), STYLES.get(view.state.name, BOLD))
     if view.trouble is not None:
-        lines.append(Text("Redis does not answer", style="bold red"))
-    else:
-        style = "bold yellow" if view.all_rest else STYLES[state.name]
-        lines.append(Text(printable(state.text), style=style))
-    if width >= NARROW:
-        extent = Text(_extent(view), style="dim")
-        lines = [Text("  ").join([*lines, extent] if extent else lines)]
-    remedy = remedy_of(view)
-    if remedy is not None:
-        lines.append(Text(remedy))
-    return [part for line in lines for part in line.wrap(console, width)]
+        state = ("Redis does not answer", STYLES[states.KILLED])
+    elif view.all_rest:
+        state = (state[0], STYLES[states.STOPPED])
+    name, runs = printable(view.spider), view.totals.runs
+    extent = f"run {runs}, {duration(view.seconds)} in all" if runs else ""
+    lines = [_fitting([(name, BOLD), state, (extent, DIM)], width)]
+    if width < NARROW or len(name) + 2 + len(state[0]) > width:
+        lines = [*_wrapped(name, BOLD, width), *_wrapped(*state, width)]
+    return [*lines, *_wrapped(remedy_of(view) or "", "", width)]
 
 
-def _extent(view: View) -> str:
-    runs = view.totals.runs
-    return f"run {runs}, {duration(view.seconds)} in all" if runs else ""
+def _wrapped(text: str, style: str, width: int) -> list[Values]:
+    return [[(line, style)] for line in wrap(text, width)]
 
 
-def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
+def _figures(view: View, columns: int, *, forecasts: bool) -> Iterator[Figure]:
     """Yield the figures that the engine of the job knows."""
-    # Old forecasts are dimmed, and left out where that cannot be seen.
-    shown = [states.RUNNING, *[states.SILENT] * console.is_terminal]
+    shown = [states.RUNNING, *[states.SILENT] * forecasts]
     forecast = view.state.name in shown
     yield "pages", _pages(view, forecast=forecast)
     points = view.present
     if points:
-        yield "", [(history_bars(points, console, columns), "green")]
+        yield "", [(history_bars(points, columns), GREEN)]
     yield "pending", _pending(view, forecast=forecast)
     if view.workers is not None:
-        yield from _figures_of_workers(view, view.workers)
-    yield _skipped(view)
+        alive = [(f"{view.workers.workers:,} alive", "")]
+        if view.unattended:
+            partitions = plural(view.unattended, "partition")
+            alive.append((f"{partitions} without a worker", YELLOW))
+        yield "workers", alive
+    duplicates = view.totals.duplicates
+    share = duplicates / max(1, duplicates + view.taken_in)
+    yield "skipped", [(f"{duplicates:,}", ""), (f"{share:.0%} of all links", "")]
     yield from _failed(view, columns)
     last = view.last
     if last is None:
         if view.state.name != states.NOT_BEGUN:
-            yield "history", [("none yet", "dim")]
+            yield "history", [("none yet", DIM)]
         return
     fill = last.seen / view.capacity
-    filled = (f"{fill:.1%} full", "yellow" if fill > 0.8 else "")
+    filled = (f"{fill:.1%} full", YELLOW if fill > 0.8 else "")
     yield "filter", [filled, (pages_lost(last.loss), "")]
     if view.workers is not None:
         yield from _stored_on_redis(view.workers)
@@ -221,28 +226,27 @@ def _figures(view: View, console: Console, columns: int) -> Iterator[Figure]:
 
 
 def _pages(view: View, *, forecast: bool) -> Values:
-    pages = [(f"{view.pages:,}", "bold")]
-    state = view.state
+    pages = [(f"{view.pages:,}", BOLD)]
     if view.rate is not None and forecast:
-        rate = f"{view.rate:,.0f} a minute"
-        style = "green" if view.rate >= 0.5 else "yellow"
-        pages.append((rate, DIM if state.name == states.SILENT else style))
+        style = GREEN if view.rate >= 0.5 else YELLOW
+        style = DIM if view.state.name == states.SILENT else style
+        pages.append((f"{view.rate:,.0f} a minute", style))
     pages.append((plural(view.totals.items, "item"), ""))
     return pages
 
 
 def _pending(view: View, *, forecast: bool) -> Values:
-    pending = [(f"{view.pending:,}", "bold")]
+    pending = [(f"{view.pending:,}", BOLD)]
     silent = view.state.name == states.SILENT
     if view.all_rest and not silent:
-        pending.append(("all resting", "yellow"))
+        pending.append(("all resting", YELLOW))
     elif forecast and view.points:
         left = view.to_go
         text = "no end in sight" if left is None else f"{duration(left)} to go"
-        style = "yellow" if left is None else "cyan"
+        style = YELLOW if left is None else CYAN
         pending.append((text, DIM if silent else style))
         if view.at_rest:
-            pending.append((f"{len(view.at_rest):,} resting", "yellow"))
+            pending.append((f"{len(view.at_rest):,} resting", YELLOW))
     if view.slots:
         pending.append((plural(len(view.slots), "slot"), ""))
     if view.later:
@@ -250,32 +254,16 @@ def _pending(view: View, *, forecast: bool) -> Values:
     return pending
 
 
-def _figures_of_workers(view: View, workers: WorkerFigures) -> Iterator[Figure]:
-    alive = [(f"{workers.workers:,} alive", "")]
-    if view.unattended:
-        partitions = plural(view.unattended, "partition")
-        alive.append((f"{partitions} without a worker", "yellow"))
-    yield "workers", alive
-
-
-def _skipped(view: View) -> Figure:
-    duplicates = view.totals.duplicates
-    offered = duplicates + view.taken_in
-    share = duplicates / offered if offered else 0.0
-    return "skipped", [(f"{duplicates:,}", ""), (f"{share:.0%} of all links", "")]
-
-
 def _failed(view: View, columns: int) -> Iterator[Figure]:
     """Yield the number of failed requests, and of each reason; in lines that fit."""
     failed = len(view.failed.requests)
-    values = [(f"{failed:,}", "bold red" if failed else "")]
-    name = "failed"
+    name, values = "failed", [(f"{failed:,}", STYLES[states.KILLED] if failed else "")]
     for cause, requests in view.failed.reasons.most_common():
-        more = (f"{requests:,} {cause}", "")
-        if len("  ".join(value for value, _ in [*values, more])) > columns:
+        more = [*values, (printable(f"{requests:,} {cause}"), "")]
+        if len("  ".join(value for value, _ in more)) > columns:
             yield name, values
-            name, values = "", []
-        values.append(more)
+            name, more = "", more[-1:]
+        values = more
     yield name, values
 
 
@@ -286,13 +274,8 @@ def _stored_on_disk(view: View, last: Point) -> Iterator[Figure]:
     if filled is not None:
         disk.append((f"full in {duration(filled)}", ""))
     yield "disk", disk
-    yield (
-        "process",
-        [
-            (f"{size(last.memory)} memory", ""),
-            (f"checkpoint {last.checkpoint * 1000:.0f} ms", ""),
-        ],
-    )
+    checkpoint = f"checkpoint {last.checkpoint * 1000:.0f} ms"
+    yield "process", [(f"{size(last.memory)} memory", ""), (checkpoint, "")]
 
 
 def _stored_on_redis(workers: WorkerFigures) -> Iterator[Figure]:
@@ -302,30 +285,17 @@ def _stored_on_redis(workers: WorkerFigures) -> Iterator[Figure]:
     if workers.memory_limit:
         full = workers.memory_bytes > 0.8 * workers.memory_limit
         limit = f"{size(workers.memory_limit)} at most"
-        memory.append((limit, "yellow" if full else ""))
+        memory.append((limit, YELLOW if full else ""))
     yield "memory", memory
 
 
-def history_bars(points: Sequence[Point], console: Console, columns: int) -> str:
+def history_bars(points: Sequence[Point], columns: int) -> str:
     """Return the rate of the last ten minutes as a line of bars."""
     begin = max(points[0].time, points[-1].time - RECENT)
     parts = max(1, min(columns, 60))
-    bars = BARS if console.encoding.startswith("utf") else PLAIN_BARS
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    bars = BARS if encoding.lower().startswith("utf") else PLAIN_BARS
     return spark(rates(points, begin, parts), bars)
-
-
-def _fitting(values: list[tuple[str, str]], columns: int) -> Text:
-    """Join the values that fit into one line."""
-    line = Text()
-    for given, style in values:
-        value = printable(given)
-        if line and len(line) + 2 + len(value) > columns:
-            break
-        if line:
-            line.append("  ")
-        line.append(value, style=style)
-    line.truncate(columns, overflow="ellipsis")
-    return line
 
 
 def spark(values: list[float], bars: str) -> str:
@@ -337,12 +307,15 @@ def spark(values: list[float], bars: str) -> str:
     return "".join(bars[round(value / highest * top)] for value in values)
 
 
+# The slots
+
+
 def _names(view: View, sort: str, most: int) -> list[str]:
     """Return the names of the slots that come first."""
     pending = view.slots
     failed = view.failed.slots
-    resting = dict.fromkeys(view.at_rest, 1)
     by: dict[str, Mapping[str, int]]
+    resting = dict.fromkeys(view.at_rest, 1)
     by = {"pending": pending, "failed": failed, "resting": resting}
     first = by.get(sort, {})
     return heapq.nsmallest(
@@ -352,42 +325,38 @@ def _names(view: View, sort: str, most: int) -> list[str]:
     )
 
 
-def _reasons(view: View, names: list[str], console: Console, width: int) -> list[Text]:
+def _reasons(view: View, names: list[str], width: int) -> list[Values]:
     """Return lines with the reasons why slots are slow, if they fit into no column."""
-    lines: list[Text] = []
+    lines: list[Values] = []
     for name in names:
-        slow = view.slowness(name)
-        if slow:
-            text = Text(printable(f"{slot_name(name)} {slow}"), style="yellow")
-            lines += text.wrap(console, width)
+        if slow := view.slowness(name):
+            said = printable(f"{slot_name(name)} {slow}")
+            lines += _wrapped(said, YELLOW, width)
     return lines
 
 
-def _slots(view: View, names: list[str], width: int) -> Table:
-    """Return the slots, with their failures."""
-    pending = view.slots
+def _slots(view: View, names: list[str], width: int) -> Iterator[Values]:
+    """Yield the slots, with their failures, as wide as the terminal."""
     failed = view.failed.slots
-    table = _names_table("slot", ["pending", "failed"], width)
-    slow = {name: view.slowness(name) for name in names if width >= WIDE}
-    if any(slow.values()):
-        table.add_column("", no_wrap=True, overflow="ellipsis", max_width=width // 2)
-    for name in names:
+    slow = [printable(view.slowness(name)) if width >= WIDE else "" for name in names]
+    room = min(width // 2, max(map(len, slow), default=0))
+    columns = max(1, width - 20 - (room + 2 if room else 0))
+
+    def line(name: str, pending: str, failures: str) -> Values:
+        if len(name) > columns:
+            name = f"{name[: columns - 1]}…"
+        return [(f" {name:{columns}}{pending:>9}", ""), (f"{failures:>9} ", "")]
+
+    heads = "".join(text for text, _ in line("slot", "pending", "failed"))
+    yield [(heads.ljust(width), "1;7")]
+    for name, why in zip(names, slow, strict=True):
         count = failed.get(name, 0)
-        style = "red" if count else "dim"
-        cells: list[RenderableType] = [
-            f"{pending.get(name, 0):,}",
-            Text(f"{count:,}" if count else "-", style=style),
+        shown = f"{count:,}" if count else "-"
+        first, (last, _) = line(
+            printable(slot_name(name)), f"{view.slots.get(name, 0):,}", shown
+        )
+        yield [
+            first,
+            (last, RED if count else DIM),
+            (f"  {why}" if why else "", YELLOW),
         ]
-        if any(slow.values()):
-            cells.append(Text(printable(slow[name]), style="yellow"))
-        table.add_row(Text(printable(slot_name(name))), *cells)
-    return table
-
-
-def _names_table(name: str, figures: Iterable[str], width: int) -> Table:
-    """Return a table of names, and figures beside them, as wide as the terminal."""
-    table = Table(box=None, padding=(0, 1), header_style="bold reverse", width=width)
-    table.add_column(name, ratio=1, no_wrap=True, overflow="ellipsis")
-    for figure in figures:
-        table.add_column(figure, justify="right", no_wrap=True)
-    return table

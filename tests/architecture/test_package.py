@@ -14,7 +14,7 @@ from support.shared_data import REPOSITORY
 
 import bloomdupe
 
-FOR_USERS = ("top", "report", "metrics", "redis")
+FOR_USERS = ("metrics", "redis")
 """Extras that are for users, and not for those who work on bloomdupe."""
 
 
@@ -40,11 +40,9 @@ process.start()
 assert open("items.jl").read() == '{"text": "one"}\\n'
 """
 NOT_FOR_A_PLAIN_CRAWL = {
-    "matplotlib",
     "prometheus_client",
     "psutil",
     "redis",
-    "rich",
     "scrapy.pipelines.files",
     "bloomdupe.cli",
     "bloomdupe.crawl.engines.on_redis",

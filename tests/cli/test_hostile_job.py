@@ -15,7 +15,6 @@ from scrapy import Request
 from support.jobs import IDENTITY, Verb, bare_job
 from support.monitored_jobs import NOW, failures_part, point
 from support.report_page import Page
-from support.shared_data import needs_package
 from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
@@ -114,7 +113,6 @@ def test_hostile_names_are_shown_in_a_harmless_form(verb: Verb, job: Path) -> No
 
 
 def test_a_name_is_neither_a_formula_nor_markup(verb: Verb, job: Path) -> None:
-    needs_package("matplotlib")
     answer = verb("report", job)
     assert (answer.code, answer.err) == (0, "")
     shown = (job.parent / "report.html").read_text("utf-8")
@@ -123,25 +121,6 @@ def test_a_name_is_neither_a_formula_nor_markup(verb: Verb, job: Path) -> None:
     assert f"{FORMULA}\\x1b[2J"[:20] in Page(shown).texts[0] or any(
         text.startswith(f"{FORMULA}\\x1b") for text in Page(shown).texts
     )
-
-
-def test_a_name_that_is_a_colour_stays_a_name(verb: Verb, tmp_path: Path) -> None:
-    needs_package("matplotlib")
-    job = bare_job(tmp_path / "job", "#000003", b"\x91\xa1x")
-    assert verb("report", job).code == 0
-    shown = (tmp_path / "report.html").read_text("utf-8")
-    assert ">#000003<" in shown
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_name_in_any_script_is_drawn_without_a_warning(
-    verb: Verb, tmp_path: Path
-) -> None:
-    needs_package("matplotlib")
-    name = "\u4f60\U0001f980\u0e01\u05d0"
-    answer = verb("report", bare_job(tmp_path / "job", name, b"\x91\xa1x"))
-    assert (answer.code, answer.err) == (0, "")
-    assert name in (tmp_path / "report.html").read_text("utf-8")
 
 
 def test_a_terminal_without_these_letters_gets_escapes(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from support.crawl import Crawl
 from support.jobs import run as verb
 from support.monitored_jobs import monitored_job
 from support.report_page import Page
-from support.shared_data import needs_package
 from support.site import PAGES, Pages, Site
 from support.terminal import Terminal
 
@@ -72,7 +71,6 @@ def shown(
     crawl: Crawl, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Callable[[], Shown]:
     """Return a function that looks at the job now."""
-    needs_package("matplotlib")
 
     def call(name: str, *words: str) -> str:
         job = str(crawl.folder / "job") if crawl.engine.name == "disk" else ""

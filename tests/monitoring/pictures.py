@@ -1,7 +1,7 @@
 """Writes the pictures in the document on monitoring, of a job. Not run by pytest.
 
 ``python tests/monitoring/pictures.py top JOBDIR`` while a crawl runs; then the same
-with ``report``, which needs Chromium.
+with ``report``, which needs Chromium. Needs rich and Pillow.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from PIL import Image
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.terminal_theme import SVG_EXPORT_THEME, TerminalTheme
+from rich.text import Text
 
 from bloomdupe.cli.main import main
 from bloomdupe.jobs.on_disk.job_on_disk import JobOnDisk
@@ -38,7 +39,9 @@ def write_top(job: Path) -> None:
         console = Console(
             record=True, width=78, height=24, file=io.StringIO(), force_terminal=True
         )
-        console.print(screen(JobReader(JobOnDisk(str(job))).read(), console, "pending"))
+        view = JobReader(JobOnDisk(str(job))).read()
+        lines = screen(view, (78, 24), "pending", coloured=True)
+        console.print(Text.from_ansi("\n".join(lines)))
         console.save_svg(
             str(ROOM / f"{name}.svg"),
             title=f"bloomdupe top {job}",

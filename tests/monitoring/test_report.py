@@ -6,29 +6,24 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support.jobs import Verb
-from support.monitored_jobs import monitored_job, point
+from support.monitored_jobs import monitored_job
 from support.report_page import Page
 from support.shared_data import needs_package, needs_program
 from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.progress.history import History, Point
+from bloomdupe.crawl.progress.history import History
 from bloomdupe.jobs.listed import FailedRequests
 from bloomdupe.jobs.on_disk.job_on_disk import JobOnDisk
 from bloomdupe.jobs.reader import JobReader
-from bloomdupe.monitoring import extra
 from bloomdupe.monitoring.tables import failures
 from bloomdupe.store import files
-
-if TYPE_CHECKING:
-    from bloomdupe.monitoring.charts import Tick  # needs matplotlib
 
 CHARTS = {
     "Rate", "Pending", "Hosts over time", "Failed", "Links", "Memory and disk",
@@ -37,7 +32,6 @@ CHARTS = {
 
 @pytest.fixture
 def report(verb: Verb, tmp_path: Path) -> Callable[[Path], Page]:
-    needs_package("matplotlib")
 
     def write(job: Path) -> Page:
         answer = verb("report", job, "-o", tmp_path / "report.html")
@@ -105,40 +99,6 @@ def test_the_price_of_a_second_callback_is_named(tmp_path: Path) -> None:
     assert "come twice" in "".join(failures(view))
 
 
-@pytest.fixture
-def ahead(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let clocks here be five hours ahead of UTC."""
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", "UTC-5")
-        time.tzset()
-        yield
-    time.tzset()
-
-
-def ticks(points: list[Point]) -> list[Tick]:
-    needs_package("matplotlib")
-    # Not at the head of this module, which each process reads: matplotlib is slow.
-    from bloomdupe.monitoring import charts
-
-    return charts.ticks(points)
-
-
-@pytest.mark.parametrize(
-    ("length", "named"),
-    [
-        (9, ["03:20:00", "03:20:02", "03:20:04", "03:20:06", "03:20:08"]),
-        (240, ["03:20", "03:21", "03:22", "03:23", "03:24"]),
-        (40_000, ["06:00", "09:00", "12:00"]),
-        (400_000, ["Nov 16", "Nov 17", "Nov 18", "Nov 19"]),
-    ],
-)
-@pytest.mark.usefixtures("ahead")
-def test_the_axis_has_the_times_of_the_clock(length: int, named: list[str]) -> None:
-    begun = 1_700_000_400.0
-    points = [point(0, time=begun + at, seconds=at) for at in (0.0, 1.0 * length)]
-    assert [tick.text.partition("\n")[0] for tick in ticks(points)] == named
-
-
 def test_kills_differ_from_ended_and_running_runs(
     tmp_path: Path, report: Callable[[Path], Page]
 ) -> None:
@@ -172,7 +132,6 @@ def test_a_job_without_history_has_a_report_without_lines(
 
 
 def test_a_place_that_cannot_be_written_is_refused(verb: Verb, tmp_path: Path) -> None:
-    needs_package("matplotlib")
     job = monitored_job(tmp_path)
     answer = verb("report", job, "-o", tmp_path)
     assert answer.code == 2
@@ -180,19 +139,6 @@ def test_a_place_that_cannot_be_written_is_refused(verb: Verb, tmp_path: Path) -
     answer = verb("report", job, "-o", tmp_path / "no" / "page.html")
     assert answer.code == 1  # it might be written another time
     assert "No such file or directory" in answer.err
-
-
-def test_a_report_needs_the_package_and_a_job(
-    verb: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(extra, "find_spec", lambda _: None)
-    answer = verb("report", tmp_path / "nothing")
-    assert answer.code == 1
-    assert "nothing" in answer.err
-    answer = verb("report", monitored_job(tmp_path))
-    assert answer.code == 1
-    assert "needs the package matplotlib" in answer.err
-    assert "pip install 'bloomdupe[report]'" in answer.err
 
 
 def browse(page: Path, *options: str) -> subprocess.CompletedProcess[str]:

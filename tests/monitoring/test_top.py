@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from support.jobs import Verb
 from support.monitored_jobs import LONG, NOW, monitored_job, point
 from support.terminal import Terminal
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.pace import clock, rates
-from bloomdupe.errors import ExtraMissingError
 from bloomdupe.frontier.slot_state import Rest
 from bloomdupe.jobs.on_disk.job_on_disk import JobOnDisk
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.state import RUNNING, SILENT, Life, State
 from bloomdupe.jobs.view import View
-from bloomdupe.monitoring import extra
-from bloomdupe.monitoring.extra import need
 from bloomdupe.monitoring.top import BARS, screen, spark
 from bloomdupe.monitoring.verdict import verdict
 
@@ -42,11 +37,7 @@ def lines(job: Path, width: int, sort: str = "pending", height: int = 24) -> lis
 
 
 def shown(view: View, width: int, sort: str = "pending", height: int = 24) -> list[str]:
-    console = Console(width=width, height=height, file=open(os.devnull, "w"))  # noqa: PTH123, SIM115
-    with console.capture() as shown:
-        console.print(screen(view, console, sort))
-    console.file.close()
-    return shown.get().splitlines()
+    return screen(view, (width, height), sort)
 
 
 def test_nothing_is_wider_or_higher_than_the_terminal(job: Path) -> None:
@@ -146,19 +137,6 @@ def test_a_directory_without_a_job_is_refused(verb: Verb, tmp_path: Path) -> Non
     answer = verb("top", tmp_path / "filter", "--interval", "0")
     assert answer.code == 2
     assert "--interval 0: expected seconds from 0.1 to 3600" in answer.err
-
-
-def test_a_missing_package_is_named_with_the_command_that_helps(
-    verb: Verb, job: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(ExtraMissingError, match=r"pip install 'bloomdupe\[x\]'"):
-        need("no_such_package", "x", "this")
-    monkeypatch.setattr(extra, "find_spec", lambda _: None)
-    answer = verb("top", job)
-    assert answer.code == 1
-    assert "needs the package rich" in answer.err
-    assert "pip install 'bloomdupe[top]'" in answer.err
-    assert verb("top", job, "--json").code == 0
 
 
 def test_keys_sort_and_quit_and_the_terminal_is_as_before(job: Path) -> None:

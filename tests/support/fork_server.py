@@ -72,8 +72,7 @@ def _import_all() -> None:
         command.load()
     get_versions()
     for module in pkgutil.walk_packages(bloomdupe.__path__, "bloomdupe."):
-        if not module.name.startswith("bloomdupe.monitoring."):  # needs more packages
-            import_module(module.name)
+        import_module(module.name)
     assert "twisted.internet.reactor" not in sys.modules
 
 
