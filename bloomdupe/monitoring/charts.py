@@ -47,7 +47,7 @@ class Chart(NamedTuple):
     svg: str
 
 
-class Line(NamedTuple):
+class Drawn(NamedTuple):
     """A line of a chart: a field of the points."""
 
     field: str
@@ -57,20 +57,20 @@ class Line(NamedTuple):
 
 LINES = (
     ("Pending", "Pending requests that are not scheduled for later.", (
-        Line("pending", FIRST),
+        Drawn("pending", FIRST),
     )),
     ("Hosts over time", "Hosts with requests that are pending or in progress.", (
-        Line("slots", FIRST, "active"), Line("resting", SECOND, "resting"),
+        Drawn("slots", FIRST, "active"), Drawn("resting", SECOND, "resting"),
     )),
-    ("Failed", "Failed requests that were not retried since.", (Line("failed", BAD),)),
+    ("Failed", "Failed requests that were not retried since.", (Drawn("failed", BAD),)),
     ("Links", "New URLs, and links whose URL was seen before.", (
-        Line("duplicates", SECOND, "duplicates skipped"), Line("seen", FIRST, "new"),
+        Drawn("duplicates", SECOND, "duplicates skipped"), Drawn("seen", FIRST, "new"),
     )),
 )  # fmt: skip
-MEMORY = ("Memory", "Bytes of all data in Redis.", (Line("memory", FIRST),))
+MEMORY = ("Memory", "Bytes of all data in Redis.", (Drawn("memory", FIRST),))
 DISK = ("Memory and disk", "Bytes.", (
-    Line("memory", FIRST, "memory of the process"),
-    Line("disk", SECOND, "store on the disk"),
+    Drawn("memory", FIRST, "memory of the process"),
+    Drawn("disk", SECOND, "store on the disk"),
 ))  # fmt: skip
 
 
@@ -135,7 +135,7 @@ class _Drawing:
             words.append(f"dashed lines: the {self._who} killed")
         return Chart("Rate", f"{'; '.join(words)}.", svg)
 
-    def of_lines(self, lines: Sequence[Line], shown: Callable[[float], str]) -> str:
+    def of_lines(self, lines: Sequence[Drawn], shown: Callable[[float], str]) -> str:
         """Draw fields of the points; a kill that undoes some of it leaves a gap."""
         values = [attrgetter(line.field) for line in lines]
         drawn = [
