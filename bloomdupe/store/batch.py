@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.store.format import BLOBS, META, json_of
+from bloomdupe.store.format import META, json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,10 +31,6 @@ class Batch(ABC):
     def put_record(self, name: str, record: dict[str, Any]) -> None:
         """Store a record of ``meta``, of numbers and texts."""
         self.change(META, [(name.encode(), json_of(record))])
-
-    def put_blob(self, name: str, value: bytes) -> None:
-        """Store some bytes under a name."""
-        self.change(BLOBS, [(name.encode(), value)])
 
     @abstractmethod
     def add_exact(self, identities: Iterable[bytes]) -> None:

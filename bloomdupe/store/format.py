@@ -42,8 +42,8 @@ later       Unix time before which the      sum + flags u8 (1: a start request),
             big-endian)                     in UTF-8, payload (as in ``queue``)
 meta        ``crawl``                       sum + JSON: items, totals
                                             (:mod:`bloomdupe.crawl.engines.checkpoint`)
-blobs       name                            sum + bytes (see the record
-                                            ``crawl``)
+blobs       name                            sum + what the spider remembers
+                                            (:mod:`bloomdupe.crawl.state.memory`)
 cookies     digest of jar, domain, path     sum + the cookie, a secret
             and name                        (:mod:`bloomdupe.crawl.state.cookies`)
 failures    digest of the request's         sum + the failure
@@ -258,11 +258,6 @@ def checksum(table: bytes, key: bytes, value: Buffer) -> bytes:
     """Return eight bytes that depend on the value, its key and its table."""
     seed = mmh3_x64_128_uintdigest(key) & _LOW_32 ^ _SEEDS[table]
     return mmh3_x64_128_digest(value, seed)[:CHECKSUM_BYTES]
-
-
-def blob_sum(name: str, value: bytes) -> str:
-    """Return the checksum of a named value, in hexadecimal."""
-    return checksum(BLOBS, name.encode(), value).hex()
 
 
 def slot_record(slot: StoredSlot) -> tuple[bytes, bytes | None]:

@@ -29,10 +29,6 @@ class Part:
 
     entries: dict[str, Any] = field(default_factory=dict)
     """Entries of the record ``crawl``."""
-    blobs: dict[str, bytes] = field(default_factory=dict)
-    """Values for the table ``blobs``, in the place of those with the same names."""
-    gone: tuple[str, ...] = ()
-    """Names of values to remove from the table ``blobs``."""
     changes: dict[bytes, list[Change]] = field(default_factory=dict)
     """Changes of records, by table."""
     write: Callable[[Batch], None] = _write_nothing
@@ -47,7 +43,7 @@ class Part:
     """Called once, when all of this is durable; newer data belongs to the next part."""
 
     def apply(self, batch: Batch) -> None:
-        """Write changes and output, then the rest; entries and blobs are not its."""
+        """Write changes and output, then the rest; the entries are not its."""
         for table, changes in self.changes.items():
             batch.change(table, changes)
         for line in self.output:

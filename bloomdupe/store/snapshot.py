@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.store.format import (
     APART,
-    BLOBS,
     CHECKSUM_BYTES,
     EXACT,
     INVERTED,
@@ -88,15 +87,6 @@ class Snapshot(ABC):
         """Return the value under a key, which begins with its sum."""
         value = self._stored(table, key)
         return None if value is None else self._checked(table, key, value)
-
-    def blob(self, name: str, expected: str) -> bytes:
-        """Return the bytes under a name; :func:`blob_sum` must be ``expected``."""
-        value = self.value(BLOBS, name.encode())
-        if value is None:
-            raise self.damaged(f"{name!r} is missing")
-        if value[:CHECKSUM_BYTES].hex() != expected:
-            raise self.damaged(f"{name!r} is outdated")
-        return bytes(value[CHECKSUM_BYTES:])
 
     def page(self, layer: int, page: int) -> memoryview | None:
         """Return the value of a page of the filter, which begins with its sum.

@@ -19,8 +19,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.filter import hashing
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.slot_state import SlotState
-from bloomdupe.store.batch import Batch
-from bloomdupe.store.format import SLOTS, StoredSlot, blob_sum
+from bloomdupe.store.format import BLOBS, SLOTS, StoredSlot
 from bloomdupe.store.participant import Part
 from bloomdupe.store.place import Directory
 
@@ -249,29 +248,15 @@ def planted_request(folder: Path, *, loaded: bool = False) -> Outcome:
     return _all_fetched(crawl, "/after")
 
 
-class _Plant:
-    """Puts a value in the place of ``spider.state``."""
-
-    def __init__(self, record: dict[str, Any], value: bytes) -> None:
-        self.record = record
-        self.value = value
-
-    def write(self, batch: Batch) -> None:
-        batch.put_blob("state", self.value)
-        sums = {**self.record["blobs"], "state": blob_sum("state", self.value)}
-        batch.put_record("crawl", {**self.record, "blobs": sums})
-
-
 def planted_state(folder: Path) -> Outcome:
     """A pickle in the place of the spider's state."""
     with _opened(folder, {"/": AFTER, "/after": ""}) as crawl:
         mark, evil = _begin(folder, crawl)
         with BloomFilter.open(crawl.store) as seen:
-            record = seen.record("crawl")
-            frontier = Frontier(seen)
-            if record is None or frontier.store is None:
+            store = seen.share_store()
+            if store is None:
                 return crashed("there is no crawl in the store")
-            frontier.store.commit(Part(write=_Plant(record, evil).write))
+            store.commit(Part(changes={BLOBS: [(b"state", evil)]}))
         run = crawl.refused(Follow)
     if mark.exists():
         return crashed("the planted code has run")

@@ -32,6 +32,8 @@ from bloomdupe.crawl.state.memory import (
     _look,
 )
 from bloomdupe.requests.values import pack
+from bloomdupe.store.format import BLOBS
+from bloomdupe.store.participant import Part
 
 SITE: dict[str, Page] = {**PAGES, "/login": links("/")}
 PATHS = sorted(path[1:] for path in SITE)
@@ -176,14 +178,17 @@ class Kept:
         """Write a checkpoint, and return what is stored then."""
         part = self.prepare()
         part.done()
-        self.stored = {**self.stored, **part.blobs}
-        for name in part.gone:
-            self.stored.pop(name, None)
+        changed = {**self.stored, **changes_of(part)}
+        self.stored = {name: one for name, one in changed.items() if one is not None}
         return self.stored
 
     def resumed(self, spider: Any, **options: Any) -> Any:
         """Return the spider of the next run, when it is open."""
         return Kept(spider, self.checkpoint(), **options).open().spider
+
+
+def changes_of(part: Part) -> dict[str, bytes | None]:
+    return {name.decode(): value for name, value in part.changes[BLOBS]}
 
 
 def test_attributes_that_callbacks_have_changed_come_again() -> None:
@@ -225,7 +230,7 @@ def test_every_change_is_kept(
     change(spider)
     stored = kept.checkpoint()
     assert stored
-    assert kept.prepare().blobs == stored, "it has not changed since"
+    assert not changes_of(kept.prepare()), "it has not changed since"
     assert [*empty, kept.memory.is_empty] == [True, False]
     values = [getattr(spider, name) for name in NAMES]
     monkeypatch.setattr(Plain, "seen", [])
@@ -249,7 +254,7 @@ def test_a_change_that_is_taken_back_is_removed() -> None:
     spider.pages.append(1)
     assert kept.checkpoint()
     spider.pages.clear()
-    assert ATTRIBUTES in kept.prepare().gone
+    assert changes_of(kept.prepare()) == {ATTRIBUTES: None}
 
 
 def test_values_that_components_set_when_the_spider_opens_are_not_of_a_callback() -> (
@@ -310,7 +315,7 @@ def test_a_new_round_replaces_them() -> None:
     kept = Kept(spider).open()
     vars(spider).update(ticket="t")
     again = Kept(Plain(), kept.checkpoint(), resumed=False)
-    assert ATTRIBUTES in again.prepare().gone
+    assert changes_of(again.prepare())[ATTRIBUTES] is None
     assert "ticket" not in vars(again.open().spider)
 
 
@@ -384,14 +389,15 @@ def test_a_worker_that_does_not_lead_remembers_by_itself() -> None:
     kept = Kept(spider, leads=lambda: leads).open()
     spider.pages.append(1)
     part = kept.prepare()
-    assert not part.blobs
+    assert not changes_of(part)
     part.done()
     spider.pages.append(2)
     spider.state["n"] = 2
     kept.memory.read_again({STATE: b"of the leader"})
     assert (spider.pages, spider.state) == ([1], {"n": 1})
     leads = True
-    assert kept.prepare().blobs.keys() == {STATE, ATTRIBUTES}
+    assert all(changes_of(kept.prepare()).values())
+    assert changes_of(kept.prepare()).keys() == {STATE, ATTRIBUTES}
 
 
 # spider.state

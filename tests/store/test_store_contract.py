@@ -300,18 +300,6 @@ def test_a_table_is_cleared_before_what_follows(store: Store) -> None:
     assert of(store, PAGES) == {b"d": b"4"}
 
 
-def test_a_blob_is_what_was_expected(store: Store) -> None:
-    from bloomdupe.store.format import blob_sum
-
-    store.commit(writing(lambda batch: batch.put_blob("state", b"old")))
-    with store.snapshot() as snapshot:
-        assert snapshot.blob("state", blob_sum("state", b"old")) == b"old"
-        with pytest.raises(StoreDamagedError, match="'state' is outdated"):
-            snapshot.blob("state", blob_sum("state", b"new"))
-        with pytest.raises(StoreDamagedError, match="'other' is missing"):
-            snapshot.blob("other", "")
-
-
 def test_exact_keys(store: Store) -> None:
     one, two = b"1" * 16, b"2" * 16
     store.commit(writing(lambda batch: batch.add_exact([two, one])))

@@ -78,7 +78,7 @@ def monitored_job(
                 kept.add(made._replace(time=made.time + ahead))
             totals = Totals(1, 12 * rate, 12 * rate * 1_500)
             totals.by_slot["a.example"] = [rate, rate * 1_500]
-            record = {"totals": totals.record, "blobs": {}}
+            record = {"totals": totals.record}
             crawl = Part(write=lambda batch: batch.put_record("crawl", record))
             store.commit(kept.prepare(), crawl)
     return job

@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import CheckpointRefusedError
 from bloomdupe.signals import checkpoint
-from bloomdupe.store.format import BLOBS, blob_sum
+from bloomdupe.store.format import BLOBS
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -33,62 +33,41 @@ RECORD = "crawl"
 
 
 class CrawlRecord:
-    """The record ``crawl`` of the store, and the values in its table ``blobs``.
+    """The record ``crawl`` of the store.
 
     The record is a JSON object:
 
     ``totals``       :class:`bloomdupe.crawl.totals.Totals`
     ``feeds``        and what belongs to them: see :class:`bloomdupe.feeds.stored_feeds.
                      StoredFeeds`
-    ``blobs``        checksum of each value in the table ``blobs``: ``state`` is
-                     ``spider.state`` (see :mod:`bloomdupe.crawl.state.memory`)
     """
 
     def __init__(self, frontier: Frontier) -> None:
         self.record: dict[str, Any] = {}
         self.blobs: dict[str, bytes] = {}
-        """As of the last run; only when the crawl opens."""
-        self._sums: dict[str, str] = {}
+        """The values in the table ``blobs``, as of the last run; only when the crawl
+        opens."""
         if frontier.store is None:
             return
         with frontier.store.snapshot() as snapshot:
             self.record = snapshot.record(RECORD) or {}
-            self._sums = self.record.pop("blobs", {})
             self.blobs = {
-                name: snapshot.blob(name, expected)
-                for name, expected in self._sums.items()
+                name.decode(): bytes(value) for name, value in snapshot.records(BLOBS)
             }
 
     def combined(self, parts: Sequence[Part]) -> Part:
-        """Return the part that writes the entries and values of all ``parts``."""
+        """Return the part that writes the entries of all ``parts``."""
         record: dict[str, Any] = {}
-        puts: dict[str, bytes] = {}
-        sums = dict(self._sums)
-        gone = []
         for part in parts:
             record |= part.entries
-            for name, value in part.blobs.items():
-                total = blob_sum(name, value)
-                if sums.get(name) != total:
-                    sums[name] = total
-                    puts[name] = value
-            gone += [name for name in part.gone if name in sums]
-            for name in part.gone:
-                sums.pop(name, None)
 
         def write(batch: Batch) -> None:
-            for name, value in puts.items():
-                batch.put_blob(name, value)
-            batch.put_record(RECORD, {**record, "blobs": sums})
+            batch.put_record(RECORD, record)
 
         def done() -> None:
-            self.record, self._sums = record, sums
+            self.record = record
 
-        return Part(
-            changes={BLOBS: [(name.encode(), None) for name in gone]},
-            write=write,
-            done=done,
-        )
+        return Part(write=write, done=done)
 
 
 class Checkpoint:

@@ -15,6 +15,7 @@ from bloomdupe.errors import UnserializableError
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import MOST_BYTES as MOST_OF_VALUE
 from bloomdupe.requests.values import TooLargeError, pack, unpack
+from bloomdupe.store.format import BLOBS
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
+
+    from bloomdupe.store.batch import Change
 
 logger = logger_of(__name__)
 
@@ -111,6 +114,8 @@ class SpiderMemory(Participant):
             if resumed or name != ATTRIBUTES
         }
         """Values by name, as of the last checkpoint."""
+        self._written: dict[str, bytes | None] = {}
+        """Those that the store has, as far as this worker knows."""
         code, self._of_classes = _in_classes(type(self._spider))
         self._left_out = {*_NOT_OURS, *code, *places}
         self._opened: dict[str, _Look] | None = None
@@ -142,6 +147,7 @@ class SpiderMemory(Participant):
         """
         if self._leads():
             self._stored = dict(stored)
+        self._written = {}
         self._restore_state()
         if self._opened is None:
             return
@@ -217,20 +223,24 @@ class SpiderMemory(Participant):
         )
 
     def prepare(self) -> Part:
-        """Return all of it for the next checkpoint, which writes what has changed.
+        """Return what has changed for the next checkpoint.
 
-        All, because this worker may have become the leader just now.
+        That is all of it, if this worker may have become the leader just now.
         """
         found = {STATE: self._state(), ATTRIBUTES: self._attributes()}
         now = {name: value for name, value in found.items() if value is not None}
 
-        def done() -> None:
-            self._stored = now
+        written = found if self._leads() else {}
+        changes: list[Change] = [
+            (name.encode(), value)
+            for name, value in written.items()
+            if self._written.get(name, b"") != value
+        ]
 
-        if not self._leads():
-            return Part(done=done)
-        gone = tuple(name for name, value in found.items() if value is None)
-        return Part(blobs=now, gone=gone, done=done)
+        def done() -> None:
+            self._stored, self._written = now, written
+
+        return Part(changes={BLOBS: changes}, done=done)
 
     def _state(self) -> bytes | None:
         """Return the state as bytes; None if there is none, or it cannot be stored."""
