@@ -112,11 +112,6 @@ class EngineAccess:
             return -math.inf
         return float(slot.lastseen - self._clock() + time.monotonic())
 
-    def is_full(self, name: str) -> bool:
-        """Whether a slot has as many requests in progress as it may have."""
-        slot = self._slots.get(name)
-        return slot is not None and len(slot.active) >= slot.concurrency > 0
-
     @property
     def has_delays(self) -> bool:
         """Whether any slot may have a delay between two requests."""

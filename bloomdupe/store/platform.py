@@ -32,13 +32,6 @@ class Mount(NamedTuple):
     """Such as ``ext4``."""
 
 
-class ProcessMemory(NamedTuple):
-    """Bytes of memory of this process."""
-
-    addresses: int
-    resident: int
-
-
 def boot_id() -> str:
     """Return the identifier of the current boot of the machine.
 
@@ -124,17 +117,15 @@ def sync_data(fd: int) -> None:
 # Memory
 
 
-def process_memory() -> ProcessMemory:
-    """Return how much memory this process has."""
+def process_memory() -> int:
+    """Return how many bytes of memory this process uses."""
     try:
         fields = Path("/proc/self/statm").read_text("ascii").split()
     except FileNotFoundError:
         import psutil
 
-        used = psutil.Process().memory_info()
-        return ProcessMemory(used.vms, used.rss)
-    page = resource.getpagesize()
-    return ProcessMemory(int(fields[0]) * page, int(fields[1]) * page)
+        return int(psutil.Process().memory_info().rss)
+    return int(fields[1]) * resource.getpagesize()
 
 
 def size_of_memory() -> int:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import resource
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.settings import Settings
 from spiders.follow import Follow
 from support.crawl import Crawl
 from support.engines import on_both_engines
@@ -18,6 +16,7 @@ from support.site import Site
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.outcomes import Outcome
+from bloomdupe.crawl.progress import line
 from bloomdupe.crawl.progress.history import (
     MOST_RUNS,
     History,
@@ -25,7 +24,7 @@ from bloomdupe.crawl.progress.history import (
     Ran,
     read_history,
 )
-from bloomdupe.crawl.progress.line import ProgressLine, Room
+from bloomdupe.crawl.progress.line import news, progress, warnings
 from bloomdupe.crawl.progress.pace import (
     duration,
     recent,
@@ -176,46 +175,32 @@ def test_rates_and_forecasts() -> None:
     assert since(others, 60) is None
 
 
-@pytest.mark.parametrize(
-    ("seconds", "said"), [(0, "0 s"), (119, "119 s"), (600, "10 min"), (9_000, "2.5 h"),
-                          (3 * 86_400, "3.0 days")],
-)  # fmt: skip
-def test_durations_have_one_unit(seconds: float, said: str) -> None:
-    assert duration(seconds) == said
-
-
-@pytest.mark.parametrize(
-    ("number", "said"),
-    [(0, "0 B"), (999, "999 B"), (1_500, "1.5 kB"), (2e15, "2000.0 TB")],
-)
-def test_sizes_have_one_unit(number: float, said: str) -> None:
-    assert size(number) == said
+def test_figures_have_one_unit() -> None:
+    seconds = (0, 119, 600, 9_000, 3 * 86_400)
+    said = ["0 s", "119 s", "10 min", "2.5 h", "3.0 days"]
+    assert [*map(duration, seconds)] == said
+    sizes = ["0 B", "999 B", "1.5 kB", "2000.0 TB"]
+    assert [*map(size, (0, 999, 1_500, 2e15))] == sizes
 
 
 def line_of(now: Point, before: Point | None = None, **failed: int) -> str:
-    return ProgressLine().text(before, before, now, failed, 0.0)
+    return progress(before, before, now, failed)
 
 
 def test_the_line_says_all_that_an_operator_asks() -> None:
+    """The document shows such a line, too."""
     now = point(
-        60, pages=4_066, pending=698, leased=0, slots=5, failed=413, resting=2,
-        slowest=180.0, loss=0.25,
-    )  # fmt: skip
-    before = point(0, pages=4_066 - 726, pending=6_980)
-    reasons = {"404": 213, "callback": 43, "503": 5, "timeout": 3, "500": 1}
-    line = ProgressLine()
-    said = (
-        "4,066 pages (726/min), 413 failed (213 404, 43 callback, 5 503, 3 timeout,"
-        " ...), 698 pending on 5 hosts (2 resting), 3 min to go"
+        60, pages=4_066, pending=698, slots=5, resting=2, failed=413, slowest=180.0
     )
-    assert line.text(before, before, now, reasons, 1.26) == (
-        f"{said}; 0.25 pages lost; longest checkpoint 1.3 s"
-    )
-    # The rest is said only when it changes.
-    assert line.text(before, before, now, reasons, 1.26) == said
-    assert line.text(before, before, now, reasons, 2.0) == (
-        f"{said}; longest checkpoint 2.0 s"
-    )
+    before = point(0, pages=4_066 - 726, pending=2_792)
+    said = line_of(now, before, **{"404": 213, "callback": 43})
+    text = (REPOSITORY / "bloomdupe/docs/operating.md").read_text("utf-8")
+    assert re.findall(r"^INFO: (4,066 pages.*)", text, re.MULTILINE) == [said]
+    more = {"404": 213, "callback": 43, "503": 5, "timeout": 3, "500": 1}
+    assert "(213 404, 43 callback, 5 503, 3 timeout, ...)" in line_of(now, None, **more)
+    assert not [*news(point(0), 0.9)]
+    once = ["0.25 pages lost", "longest checkpoint 1.3 s"]
+    assert [*news(point(0, loss=0.25), 1.26)] == once
 
 
 def test_the_line_is_short_when_there_is_little_to_say() -> None:
@@ -231,11 +216,10 @@ def test_the_line_is_short_when_there_is_little_to_say() -> None:
 
 
 def test_a_staying_crawl_logs_when_it_waits() -> None:
-    line = ProgressLine(stays=True)
     before = point(0, pages=8, pending=2, slots=1)
 
     def text(now: Point) -> str:
-        return line.text(before, before, now, {}, 0.0)
+        return progress(before, before, now, {}, stays=True)
 
     assert text(point(60, pages=10)) == "10 pages (2/min), waiting for URLs"
     assert text(point(60, pages=8, later=1)).endswith(
@@ -245,66 +229,41 @@ def test_a_staying_crawl_logs_when_it_waits() -> None:
     assert "1 in progress" in text(point(60, pages=8, leased=1))
 
 
-def test_the_document_shows_such_a_line() -> None:
-    text = (REPOSITORY / "bloomdupe/docs/operating.md").read_text("utf-8")
-    shown = re.findall(r"^INFO: (4,066 pages.*)", text, re.MULTILINE)
-    before = point(0, pages=4_066 - 726, pending=2_792)
-    now = point(
-        60, pages=4_066, pending=698, slots=5, resting=2, failed=413, slowest=180.0
-    )
-    reasons = {"404": 213, "callback": 43}
-    assert shown == [ProgressLine().text(before, before, now, reasons, 0.066)]
-
-
 # Room
 
-
-def room_of(capacity: int = 1_000, **scrapy: object) -> Room:
-    return Room(Settings(scrapy), BloomFilter(capacity, 1e-3))
-
-
+SEEN = BloomFilter(1_000, 1e-3)
 ROOMY: dict[str, Any] = {"disk": 10**6, "free": 10**12}
 
 
-def test_a_filter_that_fills_is_announced_once() -> None:
-    room = room_of()
+def test_what_fills_is_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line, "memory_of_machine", lambda: (100, 50))
     before = point(0, seen=700, **ROOMY)
-    assert not [w for w in room.warnings(None, before) if "EXPECTED_URLS =" in w]
+    assert not [*warnings(SEEN, None, before)]
     now = point(60, seen=800, **ROOMY)
-    (warning,) = (w for w in room.warnings(before, now) if "EXPECTED_URLS =" in w)
+    ((name, warning),) = warnings(SEEN, before, now)
     assert "BLOOMDUPE_EXPECTED_URLS = 1000: the filter has 800" in warning
     assert "full in 2 min" in warning
     assert "Then it grows" in warning
-    assert not [w for w in room.warnings(before, now) if "EXPECTED_URLS =" in w]
-
-
-def test_a_disk_that_fills_is_announced() -> None:
-    room = room_of()
     before = point(0, disk=1, free=10**9)
-    assert not [w for w in room.warnings(None, before) if "JOBDIR" in w]
+    assert not [*warnings(SEEN, None, before)]
     now = point(120, disk=1, free=9 * 10**8)
-    (warning,) = (w for w in room.warnings(before, now) if "JOBDIR" in w)
+    ((name, warning),) = warnings(SEEN, before, now)
     assert "900.0 MB are free" in warning
     assert "enough for 18 min" in warning
     assert "frontier_disk_full" in warning
-    little = room_of().warnings(None, point(0, disk=1, free=10**8))
-    assert any("100.0 MB are free on the disk of JOBDIR" in w for w in little)
-
-
-def test_memory_that_runs_out_is_announced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    ((_, warning),) = warnings(SEEN, None, point(0, disk=1, free=10**8))
+    assert "100.0 MB are free on the disk of JOBDIR" in warning
     full = point(0, memory=90 << 20, **ROOMY)
-    limited = room_of(MEMUSAGE_ENABLED=True, MEMUSAGE_LIMIT_MB=100)
-    (warning,) = (w for w in limited.warnings(None, full) if "memory" in w)
-    assert "94.4 MB of memory are in use, and MEMUSAGE_LIMIT_MB allows" in warning
     group = tmp_path / "memory.max"
     group.write_text("104857600\n")
     monkeypatch.setattr(platform, "GROUP", group)
-    (warning,) = (w for w in room_of().warnings(None, full) if "memory" in w)
+    ((name, warning),) = warnings(SEEN, None, full)
+    assert name == "memory"
     assert "the control group (memory.max) allows 104.9 MB" in warning
     group.write_text("max\n")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resource, "getrlimit", lambda _: (1 << 20, 1 << 20))
-        (warning,) = (w for w in room_of().warnings(None, full) if "memory" in w)
-    assert "ulimit -v allows 1.0 MB" in warning
+    assert not [*warnings(SEEN, None, full)]
+    monkeypatch.setattr(line, "memory_of_machine", lambda: (100, 5))
+    ((_, warning),) = warnings(SEEN, None, full)
+    assert "this machine allows 100 B" in warning

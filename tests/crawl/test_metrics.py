@@ -24,40 +24,32 @@ from support.waiting import DEADLINE
 
 from bloomdupe import __version__
 from bloomdupe import setting_values as module
-from bloomdupe.crawl.progress.history import Glance, HostGlance
 from bloomdupe.crawl.progress.metrics import Metrics
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
 
 BOARD = REPOSITORY / "bloomdupe" / "monitoring" / "grafana.json"
 
-STOOD = Glance(
-    point(
-        0,
-        pages=40,
-        items=30,
-        pending=7,
-        statuses=[0, 36, 0, 4, 0],
-        loss=0.5,
-        free=10**12,
-    ),
-    checkpoint_at=1_700_000_000.0,
-    to_go=226.0,
-    next_due=1_700_000_060.0,
-    failures={"404": 3, "callback": 1},
-    retries=5,
-    revisits=6,
-    hosts=[
-        HostGlance("a.example", 5, 30, resting=True),
-        HostGlance("b.example", 2, 10, resting=False),
-    ],
-)
+STOOD: dict[str, Any] = {
+    **point(0, pages=40, items=30, pending=7, loss=0.5)._asdict(),
+    "responses": {"2xx": 36, "4xx": 4},
+    "capacity": 1_000,
+    "checkpoint_at": 1_700_000_000.0,
+    "to_go": 226.0,
+    "next_due": 1_700_000_060.0,
+    "failures": {"404": 3, "callback": 1},
+    "retries": 5,
+    "revisits": 6,
+    "host_pending": {"a.example": 5, "b.example": 2},
+    "host_pages": {"a.example": 30, "b.example": 10},
+    "host_resting": {"a.example": 1, "b.example": 0},
+}
 
 
 @pytest.fixture
 def metrics() -> Iterator[str]:
     """Answer on a free port; return the URL."""
-    found = Metrics('a "spider"\n', "crawls/site", 1_000, lambda: STOOD)
+    found = Metrics('a "spider"\n', "crawls/site", lambda: STOOD)
     port = found.begin("127.0.0.1", 0)
     yield f"http://127.0.0.1:{port}/metrics"
     found.end()
@@ -199,7 +191,7 @@ def test_a_port_that_is_taken_is_named_and_the_crawl_goes_on(
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        found = Metrics("spider", "", 1, lambda: STOOD)
+        found = Metrics("spider", "", lambda: STOOD)
         assert found.begin("127.0.0.1", port) is None
         found.end()
         assert f"BLOOMDUPE_METRICS: the port {port} cannot be opened" in caplog.text
@@ -209,7 +201,7 @@ def test_a_port_that_is_taken_is_named_and_the_crawl_goes_on(
 def test_the_next_crawl_of_the_process_gets_the_port() -> None:
     port = kept_port()
     for _ in range(2):
-        found = Metrics("spider", "", 1, lambda: STOOD)
+        found = Metrics("spider", "", lambda: STOOD)
         assert found.begin("127.0.0.1", port) == port
         found.end()
 

@@ -15,10 +15,6 @@ from support.crawl import Crawl
 from support.jobs import run as verb
 from support.site import Answer, Site
 
-from bloomdupe import BloomFilter
-from bloomdupe.crawl.progress.slot_times import SlotPaces, SlotTimes
-from bloomdupe.frontier.frontier import Frontier
-
 CLOCK = r"\d\d:\d\d:\d\d"
 HOUR = 3_600
 REST: dict[str, Any] = {
@@ -95,55 +91,3 @@ def test_delays_are_shown_and_the_slowest_slot_decides_when_it_ends(
     path = str(crawl.folder / "job")
     found = json.loads(verb(capsys, "top", path, "--json").out)
     assert found["last_point"]["slowest"] == 50 * found["last_point"]["pending"] > 0
-
-
-def test_the_pace_of_a_slot_is_that_of_the_last_minute_or_two() -> None:
-    paces = SlotPaces()
-    found = []
-    for second in range(0, 181, 5):
-        paces.begin(1_000.0 + second)
-        fast = paces.seconds_for("fast", 100, 10 * second)
-        # From the third minute on it is half as fast.
-        pages = second if second <= 120 else 120 + (second - 120) // 2
-        slow = paces.seconds_for("slow", 30, pages)
-        found.append((second, fast, slow))
-    assert found[:2] == [(0, 0.0, 0.0), (5, 0.0, 0.0)]  # too early
-    assert found[2] == (10, 10.0, 30.0)
-    assert found[24] == (120, 10.0, 30.0)
-    assert found[-1] == (180, 10.0, 60.0)
-    paces.begin(1_300.0)
-    assert paces.seconds_for("stuck", 5, 7) == 0.0
-    paces.begin(1_330.0)
-    assert paces.seconds_for("stuck", 5, 7) == 0.0  # unknown: none has come
-
-
-class Downloader:
-    """The part of Scrapy's downloader that a look at the slots needs."""
-
-    has_delays = False
-
-    def __init__(self, *full: str) -> None:
-        self._full = full
-
-    def is_full(self, slot: str) -> bool:
-        return slot in self._full
-
-
-@pytest.mark.parametrize(("full", "slowest"), [(["slow"], 226.0), ([], 0.0)])
-def test_a_slot_with_all_the_requests_that_it_may_have_decides(
-    full: list[str], slowest: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now, counts = 1_000.0, {"slow": [0, 0], "fast": [0, 0]}
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    frontier = Frontier(BloomFilter(1_000))
-    for slot, requests in (("slow", 226), ("fast", 226)):
-        for number in range(requests):
-            frontier.push(slot, 0, b"%d" % number)
-    engine: Any = Downloader(*full)
-    times = SlotTimes(frontier, engine, dict, lambda: counts)
-    times.look()
-    now += 20
-    counts.update(slow=[20, 0], fast=[2_000, 0])
-    look = times.look()
-    assert look.slowest == slowest
-    assert dict(look.largest) == {"slow": 226, "fast": 226}

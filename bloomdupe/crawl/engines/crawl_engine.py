@@ -29,7 +29,6 @@ from bloomdupe.crawl.later.revisits import Revisits
 from bloomdupe.crawl.leases.alone import stands_alone
 from bloomdupe.crawl.leases.outcomes import Outcomes
 from bloomdupe.crawl.progress.rounds import FINISHED, Run
-from bloomdupe.crawl.progress.slot_times import SlotTimes
 from bloomdupe.crawl.progress.standing import Standing
 from bloomdupe.crawl.progress.watch import Watch
 from bloomdupe.crawl.starting import Starting
@@ -250,19 +249,7 @@ class CrawlEngine(Settling):
             self.failures.restore(crawl.record.get("failures_left", 0))
             self.checkpoint.participants.append(self.failures)
         crawl.blobs.clear()
-        self.watch = Watch(
-            self._session,
-            self.frontier,
-            self.checkpoint,
-            self.failures,
-            SlotTimes(
-                self.frontier,
-                self._access,
-                self._session.slots.resting,
-                lambda: self.checkpoint.totals.by_slot,
-            ),
-            "" if store is None else str(store.path.parent.absolute()),
-        )
+        self.watch = Watch(self._session, self.frontier, self.checkpoint, self.failures)
         if self.watch.history is not None:
             self.checkpoint.participants.append(self.watch.history)
         if not run.idle:

@@ -19,7 +19,7 @@ from bloomdupe.store.format import HISTORY
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from bloomdupe.store.batch import Change
     from bloomdupe.store.snapshot import Snapshot
@@ -198,32 +198,3 @@ class History(Participant):
                     del self._changes[moment]
 
         return Part(changes={HISTORY: records}, done=done)
-
-
-class HostGlance(NamedTuple):
-    """One of the slots (hosts) with the most pending requests."""
-
-    slot: str
-    pending: int
-    pages: int
-    resting: bool
-
-
-class Glance(NamedTuple):
-    """A running crawl. It is not changed any more, so another thread may read it."""
-
-    point: Point
-    checkpoint_at: float
-    """Unix time of the last checkpoint; 0: there was none in this run."""
-    to_go: float | None
-    """Estimated seconds until the crawl has finished; None: unknown, or it stays open.
-    """
-    next_due: float | None
-    """Unix time of the next request scheduled for later; None: there is none."""
-    failures: Mapping[str, int]
-    """Failed requests by reason."""
-    retries: int
-    """Retries of this run."""
-    revisits: int
-    """Visits of this run to pages that were known."""
-    hosts: list[HostGlance]

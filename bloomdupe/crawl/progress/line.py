@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -14,16 +13,10 @@ from bloomdupe.crawl.progress.pace import (
     time_to_fill,
     time_to_go,
 )
-from bloomdupe.store.platform import (
-    memory_of_group,
-    memory_of_machine,
-    process_memory,
-)
+from bloomdupe.store.platform import memory_of_group, memory_of_machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from scrapy.settings import BaseSettings
 
     from bloomdupe.crawl.progress.history import Point
     from bloomdupe.filter.bloom import BloomFilter
@@ -36,44 +29,33 @@ LONG = 1.0
 """Seconds from which on a checkpoint is in the line."""
 
 
-class ProgressLine:
-    """Makes the lines of a run; each piece of news is in one line only.
+def progress(
+    last: Point | None,
+    first: Point | None,
+    now: Point,
+    reasons: Mapping[str, int],
+    *,
+    stays: bool = False,
+) -> str:
+    """Return a line; rates are since ``last``, forecasts since ``first``.
 
-    Where room grows short, :class:`Room` says so.
+    ``reasons`` are numbers of failed requests, the largest first. ``stays`` says that
+    the crawl stays open when nothing is pending.
     """
+    counts = [*_counts(last, now, reasons)]
+    if stays and not (_unfinished(now) or now.later):
+        counts.append("waiting for URLs")
+    else:
+        counts += _pending(last, first, now)
+    return ", ".join(counts)
 
-    def __init__(self, *, stays: bool = False) -> None:
-        """``stays`` says that the crawl stays open when nothing is pending."""
-        self._stays = stays
-        self._said: set[str] = set()
 
-    def text(
-        self,
-        last: Point | None,
-        first: Point | None,
-        now: Point,
-        reasons: Mapping[str, int],
-        longest: float,
-    ) -> str:
-        """Return a line; rates are since ``last``, forecasts since ``first``.
-
-        ``reasons`` are numbers of failed requests, the largest first, ``longest`` the
-        seconds of the run's longest checkpoint.
-        """
-        news = [one for one in self._news(now, longest) if one not in self._said]
-        self._said.update(news)
-        counts = [*_counts(last, now, reasons)]
-        if self._stays and not (_unfinished(now) or now.later):
-            counts.append("waiting for URLs")
-        else:
-            counts += _pending(last, first, now)
-        return "; ".join([", ".join(counts), *news])
-
-    def _news(self, now: Point, longest: float) -> Iterator[str]:
-        if now.loss >= LITTLE:
-            yield pages_lost(now.loss)
-        if longest >= LONG:
-            yield f"longest checkpoint {longest:.1f} s"
+def news(now: Point, longest: float) -> Iterator[str]:
+    """Yield what the line says once more; ``longest``: seconds of a checkpoint."""
+    if now.loss >= LITTLE:
+        yield pages_lost(now.loss)
+    if longest >= LONG:
+        yield f"longest checkpoint {longest:.1f} s"
 
 
 def _counts(
@@ -114,83 +96,65 @@ def pages_lost(expected: float) -> str:
 FILTER_SHARE = 0.8
 """Share of the expected URLs."""
 MEMORY_SHARE = 0.85
-"""Share of the memory limit of the process."""
+"""Share of the memory that there is. Scrapy warns of its own limit."""
 DISK_SECONDS = 7_200.0
 """Least number of seconds that the disk must last."""
 DISK_BYTES = 256 * 10**6
 """Least number of free bytes."""
 
 
-class Room:
-    """Gives each warning once in a run."""
+def warnings(
+    seen: BloomFilter, first: Point | None, now: Point
+) -> Iterator[tuple[str, str]]:
+    """Yield what grows short, and the warning; ``first`` is some minutes ago."""
+    for name, text in (
+        ("filter", _filter(seen, first, now)),
+        ("disk", _disk(first, now)),
+        ("memory", _memory(seen, now)),
+    ):
+        if text is not None:
+            yield name, text
 
-    def __init__(self, scrapy: BaseSettings, seen: BloomFilter) -> None:
-        self._seen = seen
-        self._said: set[str] = set()
-        self._most = 0
-        if scrapy.getbool("MEMUSAGE_ENABLED"):
-            self._most = scrapy.getint("MEMUSAGE_LIMIT_MB") << 20
 
-    def warnings(self, first: Point | None, now: Point) -> Iterator[str]:
-        """Yield new warnings, given a point some minutes ago and the last point."""
-        for name, text in (
-            ("filter", self._filter(first, now)),
-            ("disk", self._disk(first, now)),
-            ("memory", self._memory(now)),
-        ):
-            if text is not None and name not in self._said:
-                self._said.add(name)
-                yield text
-
-    def _filter(self, first: Point | None, now: Point) -> str | None:
-        capacity = self._seen.capacity
-        if now.seen < FILTER_SHARE * capacity or self._seen.layer_count > 1:
-            return None
-        full = f"BLOOMDUPE_EXPECTED_URLS = {capacity}: the filter has {now.seen}"
-        left = None
-        if first is not None and now.seen > first.seen:
-            speed = (now.seen - first.seen) / (now.time - first.time)
-            left = (capacity - now.seen) / speed
-        if left is not None and left > 0:
-            full += f", and it is full in {duration(left)} at this rate"
-        more = self._seen.parameters.geometry(1).bits // 8
-        return f"{full}. Then it grows, and takes up to {size(more)} more of memory"
-
-    def _disk(self, first: Point | None, now: Point) -> str | None:
-        if not now.disk:
-            return None
-        left = time_to_fill(first, now)
-        soon = left is not None and left < DISK_SECONDS
-        if not soon and now.free >= DISK_BYTES:
-            return None
-        free = f"{size(now.free)} are free on the disk of JOBDIR"
-        if left is not None:
-            free += f", enough for {duration(left)} at this rate"
-        return (
-            f"{free}: make room, or the crawl is closed with the reason"
-            " frontier_disk_full. The same command goes on from there"
-        )
-
-    def _memory(self, now: Point) -> str | None:
-        for name, used, most in self._limits(now):
-            if used > MEMORY_SHARE * most:
-                return (
-                    f"{size(used)} of memory are in use, and {name} allows"
-                    f" {size(most)}: raise that, or stop the crawl and go on in a"
-                    " new process. Of it the filter takes"
-                    f" {size(self._seen.memory_bytes)} (BLOOMDUPE_EXPECTED_URLS)"
-                )
+def _filter(seen: BloomFilter, first: Point | None, now: Point) -> str | None:
+    capacity = seen.capacity
+    if now.seen < FILTER_SHARE * capacity or seen.layer_count > 1:
         return None
+    full = f"BLOOMDUPE_EXPECTED_URLS = {capacity}: the filter has {now.seen}"
+    if first is not None and first.seen < now.seen < capacity:
+        speed = (now.seen - first.seen) / (now.time - first.time)
+        left = duration((capacity - now.seen) / speed)
+        full += f", and it is full in {left} at this rate"
+    more = seen.parameters.geometry(1).bits // 8
+    return f"{full}. Then it grows, and takes up to {size(more)} more of memory"
 
-    def _limits(self, now: Point) -> Iterator[tuple[str, int, int]]:
-        """Yield what limits the memory, how much is in use, and the limit, in bytes."""
-        if self._most:
-            yield "MEMUSAGE_LIMIT_MB", now.memory, self._most
-        most, _ = resource.getrlimit(resource.RLIMIT_AS)
-        if most != resource.RLIM_INFINITY:
-            yield "ulimit -v", process_memory().addresses, most
-        group = memory_of_group()
-        if group is not None:
-            yield "the control group (memory.max)", now.memory, group
-        total, free = memory_of_machine()
-        yield "this machine", total - free, total
+
+def _disk(first: Point | None, now: Point) -> str | None:
+    if not now.disk:
+        return None
+    left = time_to_fill(first, now)
+    if now.free >= DISK_BYTES and (left is None or left >= DISK_SECONDS):
+        return None
+    free = f"{size(now.free)} are free on the disk of JOBDIR"
+    if left is not None:
+        free += f", enough for {duration(left)} at this rate"
+    return (
+        f"{free}: make room, or the crawl is closed with the reason"
+        " frontier_disk_full. The same command goes on from there"
+    )
+
+
+def _memory(seen: BloomFilter, now: Point) -> str | None:
+    total, free = memory_of_machine()
+    limits = [("this machine", total - free, total)]
+    group = memory_of_group()
+    if group is not None:
+        limits.insert(0, ("the control group (memory.max)", now.memory, group))
+    for name, used, most in limits:
+        if used > MEMORY_SHARE * most:
+            return (
+                f"{size(used)} of memory are in use, and {name} allows {size(most)}:"
+                " raise that, or stop the crawl and go on in a new process. Of it the"
+                f" filter takes {size(seen.memory_bytes)} (BLOOMDUPE_EXPECTED_URLS)"
+            )
+    return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -17,11 +16,9 @@ from bloomdupe._version import __version__
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from prometheus_client.metrics_core import Metric
-
-    from bloomdupe.crawl.progress.history import Glance
 
 logger = logger_of(__name__)
 
@@ -31,6 +28,10 @@ COUNTERS = (
     ("page_bytes", "bytes", "Bytes of the pages, decompressed, over all runs."),
     ("duplicates", "duplicates", "Duplicates skipped: links whose URL was seen."),
     ("seconds", "seconds", "Seconds that the crawl was running, over all runs."),
+    ("retries", "retries", "Retries of this run."),
+    ("revisits", "revisits", "Visits of this run to pages that were known."),
+    ("responses:status", "responses", "Pages by status."),
+    ("host_pages:host", "host_pages", "Pages of a host, over all runs."),
 )
 GAUGES = (
     (
@@ -51,28 +52,46 @@ GAUGES = (
     ("store_bytes", "disk", "Bytes that the store takes on the disk."),
     ("disk_free_bytes", "free", "Bytes that are free on the disk of the store."),
     ("memory_bytes", "memory", "Bytes of memory that the process uses."),
+    ("expected_urls", "capacity", "BLOOMDUPE_EXPECTED_URLS."),
+    (
+        "time_to_go_seconds",
+        "to_go",
+        "Estimated seconds until no request is pending; +Inf: unknown.",
+    ),
+    (
+        "last_checkpoint_timestamp_seconds",
+        "checkpoint_at",
+        "Unix time of the last checkpoint of this run.",
+    ),
+    (
+        "next_due_timestamp_seconds",
+        "next_due",
+        "Unix time of the next request scheduled for later.",
+    ),
+    (
+        "failures:reason",
+        "failures",
+        "Failed requests by reason; an HTTP status is a reason.",
+    ),
+    ("host_pending:host", "host_pending", "Pending requests of a host."),
+    ("host_resting:host", "host_resting", "1 while a host rests, else 0."),
 )
-"""Name after ``bloomdupe_``, field of a history ``Point``, help."""
+"""Name after ``bloomdupe_``, with the label if there are several; figure; help."""
 
 
 class Metrics(Collector):
     """Answers at ``/metrics``, from a thread of its own.
 
-    ``look`` returns the crawl as it was looked at last; that thread calls it.
-    ``jobdir`` is empty if the crawl is in memory; ``capacity`` is the expected number
-    of URLs.
+    ``look`` returns the figures of the crawl as it was looked at last; that thread
+    calls it. Each is a number; None if it is unknown; or numbers by label. Hosts are
+    those with the most pending requests. ``jobdir`` is empty if the crawl is in memory.
     """
 
     def __init__(
-        self,
-        spider: str,
-        jobdir: str,
-        capacity: int,
-        look: Callable[[], Glance],
+        self, spider: str, jobdir: str, look: Callable[[], Mapping[str, Any]]
     ) -> None:
-        self._labels = (spider,)
+        self._spider = spider
         self._jobdir = jobdir
-        self._capacity = capacity
         self._look = look
         self._server: Any = None
 
@@ -105,62 +124,26 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield all figures; called for each question."""
-        glance = self._look()
-        point, hosts = glance.point, glance.hosts
         about = {"jobdir": self._jobdir, "version": __version__}
-        yield self._family(InfoMetricFamily, "", "The crawl.", [(about,)])
-        for name, field, text in COUNTERS:
-            yield self._counter(name, text, [(getattr(point, field),)])
-        for name, field, text in GAUGES:
-            yield self._gauge(name, text, [(getattr(point, field),)])
-        text = "Retries of this run."
-        yield self._counter("retries", text, [(glance.retries,)])
-        text = "Visits of this run to pages that were known."
-        yield self._counter("revisits", text, [(glance.revisits,)])
-        text = "BLOOMDUPE_EXPECTED_URLS."
-        yield self._gauge("expected_urls", text, [(self._capacity,)])
-        text = "Estimated seconds until no request is pending; +Inf: unknown."
-        to_go = math.inf if glance.to_go is None else glance.to_go
-        yield self._gauge("time_to_go_seconds", text, [(to_go,)])
-        if glance.checkpoint_at:
-            text = "Unix time of the last checkpoint of this run."
-            at = glance.checkpoint_at
-            yield self._gauge("last_checkpoint_timestamp_seconds", text, [(at,)])
-        if glance.next_due is not None:
-            text = "Unix time of the next request scheduled for later."
-            yield self._gauge("next_due_timestamp_seconds", text, [(glance.next_due,)])
-        statuses = [(f"{n}xx", pages) for n, pages in enumerate(point.statuses, 1)]
-        yield self._counter("responses", "Pages by status.", statuses, "status")
-        text = "Failed requests by reason; an HTTP status is a reason."
-        yield self._gauge("failures", text, glance.failures.items(), "reason")
-        # Hosts with the most pending requests.
-        pending = [(host.slot, host.pending) for host in hosts]
-        text = "Pending requests of a host."
-        yield self._gauge("host_pending", text, pending, "host")
-        pages = [(host.slot, host.pages) for host in hosts]
-        text = "Pages of a host, over all runs."
-        yield self._counter("host_pages", text, pages, "host")
-        resting = [(host.slot, int(host.resting)) for host in hosts]
-        text = "1 while a host rests, else 0."
-        yield self._gauge("host_resting", text, resting, "host")
+        info = InfoMetricFamily("bloomdupe", "The crawl.", labels=["spider"])
+        info.add_metric([self._spider], about)
+        yield info
+        figures = self._look()
+        yield from self._families(CounterMetricFamily, COUNTERS, figures)
+        yield from self._families(GaugeMetricFamily, GAUGES, figures)
 
-    def _counter(self, *about: Any) -> Metric:  # noqa: ANN401 - see _family()
-        return self._family(CounterMetricFamily, *about)
-
-    def _gauge(self, *about: Any) -> Metric:  # noqa: ANN401 - see _family()
-        return self._family(GaugeMetricFamily, *about)
-
-    def _family(
+    def _families(
         self,
         kind: Any,  # noqa: ANN401 - a class of families
-        name: str,
-        text: str,
-        samples: Iterable[tuple[Any, ...]],
-        *labels: str,
-    ) -> Metric:
-        """Return a metric; a sample is a value after those of its labels."""
-        full = f"bloomdupe_{name}" if name else "bloomdupe"
-        family: Metric = kind(full, text, labels=["spider", *labels])
-        for *of_labels, value in samples:
-            family.add_metric([*self._labels, *of_labels], value)  # type: ignore[attr-defined]
-        return family
+        about: Iterable[tuple[str, str, str]],
+        figures: Mapping[str, Any],
+    ) -> Iterator[Metric]:
+        for names, figure, text in about:
+            name, *labels = names.split(":")
+            found = figures[figure]
+            if found is None:
+                continue
+            family = kind(f"bloomdupe_{name}", text, labels=["spider", *labels])
+            for label, value in found.items() if labels else ((None, found),):
+                family.add_metric([self._spider, *([label] if labels else [])], value)
+            yield family

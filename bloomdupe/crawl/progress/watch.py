@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from bloomdupe.crawl.progress.history import Glance, History, HostGlance, Point
-from bloomdupe.crawl.progress.line import ProgressLine, Room
+from bloomdupe.crawl.progress.history import History, Point
+from bloomdupe.crawl.progress.line import news, progress, warnings
 from bloomdupe.crawl.progress.pace import RECENT, recent, since, time_to_go
+from bloomdupe.crawl.progress.slot_times import SlotTimes
 from bloomdupe.errors import StoreError
 from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.printable import logger_of
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.checkpoint import Checkpoint
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.progress.metrics import Metrics
-    from bloomdupe.crawl.progress.slot_times import SlotLook, SlotTimes
+    from bloomdupe.crawl.progress.slot_times import SlotLook
     from bloomdupe.crawl.state.failures import Failures
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.settings import JobSettings
@@ -27,8 +29,6 @@ logger = logger_of(__name__)
 
 GLANCE = 5.0
 """Seconds between two looks."""
-MOST_HOSTS = 20
-"""Slots in the metrics."""
 
 
 def glance_of(settings: JobSettings) -> float:
@@ -39,10 +39,9 @@ def glance_of(settings: JobSettings) -> float:
 class Watch:
     """Gives a sign of life and adds a point to the history every few seconds.
 
-    Now and then it logs a line. A point is written by the next checkpoint that has any
-    other data to write. If the store is no longer there, the crawl stops.
-
-    ``place`` says in the metrics where the job is.
+    Line, warnings, metrics and history say the same: what that point holds. A point is
+    written by the next checkpoint that has any other data to write. If the store is no
+    longer there, the crawl stops.
     """
 
     def __init__(
@@ -51,8 +50,6 @@ class Watch:
         frontier: Frontier,
         counts: Checkpoint,
         failures: Failures | None,
-        slots: SlotTimes,
-        place: str,
     ) -> None:
         settings = session.settings
         self._stats = session.stats
@@ -61,7 +58,7 @@ class Watch:
         self._frontier = frontier
         self._counts = counts
         self._failures = failures
-        self._slots = slots
+        self._slots = SlotTimes(frontier, session.access, session.slots.resting)
         store = frontier.store
         self.history = None if store is None else History(store)
         self.longest = 0.0
@@ -70,21 +67,21 @@ class Watch:
         self._interval = settings.progress_interval
         self._glance = glance_of(settings)
         self._recent: deque[Point] = deque(maxlen=int(RECENT / GLANCE) + 1)
-        self._room = Room(session.crawler.settings, frontier.seen)
         self._stays = settings.stay
-        self._line = ProgressLine(stays=self._stays)
-        self._checkpoint_at = 0.0
+        self._said: set[str] = set()
+        self._checkpoint_at: float | None = None
         self._tick = Timer(self._on_tick)
         self._line_due = self._point_due = 0.0
         self._open = False
-        self._glanced: Glance
+        self._figures: dict[str, Any] = {}
         self._metrics: Metrics | None = None
         self._address = settings.metrics
         if self._address is not None:
             from bloomdupe.crawl.progress.metrics import Metrics
 
-            name, capacity = session.spider.name, frontier.seen.capacity
-            self._metrics = Metrics(name, place, capacity, lambda: self._glanced)
+            place = "" if store is None else str(store.path.parent.absolute())
+            name = session.spider.name
+            self._metrics = Metrics(name, place, lambda: self._figures)
 
     def begin_run(self) -> None:
         """Begin the run, because it has work to do; a second call changes nothing."""
@@ -152,7 +149,7 @@ class Watch:
             checkpoint=round(self._longest_since, 4),
             disk=0 if store is None else store.disk_bytes(),
             free=0 if store is None else store.free_bytes(),
-            memory=process_memory().resident,
+            memory=process_memory(),
             later=frontier.waiting,
             resting=len(slots.resting),
             slowest=round(slots.slowest, 1),
@@ -165,30 +162,30 @@ class Watch:
         self._recent.append(point)
         self._point_due = time.monotonic() + GLANCE
         if self._metrics is not None:
-            self._glanced = self._glance_at(point, slots)
+            # Another thread reads it, so it is not changed any more.
+            self._figures = self._figures_at(point, slots)
         if self.history is not None:
             self.history.add(point)
         return point
 
-    def _glance_at(self, point: Point, slots: SlotLook) -> Glance:
-        get = self._stats.get_value
-        counts = self._counts.totals.by_slot
-        points = list(self._recent)
-        return Glance(
-            point,
-            self._checkpoint_at,
-            None if self._stays else time_to_go(recent(points), point),
-            self._frontier.next_due if self._frontier.waiting else None,
-            self._reasons,
-            get("retry/count", 0),
-            get("bloomdupe/revisits", 0),
-            [
-                HostGlance(
-                    slot, pending, counts.get(slot, [0])[0], slot in slots.resting
-                )
-                for slot, pending in slots.largest[:MOST_HOSTS]
-            ],
-        )
+    def _figures_at(self, point: Point, slots: SlotLook) -> dict[str, Any]:
+        frontier, get = self._frontier, self._stats.get_value
+        counts, hosts = self._counts.totals.by_slot, dict(slots.largest)
+        to_go = None if self._stays else time_to_go(recent([*self._recent]), point)
+        return {
+            **point._asdict(),
+            "responses": {f"{n}xx": one for n, one in enumerate(point.statuses, 1)},
+            "capacity": frontier.seen.capacity,
+            "checkpoint_at": self._checkpoint_at,
+            "to_go": math.inf if to_go is None else to_go,
+            "next_due": frontier.next_due if frontier.waiting else None,
+            "failures": self._reasons,
+            "retries": get("retry/count", 0),
+            "revisits": get("bloomdupe/revisits", 0),
+            "host_pending": hosts,
+            "host_pages": {slot: counts.get(slot, [0])[0] for slot in hosts},
+            "host_resting": {slot: int(slot in slots.resting) for slot in hosts},
+        }
 
     @property
     def _reasons(self) -> dict[str, int]:
@@ -212,16 +209,23 @@ class Watch:
     def _see(self) -> None:
         now = time.monotonic()
         line_due = self._interval and now >= self._line_due
-        if line_due or now >= self._point_due:
-            point = self._look()
-            points = list(self._recent)
-            first = recent(points)
-            if line_due:
-                self._line_due += self._interval
-                before = since(points, self._interval)
-                line = self._line.text(
-                    before, first, point, self._reasons, self.longest
-                )
-                logger.info("%(progress)s", {"progress": line}, extra=self._extra)
-            for warning in self._room.warnings(first, point):
+        if not line_due and now < self._point_due:
+            return
+        point, points = self._look(), [*self._recent]
+        first = recent(points)
+        if line_due:
+            self._line_due += self._interval
+            last, reasons = since(points, self._interval), self._reasons
+            said = [progress(last, first, point, reasons, stays=self._stays)]
+            said += [one for one in news(point, self.longest) if self._is_new(one)]
+            line = "; ".join(said)
+            logger.info("%(progress)s", {"progress": line}, extra=self._extra)
+        for name, warning in warnings(self._frontier.seen, first, point):
+            if self._is_new(name):
                 logger.warning("%(room)s", {"room": warning}, extra=self._extra)
+
+    def _is_new(self, news: str) -> bool:
+        """Whether it was not said in this run; it is said now."""
+        known = news in self._said
+        self._said.add(news)
+        return not known
