@@ -189,7 +189,7 @@ def test_another_crawls_store_is_refused_and_left_alone(crawl: Crawl) -> None:
     runs = [(crawl.refused(Follow, **{n: v}), n, what) for n, v, what in others]
     said = "made with spider = 'follow', but spider = 'other' is asked for"
     for run, name, what in [*runs, (crawl.refused(Other), "JOBDIR", said)]:
-        assert f"begin: {name}: " in run.log
+        assert f"{name}: " in run.log
         assert what in run.log
         assert 'JOBDIR = "crawls/%(spider)s" is one for each spider' in run.log
     assert files(crawl.folder / "job") == before
