@@ -10,8 +10,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.admission import find_job
-from bloomdupe.crawl.fast_functions import FastFunctions
-from bloomdupe.crawl.stats import Stats
+from bloomdupe.crawl.fast_functions import FastFunctions, Stats
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.media import WholeFiles
 from bloomdupe.links.link_filter import ORDER, LinkFilter

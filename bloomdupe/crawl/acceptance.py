@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bloomdupe.crawl.later.not_before import TIME_KEYS, time_of, without_time
 from bloomdupe.crawl.later.retries import is_retry
 from bloomdupe.crawl.later.revisits import REVISIT, checked_rule
-from bloomdupe.crawl.leases.accepted import Accepted
+from bloomdupe.crawl.leases.lease import Accepted
 from bloomdupe.crawl.starting import StartItem
 from bloomdupe.crawl.state.cookies import without_cookie_header
 from bloomdupe.errors import StoreError, UnserializableError

@@ -24,7 +24,6 @@ from bloomdupe.inside_scrapy.commands import (
     watch_opening,
 )
 from bloomdupe.inside_scrapy.helpers import DefaultSpider
-from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.printable import logger_of
 from bloomdupe.settings import JobSettings, unknown
 
@@ -58,7 +57,6 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
                 expanded = expand(settings[place], getattr(spider, "name", None))
                 settings.set(place, expanded, settings.getpriority(place) or 0)
         check_reactor(settings)
-        check_names()
         JobSettings.read(settings)
         for name, meant in unknown(settings).items():
             logger.warning(

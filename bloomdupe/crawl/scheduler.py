@@ -13,8 +13,8 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.acceptance import Acceptance
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
-from bloomdupe.crawl.engines.crawl_job import CrawlJob
-from bloomdupe.crawl.engines.going_on import open_engine, open_in
+from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
+from bloomdupe.crawl.engines.crawl_job import CrawlJob, refuse_queue_of_scrapy
 from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.state.memory import leave_scrapys_file
 from bloomdupe.errors import (
@@ -133,7 +133,7 @@ class FrontierScheduler(BaseScheduler):
             undo.callback(held.close, failed=True)
             self._ours = self.df
             self.df.open_shared(cast("BloomFilter", held.seen))
-            open_in(session, WorkerEngine(session, held.seen))
+            session.open(WorkerEngine(session, held.seen))
             undo.pop_all()
         self._begin(session)
 
@@ -161,7 +161,10 @@ class FrontierScheduler(BaseScheduler):
         with ExitStack() as undo:
             undo.callback(seen.close)
             filtered = type(self.df) is not BaseDupeFilter
-            open_engine(session, seen, filtered=filtered)
+            directory = self._job.settings.directory
+            if directory is not None and seen.record("frontier") is None:
+                refuse_queue_of_scrapy(directory.parent, self._job.spider)
+            session.open(CrawlEngine(session, seen, filtered=filtered))
             undo.pop_all()
         return opening
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from scrapy import __version__
 from bloomdupe.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 _FEEDEXPORT = "scrapy.extensions.feedexport"
 
@@ -140,18 +141,22 @@ def _has(path: str) -> bool:
     place, _, name = path.rpartition(".")
     owner = found(place)
     if isinstance(owner, type):
-        return hasattr(owner, name) or name in set(_set_by_init(owner))
+        return hasattr(owner, name) or name in _set_by_init(owner)
     return found(path) is not None
 
 
-def _set_by_init(class_: type) -> Iterator[str]:
+@cache
+def _set_by_init(class_: type) -> set[str]:
     """Return the attributes that the constructors of a class and its bases set."""
-    for base in class_.__mro__:
-        code = getattr(vars(base).get("__init__"), "__code__", None)
-        if code is not None:
-            for instruction in dis.get_instructions(code):
-                if instruction.opname == "STORE_ATTR":
-                    yield str(instruction.argval)
+    inits = (vars(base).get("__init__") for base in class_.__mro__)
+    codes = (getattr(init, "__code__", None) for init in inits)
+    return {
+        step.argval
+        for code in codes
+        if code is not None
+        for step in dis.get_instructions(code)
+        if step.opname == "STORE_ATTR"
+    }
 
 
 def missing(names: Iterable[str]) -> list[str]:

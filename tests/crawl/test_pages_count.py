@@ -16,8 +16,7 @@ from support.page_model import Engine, judged
 from support.repetition import slow_tests_run
 
 from bloomdupe.crawl.leases import leases
-from bloomdupe.crawl.leases.accepted import Accepted
-from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.leases.lease import Accepted, Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.frontier import frontier
 from bloomdupe.frontier.frontier import Frontier

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bloomdupe.crawl.engines import quiet
-from bloomdupe.crawl.engines.quiet import Quiet
+from bloomdupe.crawl.engines import committing
+from bloomdupe.crawl.engines.committing import Quiet
 
 
 class Callbacks:
@@ -25,7 +25,7 @@ class Callbacks:
 
 @pytest.fixture
 def callbacks(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(quiet, "LONGEST", 1e9)
+    monkeypatch.setattr(committing, "LONGEST_WAIT", 1e9)
     return Callbacks()
 
 
@@ -46,9 +46,9 @@ def test_after_a_wait_in_vain_some_do_not_wait(
     callbacks: Callbacks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert callbacks.waits()
-    monkeypatch.setattr(quiet, "LONGEST", 0)
+    monkeypatch.setattr(committing, "LONGEST_WAIT", 0)
     assert not callbacks.waits()
-    assert not any(callbacks.waits() for _ in range(quiet.SKIPPED))
+    assert not any(callbacks.waits() for _ in range(committing.SKIPPED))
     assert callbacks.waits()
 
 

@@ -22,8 +22,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.crawl.engines.apart import Apart
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
-from bloomdupe.crawl.leases.accepted import Accepted
-from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.leases.lease import Accepted, Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcomes
 from bloomdupe.crawl.starting import StartItem

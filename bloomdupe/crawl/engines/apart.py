@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
-    from bloomdupe.crawl.leases.accepted import Accepted
-    from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.leases.lease import Accepted, Lease
     from bloomdupe.frontier.slot_queue import Entry
 
 

@@ -1,13 +1,12 @@
-"""Committing: when the checkpoints of a crawl are written, and on which thread."""
+"""Committing: when the checkpoints of a crawl are written, and on which threads."""
 
 from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from time import perf_counter
-from typing import TYPE_CHECKING
+from time import monotonic, perf_counter
+from typing import TYPE_CHECKING, TypeVar
 
-from bloomdupe.crawl.engines.quiet import GLANCE, Quiet
 from bloomdupe.inside_scrapy.timer import Timer
 
 if TYPE_CHECKING:
@@ -19,6 +18,15 @@ if TYPE_CHECKING:
 
 REST = 0.01
 """Seconds for the crawl between the parts of a checkpoint that is too much at once."""
+LONGEST_WAIT = 0.1
+"""Seconds for which a checkpoint waits."""
+GLANCE = 0.002
+"""Seconds until it looks again."""
+SKIPPED = 20
+"""Checkpoints that do not wait after one has waited in vain."""
+
+
+Result = TypeVar("Result")
 
 
 class Committing:
@@ -189,3 +197,88 @@ class Committing:
         else:
             self._steps = None
             self._fail(error)
+
+
+class Quiet:
+    """Finds the moment of a checkpoint.
+
+    What callbacks remember in the spider belongs to no page. In the midst of a callback
+    it has half of the callback's changes; after a kill the page would run again, and
+    drop its items because ``self.seen`` knows them. So callbacks that have not begun
+    are held until those that have are through, with their pipelines.
+
+    ``busy`` tells whether any has begun; ``matters`` whether the spider remembers
+    anything at all.
+    """
+
+    def __init__(self, busy: Callable[[], bool], matters: Callable[[], bool]) -> None:
+        self._busy = busy
+        self._matters = matters
+        self._since: float | None = None
+        self._skips = 0
+        self.holds = False
+        """Whether callbacks that have not begun must wait."""
+
+    def waits(self) -> bool:
+        """Whether the checkpoint that is due has to wait; asked until it has not."""
+        self.holds = self._busy() and self._is_worth_it()
+        if not self.holds:
+            self._since = None
+        return self.holds
+
+    def _is_worth_it(self) -> bool:
+        if self._since is not None:
+            if monotonic() - self._since < LONGEST_WAIT:
+                return True
+            self._skips = SKIPPED
+            return False
+        if self._skips:
+            self._skips -= 1
+            return False
+        if self._matters():
+            self._since = monotonic()
+        return self._since is not None
+
+    def end(self) -> None:
+        """Let all callbacks go on: the checkpoint comes now."""
+        self.holds, self._since = False, None
+
+
+class Background:
+    """Runs calls on a thread, one after another, and hands over their results.
+
+    That happens in the event loop of Scrapy. ``fail`` is told of an exception, and
+    ``wake`` is called after each call.
+    """
+
+    def __init__(
+        self, fail: Callable[[BaseException], None], wake: Callable[[], None]
+    ) -> None:
+        self._fail = fail
+        self._wake = wake
+        self._thread: ThreadPoolExecutor | None = None
+        self._closed = False
+
+    def run(self, call: Callable[[], Result], then: Callable[[Result], None]) -> None:
+        """Call a function, and then another one with its result."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "bloomdupe reads")
+        loop = asyncio.get_running_loop()
+        self._thread.submit(call).add_done_callback(
+            lambda done: loop.call_soon_threadsafe(self._ended, done, then)
+        )
+
+    def _ended(self, done: Future[Result], then: Callable[[Result], None]) -> None:
+        if self._closed:
+            return
+        try:
+            then(done.result())
+        except Exception as error:  # noqa: BLE001 - of the call, or of what follows
+            self._fail(error)
+        self._wake()
+
+    def close(self) -> None:
+        """Drop the results that are still to come."""
+        self._closed = True
+        if self._thread is not None:
+            self._thread.shutdown(wait=False)

@@ -20,10 +20,8 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.added_requests import AddedRequests, add_request
 from bloomdupe.crawl.engines.apart import Apart
-from bloomdupe.crawl.engines.background import Background
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, CrawlRecord
-from bloomdupe.crawl.engines.committing import Committing
-from bloomdupe.crawl.engines.quiet import GLANCE, Quiet
+from bloomdupe.crawl.engines.committing import GLANCE, Background, Committing, Quiet
 from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.later.revisits import Revisits
 from bloomdupe.crawl.leases.alone import stands_alone
@@ -53,8 +51,7 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.leases.accepted import Accepted
-    from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.leases.lease import Accepted, Lease
     from bloomdupe.crawl.leases.outcomes import Key, Line, Outcome
     from bloomdupe.crawl.totals import Totals
     from bloomdupe.errors import NotOwnerError

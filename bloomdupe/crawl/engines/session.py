@@ -12,6 +12,7 @@ from bloomdupe.crawl.later.retries import GrowingWait, Retries
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcome
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.crawl.progress.standing import ended
 from bloomdupe.crawl.starting import StartItem
@@ -21,6 +22,7 @@ from bloomdupe.inside_scrapy.engine import EngineAccess
 from bloomdupe.inside_scrapy.processing import Processing
 from bloomdupe.inside_scrapy.work import current_work
 from bloomdupe.links.fingerprint import fingerprint_function
+from bloomdupe.printable import logger_of
 from bloomdupe.requests.serializer import Serializer
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
     from bloomdupe.crawl.engines.crawl_job import CrawlJob
     from bloomdupe.links.link_filter import LinkFilter
+
+logger = logger_of(__name__)
 
 
 class Session:
@@ -76,8 +80,8 @@ class Session:
         self.fingerprint = fingerprint_function(fingerprinter)
         self._memory_watch = MemoryWatch(lambda: self.stopping.fail(MemoryError()))
 
-    def attach(self, engine: CrawlEngine) -> None:
-        """Use this engine."""
+    def open(self, engine: CrawlEngine) -> None:
+        """Go on with the crawl that an engine keeps, and watch Scrapy from now on."""
         self.engine = self.leases.engine = engine
         self.ending = Ending(
             self.crawler,
@@ -86,9 +90,12 @@ class Session:
             longest_sleep=self.settings.wait,
         )
         self.leases.leaves = self.ending.leaves
+        self.stopping.reads_again = engine.refused
+        engine.open()
+        self._watch()
+        self._say_how_it_stands()
 
-    def begin(self) -> None:
-        """Begin to work: watch Scrapy from now on."""
+    def _watch(self) -> None:
         self.processing.attach()
         self.access.watch_start(self.engine.starting.watch)
         connect = self.crawler.signals.connect
@@ -100,6 +107,45 @@ class Session:
         connect(self._item_failed, signals.item_error)
         connect(self.ending.idle, signals.spider_idle)
         self._memory_watch.begin()
+
+    def _say_how_it_stands(self) -> None:
+        engine, run = self.engine, self.engine.run
+        totals = engine.checkpoint.totals
+        self.stats.set_value("bloomdupe/round", run.round)
+        extra = {"spider": self.spider}
+        engine.rules.say(self.spider)
+        if run.last is None:
+            return
+        if run.idle:
+            logger.info(
+                "This job was finished %(when)s, with %(pages)s and %(items)s:"
+                " only new start requests are scheduled."
+                ' BLOOMDUPE_START_REQUESTS = "again" begins a new round',
+                {
+                    "when": run.finished_when,
+                    "pages": plural(totals.pages, "page"),
+                    "items": plural(totals.items, "item"),
+                },
+                extra=extra,
+            )
+        elif run.new_round:
+            logger.info(
+                "Round %(round)d of this job begins; the last was finished %(when)s",
+                {"round": run.round, "when": run.finished_when},
+                extra=extra,
+            )
+        else:
+            logger.info(
+                "Resuming crawl (%(queuesize)s scheduled); the last run %(ended)s",
+                {
+                    "queuesize": plural(len(engine), "request"),
+                    "ended": (
+                        "was killed" if run.last == "open" else f"ended: {run.last}"
+                    ),
+                },
+                extra=extra,
+            )
+        self.stats.set_value("bloomdupe/resumed", len(engine))
 
     def forget_links(self) -> None:
         """Ask the engine again about links that it knew before."""

@@ -8,12 +8,12 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from bloomdupe.crawl.engines.background import Background
+from scrapy.utils.httpobj import urlparse_cached
+
 from bloomdupe.crawl.engines.checkpoint import Checkpoint
+from bloomdupe.crawl.engines.committing import GLANCE, Background
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
-from bloomdupe.crawl.engines.inherited_slot import forget_inherited_slot
 from bloomdupe.crawl.engines.joining import notes_of, say_who
-from bloomdupe.crawl.engines.quiet import GLANCE
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.progress.rounds import Run
 from bloomdupe.crawl.starting import name_of
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.engines.checkpoint import CrawlRecord, Steps
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.leases.accepted import Accepted
-    from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.leases.lease import Accepted, Lease
     from bloomdupe.crawl.leases.outcomes import Key, Line
     from bloomdupe.crawl.progress.standing import Standing
     from bloomdupe.feeds.exporter import FeedExporter
@@ -203,7 +202,7 @@ class WorkerEngine(CrawlEngine):
     def slot_of(self, request: Request, parent: Lease | None) -> str:
         """Return the slot of a request; it decides which partition knows it."""
         if parent is not None:
-            forget_inherited_slot(request, parent.request)
+            _forget_inherited_slot(request, parent.request)
         return self._access.slot_of(request)
 
     def _slot_of(self, request: Request) -> str:
@@ -589,3 +588,17 @@ def _sent_mark(key: bytes, request: Request) -> bytes:
     """Return the mark of a request that was sent; its callback is part of it."""
     name = name_of(request.callback).encode(errors="backslashreplace")
     return b"%b %b" % (key, name)
+
+
+def _forget_inherited_slot(request: Request, parent: Request) -> None:
+    """Remove the slot that a request has inherited from its parent's host.
+
+    Scrapy's downloader writes the slot into ``meta``; redirects and
+    ``meta=response.meta`` pass it on. So a page that is found on two hosts would have
+    two slots. A slot that a spider has named stays.
+    """
+    slot = request.meta.get("download_slot")
+    if slot is None or slot == urlparse_cached(request).hostname:
+        return
+    if slot == urlparse_cached(parent).hostname:
+        del request.meta["download_slot"]

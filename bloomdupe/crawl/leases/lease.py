@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy import Request
 from scrapy.http import Response
@@ -11,7 +11,10 @@ from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.leases.reasons import CODE, FailureReason
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bloomdupe.crawl.leases.leases import Leases
+    from bloomdupe.crawl.leases.outcomes import Key
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.requests.visits import Visit
 
@@ -175,3 +178,28 @@ class Lease:
         it.
         """
         self.leases.end(self, whole=whole)
+
+
+class Accepted(NamedTuple):
+    """A request that the crawl has accepted."""
+
+    request: Request
+    payload: bytes | None
+    """None: it cannot be stored. Empty: it need not be stored."""
+    slot: str
+    parent: Lease | None
+    """The request in progress that has yielded it."""
+    page: Lease | None
+    """The root of that request, or the item of ``start()`` that has led to it."""
+    keys: Sequence[Key]
+    """Marks to set, if there are any: first its fingerprint."""
+    repeats: bool = False
+    """Whether it is a retry or a redirect of its parent."""
+    not_before: float | None = None
+    """Unix time before which it is not handed out."""
+    of_start: bool = False
+    """Whether ``start()`` has yielded it."""
+    forced: bool = False
+    """Whether it is accepted even if it was seen."""
+    after_form: bool = False
+    """Whether it is the redirect of a form that was posted."""
