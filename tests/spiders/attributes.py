@@ -7,7 +7,7 @@ from typing import Any
 from scrapy import Request, Spider
 from support.stops import pause
 
-from bloomdupe.crawl.engines import quiet
+from bloomdupe.crawl.engines import committing
 
 
 class Login(Spider):
@@ -83,4 +83,4 @@ class Remembers(Spider):
 
 def patient(seconds: float) -> None:
     """Let each checkpoint wait for so long until no callback is at work."""
-    quiet.LONGEST, quiet.SKIPPED = seconds, 0
+    committing.LONGEST_WAIT, committing.SKIPPED = seconds, 0
