@@ -24,6 +24,7 @@ MOST_DIGITS = 18
 WHOLE = f"a whole number (of {MOST_DIGITS} digits at most)"
 PORTS = 1 << 16
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
+START_POLICIES = ("resume", "again", "always")
 FAILURE_REASONS = (
     "status",
     "timeout",
@@ -58,25 +59,25 @@ def check_directory(jobdir: object) -> Path | None:
     return path / "bloomdupe"
 
 
-def check_seconds(value: object, name: str, *, allow_zero: bool = False) -> float:
-    """Read a positive number of seconds."""
+def check_seconds(value: object, name: str, *, least: float | None = None) -> float:
+    """Read a positive number of seconds, or 0 if that is the ``least``."""
     try:
         seconds = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         seconds = math.nan
-    if not (0 < seconds <= LONGEST_WAIT or (allow_zero and seconds == 0)):
-        least = "no negative" if allow_zero else "a positive"
+    if not (0 < seconds <= LONGEST_WAIT or seconds == least):
+        kind = "a positive" if least is None else "no negative"
         raise SettingError.of(
             name,
             value,
-            f"{least} number of seconds, {LONGEST_WAIT:g} at most, such as 0.5",
+            f"{kind} number of seconds, {LONGEST_WAIT:g} at most, such as 0.5",
         )
     return seconds
 
 
 def check_wait(value: object, name: str) -> float | None:
     """Read a number of seconds, or None."""
-    return None if value is None else check_seconds(value, name, allow_zero=True)
+    return None if value is None else check_seconds(value, name, least=0.0)
 
 
 def _parsed(value: object) -> object:
@@ -151,23 +152,13 @@ def check_flag(value: object, name: str) -> bool:
     return flag
 
 
-def check_limit(value: object, name: str) -> int | None:
-    """Read a number of requests; a text comes from ``-s NAME=VALUE``."""
+def check_whole(value: object, name: str, *, least: int = 1) -> int | None:
+    """Read a whole number; None stands for no limit."""
     if value is None:
         return None
     number = _whole(value)
-    if not number:
-        raise SettingError.of(
-            name, value, f"{WHOLE} of at least 1, or None for no limit"
-        )
-    return number
-
-
-def check_number(value: object, name: str) -> int:
-    """Read a whole number; 0 stands for none."""
-    number = _whole(value)
-    if number is None:
-        raise SettingError.of(name, value, f"{WHOLE}, or 0 for none")
+    if number is None or number < least:
+        raise SettingError.of(name, value, f"{WHOLE} of at least {least}")
     return number
 
 
@@ -251,10 +242,10 @@ def check_exact(value: object, name: str) -> ExactUrls:
     return ExactUrls(bool(flag), patterns)
 
 
-def check_choice(value: object, name: str, choices: tuple[str, ...]) -> str:
-    """Read a word that is among the choices."""
-    if value not in choices:
-        raise SettingError.of(name, value, f"one of {', '.join(choices)}")
+def check_start(value: object, name: str) -> str:
+    """Read which start requests are scheduled."""
+    if value not in START_POLICIES:
+        raise SettingError.of(name, value, f"one of {', '.join(START_POLICIES)}")
     return str(value)
 
 

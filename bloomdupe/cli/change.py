@@ -161,12 +161,19 @@ def block(options: Namespace) -> Answer:
 
 def pause(options: Namespace) -> Answer:
     """Pause a slot; it may be paused before the job has it."""
-    return _ruled(options, lambda there: there.pausing([options.slot]))
+    return _ruled(options, lambda there: there.pausing([_slot(options)]))
 
 
 def resume(options: Namespace) -> Answer:
     """Let a paused slot go on."""
-    return _ruled(options, lambda there: there.resuming(options.slot))
+    return _ruled(options, lambda there: there.resuming(_slot(options)))
+
+
+def _slot(options: Namespace) -> str:
+    if options.slot is None:
+        raise SettingError(f"--slot SLOT names the slot to {options.verb}")
+    slot: str = options.slot
+    return slot
 
 
 def _ruled(options: Namespace, change: Callable[[Rules], Rules]) -> Answer:

@@ -14,7 +14,6 @@ from bloomdupe.cli.arguments import (
     selection_of,
     warn_if_unknown,
 )
-from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Answer
 from bloomdupe.crawl.leases.failure import Failure, in_words
 from bloomdupe.crawl.progress.pace import when
@@ -53,9 +52,7 @@ def list_requests(options: Namespace) -> Answer:
         failures = FailedRequests(failed.selected(selection, reasons))
         found = iter(failures.groups if options.summary else failures.requests)
     found = islice(found, most)
-    terminal = sys.stdout is not None and sys.stdout.isatty()
-    lines = _in_columns(found) if terminal else map(_line, found)
-    return Answer(lines, map(_record, found))
+    return Answer(map("  ".join, map(_cells, found)), map(_record, found))
 
 
 def _limit(text: str) -> int:
@@ -79,14 +76,11 @@ def _record(one: Listed) -> dict[str, Any]:
     return found
 
 
-def _line(one: Listed) -> str:
-    return "  ".join(filter(None, _cells(one)))
-
-
 def _cells(one: Listed) -> list[str]:
-    """Return the cells of a line; an empty cell is left out, unless in columns."""
+    """Return the parts of a line."""
     if isinstance(one, FailureGroup):
-        return [f"{one.requests:,}", one.cause, one.exception, slot_name(one.slot)]
+        exception = [one.exception] * bool(one.exception)
+        return [f"{one.requests:,}", one.cause, *exception, slot_name(one.slot)]
     if isinstance(one, Failure):
         reason = in_words(one.reason, one.status)
         detail = "" if one.reason == "status" else f"  {one.detail}"
@@ -94,25 +88,10 @@ def _cells(one: Listed) -> list[str]:
         return [slot_name(one.slot), reason, f"{one.times}x", when(one.time), url]
     slot = slot_name(one.slot)
     if one.problem is not None:
-        return [slot, "", "", "", f"cannot be read: {one.url}: {one.problem}"]
+        return [slot, f"cannot be read: {one.url}: {one.problem}"]
     callback = "no callback" if one.callback is None else one.callback
     then = "" if one.not_before is None else f"  after {when(one.not_before)}"
     return [slot, str(one.priority), one.method, callback, f"{one.url}{then}"]
-
-
-def _heads(one: Listed) -> list[str]:
-    """Return the heads of the columns."""
-    if isinstance(one, FailureGroup):
-        return ["requests", "reason", "exception", "slot"]
-    if isinstance(one, Failure):
-        return ["slot", "reason", "times", "last time", "URL"]
-    return ["slot", "priority", "method", "callback", "URL"]
-
-
-def _in_columns(result: Iterator[Listed]) -> Iterator[str]:
-    """Yield a header, and a line for each."""
-    for first in result:
-        yield from table(chain([_heads(first), _cells(first)], map(_cells, result)))
 
 
 def check(options: Namespace) -> Answer:

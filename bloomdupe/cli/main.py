@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe._version import __version__
 from bloomdupe.cli.output import ToldProgress, flush, say_all, warn
 from bloomdupe.cli.verb import BOTH, INTERRUPTED
-from bloomdupe.cli.verbs import GROUPS, VERBS
+from bloomdupe.cli.verbs import OPTIONS, VERBS
 from bloomdupe.errors import BloomDupeError, SettingError
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ LONGEST = 300
 
 def build_parser(verbs: Iterable[Verb] = VERBS) -> ArgumentParser:
     """Return the parser of the ``bloomdupe`` command, with these of its verbs."""
-    parser = _WholeParser(
+    parser = _Parser(
         prog="bloomdupe",
         description="Size Bloom filters and look after the stores of crawls.",
         epilog="`bloomdupe VERB --help` explains a verb.",
@@ -55,7 +54,20 @@ def add_verbs(
             description=verb.description,
             epilog=f"Example: {parser.prog} {verb.example}",
         )
-        verb.add_arguments(its_parser, jobdir)
+        if verb.on:
+            default = None if verb.store_required else jobdir
+            its_parser.add_argument(
+                "store",
+                nargs="?" if default else None,
+                default=default,
+                help="; or ".join(verb.on)
+                + (f" (default: {default})" if default else ""),
+            )
+        for name in (*verb.options, "--json"):
+            given = OPTIONS[name]
+            if isinstance(given, str):
+                given = {"action": "store_true", "help": given}
+            its_parser.add_argument(*name.split(), **given)
 
 
 class _Parser(ArgumentParser):
@@ -67,21 +79,6 @@ class _Parser(ArgumentParser):
         said = message if len(message) <= LONGEST else f"{message[:LONGEST]}..."
         warn(f"{self.prog}: error: {said}")
         sys.exit(2)
-
-
-class _WholeParser(_Parser):
-    """The parser of the whole command."""
-
-    def format_help(self) -> str:
-        """Return the help text, with a title above each group of verbs."""
-        titles = {group[0].name: title for title, group in GROUPS.items()}
-        lines = []
-        for line in super().format_help().splitlines():
-            verb = re.match(r"    (\w+)( |$)", line)
-            if verb is not None and verb[1] in titles:
-                lines += ["", f"  {titles[verb[1]]}"]
-            lines.append(line)
-        return "\n".join([*lines, ""])
 
 
 class _AnyOrder(_Parser):

@@ -6,11 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import Namespace
     from collections.abc import Callable, Iterable, Iterator
-    from typing import TypeAlias
-
-    Argument: TypeAlias = tuple[tuple[str, ...], dict[str, Any]]
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it: 128 and the number of SIGINT."""
@@ -18,14 +15,6 @@ INTERRUPTED = 130
 DISK = ("a JOBDIR, or the directory of a store",)
 BOTH = (*DISK, "the URL of a crawl on Redis")
 """What a verb may be called on, as a user names it."""
-
-DIRECTORY = {
-    "bash": "_shtab_compgen_dirs",
-    "fish": "(__fish_complete_directories)",
-    "tcsh": "d",
-    "zsh": "_files -/",
-}
-"""``shtab.DIRECTORY``: lets a shell complete a path; shtab need not be installed."""
 
 
 class Answer(NamedTuple):
@@ -39,11 +28,6 @@ class Answer(NamedTuple):
     record: dict[str, Any] | Iterator[dict[str, Any]]
     """The same as JSON; an iterator gives an object for each line."""
     status: int = 0
-
-
-def argument(*names: str, **options: Any) -> Argument:  # noqa: ANN401 - argparse's
-    """Return an argument: its names, and other options of ``argparse``."""
-    return names, options
 
 
 class Verb(NamedTuple):
@@ -62,8 +46,8 @@ class Verb(NamedTuple):
     description: str
     example: str
     """The arguments of an example call, without the name of the program."""
-    arguments: tuple[Argument, ...] = ()
-    """All but ``store``, which comes before them, and ``--json``."""
+    options: tuple[str, ...] = ()
+    """Names of all but ``store``, which comes before them, and ``--json``."""
     store_required: bool = True
     """Whether the store must be named, even if the project has a JOBDIR."""
 
@@ -75,22 +59,3 @@ class Verb(NamedTuple):
             import_module(f"bloomdupe.cli.{module}"), name
         )
         return found
-
-    def add_arguments(self, parser: ArgumentParser, jobdir: str | None) -> None:
-        """Add all arguments.
-
-        ``store`` may be left out if there is a ``jobdir``, unless it is required.
-        """
-        if self.on:
-            default = None if self.store_required else jobdir
-            places = "; or ".join(self.on)
-            store = parser.add_argument(
-                "store",
-                nargs="?" if default else None,
-                default=default,
-                help=places + (f" (default: {default})" if default else ""),
-            )
-            store.complete = DIRECTORY  # type: ignore[attr-defined]
-        for names, options in self.arguments:
-            parser.add_argument(*names, **options)
-        parser.add_argument("--json", action="store_true", help="print JSON")

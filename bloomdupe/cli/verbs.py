@@ -2,398 +2,325 @@
 
 from __future__ import annotations
 
-from bloomdupe.cli.verb import BOTH, DISK, Verb, argument
+from typing import Any
 
-# Arguments of several verbs
+from bloomdupe.cli.verb import BOTH, DISK, Verb
 
-URLS = argument("urls", nargs="*", metavar="URL", help="such as https://a.example/")
-FILE = argument(
-    "--from",
-    dest="file",
-    metavar="FILE",
-    help="a file with a URL or a JSON object on each line; - is standard input",
-)
-REQUEST = (
-    argument(
-        "--callback",
-        metavar="NAME",
-        default="parse",
-        help="the spider's method for the responses (default: %(default)s)",
-    ),
-    argument(
-        "--priority",
-        type=int,
-        metavar="N",
-        default=0,
-        help="higher ones go first (default: %(default)s)",
-    ),
-)
-SELECTION = (
-    argument(
-        "--slot",
-        metavar="SLOT",
-        help="only requests of this slot (a host, unless the project names others)",
-    ),
-    argument(
-        "--pattern",
-        metavar="REGEX",
-        help="only URLs in which this regular expression is found",
-    ),
-)
-FAILED = (
-    argument(
-        "--failed", action="store_true", help="failed requests, instead of the others"
-    ),
-    argument(
-        "--reason",
-        metavar="REASON",
-        help=(
-            "only requests that failed for this reason: an HTTP status such as 503, or"
-            " one that `list --failed` shows; several are separated by commas"
-        ),
-    ),
-)
-SLOT = argument(
-    "--slot",
-    required=True,
-    metavar="SLOT",
-    help="a host, unless the project names others",
-)
-SPIDER = argument("--spider", metavar="NAME", help="spider of the job, if it is new")
-
-SIZE = Verb(
-    "size",
-    "size.size",
-    (),
-    "calculate the size of a filter",
-    "Calculate the bits, memory and disk that a number of URLs and a false-positive"
-    " probability need; or, with --memory, the probability that it allows.",
-    "size --urls 10M --fpp 1e-6",
-    (
-        argument(
-            "--urls",
-            default="10M",
-            metavar="N",
-            help="expected URLs, such as 10M (default: %(default)s)",
-        ),
-        argument(
-            "--fpp", metavar="P", help="false-positive probability (default: 1e-06)"
-        ),
-        argument(
-            "--memory",
-            metavar="BYTES",
-            help="memory for all, such as 64MB or 1GiB",
-        ),
-    ),
-)
-INFO = Verb(
-    "info",
-    "info.info",
-    BOTH,
-    "the contents of a store, and the state of its job; or all jobs in a directory",
-    "Show the contents of a store, pending requests, output files, and which process"
-    " runs the job, as of the last checkpoint; a crawl may run. A crawl on Redis,"
-    " or a filter there, is named by its URL, redis://host:6379/0#name. Of a directory,"
-    " show a line for each job in it, and in directories in it; the exit code is 1 if"
-    " any of them cannot be read.",
-    "info crawls/site",
-    store_required=False,
-)
-LIST = Verb(
-    "list",
-    "listing.list_requests",
-    BOTH,
-    "the pending or the failed requests, by slot and pattern",
-    "List the pending requests of the last checkpoint: slot, priority, method, callback"
-    " and URL, slot by slot, the next request of a slot first. While a crawl runs,"
-    " requests in progress are among them. With --failed, list the failed requests"
-    " instead, the latest first; --summary counts them by reason, exception and slot."
-    " With --json, print an object on each line.",
-    "list crawls/site --slot example.com --pattern '/tag/' --limit 20",
-    (
-        *SELECTION,
-        *FAILED,
-        argument(
-            "--summary",
-            action="store_true",
-            help="with --failed: a line for each reason, exception and slot",
-        ),
-        argument("--limit", metavar="N", help="print at most N lines"),
-    ),
-    store_required=False,
-)
-TOP = Verb(
-    "top",
-    "monitor.top",
-    BOTH,
-    "show a job in the terminal, refreshed",
-    "Show a job in the terminal, refreshed, from its last checkpoints. Keys: q quits, s"
-    " sorts the slots in another way. Without a terminal, the job is shown once.",
-    "top crawls/site",
-    (
-        argument(
-            "--interval",
-            type=float,
-            default=2.0,
-            metavar="SECONDS",
-            help="seconds between two reads (default: 2)",
-        ),
-    ),
-    store_required=False,
-)
-REPORT = Verb(
-    "report",
-    "monitor.report",
-    BOTH,
-    "write a page with charts about a job",
-    "Write one page that loads no other files, about the job as of its last checkpoint;"
-    " a crawl may be running.",
-    "report crawls/site -o report.html",
-    (
-        argument(
-            "-o",
-            "--output",
-            default="report.html",
-            metavar="FILE",
-            help="the page (default: report.html); - is standard output",
-        ),
-    ),
-    store_required=False,
-)
-CHECK = Verb(
-    "check",
-    "listing.check",
-    BOTH,
-    "whether a job has seen URLs, and whether they are pending",
-    "Show for each URL whether the job has seen it, whether it is pending, and whether"
-    " it has failed. A URL that is seen and not pending is done, was removed, or is in"
-    " progress. The project's fingerprinter decides which URLs are the same; run this"
-    " in its folder. Reads the last checkpoint; a crawl may be running.",
-    "check crawls/site https://example.com/a https://example.com/b",
-    (URLS, FILE),
-)
-ADD = Verb(
-    "add",
-    "change.add",
-    BOTH,
-    "add URLs that a job has not seen",
-    "Add URLs to a job, unless it has seen them; use `requeue` for URLs that it has"
-    " seen. Added requests come after the other pending requests of their priority,"
-    " like start requests, in the given order. Lines that are no URLs are printed with"
-    " their numbers, and the exit code is 1; all other lines are added. A running crawl"
-    " takes them in at its next checkpoint, and logs their numbers. The job is written"
-    " every thousand requests: if this is interrupted, run it again.",
-    "add crawls/site --from urls.txt --callback parse_item",
-    (URLS, FILE, *REQUEST, SPIDER),
-)
-DROP = Verb(
-    "drop",
-    "change.drop",
-    BOTH,
-    "remove pending requests of a job that does not run",
-    "Remove pending requests from a job that does not run: those for these URLs, of a"
-    " slot, or with a pattern in their URLs; if several are given, those that match"
-    " all. Removed requests stay seen, so no link adds them again; `requeue` does, and"
-    " `block` keeps new requests out. If the job runs, stop it, drop, and start it"
-    " again: it goes on where it was. If this is interrupted, run it again.",
-    "drop crawls/site --slot example.com --pattern '[?]sort='",
-    (URLS, *SELECTION),
-)
-BLOCK = Verb(
-    "block",
-    "change.block",
-    BOTH,
-    "keep requests out of a job by rules",
-    "Keep requests out of a job, now and in all later runs: for these URLs, of a slot,"
-    " or with a pattern in their URLs (with both, if both are given). They are not"
-    " marked as seen, but for pending requests, which go when their turn comes."
-    " `info` shows the rules. A running crawl obeys at its next checkpoint.",
-    "block crawls/site --slot calendar.example.com",
-    (
-        URLS,
-        *SELECTION,
-        argument("--undo", action="store_true", help="delete this rule"),
-    ),
-)
-REQUEUE = Verb(
-    "requeue",
-    "change.requeue",
-    BOTH,
-    "fetch pages again that are done or have failed",
-    "Make pages pending again that are done, in a job that does not run. A job does not"
-    " keep the URLs of pages that are done, so name them; --slot and --pattern select"
-    " among them. URLs that were never seen are not added: use `add` for them. With"
-    " --failed, failed requests become pending again, with their retries. If the job"
-    " runs, stop it, requeue, and start it again: it goes on where it was.",
-    "requeue crawls/site https://example.com/a --callback parse_item",
-    (URLS, FILE, *SELECTION, *FAILED, *REQUEST),
-)
-PAUSE = Verb(
-    "pause",
-    "change.pause",
-    BOTH,
-    "let a slot rest until it is resumed",
-    "Give a slot (host) no requests, now and in later runs, until `resume`. Links to it"
-    " are accepted. A crawl does not end while only requests of paused slots are"
-    " pending. A running crawl obeys at its next checkpoint.",
-    "pause crawls/site --slot slow.example.com",
-    (SLOT,),
-)
-RESUME = Verb(
-    "resume",
-    "change.resume",
-    BOTH,
-    "let a paused slot go on",
-    "Give a paused slot (host) requests again. A running crawl obeys at its next"
-    " checkpoint.",
-    "resume crawls/site --slot slow.example.com",
-    (SLOT,),
-)
-STOP = Verb(
-    "stop",
-    "change.stop",
-    BOTH,
-    "end a running crawl, such as one that waits for URLs",
-    "End a running crawl, as Ctrl-C does in its terminal: requests in progress are"
-    " finished, and pending requests stay for the next run. If nothing is pending then,"
-    " the crawl is finished. The same command starts it again, as soon as it has ended:"
-    " --wait waits for that.",
-    "stop crawls/site",
-    (argument("--wait", action="store_true", help="return when the crawl has ended"),),
-)
-IMPORT = Verb(
-    "import",
-    "stores.import_job",
-    DISK,
-    "make a job of what Scrapy's own scheduler, or scrapy-redis, has left",
-    "Make a job of the pending requests and the seen URLs in SOURCE: a JOBDIR that"
-    " Scrapy's own scheduler has closed in good order, or the URL of a Redis"
-    " (redis://, rediss://, redis+sentinel://, unix://) on which scrapy-redis has run"
-    " the crawl. Without SOURCE, the job of Scrapy in STORE itself is imported."
-    " Requests that cannot be read are printed and left out, and the exit code is 1. If"
-    " this is interrupted, there is no job: run it again.",
-    "import crawls/site --spider site --trust-pickles",
-    (
-        argument("source", nargs="?", metavar="SOURCE", help="a JOBDIR, or a URL"),
-        SPIDER,
-        argument(
-            "--trust-pickles",
-            action="store_true",
-            help=(
-                "load pending requests and spider.state, as Scrapy does: this can run"
-                " any code that was put there"
-            ),
-        ),
-        argument(
-            "--fingerprints-only",
-            action="store_true",
-            help=(
-                "import the seen URLs, which runs no code; pages that are pending count"
-                " as seen, too, and are not fetched"
-            ),
-        ),
-    ),
-)
-COLLECT = Verb(
-    "collect",
-    "collecting.collect",
-    BOTH,
-    "write the output of a crawl into its feeds",
-    "Write the output of a crawl into its feeds, each item once, while the crawl runs"
-    " or later. Of a crawl on Redis, relative paths of feeds begin in DIRECTORY. JSON"
-    " lines and CSV grow while items come; other formats and storages get whole files"
-    " when the crawl has ended. After any end, run it again: it goes on at its"
-    " position. Of a job in a directory, the feeds that wait for the end of the crawl"
-    " get all items that are there now. Call it in the folder of the project.",
-    "collect redis://localhost:6379/0#site output --follow --delete",
-    (
-        argument(
-            "directory",
-            metavar="DIRECTORY",
-            nargs="?",
-            help="of the files of a crawl on Redis",
-        ),
-        argument(
-            "--follow",
-            action="store_true",
-            help=(
-                "go on until the crawl has ended, reading every second, and wait for a"
-                " Redis that does not answer; Ctrl-C ends it, too"
-            ),
-        ),
-        argument(
-            "--delete",
-            action="store_true",
-            help=(
-                "delete items from Redis that are safe here, to free memory;"
-                " then only this directory has them"
-            ),
-        ),
-        argument(
-            "--rest",
-            action="store_true",
-            help=(
-                "let a new directory begin with the items that Redis still has, though"
-                " some items were deleted after they were collected elsewhere"
-            ),
-        ),
-        argument(
-            "--feed",
-            metavar="URI",
-            action="append",
-            default=[],
-            help=("write this feed, too, as -o names it; may be repeated"),
-        ),
-    ),
-)
-RESET = Verb(
-    "reset",
-    "change.reset",
-    BOTH,
-    "begin a job anew: remove all its data",
-    "Remove the store of a job, so that the next run begins anew: seen URLs, pending"
-    " requests, cookies, spider.state, and counts. Output files stay. The contents are"
-    " shown first, and confirmed by typing yes, or by --yes. The job must not run."
-    " `backup` makes a copy before. Of a crawl on Redis, all keys are removed,"
-    " output that was not collected included.",
-    "reset crawls/site",
-    (argument("--yes", action="store_true", help="do not ask"),),
-)
-BACKUP = Verb(
-    "backup",
-    "stores.backup",
-    DISK,
-    "copy a store, also while a crawl is running",
-    "Copy the last checkpoint of a store to a new directory, compacted. A crawl may be"
-    " running. Cookies are secrets, and left out unless told; tokens in requests"
-    " or in attributes of the spider are not.",
-    "backup crawls/site backup",
-    (
-        argument("target", help="directory to create"),
-        argument(
-            "--with-cookies",
-            action="store_true",
-            help="copy the cookies, too, by which the crawl is logged in",
-        ),
-    ),
-)
-VERIFY = Verb(
-    "verify",
-    "stores.verify_store",
-    DISK,
-    "check a store and change nothing",
-    "Read all of a store and report its faults. Nothing is changed. No crawl may be"
-    " running. The exit code is 1 if there is a fault.",
-    "verify crawls/site",
-    store_required=False,
-)
-
-GROUPS: dict[str, tuple[Verb, ...]] = {
-    "Before a crawl:": (SIZE,),
-    "Look at a job:": (INFO, LIST, TOP, REPORT, CHECK),
-    "Change a job:": (ADD, DROP, BLOCK, REQUEUE, PAUSE, RESUME, STOP),
-    "Move a job:": (IMPORT, COLLECT),
-    "Look after a store:": (RESET, BACKUP, VERIFY),
+OPTIONS: dict[str, str | dict[str, Any]] = {
+    "urls": {"nargs": "*", "metavar": "URL", "help": "such as https://a.example/"},
+    "--from": {
+        "dest": "file",
+        "metavar": "FILE",
+        "help": "a file with a URL or a JSON object on each line; - is standard input",
+    },
+    "--callback": {
+        "metavar": "NAME",
+        "default": "parse",
+        "help": "the spider's method for the responses (default: %(default)s)",
+    },
+    "--priority": {
+        "type": int,
+        "metavar": "N",
+        "default": 0,
+        "help": "higher ones go first (default: %(default)s)",
+    },
+    "--slot": {
+        "metavar": "SLOT",
+        "help": "only requests of this slot (a host, unless the project names others)",
+    },
+    "--pattern": {
+        "metavar": "REGEX",
+        "help": "only URLs in which this regular expression is found",
+    },
+    "--failed": "failed requests, instead of the others",
+    "--reason": {
+        "metavar": "REASON",
+        "help": "only requests that failed for this reason: an HTTP status such as 503,"
+        " or one that `list --failed` shows; several are separated by commas",
+    },
+    "--spider": {"metavar": "NAME", "help": "spider of the job, if it is new"},
+    "--urls": {
+        "default": "10M",
+        "metavar": "N",
+        "help": "expected URLs, such as 10M (default: %(default)s)",
+    },
+    "--fpp": {"metavar": "P", "help": "false-positive probability (default: 1e-06)"},
+    "--memory": {
+        "metavar": "BYTES",
+        "help": "memory for all, such as 64MB or 1GiB",
+    },
+    "--summary": "with --failed: a line for each reason, exception and slot",
+    "--limit": {"metavar": "N", "help": "print at most N lines"},
+    "--interval": {
+        "type": float,
+        "default": 2.0,
+        "metavar": "SECONDS",
+        "help": "seconds between two reads (default: 2)",
+    },
+    "-o --output": {
+        "default": "report.html",
+        "metavar": "FILE",
+        "help": "the page (default: report.html); - is standard output",
+    },
+    "--undo": "delete this rule",
+    "--wait": "return when the crawl has ended",
+    "source": {"nargs": "?", "metavar": "SOURCE", "help": "a JOBDIR, or a URL"},
+    "--trust-pickles": "load pending requests and spider.state, as Scrapy does: this"
+    " can run any code that was put there",
+    "--fingerprints-only": "import the seen URLs, which runs no code; pages that are"
+    " pending count as seen, too, and are not fetched",
+    "directory": {
+        "metavar": "DIRECTORY",
+        "nargs": "?",
+        "help": "of the files of a crawl on Redis",
+    },
+    "--follow": "go on until the crawl has ended, reading every second, and wait for a"
+    " Redis that does not answer; Ctrl-C ends it, too",
+    "--delete": "delete items from Redis that are safe here, to free memory; then only"
+    " this directory has them",
+    "--rest": "let a new directory begin with the items that Redis still has, though"
+    " some items were deleted after they were collected elsewhere",
+    "--feed": {
+        "metavar": "URI",
+        "action": "append",
+        "default": [],
+        "help": "write this feed, too, as -o names it; may be repeated",
+    },
+    "--yes": "do not ask",
+    "target": {"help": "directory to create"},
+    "--with-cookies": "copy the cookies, too, by which the crawl is logged in",
+    "--json": "print JSON",
 }
-"""The verbs, as ``--help`` lists them."""
-VERBS = tuple(verb for group in GROUPS.values() for verb in group)
+"""The arguments of all verbs; those with a text only are switches."""
+
+SELECTION = ("--slot", "--pattern")
+FAILED = ("--failed", "--reason")
+REQUESTS = ("urls", "--from")
+
+VERBS = (
+    Verb(
+        "size",
+        "size.size",
+        (),
+        "calculate the size of a filter",
+        "Calculate the bits, memory and disk that a number of URLs and a false-positive"
+        " probability need; or, with --memory, the probability that it allows.",
+        "size --urls 10M --fpp 1e-6",
+        ("--urls", "--fpp", "--memory"),
+    ),
+    Verb(
+        "info",
+        "info.info",
+        BOTH,
+        "the contents of a store, and the state of its job; or all jobs in a directory",
+        "Show the contents of a store, pending requests, output files, and which"
+        " process runs the job, as of the last checkpoint; a crawl may run. A crawl on"
+        " Redis, or a filter there, is named by its URL, redis://host:6379/0#name. Of a"
+        " directory, show a line for each job in it, and in directories in it; the exit"
+        " code is 1 if any of them cannot be read.",
+        "info crawls/site",
+        store_required=False,
+    ),
+    Verb(
+        "list",
+        "listing.list_requests",
+        BOTH,
+        "the pending or the failed requests, by slot and pattern",
+        "List the pending requests of the last checkpoint: slot, priority, method,"
+        " callback and URL, slot by slot, the next request of a slot first. While a"
+        " crawl runs, requests in progress are among them. With --failed, list the"
+        " failed requests instead, the latest first; --summary counts them by reason,"
+        " exception and slot. With --json, print an object on each line.",
+        "list crawls/site --slot example.com --pattern '/tag/' --limit 20",
+        (*SELECTION, *FAILED, "--summary", "--limit"),
+        store_required=False,
+    ),
+    Verb(
+        "top",
+        "monitor.top",
+        BOTH,
+        "show a job in the terminal, refreshed",
+        "Show a job in the terminal, refreshed, from its last checkpoints. Keys: q"
+        " quits, s sorts the slots in another way. Without a terminal, the job is shown"
+        " once.",
+        "top crawls/site",
+        ("--interval",),
+        store_required=False,
+    ),
+    Verb(
+        "report",
+        "monitor.report",
+        BOTH,
+        "write a page with charts about a job",
+        "Write one page that loads no other files, about the job as of its last"
+        " checkpoint; a crawl may be running.",
+        "report crawls/site -o report.html",
+        ("-o --output",),
+        store_required=False,
+    ),
+    Verb(
+        "check",
+        "listing.check",
+        BOTH,
+        "whether a job has seen URLs, and whether they are pending",
+        "Show for each URL whether the job has seen it, whether it is pending, and"
+        " whether it has failed. A URL that is seen and not pending is done, was"
+        " removed, or is in progress. The project's fingerprinter decides which URLs"
+        " are the same; run this in its folder. Reads the last checkpoint; a crawl may"
+        " be running.",
+        "check crawls/site https://example.com/a https://example.com/b",
+        REQUESTS,
+    ),
+    Verb(
+        "add",
+        "change.add",
+        BOTH,
+        "add URLs that a job has not seen",
+        "Add URLs to a job, unless it has seen them; use `requeue` for URLs that it has"
+        " seen. Added requests come after the other pending requests of their priority,"
+        " like start requests, in the given order. Lines that are no URLs are printed"
+        " with their numbers, and the exit code is 1; all other lines are added. A"
+        " running crawl takes them in at its next checkpoint, and logs their numbers."
+        " The job is written every thousand requests: if this is interrupted, run it"
+        " again.",
+        "add crawls/site --from urls.txt --callback parse_item",
+        (*REQUESTS, "--callback", "--priority", "--spider"),
+    ),
+    Verb(
+        "drop",
+        "change.drop",
+        BOTH,
+        "remove pending requests of a job that does not run",
+        "Remove pending requests from a job that does not run: those for these URLs, of"
+        " a slot, or with a pattern in their URLs; if several are given, those that"
+        " match all. Removed requests stay seen, so no link adds them again; `requeue`"
+        " does, and `block` keeps new requests out. If the job runs, stop it, drop, and"
+        " start it again: it goes on where it was. If this is interrupted, run it"
+        " again.",
+        "drop crawls/site --slot example.com --pattern '[?]sort='",
+        ("urls", *SELECTION),
+    ),
+    Verb(
+        "block",
+        "change.block",
+        BOTH,
+        "keep requests out of a job by rules",
+        "Keep requests out of a job, now and in all later runs: for these URLs, of a"
+        " slot, or with a pattern in their URLs (with both, if both are given). They"
+        " are not marked as seen, but for pending requests, which go when their turn"
+        " comes. `info` shows the rules. A running crawl obeys at its next checkpoint.",
+        "block crawls/site --slot calendar.example.com",
+        ("urls", *SELECTION, "--undo"),
+    ),
+    Verb(
+        "requeue",
+        "change.requeue",
+        BOTH,
+        "fetch pages again that are done or have failed",
+        "Make pages pending again that are done, in a job that does not run. A job does"
+        " not keep the URLs of pages that are done, so name them; --slot and --pattern"
+        " select among them. URLs that were never seen are not added: use `add` for"
+        " them. With --failed, failed requests become pending again, with their"
+        " retries. If the job runs, stop it, requeue, and start it again: it goes on"
+        " where it was.",
+        "requeue crawls/site https://example.com/a --callback parse_item",
+        (*REQUESTS, *SELECTION, *FAILED, "--callback", "--priority"),
+    ),
+    Verb(
+        "pause",
+        "change.pause",
+        BOTH,
+        "let a slot rest until it is resumed",
+        "Give a slot (host) no requests, now and in later runs, until `resume`. Links"
+        " to it are accepted. A crawl does not end while only requests of paused slots"
+        " are pending. A running crawl obeys at its next checkpoint.",
+        "pause crawls/site --slot slow.example.com",
+        ("--slot",),
+    ),
+    Verb(
+        "resume",
+        "change.resume",
+        BOTH,
+        "let a paused slot go on",
+        "Give a paused slot (host) requests again. A running crawl obeys at its next"
+        " checkpoint.",
+        "resume crawls/site --slot slow.example.com",
+        ("--slot",),
+    ),
+    Verb(
+        "stop",
+        "change.stop",
+        BOTH,
+        "end a running crawl, such as one that waits for URLs",
+        "End a running crawl, as Ctrl-C does in its terminal: requests in progress are"
+        " finished, and pending requests stay for the next run. If nothing is pending"
+        " then, the crawl is finished. The same command starts it again, as soon as it"
+        " has ended: --wait waits for that.",
+        "stop crawls/site",
+        ("--wait",),
+    ),
+    Verb(
+        "import",
+        "stores.import_job",
+        DISK,
+        "make a job of what Scrapy's own scheduler, or scrapy-redis, has left",
+        "Make a job of the pending requests and the seen URLs in SOURCE: a JOBDIR that"
+        " Scrapy's own scheduler has closed in good order, or the URL of a Redis"
+        " (redis://, rediss://, redis+sentinel://, unix://) on which scrapy-redis has"
+        " run the crawl. Without SOURCE, the job of Scrapy in STORE itself is imported."
+        " Requests that cannot be read are printed and left out, and the exit code is"
+        " 1. If this is interrupted, there is no job: run it again.",
+        "import crawls/site --spider site --trust-pickles",
+        ("source", "--spider", "--trust-pickles", "--fingerprints-only"),
+    ),
+    Verb(
+        "collect",
+        "collecting.collect",
+        BOTH,
+        "write the output of a crawl into its feeds",
+        "Write the output of a crawl into its feeds, each item once, while the crawl"
+        " runs or later. Of a crawl on Redis, relative paths of feeds begin in"
+        " DIRECTORY. JSON lines and CSV grow while items come; other formats and"
+        " storages get whole files when the crawl has ended. After any end, run it"
+        " again: it goes on at its position. Of a job in a directory, the feeds that"
+        " wait for the end of the crawl get all items that are there now. Call it in"
+        " the folder of the project.",
+        "collect redis://localhost:6379/0#site output --follow --delete",
+        ("directory", "--follow", "--delete", "--rest", "--feed"),
+    ),
+    Verb(
+        "reset",
+        "change.reset",
+        BOTH,
+        "begin a job anew: remove all its data",
+        "Remove the store of a job, so that the next run begins anew: seen URLs,"
+        " pending requests, cookies, spider.state, and counts. Output files stay. The"
+        " contents are shown first, and confirmed by typing yes, or by --yes. The job"
+        " must not run. `backup` makes a copy before. Of a crawl on Redis, all keys are"
+        " removed, output that was not collected included.",
+        "reset crawls/site",
+        ("--yes",),
+    ),
+    Verb(
+        "backup",
+        "stores.backup",
+        DISK,
+        "copy a store, also while a crawl is running",
+        "Copy the last checkpoint of a store to a new directory, compacted. A crawl may"
+        " be running. Cookies are secrets, and left out unless told; tokens in requests"
+        " or in attributes of the spider are not.",
+        "backup crawls/site backup",
+        ("target", "--with-cookies"),
+    ),
+    Verb(
+        "verify",
+        "stores.verify_store",
+        DISK,
+        "check a store and change nothing",
+        "Read all of a store and report its faults. Nothing is changed. No crawl may be"
+        " running. The exit code is 1 if there is a fault.",
+        "verify crawls/site",
+        store_required=False,
+    ),
+)
+"""The verbs, in the order in which ``--help`` lists them."""

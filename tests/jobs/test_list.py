@@ -16,7 +16,6 @@ from support.jobs import IDENTITY, SPIDER, Verb, call, make_job
 from support.monitored_jobs import NOW, failures_part
 
 from bloomdupe import BloomFilter
-from bloomdupe.cli.table import FIRST
 from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.requests.serializer import Serializer
@@ -231,17 +230,3 @@ def test_info_and_list_look_at_a_running_job(job: Path) -> None:
         shown = call("info", str(job), cwd=job).stdout
         assert f"in use by process {os.getpid()}" in shown
         assert call("list", str(job), cwd=job).stdout.count("\n") == 3000
-
-
-def test_on_a_terminal_the_list_has_a_header_and_columns(
-    verb: Verb, job: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plain = verb("list", job).out.splitlines()
-    capsys.readouterr()
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sys.stdout, "isatty", lambda: True)
-        shown = verb("list", job).out.splitlines()
-    assert shown[0].split() == ["slot", "priority", "method", "callback", "URL"]
-    assert [line.split() for line in shown[1:]] == [line.split() for line in plain]
-    assert len({line.index("http") for line in shown[1 : FIRST + 1]}) == 1
-    assert shown[0].index("URL") == shown[1].index("http")
