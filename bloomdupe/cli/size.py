@@ -10,7 +10,7 @@ from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Answer
 from bloomdupe.errors import SettingError, shown
 from bloomdupe.filter import sizing
-from bloomdupe.filter.mapped_layer import most_memory
+from bloomdupe.filter.layer import most_memory
 from bloomdupe.filter.parameters import DEFAULT_FPP
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.progress.rounds import VERSIONS, versions_here
 from bloomdupe.crawl.starting import is_fresh_start
 from bloomdupe.errors import StoreError, StoreMismatchError
-from bloomdupe.filter.mapped_layer import most_memory
+from bloomdupe.filter.layer import most_memory
 from bloomdupe.frontier.pending_requests import recorded
 from bloomdupe.inside_scrapy.engine import fail_crawl, opening
 from bloomdupe.links.fingerprint import fingerprint_function
@@ -171,7 +171,7 @@ class BloomDupeFilter(BaseDupeFilter):
             filter_.close()
 
     def _set_stats(self, filter_: BloomFilter) -> None:
-        values = {  # info() reads up to 2,048 pages
+        values = {
             "seen": len(filter_),
             "layers": filter_.layer_count,
             "memory_bytes": filter_.memory_bytes,

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from bloomdupe.errors import StoreError
-from bloomdupe.filter import hashing, info
+from bloomdupe.filter import hashing, sizing
 from bloomdupe.filter.contents import Contents
-from bloomdupe.filter.layer import MAX_SWEEP
+from bloomdupe.filter.info import FilterInfo, rate_of
 from bloomdupe.filter.opening import is_url, open_or_create
 from bloomdupe.filter.parameters import (
     DEFAULT_FPP,
@@ -30,15 +30,7 @@ if TYPE_CHECKING:
     from bitarray import bitarray
     from typing_extensions import Self
 
-    from bloomdupe.filter.info import MeasuredFilter
     from bloomdupe.store.store import Store, StorePlace
-
-MAX_PENDING = 10_000
-"""New keys after which a checkpoint happens by itself."""
-
-MAX_EXACT_PENDING = 1_000
-"""New exact keys after which a checkpoint happens: each dirties a page of its own, and
-LMDB keeps the dirty pages of a transaction in memory."""
 
 # Bound once: the hot path calls them for every key.
 _digest = hashing.digest
@@ -223,11 +215,11 @@ class BloomFilter:
         if (page[where[0]] and page[where].all()) or (
             self._guarded and self._guard(where, hashed, first)
         ):
-            if not (exact or self._all_exact) or self._contents.exact.has(key):
+            if not (exact or self._all_exact) or self._contents.has_exact(key):
                 return False
-            self._contents.exact.add(key)
+            self._contents.add_exact(key)
         elif exact or self._all_exact:
-            self._contents.exact.add(key)
+            self._contents.add_exact(key)
         page[where] = 1
         pending = self._pending
         pending.append(first)
@@ -277,7 +269,7 @@ class BloomFilter:
         ) and not (self._older and self._in_older(where, hashed, first)):
             return False
         if exact or self._all_exact:
-            return self._contents.exact.has(key)
+            return self._contents.has_exact(key)
         return True
 
     __contains__ = contains
@@ -343,10 +335,7 @@ class BloomFilter:
         self._head = newest.head
         self._tail = newest.tail
         self._load = newest.load
-        # A checkpoint holds no more news than its sweep can follow.
-        room = min(MAX_PENDING, MAX_SWEEP * newest.backlog_limit // self._page_count)
-        if self._all_exact:
-            room = min(room, MAX_EXACT_PENDING)
+        room = self._contents.room
         self._room = min(room, pending + left) if left > 0 else room
 
     # Durability
@@ -461,12 +450,12 @@ class BloomFilter:
     @property
     def memory_bytes(self) -> int:
         """Bytes that the pages loaded so far take."""
-        return self._contents.memory_bytes
+        return sum(layer.memory_bytes() for layer in self._contents.layers)
 
     @property
     def disk_bytes(self) -> int:
         """Size of the store's data file; 0 in memory."""
-        return self._contents.disk_bytes
+        return 0 if self._store is None else self._store.disk_bytes()
 
     @property
     def keeps_pages(self) -> bool:
@@ -475,20 +464,28 @@ class BloomFilter:
 
     def current_fpp(self) -> float:
         """Return the rate calculated from the present number of keys."""
-        return info.rate_of(self._contents.counts)
+        return rate_of(self._contents.counts)
 
     def expected_loss(self) -> float:
         """Return how many new keys were called seen so far, by expectation."""
-        return info.expected_loss(self._contents)
+        return 0.0 if self.exact else sizing.expected_loss(self._contents.counts)
 
     def estimated_keys(self) -> float:
         """Return the number of keys estimated from the bits that are set."""
-        contents = self._contents
-        return info.keys_for(contents, [layer.fill() for layer in contents.layers])
+        return sum(
+            layer.geometry.keys_for_fill(layer.fill())
+            for layer in self._contents.layers
+        )
 
-    def info(self) -> MeasuredFilter:
-        """Return the given, calculated and measured figures of the filter."""
-        return info.info_of(self._contents)
+    def info(self) -> FilterInfo:
+        """Return the given, counted and calculated figures; no page is read."""
+        return FilterInfo.of(
+            None if self._store is None else str(self._store.path),
+            self.parameters,
+            [self._contents.counts],
+            exact_keys=self._contents.exact_keys,
+            disk_bytes=self.disk_bytes,
+        )
 
     # Set algebra
 

@@ -2,36 +2,67 @@
 
 from __future__ import annotations
 
+from collections import deque
 from copy import deepcopy
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import StoreError
-from bloomdupe.filter.exact import ExactKeys
-from bloomdupe.filter.hashing import DIGEST_BYTES
-from bloomdupe.filter.layer import Layer, LayerState
-from bloomdupe.filter.mapped_layer import MappedLayer
+from bloomdupe.filter.hashing import DIGEST_BYTES, exact_id
+from bloomdupe.filter.layer import Layer, Write, backlog_limit
+from bloomdupe.filter.sizing import Geometry
 from bloomdupe.printable import logger_of
-from bloomdupe.store.format import EXACT, JOURNAL, PAGES, read_journal
+from bloomdupe.store.format import (
+    EXACT,
+    JOURNAL,
+    JOURNAL_KEY,
+    PAGES,
+    JournalEntry,
+    journal_record,
+    read_journal,
+)
 from bloomdupe.store.participant import Part
 from bloomdupe.store.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TypeAlias
 
     from bloomdupe.filter.parameters import Parameters
-    from bloomdupe.filter.sizing import Geometry
     from bloomdupe.store.batch import Batch
     from bloomdupe.store.store import Store
+
+    Counts: TypeAlias = Sequence[tuple[Geometry, int]]
+    """Shape and number of keys of each layer, oldest first."""
 
 logger = logger_of(__name__)
 
 RECORD = "filter"
 
+MAX_PENDING = 10_000
+"""New keys after which a checkpoint happens by itself."""
+
+MAX_EXACT_PENDING = 1_000
+"""New exact keys after which a checkpoint happens: each dirties a page of its own, and
+LMDB keeps the dirty pages of a transaction in memory."""
+
+MAX_SWEEP = 128
+"""Pages (8 kB each) that one checkpoint writes at most."""
+
+MIN_SWEEP = 8
+"""Pages that are due before a checkpoint writes any: together they share the cost
+of the B-tree pages above them."""
+
+ROUND = 1 << 32
+"""A round of the sweep in ``swept``; the page where it stands is the rest."""
+
 
 def empty_record(parameters: Parameters, journal_end: int = 0) -> dict[str, Any]:
     """Return the record of a filter without keys; see :class:`Contents`."""
     return {
-        "layers": [Layer(0, parameters.geometry(0)).state],
+        "layers": [[*parameters.geometry(0), 0]],
+        "swept": 0,
+        "pages": 0,
         "journal_end": journal_end,
         "journal_entries": 0,
         "exact": 0,
@@ -39,12 +70,28 @@ def empty_record(parameters: Parameters, journal_end: int = 0) -> dict[str, Any]
     }
 
 
+def counts_of(record: dict[str, Any]) -> Counts:
+    """Return shapes and numbers of keys of the layers in a record."""
+    return [(Geometry(*shape), keys) for *shape, keys in record["layers"]]
+
+
 class Contents:
     """Layers, exact keys and counts, and the changes since the last checkpoint.
 
+    **Journal and sweep.** A new key dirties a page of 8 kB for 4 bytes of news. So
+    a checkpoint appends the new digests (16 bytes) to a journal, and a *sweep*
+    goes round and round over the pages of all layers, like the hand of a clock, a few
+    pages per checkpoint, and writes those that changed. The hand's speed follows the
+    number of new keys: one round per :func:`backlog_limit` of them. When it has gone
+    round once since a journal entry was written, the entry's digests are all in
+    stored pages, and the entry goes. So the journal never holds much more than that
+    many digests, every transaction is small, and nothing stalls.
+
     The store's record ``filter`` is a JSON object:
 
-    ``layers``           :class:`~bloomdupe.filter.layer.LayerState`, oldest first
+    ``layers``           capacity, fpp, hashes, pages and keys of each, oldest first
+    ``swept``            rounds of the sweep, times :data:`ROUND`, and pages since
+    ``pages``            pages stored
     ``journal_end``      sequence number of the next journal entry
     ``journal_entries``  entries in the journal
     ``exact``            identities kept exactly
@@ -57,43 +104,48 @@ class Contents:
         """Read a filter from its store, or begin a filter in memory (None).
 
         Of a store's layers, the first layers that fit into ``memory`` bytes together
-        keep their pages in memory; the other layers answer from LMDB's map. All layers
-        of a remote store keep them.
+        keep their pages in memory. All layers of a remote store do.
         """
         self.parameters = parameters
         self.store = store
         self._memory = memory
-        self.layers: list[Layer] = []
-        self._append(parameters.geometry(0))
-        self.exact = ExactKeys(parameters.key, store)
-        self.notes: dict[str, Any] = {}
-        self._noted: dict[str, Any] = {}
-        self._journal_end = 0
-        self._prepared: Part | None = None
-        if store is not None:
+        if store is None:
+            self._begin(empty_record(parameters))
+        else:
             self._restore(store)
+
+    def _begin(self, record: dict[str, Any]) -> None:
+        self._record = record
+        """As it stands in the store."""
+        self.layers: list[Layer] = []
+        for shape, keys in counts_of(record):
+            self._append(shape).keys = keys
+        self.notes: dict[str, Any] = deepcopy(record["notes"])
+        self._exact: set[bytes] = set()
+        """Identities added since the last checkpoint; without a store: all."""
+        self._journal: deque[tuple[int, int]] = deque()
+        """Of each entry, oldest first: sequence, and ``swept`` when it was written."""
+        self._debt = 0.0
+        """Pages that the sweep is behind."""
+        self._prepared: Part | None = None
 
     def _restore(self, store: Store) -> None:
         with store.snapshot() as snapshot:
             record = snapshot.record(RECORD)
             if record is None:
                 raise store.damaged("the record of the filter is missing")
-            states = [LayerState(*state) for state in record["layers"]]
-            snapshot.expect_entries(PAGES, sum(state.stored for state in states))
+            snapshot.expect_entries(PAGES, record["pages"])
             snapshot.expect_entries(JOURNAL, record["journal_entries"])
             snapshot.expect_entries(EXACT, record["exact"])
-            self.layers = []
-            for state in states:
-                self._append(state.geometry).restore(state)
+            self._begin(record)
             for key, value in snapshot.records(JOURNAL):
                 entry = read_journal(key, value)
                 if entry.layer >= len(self.layers) or len(entry.digests) % DIGEST_BYTES:
                     raise store.damaged(f"journal entry {entry.sequence} has no layer")
-                self.layers[entry.layer].replay(entry)
-        self.exact.stored = record["exact"]
-        self._journal_end = record["journal_end"]
-        self.notes = record["notes"]
-        self._noted = deepcopy(self.notes)
+                self.layers[entry.layer].replay(entry.digests)
+                self._journal.append((entry.sequence, entry.swept))
+
+    # Layers
 
     @property
     def newest(self) -> Layer:
@@ -101,21 +153,15 @@ class Contents:
         return self.layers[-1]
 
     @property
-    def counts(self) -> list[tuple[Geometry, int]]:
+    def counts(self) -> Counts:
         """Shape and number of keys of each layer, oldest first."""
         return [
             (layer.geometry, layer.keys + len(layer.pending)) for layer in self.layers
         ]
 
-    @property
-    def memory_bytes(self) -> int:
-        """Bytes that the pages loaded so far take."""
-        return sum(layer.memory_bytes() for layer in self.layers)
-
-    @property
-    def disk_bytes(self) -> int:
-        """Size of the store's data file; 0 in memory."""
-        return 0 if self.store is None else self.store.disk_bytes()
+    def __len__(self) -> int:
+        """Count the keys that were new when added."""
+        return sum(keys for _, keys in self.counts)
 
     def add_layer(self) -> Layer:
         """Begin another layer, because the newest layer is full, and say so."""
@@ -124,16 +170,10 @@ class Contents:
         return layer
 
     def _append(self, shape: Geometry) -> Layer:
-        number = len(self.layers)
         used = sum(layer.geometry.memory for layer in self.layers)
-        if (
-            self.store is None
-            or self.store.remote
-            or used + shape.memory <= self._memory
-        ):
-            self.layers.append(Layer(number, shape, self.store))
-        else:
-            self.layers.append(MappedLayer(number, shape, self.store))
+        store = self.store
+        fits = store is None or store.remote or used + shape.memory <= self._memory
+        self.layers.append(Layer(len(self.layers), shape, store, keeps_pages=fits))
         return self.newest
 
     def same_bits(self, others: Contents) -> bool:
@@ -162,21 +202,59 @@ class Contents:
             if layer.number == len(self.layers):
                 self._append(shape)
             self.layers[layer.number].merge(layer, keys)
-        for identity in others.exact:
-            self.exact.add_id(identity)
+        theirs = set(others._exact)
+        if others.store is not None:
+            with others.store.snapshot() as snapshot:
+                theirs.update(snapshot.keys(EXACT))
+        self._exact.update(one for one in theirs if not self._has_exact(one))
         self.fold()
 
-    def __len__(self) -> int:
-        """Count the keys that were new when added."""
-        return sum(keys for _, keys in self.counts)
+    # Exact keys
+
+    @property
+    def exact_keys(self) -> int:
+        """Number of keys kept exactly."""
+        return int(self._record["exact"]) + len(self._exact)
+
+    def has_exact(self, key: bytes) -> bool:
+        """Whether a key is kept exactly."""
+        return self._has_exact(exact_id(self.parameters.key, key))
+
+    def add_exact(self, key: bytes) -> None:
+        """Keep a key exactly that is not kept yet."""
+        self._exact.add(exact_id(self.parameters.key, key))
+
+    def _has_exact(self, identity: bytes) -> bool:
+        if identity in self._exact:
+            return True
+        if self.store is None:
+            return False
+        with self.store.snapshot() as snapshot:
+            return snapshot.has(EXACT, identity)
 
     # Reaching the store
+
+    @property
+    def room(self) -> int:
+        """Keys that a checkpoint may add, at most.
+
+        It holds no more news than its sweep can follow.
+        """
+        limit = backlog_limit(self.newest.geometry)
+        room = min(MAX_PENDING, MAX_SWEEP * limit // self._ring)
+        return min(room, MAX_EXACT_PENDING) if self.parameters.exact else room
+
+    @property
+    def _ring(self) -> int:
+        """Pages of all layers."""
+        return sum(layer.geometry.pages for layer in self.layers)
 
     def checkpoint(self) -> None:
         """Make all changes durable in one transaction, where there is a store."""
         if self.store is None:
             for layer in self.layers:
-                layer.count_pending()
+                layer.keys += len(layer.pending)
+                layer.pending.clear()
         elif self.changed:
             self.store.commit(self.prepare())
 
@@ -185,8 +263,8 @@ class Contents:
         """Whether there is anything for the next checkpoint."""
         return bool(
             any(layer.pending for layer in self.layers)
-            or self.exact.changed
-            or self.notes != self._noted
+            or self._exact
+            or self.notes != self._record["notes"]
         )
 
     def prepare(self, *, everything: bool = False) -> Part:
@@ -195,55 +273,84 @@ class Contents:
         ``everything`` sweeps as many pages as one transaction may hold. A part that was
         prepared before and is not done yet is given up.
         """
-        new_keys = sum(len(layer.pending) for layer in self.layers)
-        end = self._journal_end
-        backlog = 0
-        parts = []
-        states = []
-        for layer in self.layers:
-            state = layer.state
-            backlog += layer.backlog
-            if layer is self.newest or layer.pending or layer.backlog or everything:
-                part = layer.prepare(end, new_keys, everything=everything)
-                parts.append(part)
-                state = part.state
-                end += part.entry is not None
-                backlog += (part.entry is not None) - len(part.obsolete)
-            states.append(state)
-        identities = self.exact.pending()
-        record = {
-            "layers": states,
-            "journal_end": end,
-            "journal_entries": backlog,
-            "exact": self.exact.stored + len(identities),
+        record, journal = self._record, self._journal
+        end = record["journal_end"]
+        news = [(layer, len(layer.pending)) for layer in self.layers if layer.pending]
+        entries = [
+            JournalEntry(
+                sequence, layer.number, record["swept"], b"".join(layer.pending)
+            )
+            for sequence, (layer, _) in enumerate(news, end)
+        ]
+        identities = sorted(self._exact)  # in order: cheapest for a B-tree
+        limit = backlog_limit(self.newest.geometry)
+        debt = self._debt + sum(many for _, many in news) * self._ring / limit
+        passed, swept, writes = self._sweep(self._ring if everything else int(debt))
+        gone = [
+            sequence
+            for sequence, _ in takewhile(lambda one: swept - one[1] >= ROUND, journal)
+        ]
+        after = {
+            "layers": [[*shape, keys] for shape, keys in self.counts],
+            "swept": swept,
+            "pages": record["pages"] + sum(write.is_new for write in writes),
+            "journal_end": end + len(entries),
+            "journal_entries": len(journal) + len(entries) - len(gone),
+            "exact": record["exact"] + len(identities),
             "notes": deepcopy(self.notes),
         }
-        return self._part_of(parts, identities, record)
-
-    def _part_of(
-        self, layers: Sequence[Part], identities: list[bytes], record: dict[str, Any]
-    ) -> Part:
-        """Return a part of the checkpoint, made of the parts of layers."""
         part = self._prepared = Part()
 
         def write(batch: Batch) -> None:
             self._expect(part)
-            for layer in layers:
-                layer.apply(batch)
+            batch.change(JOURNAL, map(journal_record, entries))
+            batch.change(PAGES, (one.record for one in writes if one.value))
+            batch.change(JOURNAL, ((JOURNAL_KEY.pack(one), None) for one in gone))
             batch.add_exact(identities)
-            batch.put_record(RECORD, record)
+            batch.put_record(RECORD, after)
 
         def done() -> None:
             self._expect(part)
             self._prepared = None
-            for layer in layers:
-                layer.done()
-            self._journal_end = record["journal_end"]
-            self.exact.done(identities)
-            self._noted = record["notes"]
+            for layer, many in news:
+                layer.keys += many
+                del layer.pending[:many]
+            for one in writes:
+                one.layer.written(one)
+            for _ in gone:
+                journal.popleft()
+            journal.extend((entry.sequence, entry.swept) for entry in entries)
+            self._debt = max(0.0, debt - passed)
+            self._exact.difference_update(identities)
+            self._record = after
 
         part.write, part.done = write, done
         return part
+
+    def _sweep(self, due: int) -> tuple[int, int, list[Write]]:
+        """Return pages passed, ``swept`` then, and what is to be written of them."""
+        rounds, hand = divmod(self._record["swept"], ROUND)
+        passed, ring = 0, self._ring
+        writes: list[Write] = []
+        if due >= min(MIN_SWEEP, ring):
+            while passed < min(due, ring) and len(writes) < MAX_SWEEP:
+                layer, number = self._place(hand)
+                write = layer.write(number)
+                if write is not None:
+                    writes.append(write)
+                passed += 1
+                hand += 1
+                if hand == ring:
+                    rounds, hand = rounds + 1, 0
+        return passed, rounds * ROUND + hand, writes
+
+    def _place(self, hand: int) -> tuple[Layer, int]:
+        """Return layer and number of a page among those of all layers."""
+        for layer in self.layers:
+            if hand < layer.geometry.pages:
+                return layer, hand
+            hand -= layer.geometry.pages
+        raise ValueError("there are not so many pages")
 
     def _expect(self, part: Part) -> None:
         """Refuse a part that was given up: later parts build on its base."""
@@ -260,19 +367,25 @@ class Contents:
         # Pending keys go into the journal first: written on the way, they would be
         # newer than the pages that are written by then.
         self.checkpoint()
-        goals = [(layer, layer.swept + len(layer.pages)) for layer in self.layers]
-        left = sum(goal - layer.swept for layer, goal in goals)
-        progress = Progress(f"Folding the journal of {self.store.shown}", left, "pages")
-        while left:
+        ring = self._ring
+        at = self._passed
+        goal = at + ring
+        progress = Progress(f"Folding the journal of {self.store.shown}", ring, "pages")
+        while at < goal:
             self.store.commit(self.prepare(everything=True))
-            before = left
-            left = sum(max(0, goal - layer.swept) for layer, goal in goals)
-            progress.passed(before - left)
+            before, at = at, min(self._passed, goal)
+            progress.passed(at - before)
+
+    @property
+    def _passed(self) -> int:
+        """Pages passed by the sweep, if there were as many as now from the first on."""
+        rounds, hand = divmod(self._record["swept"], ROUND)
+        return int(rounds * self._ring + hand)
 
     def clear(self) -> None:
         """Forget all keys, here and in the store."""
+        record = empty_record(self.parameters, self._record["journal_end"])
         if self.store is not None:
-            record = empty_record(self.parameters, self._journal_end)
             self._prepared = None
 
             def write(batch: Batch) -> None:
@@ -280,14 +393,10 @@ class Contents:
                 batch.put_record(RECORD, record)
 
             self.store.commit(Part(write=write))
-        self.layers = []
-        self._append(self.parameters.geometry(0))
-        self.exact.clear()
-        self.notes.clear()
-        self._noted = {}
+        self._begin(record)
 
 
-def say_grown(parameters: Parameters, counts: Sequence[tuple[Geometry, int]]) -> None:
+def say_grown(parameters: Parameters, counts: Counts) -> None:
     """Say that the newest layer was added, because the others are full."""
     logger.info(
         "The filter reached its capacity at %(keys)d keys; layer %(number)d, for"

@@ -1,4 +1,4 @@
-"""FilterInfo: the figures of a filter, given, counted, calculated and estimated."""
+"""FilterInfo: the figures of a filter, given, counted and calculated."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from operator import mul
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.filter import sizing
-from bloomdupe.filter.layer import LayerState
+from bloomdupe.filter.contents import counts_of
+from bloomdupe.filter.parameters import Parameters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from typing_extensions import Self
 
-    from bloomdupe.filter.contents import Contents
-    from bloomdupe.filter.sizing import Geometry
+    from bloomdupe.filter.contents import Counts
     from bloomdupe.store.store import Store
 
 
@@ -36,27 +36,6 @@ class LayerInfo:
     """Pages of 8,168 bytes."""
     bits_per_key: float
     """m/n at capacity."""
-
-    @classmethod
-    def of(cls, shape: Geometry, keys: int, **more: float) -> Self:
-        """Return the figures of a layer."""
-        return cls(
-            capacity=shape.capacity,
-            keys=keys,
-            fpp=shape.fpp,
-            hashes=shape.hashes,
-            pages=shape.pages,
-            bits_per_key=shape.bits_per_key,
-            **more,
-        )
-
-
-@dataclass(frozen=True)
-class MeasuredLayer(LayerInfo):
-    """A layer whose pages were looked at."""
-
-    fill: float
-    """Share of bits that are set, measured on at most 1,024 pages."""
 
 
 @dataclass(frozen=True)
@@ -81,22 +60,56 @@ class FilterInfo:
     """Size of the store's data file."""
     layers: Sequence[LayerInfo]
 
+    @classmethod
+    def of(
+        cls,
+        path: str | None,
+        parameters: Parameters,
+        parts: Sequence[Counts],
+        *,
+        exact_keys: int = 0,
+        disk_bytes: int = 0,
+    ) -> Self:
+        """Return the figures of a filter, or of several that share the keys.
+
+        ``parts`` are the layers of each of them.
+        """
+        keys = [sum(number for _, number in part) for part in parts]
+        rates = [rate_of(part) for part in parts]
+        # The next key goes to any of them, as the keys before did.
+        current = sum(map(mul, rates, keys)) / sum(keys) if any(keys[1:]) else rates[0]
+        loss = 0.0 if parameters.exact else sum(map(sizing.expected_loss, parts))
+        return cls(
+            path=path,
+            capacity=parameters.capacity * len(parts),
+            fpp=parameters.fpp,
+            exact=parameters.exact,
+            keys=sum(keys),
+            current_fpp=current,
+            expected_loss=loss,
+            exact_keys=exact_keys,
+            disk_bytes=disk_bytes,
+            layers=[
+                LayerInfo(
+                    shape.capacity,
+                    number,
+                    shape.fpp,
+                    shape.hashes,
+                    shape.pages,
+                    shape.bits_per_key,
+                )
+                for shape, number in chain.from_iterable(parts)
+            ],
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class MeasuredFilter(FilterInfo):
-    """A filter that is open, and whose pages were looked at."""
-
-    layers: Sequence[MeasuredLayer]
-    estimated_keys: float
-    """Estimated from the fill."""
-    journal_keys: int
-    """Keys in the journal, not yet folded into stored pages."""
-    memory_bytes: int
-    """Pages in memory."""
+def rate_of(counts: Counts) -> float:
+    """Return the rate calculated from the present number of keys of each layer."""
+    return min(1.0, sum(shape.rate(keys) for shape, keys in counts))
 
 
 def info_of_records(
@@ -107,69 +120,10 @@ def info_of_records(
     No page and no journal is read. See :class:`bloomdupe.filter.contents.Contents` for
     the records.
     """
-    headers = [store.header for store in stores]
-    counts = []
-    for record in records:
-        states = [LayerState(*one) for one in record["layers"]]
-        counts.append([(one.geometry, one.keys) for one in states])
-    keys = [sum(number for _, number in some) for some in counts]
-    rates = [rate_of(some) for some in counts]
-    # The next key goes to any of them, as the keys before did.
-    current = sum(map(mul, rates, keys)) / sum(keys) if any(keys[1:]) else rates[0]
-    exact = headers[0]["exact"]
-    return FilterInfo(
-        path=path,
-        capacity=sum(header["capacity"] for header in headers),
-        fpp=headers[0]["fpp"],
-        exact=exact,
-        keys=sum(keys),
-        current_fpp=current,
-        expected_loss=0.0 if exact else sum(map(sizing.expected_loss, counts)),
+    return FilterInfo.of(
+        path,
+        Parameters.from_header(stores[0].header, path),
+        [*map(counts_of, records)],
         exact_keys=sum(record["exact"] for record in records),
         disk_bytes=sum(store.disk_bytes() for store in stores),
-        layers=[LayerInfo.of(*one) for one in chain.from_iterable(counts)],
-    )
-
-
-def rate_of(counts: Sequence[tuple[Geometry, int]]) -> float:
-    """Return the rate calculated from the present number of keys of each layer."""
-    return min(1.0, sum(shape.rate(keys) for shape, keys in counts))
-
-
-def expected_loss(contents: Contents) -> float:
-    """Return how many new keys were called seen so far, by expectation."""
-    if contents.parameters.exact:
-        return 0.0
-    return sizing.expected_loss(contents.counts)
-
-
-def keys_for(contents: Contents, fills: Sequence[float]) -> float:
-    """Return the number of keys estimated from the fill of each layer."""
-    return sum(
-        layer.geometry.keys_for_fill(fill)
-        for layer, fill in zip(contents.layers, fills, strict=True)
-    )
-
-
-def info_of(contents: Contents) -> MeasuredFilter:
-    """Return the figures of a filter."""
-    parameters, store, counts = contents.parameters, contents.store, contents.counts
-    fills = [layer.fill() for layer in contents.layers]
-    return MeasuredFilter(
-        path=None if store is None else str(store.path),
-        capacity=parameters.capacity,
-        fpp=parameters.fpp,
-        exact=parameters.exact,
-        keys=len(contents),
-        current_fpp=rate_of(counts),
-        expected_loss=expected_loss(contents),
-        exact_keys=len(contents.exact),
-        disk_bytes=contents.disk_bytes,
-        layers=[
-            MeasuredLayer.of(*one, fill=fill)
-            for fill, one in zip(fills, counts, strict=True)
-        ],
-        estimated_keys=keys_for(contents, fills),
-        journal_keys=sum(layer.journal_keys for layer in contents.layers),
-        memory_bytes=contents.memory_bytes,
     )

@@ -1,11 +1,8 @@
-"""Layer: one sized filter inside a growing one, and how its pages reach the disk."""
+"""Layer: one sized filter inside a growing one."""
 
 from __future__ import annotations
 
 from array import array
-from collections import deque
-from dataclasses import dataclass
-from itertools import takewhile
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,46 +15,41 @@ from bloomdupe.filter.hashing import (
     positions,
     tail_of_positions,
 )
-from bloomdupe.filter.sizing import PAGE_BITS, POSITIONS, Geometry
+from bloomdupe.filter.sizing import PAGE_BITS, POSITIONS
 from bloomdupe.store.format import (
     CHECKSUM_BYTES,
-    JOURNAL,
-    JOURNAL_KEY,
     PAGE_BYTES,
     PAGE_KEY,
     PAGES,
-    JournalEntry,
-    journal_record,
     page_value,
+    sum_of,
 )
-from bloomdupe.store.participant import Part
 from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bloomdupe.store.batch import Batch
+    from bloomdupe.filter.sizing import Geometry
     from bloomdupe.store.store import Store
 
 BEYOND = b"\xff" * (POSITIONS // 8 - PAGE_BYTES)
 """The positions past a page's end: always set, so they decide nothing."""
 
-
-_each_digest = Struct(f"{DIGEST_BYTES}s").iter_unpack
-
-MAX_SWEEP = 128
-"""Pages (8 kB each) that one checkpoint writes at most."""
-
 SAMPLED_PAGES = 1_024
 """Pages looked at for a layer's fill. All pages are alike, and so many hold 67
 million bits: the standard error is below 0.01 percentage points."""
 
-MIN_SWEEP = 8
-"""Pages that are due before a checkpoint writes any: together they share the cost
-of the B-tree pages above them."""
-
 MIN_BACKLOG = 4_096
 MAX_BACKLOG = 1_000_000
+
+NEWS_BYTES = 150
+"""Memory that the news of a page take, besides 16 bytes a digest: a bytes object, its
+number, and their place in a dictionary (measured on CPython 3.11: 130 to 150)."""
+
+PAGE_ENTRY_BYTES = 16
+"""Memory for each page: an empty place in a list, and the page's checksum."""
+
+_each_digest = Struct(f"{DIGEST_BYTES}s").iter_unpack
 
 
 def backlog_limit(shape: Geometry) -> int:
@@ -65,60 +57,76 @@ def backlog_limit(shape: Geometry) -> int:
     return max(MIN_BACKLOG, min(shape.capacity // 10, MAX_BACKLOG))
 
 
-class LayerState(NamedTuple):
-    """State of a layer in a checkpoint, besides its pages."""
+def most_memory(shape: Geometry) -> int:
+    """Return how many bytes a layer takes at most, about, if it keeps no pages."""
+    news = backlog_limit(shape)
+    return (
+        news * DIGEST_BYTES
+        + min(news, shape.pages) * NEWS_BYTES
+        + shape.pages * PAGE_ENTRY_BYTES
+    )
 
-    capacity: int
-    fpp: float
-    hashes: int
-    pages: int
-    keys: int
-    """Keys added."""
-    swept: int
-    """Pages that the sweep has passed since the layer began."""
-    stored: int
-    """Pages on disk."""
+
+class _NewPage(bitarray):
+    """A page that answers "new". A key that is added to it becomes news."""
+
+    news: dict[int, bytes]
+    key: tuple[int, bytes]
+    """The page that it stands for, and the digest that was asked about."""
+
+    def __setitem__(self, where: object, value: object) -> None:
+        """Set no bit; remember the digest."""
+        number, first = self.key
+        self.news[number] = self.news.get(number, b"") + first
+
+
+SEEN = bitarray(b"\xff" * (POSITIONS // 8), endian="little")
+"""A page that answers "seen"."""
+
+
+class Write(NamedTuple):
+    """A page that a checkpoint writes."""
+
+    layer: Layer
+    number: int
+    value: bytes
+    """Empty if the stored page has all of it."""
+    is_new: bool
+    """Whether no page is stored yet."""
+    news: int
+    """Bytes of its news that are in it."""
 
     @property
-    def geometry(self) -> Geometry:
-        """The layer's shape."""
-        return Geometry(self.capacity, self.fpp, self.hashes, self.pages)
-
-
-@dataclass(kw_only=True)
-class LayerPart(Part):
-    """A layer's part of a checkpoint."""
-
-    entry: JournalEntry | None
-    """The new digests, if there are any."""
-    writes: list[tuple[int, bytes]]
-    """Page numbers and values to store."""
-    obsolete: list[int]
-    """Sequence numbers of journal entries that the pages now cover."""
-    state: LayerState
+    def record(self) -> tuple[bytes, bytes]:
+        """Key and value in the store."""
+        key = PAGE_KEY.pack(self.layer.number, self.number)
+        return key, self.value[CHECKSUM_BYTES:]
 
 
 class Layer:
-    """Pages of bits in memory, loaded from the store when first touched.
+    """Pages of bits, which are in memory from the first touch on.
 
-    **Journal and sweep.** A new key dirties a page of 8 kB for 4 bytes of news. So
-    a checkpoint appends the new digests (16 bytes) to a journal, and a *sweep*
-    goes round and round over the pages, like the hand of a clock, a few pages per
-    checkpoint, and writes those that changed. The hand's speed follows the number
-    of new keys: one round per :attr:`backlog_limit` of them. When it has gone
-    round once since a journal entry was written, the entry's digests are all in
-    stored pages, and the entry goes. So the journal never holds much more than
-    ``backlog_limit`` digests, every transaction is small, and nothing stalls.
+    A layer that does not keep its pages answers from LMDB's map of the data file: the
+    operating system keeps in its page cache as many pages as fit, and takes the memory
+    back when a program needs it. In the process are only the *news* of each page, the
+    digests that the stored page does not have yet. A key is in such a layer if its
+    digest is among the news of its page, or all its bits are set in the stored page.
+
+    The digests of the journal are news, too, until their page is loaded or written. So
+    opening a huge layer does not load it.
     """
 
-    keeps_pages = True
-    """Whether pages that were touched stay in memory."""
-
     def __init__(
-        self, number: int, geometry: Geometry, store: Store | None = None
+        self,
+        number: int,
+        geometry: Geometry,
+        store: Store | None = None,
+        *,
+        keeps_pages: bool = True,
     ) -> None:
         self.number = number
         self.geometry = geometry
+        self.keeps_pages = keeps_pages
         self.pages: list[bitarray | None] = [None] * geometry.pages
         self.keys = 0
         """Keys added and durable."""
@@ -126,79 +134,87 @@ class Layer:
         """Digests added since."""
         self.head = head_of_positions(geometry.hashes)
         self.tail = tail_of_positions(geometry.hashes)
-        self.backlog_limit = backlog_limit(geometry)
         self._store = store
-        self._unapplied: dict[int, bytes] = {}
-        # Entries of the journal with digests of this layer: sequence, `swept`
-        # when it was written, number of digests. Oldest first.
-        self._journal: deque[tuple[int, int, int]] = deque()
-        self.swept = 0
-        self._stored = 0
-        self._debt = 0.0
-        """Pages that the sweep is behind."""
-        # Checksum of each loaded page as it stands on disk; 0: not there.
-        self._checksums = array("Q", bytes(8 * geometry.pages) if store else b"")
+        self._news: dict[int, bytes] = {}
+        # Checksum of each page that was read, as it stands on disk; 0: not there.
+        self._sums = array("Q", bytes(8 * geometry.pages) if store else b"")
+        self._new = _NewPage(bytes(POSITIONS // 8), endian="little")
+        self._new.news = self._news
 
-    def restore(self, state: LayerState) -> None:
-        """Go on as the last checkpoint left the layer, no page loaded yet."""
-        self.keys = state.keys
-        self.swept = state.swept
-        self._stored = state.stored
-
-    def replay(self, entry: JournalEntry) -> None:
-        """Read a journal entry of the store.
-
-        Its digests are only sorted by page; they are applied when the page is first
-        touched, so opening a huge layer does not load it.
-        """
-        pages = self.geometry.pages
-        unapplied = self._unapplied
-        for (first,) in _each_digest(entry.digests):
+    def replay(self, digests: bytes) -> None:
+        """Take in the digests of a journal entry."""
+        pages, news = self.geometry.pages, self._news
+        for (first,) in _each_digest(digests):
             page = page_hash(first) % pages
-            unapplied[page] = unapplied.get(page, b"") + first
-        self.journalled(entry)
+            news[page] = news.get(page, b"") + first
 
-    # Pages
-
-    def page(self, number: int) -> bitarray:
-        """Return a page, loading it when needed."""
-        page = self.pages[number]
-        if page is None:
-            page = self.pages[number] = self._read(number)
-            self._unapplied.pop(number, None)
-        return page
-
-    def load(self, number: int, first: bytes, where: list[int]) -> bitarray:  # noqa: ARG002
-        """Return a page that is not in memory, to ask it about a key.
+    def load(self, number: int, first: bytes, where: list[int]) -> bitarray:
+        """Return a page that is not in memory, to ask it about a key, or to add it.
 
         ``first`` is the digest of the key, ``where`` its positions, which may be more
         than those of this layer. The page may answer for this key only.
         """
-        return self.page(number)
+        if self.keeps_pages:
+            return self.page(number)
+        # A hot path. Most of its time goes to the search in LMDB's tree, whose pages
+        # are seldom in the processor's cache. Copying a page, or a bitarray of it,
+        # would take longer than a look at one or two bytes, where most new keys fail.
+        news = self._news.get(number)
+        # Found across a boundary of two digests: as likely as two equal digests.
+        if news is not None and first in news:
+            return SEEN
+        assert self._store is not None  # noqa: S101 - pages in memory are kept
+        if self._store.readonly:
+            # A transaction that is kept would keep the writer from using pages again.
+            return self._read(number)
+        value = self._store.now.page(self.number, number)
+        new = self._new
+        new.key = (number, first)
+        if value is None:
+            return new
+        if not self._sums[number]:
+            self._read(number)  # once: it compares the page with its checksum
+        where = where[: self.geometry.hashes]
+        for position in where[:2]:
+            if position < PAGE_BITS and not (
+                value[CHECKSUM_BYTES + (position >> 3)] >> (position & 7) & 1
+            ):
+                return new
+        bits = bitarray(buffer=value[CHECKSUM_BYTES:], endian="little")
+        try:
+            found = bits[where].all()
+        except IndexError:  # a position past the end of the page, which is always set
+            found = bits[[one for one in where if one < PAGE_BITS]].all()
+        return SEEN if found else new
+
+    def page(self, number: int) -> bitarray:
+        """Return a page to change, loading it when needed."""
+        page = self.pages[number]
+        if page is None:
+            page = self.pages[number] = self._read(number)
+            self._news.pop(number, None)
+        return page
+
+    def _read(self, number: int) -> bitarray:
+        """Read a page, and put its news into it."""
+        page = bitarray(endian="little")
+        bits = bytes(PAGE_BYTES)
+        if self._store is not None:
+            with self._store.snapshot() as snapshot:
+                value = snapshot.value(PAGES, PAGE_KEY.pack(self.number, number))
+                if value is not None:
+                    bits = bytes(value[CHECKSUM_BYTES:])
+                    self._sums[number] = sum_of(value)
+        # In one step: a bitarray that grows takes 6 % more than it needs.
+        page.frombytes(bits + BEYOND)
+        for (first,) in _each_digest(self._news.get(number, b"")):
+            page[positions(first, self.geometry.hashes)] = 1
+        return page
 
     def peek(self, number: int) -> bitarray:
         """Return a page without keeping it in memory."""
         page = self.pages[number]
         return self._read(number) if page is None else page
-
-    def _read(self, number: int) -> bitarray:
-        page = bitarray(endian="little")
-        value = b""
-        if self._store is not None:
-            with self._store.snapshot() as snapshot:
-                key = PAGE_KEY.pack(self.number, number)
-                value = bytes(snapshot.value(PAGES, key) or b"")
-        if value:
-            bits = value[CHECKSUM_BYTES:]
-            self._checksums[number] = as_number(value)
-        else:
-            bits = bytes(PAGE_BYTES)
-        # In one step: a bitarray that grows takes 6 % more than it needs.
-        page.frombytes(bits + BEYOND)
-        digests = self._unapplied.get(number, b"")
-        for (first,) in _each_digest(digests):
-            page[positions(first, self.geometry.hashes)] = 1
-        return page
 
     def all_pages(self) -> Iterator[bitarray]:
         """Iterate over all pages without keeping them in memory."""
@@ -226,134 +242,43 @@ class Layer:
         least, most = max(self.keys, other_keys), self.keys + other_keys
         self.keys = round(max(least, min(most, estimate)))
 
+    def memory_bytes(self) -> int:
+        """Bytes that pages and news take, about."""
+        size = sum(page.nbytes for page in self.pages if page is not None)
+        if not self.keeps_pages:
+            size += sum(map(len, self._news.values())) + len(self._news) * NEWS_BYTES
+            size += len(self.pages) * PAGE_ENTRY_BYTES
+        return size
+
     # Reaching the disk
 
-    @property
-    def state(self) -> LayerState:
-        """State of the layer in a checkpoint."""
-        shape = self.geometry
-        return LayerState(
-            shape.capacity,
-            shape.fpp,
-            shape.hashes,
-            shape.pages,
-            self.keys,
-            self.swept,
-            self._stored,
-        )
-
-    @property
-    def backlog(self) -> int:
-        """Entries of the journal with digests of this layer."""
-        return len(self._journal)
-
-    @property
-    def journal_keys(self) -> int:
-        """Digests of this layer in the journal."""
-        return sum(count for _, _, count in self._journal)
-
-    def prepare(
-        self, sequence: int, new_keys: int, *, everything: bool = False
-    ) -> LayerPart:
-        """Return the layer's part of a checkpoint, and change nothing.
-
-        ``sequence`` is the number of its journal entry. ``new_keys`` digests enter the
-        journal now, in any layer; they set the pace of the sweep. ``everything`` goes
-        on as fast as one transaction allows.
-        """
-        entry = None
-        if self.pending:
-            digests = b"".join(self.pending)
-            entry = JournalEntry(sequence, self.number, self.swept, digests)
-        total = len(self.pages)
-        if everything:
-            due = total
-        else:
-            due = int(self._debt + new_keys * total / self.backlog_limit)
-            if due < min(MIN_SWEEP, total):
-                due = 0
-        writes: list[tuple[int, bytes]] = []
-        stored = self._stored
-        passed = 0
-        for passed in range(1, min(due, total) + 1):
-            number = (self.swept + passed - 1) % total
-            value = self._changed(number)
-            if value is None:
-                continue
-            stored += self._checksums[number] == 0
-            writes.append((number, value))
-            if len(writes) >= MAX_SWEEP:
-                break
-        swept = self.swept + passed
-        obsolete = [
-            sequence
-            for sequence, _, _ in takewhile(
-                lambda entry: swept - entry[1] >= total, self._journal
-            )
-        ]
-        state = self.state._replace(
-            keys=self.keys + len(self.pending),
-            swept=swept,
-            stored=stored,
-        )
-        part = LayerPart(entry=entry, writes=writes, obsolete=obsolete, state=state)
-        part.write = lambda batch: self._write(part, batch)
-        part.done = lambda: self._written(part, new_keys)
-        return part
-
-    def _write(self, part: LayerPart, batch: Batch) -> None:
-        if part.entry is not None:
-            batch.change(JOURNAL, [journal_record(part.entry)])
-        pages = (
-            (PAGE_KEY.pack(self.number, page), value[CHECKSUM_BYTES:])
-            for page, value in part.writes
-        )
-        batch.change(PAGES, pages)
-        batch.change(
-            JOURNAL, ((JOURNAL_KEY.pack(gone), None) for gone in part.obsolete)
-        )
-
-    def _changed(self, number: int) -> bytes | None:
-        """Return the value of a page if it differs from the stored one."""
+    def write(self, number: int) -> Write | None:
+        """Return what is to be written of a page; None if it has not changed."""
+        news = len(self._news.get(number, b""))
         page = self.pages[number]
-        if page is None:
-            if number not in self._unapplied:
-                return None
-            page = self.page(number)
-        return self._value_if_changed(number, page)
+        if page is None and not news:
+            return None
+        value = self._value(number, self.peek(number))
+        before = self._sums[number]
+        if sum_of(value) != before:
+            return Write(self, number, value, before == 0, news)
+        if not self.keeps_pages:
+            self.pages[number] = None
+        return Write(self, number, b"", is_new=False, news=news) if news else None
 
-    def _value_if_changed(self, number: int, page: bitarray) -> bytes | None:
-        value = page_value(self.number, number, memoryview(page))
-        return None if as_number(value) == self._checksums[number] else value
+    def written(self, write: Write) -> None:
+        """Take note that a page is durable; there may be further news by now."""
+        number, value = write.number, write.value
+        if value:
+            self._sums[number] = sum_of(value)
+        news = self._news.pop(number, b"")[write.news :]
+        if news:
+            self._news[number] = news
+        page = self.pages[number]
+        if self.keeps_pages or page is None:
+            return
+        if self._value(number, page) == value:
+            self.pages[number] = None
 
-    def _written(self, part: LayerPart, new_keys: int) -> None:
-        """Mark a part as durable; keys that were added since stay pending."""
-        due = self._debt + new_keys * len(self.pages) / self.backlog_limit
-        self._debt = max(0.0, due - (part.state.swept - self.swept))
-        for number, value in part.writes:
-            self._checksums[number] = as_number(value)
-        for _ in part.obsolete:
-            self._journal.popleft()
-        del self.pending[: part.state.keys - self.keys]
-        self.restore(part.state)
-        if part.entry is not None:
-            self.journalled(part.entry)
-
-    def count_pending(self) -> None:
-        """Count the added keys as folded, where nothing is ever durable."""
-        self.keys += len(self.pending)
-        self.pending.clear()
-
-    def journalled(self, entry: JournalEntry) -> None:
-        """Record an entry that is now in the journal."""
-        count = len(entry.digests) // DIGEST_BYTES
-        self._journal.append((entry.sequence, entry.swept, count))
-
-    def memory_bytes(self) -> int:
-        """Bytes that the loaded pages take."""
-        return sum(page.nbytes for page in self.pages if page is not None)
-
-
-def as_number(value: bytes) -> int:
-    """Return the checksum of a page's value as a number."""
-    return int.from_bytes(value[:CHECKSUM_BYTES], "little")
+    def _value(self, number: int, page: bitarray) -> bytes:
+        return page_value(self.number, number, memoryview(page))

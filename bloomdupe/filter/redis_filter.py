@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.filter import hashing
 from bloomdupe.filter.contents import say_grown
-from bloomdupe.filter.info import FilterInfo, LayerInfo, rate_of
+from bloomdupe.filter.info import FilterInfo
 from bloomdupe.filter.opening import held_against
 from bloomdupe.filter.parameters import Parameters
 from bloomdupe.filter.redis_record import Record, header_fields, new_layer, new_mark
-from bloomdupe.filter.sizing import expected_loss
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client, LuaScript
 
@@ -260,19 +259,8 @@ class RedisFilter:
         The memory and the disk of Redis are not included.
         """
         self._reload()
-        counts = self._record.counts
-        return FilterInfo(
-            path=self._open().address.shown,
-            capacity=self.parameters.capacity,
-            fpp=self.parameters.fpp,
-            exact=False,
-            keys=sum(self._record.keys),
-            current_fpp=rate_of(counts),
-            expected_loss=expected_loss(counts),
-            exact_keys=0,
-            disk_bytes=0,
-            layers=[LayerInfo.of(*one) for one in counts],
-        )
+        shown = self._open().address.shown
+        return FilterInfo.of(shown, self.parameters, [self._record.counts])
 
 
 def changed(

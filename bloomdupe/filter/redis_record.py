@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreMismatchError
@@ -80,7 +79,7 @@ def new_mark() -> str:
 
 def new_layer(parameters: Parameters, number: int) -> list[str | int]:
     """Return fields and values of a layer without keys, which is the newest."""
-    shape = json.dumps(asdict(parameters.geometry(number)))
+    shape = json.dumps(parameters.geometry(number)._asdict())
     return ["layers", number + 1, f"layer:{number}", shape, f"keys:{number}", 0]
 
 

@@ -20,27 +20,13 @@ only. The few positions beyond it (192 of 65,536) count as always set. That cost
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import SettingError
 
-__all__ = [
-    "MAX_FPP",
-    "MIN_FPP",
-    "PAGE_BITS",
-    "Geometry",
-    "affordable_fpp",
-    "check_capacity",
-    "check_fpp",
-    "expected_loss",
-    "false_positive_rate",
-    "geometry",
-    "layer_geometry",
-    "optimal_bits_per_key",
-    "optimal_fpp",
-    "optimal_hashes",
-]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PAGE_BITS = 8 * 8168
 """Bits in a page: two LMDB overflow pages (8,176 bytes) less an 8-byte checksum."""
@@ -210,8 +196,7 @@ def offered_keys(hashes: int, pages: int, keys: float) -> float:
     return keys + lost_keys(hashes, pages, keys)
 
 
-@dataclass(frozen=True)
-class Geometry:
+class Geometry(NamedTuple):
     """The shape of one layer.
 
     ``capacity`` keys at ``fpp``, with ``hashes`` positions per key, spread over
@@ -323,7 +308,7 @@ def affordable_fpp(capacity: int, bits: float) -> float | None:
     return min(MAX_FPP, math.exp(high))
 
 
-def expected_loss(layers: list[tuple[Geometry, int]]) -> float:
+def expected_loss(layers: Sequence[tuple[Geometry, int]]) -> float:
     """Expected number of new keys that were called seen so far.
 
     ``layers`` lists each layer with the keys in it, oldest first.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bloomdupe.filter.layer import LayerState
-
 if TYPE_CHECKING:
     from bloomdupe.store.lmdb.check import CheckReport
 
@@ -17,12 +15,11 @@ def disagreements(report: CheckReport) -> list[str]:
     the records fit together. The store must be sound otherwise.
     """
     records, counts = report.records, report.counts
-    layers = [LayerState(*state) for state in records["filter"]["layers"]]
     frontier = records.get("frontier", {"requests": 0, "later": 0})
     return [
         f"{counts.get(name, 0):,} {name} records stand where {said:,} are counted"
         for name, said in (
-            ("pages", sum(layer.stored for layer in layers)),
+            ("pages", records["filter"]["pages"]),
             ("journal", records["filter"]["journal_entries"]),
             ("exact", records["filter"]["exact"]),
             ("queue", frontier["requests"]),

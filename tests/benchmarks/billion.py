@@ -27,7 +27,7 @@ from machine import describe, resident, written
 from runner import Report, options
 
 from bloomdupe import BloomFilter
-from bloomdupe.filter import layer
+from bloomdupe.filter import contents
 from bloomdupe.filter.sizing import PAGE_BITS
 
 FPP = 1e-6
@@ -43,7 +43,7 @@ def keys(name: str, numbers: range) -> list[bytes]:
 
 def create(place: Path, urls: int, filled: float) -> None:
     """Create the filter and fill all its pages with random bits."""
-    layer.MAX_SWEEP = 4_096
+    contents.MAX_SWEEP = 4_096
     dice = random.Random(1)
     with BloomFilter.open(place, urls, FPP, memory=0) as seen:
         newest = seen._contents.newest
@@ -52,8 +52,8 @@ def create(place: Path, urls: int, filled: float) -> None:
         store = seen.share_store()
         assert store is not None
         pages = newest.geometry.pages
-        for first in range(0, pages, layer.MAX_SWEEP):
-            for number in range(first, min(pages, first + layer.MAX_SWEEP)):
+        for first in range(0, pages, contents.MAX_SWEEP):
+            for number in range(first, min(pages, first + contents.MAX_SWEEP)):
                 newest.page(number)[:PAGE_BITS] = some[dice.randrange(64)]
             store.commit(seen._contents.prepare(everything=True))
 

@@ -8,7 +8,7 @@ import pytest
 from support.jobs import Verb, make_job, run
 
 from bloomdupe.cli import output
-from bloomdupe.filter import layer
+from bloomdupe.filter import contents
 from bloomdupe.store import progress
 
 URLS = [f"https://a.example/{number}" for number in range(30)]
@@ -29,7 +29,7 @@ def verb(verb: Verb, monkeypatch: pytest.MonkeyPatch) -> Verb:
     """Every step of a long task is told, as if in a terminal."""
     monkeypatch.setattr(output, "_in_terminal", lambda: True)
     monkeypatch.setattr(progress, "PATIENCE", -1)
-    monkeypatch.setattr(layer, "MAX_SWEEP", 1)
+    monkeypatch.setattr(contents, "MAX_SWEEP", 1)
     return verb
 
 

@@ -29,7 +29,7 @@ from scrapy import Request
 
 from bloomdupe.crawl.leases import outcomes
 from bloomdupe.errors import BloomDupeError
-from bloomdupe.filter import layer
+from bloomdupe.filter import contents, layer
 from bloomdupe.frontier import frontier, slot_queue
 
 REFUSED = 3
@@ -42,7 +42,7 @@ end without a reader."""
 def small_limits() -> None:
     """Let every limit be crossed within a tenth of a second."""
     layer.MIN_BACKLOG = 500
-    layer.MIN_SWEEP = 1
+    contents.MIN_SWEEP = 1
     slot_queue.MIN_BATCH = 2
     slot_queue.MAX_BATCH = 8
     frontier.MAX_LOADED = 50_000

@@ -22,7 +22,7 @@ from support.repetition import slow_tests_run
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreError
-from bloomdupe.filter import bloom, layer
+from bloomdupe.filter import contents, layer
 from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.store.lmdb import environment
 from bloomdupe.store.participant import Part
@@ -289,12 +289,11 @@ class SharedFilterMachine(RuleBasedStateMachine):
 
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bloom, "MAX_PENDING", 40)
+    monkeypatch.setattr(contents, "MAX_PENDING", 40)
     monkeypatch.setattr(layer, "MIN_BACKLOG", 10)
     monkeypatch.setattr(layer, "MAX_BACKLOG", 20)
-    monkeypatch.setattr(layer, "MIN_SWEEP", 1)
-    monkeypatch.setattr(layer, "MAX_SWEEP", 2)
-    monkeypatch.setattr(bloom, "MAX_SWEEP", 2)
+    monkeypatch.setattr(contents, "MIN_SWEEP", 1)
+    monkeypatch.setattr(contents, "MAX_SWEEP", 2)
     monkeypatch.setattr(environment, "MAP_BYTES", 1 << 16)
 
 

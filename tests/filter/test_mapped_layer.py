@@ -8,11 +8,9 @@ import pytest
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import SettingError, StoreDamagedError
-from bloomdupe.filter import bloom, layer, parameters
-from bloomdupe.filter.layer import Layer
-from bloomdupe.filter.mapped_layer import MappedLayer, most_memory
+from bloomdupe.filter import contents, layer, parameters
+from bloomdupe.filter.layer import most_memory
 from bloomdupe.store import platform
-from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,27 +26,27 @@ def a_quick_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     """The journal is swept several times while a test adds its keys."""
     monkeypatch.setattr(layer, "MIN_BACKLOG", 400)
     monkeypatch.setattr(layer, "MAX_BACKLOG", 400)
-    monkeypatch.setattr(bloom, "MAX_PENDING", 200)
+    monkeypatch.setattr(contents, "MAX_PENDING", 200)
 
 
 def opened(path: Path, memory: int | None, fpp: float = 1e-2) -> BloomFilter:
     return BloomFilter.open(path, CAPACITY, fpp, key=KEY, memory=memory)
 
 
-def kinds(seen: BloomFilter) -> list[type]:
-    return [type(each) for each in seen._contents.layers]
+def kept(seen: BloomFilter) -> list[bool]:
+    return [each.keeps_pages for each in seen._contents.layers]
 
 
 def test_it_has_the_bits_of_a_filter_in_memory(tmp_path: Path) -> None:
     """With p = 1e-9 no key is taken for another, so both add the same keys."""
     with (
         opened(tmp_path / "mapped", 0, 1e-9) as mapped,
-        opened(tmp_path / "in memory", None, 1e-9) as kept,
+        opened(tmp_path / "in memory", None, 1e-9) as in_memory,
     ):
-        assert mapped.add_many(KEYS) == kept.add_many(KEYS)
-        assert kinds(mapped) == [MappedLayer] * 2
-        assert kinds(kept) == [Layer] * 2
-        assert mapped == kept
+        assert mapped.add_many(KEYS) == in_memory.add_many(KEYS)
+        assert kept(mapped) == [False, False]
+        assert kept(in_memory) == [True, True]
+        assert mapped == in_memory
         assert all(mapped.contains_many(KEYS))
         assert not any(mapped.contains_many(STRANGERS))
 
@@ -59,25 +57,12 @@ def test_memory_is_for_news_only(tmp_path: Path) -> None:
         seen.update(STRANGERS)
         for each in seen._contents.layers:
             assert not any(each.pages)
-            assert sum(map(len, each._unapplied.values())) <= 16 * 1_200
+            assert sum(map(len, each._news.values())) <= 16 * 1_200
         seen._contents.fold()
         for each in seen._contents.layers:
-            assert not each._unapplied
+            assert not each._news
             assert each.memory_bytes() < most_memory(each.geometry)
         assert all(seen.contains_many(KEYS))
-
-
-def test_keys_may_be_added_while_a_checkpoint_is_committed(tmp_path: Path) -> None:
-    with opened(tmp_path / "seen", 0) as seen:
-        store = seen.share_store()
-        assert store is not None
-        for first in range(0, CAPACITY, 100):
-            part = seen.prepare()
-            seen.update(KEYS[first : first + 50])
-            store.commit(Part(write=part.write))
-            seen.update(KEYS[first + 50 : first + 100])
-            part.done()
-        assert all(seen.contains_many(KEYS[:CAPACITY]))
 
 
 def test_layers_are_in_memory_as_long_as_they_fit(tmp_path: Path) -> None:
@@ -86,14 +71,14 @@ def test_layers_are_in_memory_as_long_as_they_fit(tmp_path: Path) -> None:
         for number in (0, 1)
     )
     for room, expected in (
-        (first - 1, [MappedLayer, MappedLayer]),
-        (first, [Layer, MappedLayer]),
-        (first + second, [Layer, Layer]),
+        (first - 1, [False, False]),
+        (first, [True, False]),
+        (first + second, [True, True]),
     ):
         path = tmp_path / str(room)
         with opened(path, room) as seen:
             seen.update(KEYS)
-            assert kinds(seen) == expected
+            assert kept(seen) == expected
         with opened(path, 0) as seen:
             assert all(seen.contains_many(KEYS))
 
@@ -141,7 +126,6 @@ def test_the_memory_is_that_of_the_control_group(
     assert parameters.machine_memory() == machine
     group.write_text("1000000\n")
     assert parameters.machine_memory() == 1_000_000
-    assert parameters.default_memory() == 250_000
 
 
 @pytest.mark.parametrize("value", ["300_000_000", 3e8, "3e8", 300_000_000])

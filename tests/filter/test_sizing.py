@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -25,7 +24,7 @@ def test_a_layer_is_the_smallest_that_keeps_its_promise(
     shape = sizing.geometry(capacity, fpp, sizing.choose_hashes(fpp))
     assert shape.rate(capacity) <= fpp
     if shape.pages > 1:
-        smaller = replace(shape, pages=shape.pages - 1)
+        smaller = shape._replace(pages=shape.pages - 1)
         assert smaller.rate(capacity) > fpp
 
 

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreError
-from bloomdupe.filter import bloom, layer
+from bloomdupe.filter import contents, layer
 from bloomdupe.frontier import frontier, later, slot_queue
 from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.frontier import Frontier
@@ -366,11 +366,10 @@ class MemoryMachine(FrontierMachine):
 LIMITS = (
     (slot_queue, "MIN_BATCH", 1),
     (slot_queue, "MAX_BATCH", 3),
-    (bloom, "MAX_PENDING", 10),
-    (bloom, "MAX_SWEEP", 2),
+    (contents, "MAX_PENDING", 10),
     (layer, "MIN_BACKLOG", 100),
-    (layer, "MIN_SWEEP", 1),
-    (layer, "MAX_SWEEP", 2),
+    (contents, "MIN_SWEEP", 1),
+    (contents, "MAX_SWEEP", 2),
     (frontier, "MAX_FRESH", 10_000),
     (frontier, "MAX_LOADED", 2_900),
     (frontier, "MAX_HEAD", 1_900),
