@@ -1,4 +1,4 @@
-"""Damage that only one of the two readers of a data file can find."""
+"""Damage that one pass over a data file finds, and another one does not."""
 
 from __future__ import annotations
 

@@ -11,14 +11,9 @@ from pathlib import Path
 
 from bloomdupe.store.lmdb import checked_reading
 from bloomdupe.store.lmdb.check import CheckReport
-from bloomdupe.store.lmdb.heads import read_head
 
 
 def checked(data: Path) -> CheckReport:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(shutil.copy(data, folder))
-        report = CheckReport(
-            read_head(copy).transaction, **checked_reading.records(copy, lambda _: None)
-        )
-        report.problems += checked_reading.structure(copy)["problems"]
-        return report
+        return CheckReport(**checked_reading.examine(copy, lambda _: None))

@@ -1,9 +1,8 @@
 """Check: whether a data file may be handed to LMDB.
 
 LMDB trusts its file: a damaged file gives wrong answers, or ends the process by a
-signal that no ``except`` catches. So a file that may be damaged is read by two
-processes of its own at the same time. In one of them LMDB's own verifier follows the
-pages, free ones included; in the other every record is read through LMDB.
+signal that no ``except`` catches. So a file that may be damaged is read by a process of
+its own first.
 """
 
 from __future__ import annotations
@@ -14,16 +13,18 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bloomdupe.errors import StoreDamagedError, StoreError, StoreLockedError
+from bloomdupe.errors import (
+    StoreDamagedError,
+    StoreError,
+    StoreLockedError,
+    StoreMismatchError,
+)
 from bloomdupe.store import files
+from bloomdupe.store.format import FORMAT, MAGIC, damaged
 from bloomdupe.store.lmdb import open_data
-from bloomdupe.store.lmdb.heads import NotLmdbError, read_head
 from bloomdupe.store.progress import Progress
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _FATAL = {
     -signum: signum.name
@@ -36,8 +37,8 @@ _FATAL = {
 # With the same modules as this process, and never with those of the folder in which it
 # happens to run.
 _CHILD = (
-    "import sys; what, data, *sys.path = sys.argv[1:];"
-    " from bloomdupe.store.lmdb.checked_reading import main; main(what, data)"
+    "import sys; data, *sys.path = sys.argv[1:];"
+    " from bloomdupe.store.lmdb.checked_reading import main; main(data)"
 )
 
 
@@ -45,12 +46,10 @@ _CHILD = (
 class CheckReport:
     """The result of :func:`check`."""
 
-    transaction: int
-    """Number of the last transaction."""
     problems: list[str]
     """At most a few hundred lines; empty if the file is sound."""
-    is_ours: bool = True
-    """Whether the file has any table of a store."""
+    transaction: int = 0
+    """Number of the last transaction."""
     counts: dict[str, int] = field(default_factory=dict)
     """Number of records of each table."""
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -62,88 +61,102 @@ class CheckReport:
 def check(data: Path, why: str = "") -> CheckReport:
     """Read the whole file and check structure, sums and ledger.
 
-    Raises :class:`~bloomdupe.store.lmdb.heads.NotLmdbError`, and :class:`OSError` if
-    it cannot be read. The log says ``why``, after the name of the file. For the time it
-    takes see tests/benchmarks/README.md.
+    Raises :class:`OSError` if it cannot be read. The log says ``why``, after the name
+    of the file. For the time it takes see tests/benchmarks/README.md.
     """
-    head = read_head(data)
     task, size = f"Checking {data}{why}", data.stat().st_size
     progress = Progress(task, size, "MB", scale=10**6)
-    with _Reader("structure", data) as structure, _Reader("records", data) as records:
-        found = records.answer(progress)
-        damage = structure.answer()["problems"]
-    report = CheckReport(head.transaction, **found)
-    report.problems[:0] = head.problems + damage
-    return report
-
-
-class _Reader:
-    """A process that runs :mod:`bloomdupe.store.lmdb.checked_reading`."""
-
-    def __init__(self, what: str, data: Path) -> None:
-        self._data = data
-        # Not the modules of the folder, which may hold anything: "" in the path.
-        path = filter(None, [*sys.path, str(Path(__file__).parents[3])])
-        # In a session of its own: Ctrl-C is for the process that waits for it.
-        self._process = subprocess.Popen(  # noqa: S603 - this interpreter
-            [sys.executable, "-I", "-c", _CHILD, what, data, *path],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
+    found: dict[str, Any] | int = 0
+    path = filter(None, [*sys.path, str(Path(__file__).parents[3])])
+    with subprocess.Popen(  # noqa: S603 - this interpreter
+        [sys.executable, "-I", "-c", _CHILD, data, *path],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        # Ctrl-C is for the process that waits for it.
+        start_new_session=True,
+    ) as child:
+        try:
+            for line in child.stdout or ():
+                found = json.loads(line)
+                if isinstance(found, int):
+                    progress.passed(found)
+        except BaseException:
+            child.kill()
+            raise
+    code = child.returncode
+    if code in _FATAL:
+        return CheckReport([f"reading it ended a process by {_FATAL[code]}"])
+    if isinstance(found, int):
+        raise StoreError(
+            f"cannot check {data}: the process that reads it ended with exit status"
+            f" {code}; look at the limits on memory and on processes"
         )
+    if "failure" in found:
+        if found["errno"]:
+            raise OSError(found["errno"], found["failure"])
+        raise StoreError(found["failure"])
+    return CheckReport(**found)
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate()
+def check_data(path: Path, *, owned: bool) -> None:
+    """Check the data unless it is unchanged.
 
-    def answer(self, progress: Progress | None = None) -> dict[str, Any]:
-        """Wait for what was found; a signal that damage causes is a problem, too."""
-        found: dict[str, Any] | int = 0
-        for line in self._process.stdout or ():
-            found = json.loads(line)
-            if isinstance(found, int) and progress is not None:
-                progress.passed(found)
-        code = self._process.wait()
-        if code in _FATAL:
-            return {"problems": [f"reading it ended a process by {_FATAL[code]}"]}
-        if code or isinstance(found, int):
-            raise StoreError(
-                f"cannot check {self._data}: the process that reads it ended with exit"
-                f" status {code}; look at the limits on memory and on processes"
-            )
-        if "failure" in found:
-            if found["errno"]:
-                raise OSError(found["errno"], found["failure"])
-            raise StoreError(found["failure"])
-        return found
+    If another process owns the store, that process has checked it. ``owned`` says that
+    this process holds the owner's lock.
+    """
+    mark = open_data.read_mark(path)
+    if mark.clean or mark.interrupted or (not owned and files.in_use(path)):
+        return
+    data = path / files.DATA
+    report = check(data, ", which was not closed well or has been changed")
+    problems = report.problems + older_than(report, mark.transaction)
+    if problems and (owned or not files.in_use(path)):
+        if header := report.records.get("store"):
+            check_format(path, header)
+        more = len(problems) - 1
+        raise damaged(str(data), problems[0] + (f", and {more:,} more" if more else ""))
+
+
+def check_format(path: Path, header: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the header of the store, or refuse the store."""
+    if header is None or header.get("magic") != MAGIC:
+        raise StoreMismatchError(
+            f"{path / files.DATA} has no bloomdupe header; name another place"
+        )
+    if header["format"] != FORMAT:
+        raise StoreMismatchError(
+            f"{path} has format {header['format']}, this version of"
+            f" bloomdupe reads format {FORMAT}; use the version that wrote it"
+            f" ({header.get('written_by', 'unknown')})"
+        )
+    return header
+
+
+def check_marker(path: Path, header: dict[str, Any] | None) -> None:
+    """Refuse data of another store, as far as ``header`` and marker are there."""
+    marker = files.read_marker(path)
+    if None not in (marker, header) and marker != header:
+        raise StoreDamagedError(
+            f"{path / files.DATA} is not the data that {path / files.MARKER} belongs"
+            " to: it was replaced. Put the right one back; or, if this is the right"
+            f" one, delete {files.MARKER}: it is written anew"
+        )
 
 
 def verify(path: Path) -> CheckReport:
     """Read all of a store and change nothing; the store must not be in use."""
-    data = path / files.DATA
     files.identify(path)
     if files.in_use(path):
         raise StoreLockedError(
             f"{path} is in use, so it changes: stop its owner, or verify a backup of it"
         )
+    report = check(path / files.DATA)
     try:
-        report = check(data)
-    except NotLmdbError as error:
-        return CheckReport(0, [f"{data} is not an LMDB file of version 0.9: {error}"])
-    problems = report.problems
-    header = report.records.get("store")
-    try:
-        marker = files.read_marker(path)
+        check_marker(path, report.records.get("store"))
     except StoreDamagedError as error:
-        marker = None
-        problems.append(str(error))
-    if marker is not None and header is not None and marker != header:
-        problems.append(f"{files.MARKER} belongs to another {files.DATA}")
-    problems += older_than(report, open_data.read_mark(path).transaction)
+        report.problems.append(str(error))
+    report.problems += older_than(report, open_data.read_mark(path).transaction)
     return report
 
 

@@ -1,7 +1,6 @@
 """Checked reading: a data file that may be damaged is read in a process of its own.
 
-:mod:`bloomdupe.store.lmdb.check` starts it, once for the structure of the file and
-once for its records. Damage may end it by a signal.
+:mod:`bloomdupe.store.lmdb.check` starts it. Damage may end it by a signal.
 """
 
 from __future__ import annotations
@@ -11,12 +10,14 @@ import sys
 from bisect import bisect_left
 from collections import Counter
 from pathlib import Path
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 import lmdb
 import lmdb.verify
 
 from bloomdupe.errors import StoreError
+from bloomdupe.store.descriptor import open_regular
 from bloomdupe.store.format import (
     APART,
     CHECKSUM_BYTES,
@@ -47,12 +48,17 @@ MAX_PROBLEMS = 100
 PORTION_BYTES = 1 << 20
 """Bytes of records that are read at once."""
 
+_head = Struct("<40x IH42x IH42x 16x")
+"""Of a head of the file (``mdb.c`` of LMDB 0.9): size of a page, and flags of the tree
+of free pages; a field that is 0, and flags of the tree of tables."""
+_INTEGER_KEYS = 8
+"""The only flag of the tree of free pages; the other one has none."""
 
-def main(what: str, data: str) -> None:
+
+def main(data: str) -> None:
     """Print numbers of bytes while they are read, then what was found, as JSON."""
     try:
-        place = Path(data)
-        found = structure(place) if what == "structure" else records(place, _tell)
+        found = examine(Path(data), _tell)
     except (StoreError, OSError) as error:
         found = {
             "failure": getattr(error, "strerror", None) or str(error),
@@ -66,29 +72,27 @@ def _tell(found: object) -> None:
     sys.stdout.flush()
 
 
-def structure(data: Path) -> dict[str, Any]:
-    """Let LMDB's own verifier follow every page; it reads the file as plain bytes."""
-    try:
-        problems = lmdb.verify.verify(str(data))  # type: ignore[no-untyped-call]
-    except lmdb.verify.VerifyError as error:
-        problems = [str(error)]
-    return {"problems": problems[:MAX_PROBLEMS]}
+def examine(data: Path, progress: Callable[[int], None]) -> dict[str, Any]:
+    """Follow every page with LMDB's own verifier; then read every record through LMDB.
 
-
-def records(data: Path, progress: Callable[[int], None]) -> dict[str, Any]:
-    """Read every record through LMDB."""
+    Returns the fields of a :class:`bloomdupe.store.lmdb.check.CheckReport`.
+    """
     reading = _Reading(progress)
     try:
-        with (
-            open_environment(data.parent, readonly=True, lock=False) as env,
-            env.begin() as txn,
-        ):
-            reading.read(env, txn)
-    except lmdb.Error as error:
+        # It reads the file as plain bytes.
+        reading.problems += lmdb.verify.verify(str(data))  # type: ignore[no-untyped-call]
+        if not reading.problems:
+            with (
+                open_environment(data.parent, readonly=True, lock=False) as env,
+                env.begin() as txn,
+            ):
+                reading.read_heads(data)
+                reading.read(env, txn)
+    except (lmdb.verify.VerifyError, lmdb.Error) as error:
         reading.problem(f"LMDB cannot read it: {error}")
     return {
-        "problems": reading.problems,
-        "is_ours": reading.is_ours,
+        "transaction": reading.transaction,
+        "problems": reading.problems[:MAX_PROBLEMS],
         "counts": {
             name.decode(): total[0] for name, total in sorted(reading.totals.items())
         },
@@ -102,8 +106,8 @@ class _Reading:
 
     def __init__(self, progress: Callable[[int], None]) -> None:
         self._progress = progress
+        self.transaction = 0
         self.problems: list[str] = []
-        self.is_ours = True
         self.totals: Totals = {}
         self.records: dict[str, dict[str, Any]] = {}
         self.queued: Counter[int] = Counter()
@@ -115,11 +119,21 @@ class _Reading:
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(what)
 
+    def read_heads(self, data: Path) -> None:
+        """Check the flags in the heads of the file, which the verifier does not."""
+        page_size = 0
+        with open(open_regular(data), "rb") as file:  # noqa: PTH123
+            for number in range(2):
+                file.seek(number * page_size)
+                page_size, *flags = _head.unpack(file.read(_head.size))
+                if flags != [_INTEGER_KEYS, 0, 0]:
+                    self.problem(f"head {number} of the file is damaged")
+
     def read(self, env: lmdb.Environment, txn: lmdb.Transaction) -> None:
         """Read all tables and compare them with the ledger."""
+        self.transaction = txn.id()
         with txn.cursor() as cursor:
             names = {bytes(name) for name in cursor.iternext(values=False)}
-        self.is_ours = not names.isdisjoint(TABLES)
         for name in names.symmetric_difference(TABLES):
             words = "is missing" if name in TABLES else "is not of bloomdupe"
             self.problem(f"the table {name.decode(errors='replace')} {words}")

@@ -44,11 +44,6 @@ def open_environment(
         raise unmappable(path, size) from error
 
 
-def open_tables(env: lmdb.Environment) -> dict[bytes, Any]:
-    """Open all tables."""
-    return {name: env.open_db(name, create=False) for name in TABLES}
-
-
 def unmappable(path: Path, size: int) -> StoreError:
     """Return the error that says why so many bytes cannot be mapped."""
     return StoreError(

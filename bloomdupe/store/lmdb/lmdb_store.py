@@ -13,21 +13,13 @@ import lmdb
 
 from bloomdupe.errors import StoreError, StoreIOError
 from bloomdupe.store import files
-from bloomdupe.store.format import damaged
+from bloomdupe.store.format import TABLES, damaged
+from bloomdupe.store.lmdb.check import check_data, check_format, check_marker
 from bloomdupe.store.lmdb.copying import copy_compacted
-from bloomdupe.store.lmdb.environment import (
-    open_environment,
-    open_tables,
-    unmappable,
-)
+from bloomdupe.store.lmdb.environment import open_environment, unmappable
 from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
 from bloomdupe.store.lmdb.lmdb_snapshot import LmdbSnapshot, unreadable
 from bloomdupe.store.lmdb.open_data import OpenData
-from bloomdupe.store.lmdb.trust import (
-    check_data,
-    trusted_header,
-    trusted_ledger,
-)
 from bloomdupe.store.store import Commit, Store
 from bloomdupe.store.system_errors import explained, failed
 
@@ -91,11 +83,14 @@ class LmdbStore(Store):
                 files.make_lock_file(path)
             self._env = open_environment(path, readonly=readonly, lock=locked)
             undo.callback(self._env.close)
-            self._tables = open_tables(self._env)
+            self._tables = {one: self._env.open_db(one, create=False) for one in TABLES}
             with self.snapshot() as snapshot:
-                self.header = trusted_header(path, snapshot, readonly=readonly)
-                self._ledger = trusted_ledger(path, snapshot)
+                self.header = check_format(path, snapshot.record("store"))
+                self._ledger = snapshot.ledger()
+            check_marker(path, self.header)
             if not readonly:
+                if not (path / files.MARKER).exists():
+                    files.write_marker(path, self.header)
                 self._env.reader_check()
                 self._data.begin_marking(self._ledger.transaction)
             undo.pop_all()
