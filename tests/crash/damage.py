@@ -17,7 +17,7 @@ from typing import NamedTuple
 from child import in_child
 from support.waiting import until_later
 from trial import CONTROL_SEED, OK, Fault, Outcome, each_caught, lost, silently_wrong
-from worker import Work, run_to_end, small_limits
+from worker import Work, Worker, small_limits
 from world import Report, World, judge, look
 
 from bloomdupe.errors import StoreError
@@ -48,7 +48,7 @@ def make_history(path: Path, world: World, checkpoints: int) -> History:
     history = History(path, [], [], [])
     report = Report()
     for _ in range(checkpoints):
-        Work(path, world, BATCH, lambda line: report.read([line]), stop_after=1).run()
+        Work(path, world, BATCH, report.read, stop_after=1).run()
         copy = path.with_name("look")
         shutil.copytree(path, copy)
         history.files.append((path / files.DATA).read_bytes())
@@ -232,6 +232,6 @@ def _opened(path: Path, world: World, history: History, closed: bool) -> Outcome
         if closed or found != history.held[-2]:
             return silently_wrong("it opens, and holds something else")
         report = history.reports[-2].copy()
-    if run_to_end(path, world, report):
+    if Worker(path, world).finish(report):
         return lost("it opens, and cannot be run to its end")
     return judge(path, world, report, ended=True)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from damage import Damage
 from feed_server import FeedServerKills
-from full_creation import FullCreation
 from full_disk import FullDisk
 from generated_spiders import OnDisk, OnRedis
 from hostile_sites import HostileSites
-from io_errors import IOErrors
 from models import Models
 from power_cuts import CreationCuts, PowerCuts
 from refusals import Refusals
@@ -16,7 +14,7 @@ from shared_crawls import ReturnedCrawls, SharedCrawls
 from shared_idioms import SharedIdioms
 from shared_kills import SharedKills
 from stop_points import StopPoints
-from syscalls import SystemCalls
+from syscalls import IOErrors, SystemCalls
 from trial import Fault
 
 EVERY_FAULT: tuple[Fault, ...] = (
@@ -24,7 +22,6 @@ EVERY_FAULT: tuple[Fault, ...] = (
     StopPoints(),
     PowerCuts(),
     CreationCuts(),
-    FullCreation(),
     IOErrors(),
     FullDisk(),
     Damage(),

@@ -6,6 +6,7 @@ crawl.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import random
 import resource
@@ -15,39 +16,85 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from child import in_child
 from spiders.follow import Follow
 from support.crawl import Crawl
 from support.site import Site, graph
-from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, lost, silently_wrong
-from worker import REFUSED, fork_worker, run_to_end
-from world import Report, World, judge
+from trial import (
+    CONTROL_SEED,
+    OK,
+    Fault,
+    Outcome,
+    crashed,
+    each_caught,
+    lost,
+    silently_wrong,
+)
+from worker import REFUSED, Worker, recovered
+from world import Report, World
+
+from bloomdupe import BloomFilter
+from bloomdupe.errors import SettingError, StoreError, StoreFullError
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.store import files
 
 WORLD = 1_500
 LEAST, MOST = 100, 450
 """Kilobytes; the whole crawl takes more."""
 PAGES = 1_500
+MOST_OF_A_NEW_STORE = 100
+"""Kilobytes; with a frontier it takes 60."""
 
 
 class FullDisk(Fault):
-    """A crawl that fills its disk, stops, and goes on when there is room."""
+    """A crawl that fills its disk, stops, and goes on when there is room.
+
+    And a store that is created, or opened first, where there is hardly any room: it is
+    refused, and can be used when there is room; or it is there.
+    """
 
     number = "F8"
-    name = "disk really full, then freed"
-    trials = 12
+    name = "disk really full, then freed; creation on a nearly full disk"
+    trials = 62
+    cases = 4
     excusable = True
 
     def missing(self) -> str | None:
         return None if os.geteuid() == 0 else "needs root, to mount a tmpfs"
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
+        sizes = range(4, MOST_OF_A_NEW_STORE + 1, 4)
         return [
-            _onsmall_disk(folder, seed),
+            _on_small_disk(folder, seed),
             _with_limit(folder, seed),
             _real_crawl(folder, seed),
+            *(_created(folder / str(size), size, seed) for size in sizes),
+            *_opened_without_room(folder),
         ]
 
     def control(self, folder: Path) -> list[Outcome]:
-        return [_with_limit(folder, CONTROL_SEED, deaf=True)]
+        """A failed checkpoint counts as good; LMDB maps a lock file without room."""
+        return each_caught(
+            folder,
+            lambda place: [_with_limit(place, CONTROL_SEED, deaf=True)],
+            _without_room_for_locks,
+        )
+
+
+def _without_room_for_locks(folder: Path) -> list[Outcome]:
+    """Have no space for LMDB's lock file before LMDB maps it."""
+    making, parent = files.make_lock_file, os.getpid()
+
+    def careless(path: Path) -> None:
+        del path
+        if os.getpid() != parent:
+            faulthandler.disable()  # it dies of SIGBUS, as it should: not a word
+
+    files.make_lock_file = careless
+    try:
+        return _opened_without_room(folder)
+    finally:
+        files.make_lock_file = making
 
 
 @contextmanager
@@ -67,15 +114,12 @@ def make_room(place: Path) -> None:
     subprocess.run(["mount", "-o", "remount,size=100m", str(place)], check=True)
 
 
-def _stopped(
+def _filled(
     folder: Path, path: Path, world: World, batch: int, report: Report, **options: Any
 ) -> Outcome:
-    """Whether the first run ends as it should."""
+    """Whether a crawl that fills its disk ends as it should."""
     place = folder / "errors"
-    pid, reading = fork_worker(path, world, batch, errors=place, **options)
-    with os.fdopen(reading, "rb") as pipe:
-        report.read(pipe)
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    status = Worker(path, world, batch, errors=place, **options).finish(report)
     errors = place.read_text()
     if status == 0:
         return silently_wrong("nobody noticed")
@@ -84,26 +128,18 @@ def _stopped(
     return OK
 
 
-def _onsmall_disk(folder: Path, seed: int) -> Outcome:
+def _on_small_disk(folder: Path, seed: int) -> Outcome:
     rng = random.Random(seed)
     world = World(seed, WORLD)
     place = folder / "disk"
     report = Report()
     with small_disk(place, rng.randint(LEAST, MOST)):
         path = place / "job" / "store"
-        outcome = _stopped(folder, path, world, rng.choice([5, 50]), report)
+        outcome = _filled(folder, path, world, rng.choice([5, 50]), report)
         if outcome != OK:
             return outcome
         make_room(place)
-        outcome = judge(path, world, report)
-        return _goes_on(path, world, report) if outcome == OK else outcome
-
-
-def _goes_on(path: Path, world: World, report: Report) -> Outcome:
-    status = run_to_end(path, world, report)
-    if status:
-        return crashed(f"run to its end, it ended with {status}")
-    return judge(path, world, report, ended=True)
+        return recovered(path, world, report)
 
 
 def _with_limit(folder: Path, seed: int, **options: Any) -> Outcome:
@@ -114,15 +150,12 @@ def _with_limit(folder: Path, seed: int, **options: Any) -> Outcome:
     path.parents[1].mkdir()
     limit = rng.randint(LEAST, MOST) << 10
     report = Report()
-    outcome = _stopped(
+    outcome = _filled(
         folder, path, world, rng.choice([5, 50]), report,
-        before=lambda _: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
         **options,
     )  # fmt: skip
-    if outcome != OK and not options:
-        return outcome
-    outcome = judge(path, world, report)
-    return _goes_on(path, world, report) if outcome == OK else outcome
+    return outcome if outcome != OK and not options else recovered(path, world, report)
 
 
 def _real_crawl(folder: Path, seed: int) -> Outcome:
@@ -142,3 +175,74 @@ def _real_crawl(folder: Path, seed: int) -> Outcome:
                 return crashed(f"with room again, it ended: {run.log[-2000:]}")
     missing = set(pages) - set(site.requested)
     return lost(f"never asked for {sorted(missing)[:9]}") if missing else OK
+
+
+# Creation
+
+
+def _created(disk: Path, kilobytes: int, seed: int) -> Outcome:
+    rng = random.Random(f"{seed} {kilobytes}")
+    path = disk / "job" / "store"
+    with small_disk(disk, kilobytes):
+        if rng.random() < 0.5:
+            path.parent.mkdir()
+        outcome = in_child(lambda: _use_in_no_room(path))
+        if outcome.verdict != "ok":
+            return Outcome(outcome.verdict, f"{kilobytes} kB: {outcome.words}")
+        subprocess.run(["sync"], check=True)
+        make_room(disk)
+        outcome = in_child(lambda: _use_with_room(path))
+    return Outcome(outcome.verdict, f"{kilobytes} kB, then more: {outcome.words}")
+
+
+def _opened_without_room(folder: Path) -> list[Outcome]:
+    """A store that comes from a backup, so without the files of locks."""
+    outcomes = []
+    for blocks in range(4):
+        disk = folder / f"full-{blocks}"
+        path = disk / "job" / "store"
+        with small_disk(disk, 1000):
+            _use(path)
+            for file in path.iterdir():
+                if file.name not in (files.DATA, files.MARKER):
+                    file.unlink()
+            free = os.statvfs(disk).f_bavail
+            (disk / "filling").write_bytes(bytes((free - blocks) * 4096))
+            outcome = in_child(lambda: _use_in_no_room(path))  # noqa: B023
+            if outcome.verdict == "ok":
+                (disk / "filling").unlink()
+                outcome = in_child(lambda: _use_with_room(path))  # noqa: B023
+        words = f"opened with {blocks} blocks free: {outcome.words}"
+        outcomes.append(Outcome(outcome.verdict, words))
+    return outcomes
+
+
+def _use_in_no_room(path: Path) -> Outcome:
+    try:
+        _use(path)
+    except StoreFullError as error:
+        if "make room" in str(error) and str(path.parent) in str(error):
+            return OK
+        return lost(f"the refusal does not help: {error}")
+    except SettingError as error:
+        return OK if "bytes of disk free" in str(error) else lost(str(error))
+    except StoreError as error:
+        return lost(f"{type(error).__name__}: {error}")
+    return OK
+
+
+def _use_with_room(path: Path) -> Outcome:
+    try:
+        _use(path)
+    except StoreError as error:
+        return lost(f"{type(error).__name__}: {error}")
+    with BloomFilter.open(path) as seen:
+        return OK if "a" in seen else silently_wrong("what was durable is gone")
+
+
+def _use(path: Path) -> None:
+    with BloomFilter.open(path, 1000, 1e-6) as seen:
+        owed = Frontier(seen)
+        seen.add(b"a")
+        owed.push("host", 0, b"payload")
+        owed.checkpoint()

@@ -9,14 +9,14 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import strace
 from child import in_child
 from disk import STRACE_OPTIONS, TRACE, Disk
-from syscalls import judge_both
 from trial import CONTROL_SEED, Fault, Outcome, crashed, each_caught
-from worker import without_sync, without_sync_of_feeds
+from worker import recovered, without_sync, without_sync_of_feeds
 from world import Report, World, judge
 
 SIZE = 150
@@ -43,7 +43,7 @@ class PowerCuts(Fault):
     def control(self, folder: Path) -> list[Outcome]:
         """LMDB syncs nothing; feeds sync nothing."""
 
-        def cuts(before: Callable[[object], None]) -> Callable[[Path], list[Outcome]]:
+        def cuts(before: Callable[[], None]) -> Callable[[Path], list[Outcome]]:
             return lambda place: _cuts(place, CONTROL_SEED, 12, before=before)
 
         return each_caught(folder, cuts(without_sync), cuts(without_sync_of_feeds))
@@ -69,7 +69,7 @@ def _cuts(
     seed: int,
     limit: int | None = None,
     *,
-    before: Callable[[object], None] | None = None,
+    before: Callable[[], None] | None = None,
     creation: bool = False,
 ) -> list[Outcome]:
     """Judge images of every fifth point, or so many of all."""
@@ -99,21 +99,18 @@ def _cuts(
         if point not in chosen:
             continue
         report = Report()
-        report.read(disk.report.splitlines(keepends=True))
+        report.read(disk.report)
         for number in range(images):
             image = folder / f"image-{point}-{number}"
             disk.build(image, rng)
             where = f"cut {point} of {points} ({call.name}), image {number}"
-            outcome = _judged(
-                image / store,
-                world,
-                report,
-                where,
-                to_the_end=creation or number == 0,
-            )
+            whole = creation or number == 0
+            judged = recovered if whole else judge
+            # In a child, for a damaged store might kill its reader.
+            outcome = in_child(partial(judged, image / store, world, report))
             if outcome.verdict == "ok":
                 shutil.rmtree(image)
-            outcomes.append(outcome)
+            outcomes.append(outcome.at(where))
     return outcomes
 
 
@@ -125,15 +122,3 @@ def _points(
         yield call
         if creation and disk.report.count(b"a ") > 1:
             return
-
-
-def _judged(
-    store: Path, world: World, report: Report, where: str, *, to_the_end: bool
-) -> Outcome:
-    """Judge in a child, for a damaged store might kill its reader."""
-    if to_the_end:
-        return in_child(lambda: judge_both(store, world, report, where))
-    outcome = in_child(lambda: judge(store, world, report))
-    if outcome.verdict == "ok":
-        return outcome
-    return Outcome(outcome.verdict, f"{where}: {outcome.words}")

@@ -6,12 +6,11 @@ is; or be harmless.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import lmdb
 from child import in_child
@@ -26,6 +25,8 @@ from bloomdupe.store.format import TABLES
 from bloomdupe.store.lmdb import open_data
 from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
 
+Change: TypeAlias = Callable[[Path], None]
+"""Of a store at a path."""
 KEYS = 500
 IDENTITY = {"spider": "here"}
 NOBODY = 65534
@@ -49,46 +50,51 @@ def data(path: Path) -> Path:
     return path / "data.mdb"
 
 
-# Changes of a store
+def cut(kept: Callable[[int], int]) -> Change:
+    """Return a change that keeps so much of the data file's bytes."""
+    return lambda path: os.truncate(data(path), kept(data(path).stat().st_size))
 
 
-def truncated_to_nothing(path: Path) -> None:
-    os.truncate(data(path), 0)
+def instead(make_it: Change, name: str = "data.mdb") -> Change:
+    """Return a change that puts something in the place of a file."""
+
+    def change(path: Path) -> None:
+        (path / name).unlink()
+        make_it(path / name)
+
+    return change
 
 
-def truncated_to_a_head(path: Path) -> None:
-    os.truncate(data(path), 4096)
+def text(content: bytes, name: str = "data.mdb") -> Change:
+    return lambda path: void((path / name).write_bytes(content))
 
 
-def truncated_to_half(path: Path) -> None:
-    os.truncate(data(path), data(path).stat().st_size // 8192 * 4096)
+def void(_: object) -> None:
+    """Return nothing."""
 
 
-def truncated_by_a_page(path: Path) -> None:
-    os.truncate(data(path), data(path).stat().st_size - 4096)
+def without(*names: str) -> Change:
+    """Return a change that deletes files."""
+
+    def change(path: Path) -> None:
+        for name in names:
+            (path / name).unlink()
+
+    return change
 
 
-def truncated_within_a_page(path: Path) -> None:
-    os.truncate(data(path), data(path).stat().st_size - 100)
+def of_another(name: str) -> Change:
+    """Return a change that takes a file of another store."""
+
+    def change(path: Path) -> None:
+        make(path.with_name("other"))
+        (path.with_name("other") / name).replace(path / name)
+
+    return change
 
 
-def deleted(path: Path) -> None:
-    data(path).unlink()
-
-
-def deleted_but_for_the_marker(path: Path) -> None:
-    for file in path.iterdir():
-        if file.name != "store.json":
-            file.unlink()
-
-
-def replaced_by_another_store(path: Path) -> None:
-    make(path.with_name("other"))
-    data(path.with_name("other")).replace(data(path))
-
-
-def replaced_by_a_younger_self(path: Path) -> None:
-    """The file as it was before: only the mark of the last close knows."""
+def younger_self(path: Path) -> None:
+    """Put the file in its place as it was before: only the mark of the close knows."""
     old = data(path).read_bytes()
     with BloomFilter.open(path) as seen:
         seen.add("later")
@@ -101,111 +107,45 @@ def symbolic_link(path: Path) -> None:
     data(path).symlink_to(path.with_name("elsewhere.mdb"))
 
 
-def dangling_link(path: Path) -> None:
-    data(path).unlink()
-    data(path).symlink_to(path / "nowhere")
+def foreign_lmdb(version: int) -> Change:
+    """Return a change that puts a database of LMDB 0.9, or 1.0, in its place."""
+
+    def change(path: Path) -> None:
+        shutil.rmtree(path)
+        with (
+            lmdb.open(str(path), map_size=1 << 20, lib_version=version) as env,
+            env.begin(write=True) as txn,
+        ):
+            txn.put(b"a", b"b")
+
+    return change
 
 
-def fifo(path: Path) -> None:
-    data(path).unlink()
-    os.mkfifo(data(path))
+def header(**record: object) -> Change:
+    """Return a change of the record in which a store describes itself."""
+
+    def change(path: Path) -> None:
+        with lmdb.open(str(path), map_size=1 << 24, max_dbs=16, lib_version=0) as env:
+            databases = {name: env.open_db(name) for name in TABLES}
+            with env.begin(write=True) as txn:
+                LmdbBatch(txn, databases).put_record("store", record)
+
+    return change
 
 
-def directory(path: Path) -> None:
-    data(path).unlink()
-    data(path).mkdir()
+def anew(make_it: Change) -> Change:
+    """Return a change that puts something in the place of the store."""
+
+    def change(path: Path) -> None:
+        shutil.rmtree(path)
+        make_it(path)
+
+    return change
 
 
-def device(path: Path) -> None:
-    data(path).unlink()
-    data(path).symlink_to("/dev/zero")
-
-
-def garbage(path: Path) -> None:
-    data(path).write_bytes(bytes(range(256)) * 400)
-
-
-def text(path: Path) -> None:
-    data(path).write_text("this is no database\n" * 1000)
-
-
-def foreign_lmdb(path: Path) -> None:
-    shutil.rmtree(path)
-    with (
-        lmdb.open(str(path), map_size=1 << 20, lib_version=0) as env,
-        env.begin(write=True) as txn,
-    ):
-        txn.put(b"a", b"b")
-
-
-def later_lmdb(path: Path) -> None:
-    """A file of LMDB 1.0."""
-    shutil.rmtree(path)
-    with (
-        lmdb.open(str(path), map_size=1 << 20, lib_version=1) as env,
-        env.begin(write=True) as txn,
-    ):
-        txn.put(b"a", b"b")
-
-
-def _rewrite(path: Path, name: str, record: dict[str, Any]) -> None:
-    with lmdb.open(str(path), map_size=1 << 24, max_dbs=16, lib_version=0) as env:
-        databases = {name: env.open_db(name) for name in TABLES}
-        with env.begin(write=True) as txn:
-            LmdbBatch(txn, databases).put_record(name, record)
-
-
-def later_format(path: Path) -> None:
-    later = {"magic": "bloomdupe", "format": 99, "written_by": "bloomdupe 9.9"}
-    _rewrite(path, "store", later)
-
-
-def no_header(path: Path) -> None:
-    _rewrite(path, "store", {"magic": "something else"})
-
-
-def other_spider(path: Path) -> None:
-    shutil.rmtree(path)
-    make(path, "there")
-
-
-def marker_of_another(path: Path) -> None:
-    make(path.with_name("other"))
-    shutil.copy(path.with_name("other") / "store.json", path)
-
-
-def marker_garbage(path: Path) -> None:
-    (path / "store.json").write_bytes(b"\xff\x00{")
-
-
-def marker_empty(path: Path) -> None:
-    (path / "store.json").write_bytes(b"")
-
-
-def marker_fifo(path: Path) -> None:
-    (path / "store.json").unlink()
-    os.mkfifo(path / "store.json")
-
-
-def place_is_a_file(path: Path) -> None:
-    shutil.rmtree(path)
-    path.write_text("mine")
-
-
-def directory_with_other_files(path: Path) -> None:
-    shutil.rmtree(path)
+def folder_of_others(path: Path) -> None:
     path.mkdir()
     (path / "thesis.txt").write_text("mine")
-
-
-def lock_is_a_directory(path: Path) -> None:
-    (path / "lock.mdb").unlink()
-    (path / "lock.mdb").mkdir()
-
-
-def owner_is_a_link(path: Path) -> None:
-    (path / "owner.lock").unlink()
-    (path / "owner.lock").symlink_to(path.with_name("victim"))
 
 
 def of_another_user(path: Path) -> None:
@@ -214,7 +154,7 @@ def of_another_user(path: Path) -> None:
     os.seteuid(NOBODY)
 
 
-def of_another_user_in_private(path: Path) -> None:
+def in_private(path: Path) -> None:
     path.parent.chmod(0o700)
     os.seteuid(NOBODY)
 
@@ -227,48 +167,59 @@ def unreadable(path: Path) -> None:
     os.seteuid(NOBODY)
 
 
-# Harmless
-
-
-def marker_deleted(path: Path) -> None:
-    (path / "store.json").unlink()
-
-
-def mark_garbage(path: Path) -> None:
-    (path / "clean.json").write_text(json.dumps({"device": "?", "transaction": []}))
-
-
-def locks_deleted(path: Path) -> None:
-    for name in ("lock.mdb", "owner.lock", "clean.json"):
-        (path / name).unlink()
-
-
-def replaced_by_its_backup(path: Path) -> None:
-    """The backup is in place, the mark is still of the file before."""
+def its_backup(path: Path) -> None:
+    """Put the backup in its place; the mark is still of the file before."""
     copy = path.with_name("copy")
     with BloomFilter.open(path, readonly=True) as seen:
         seen.backup(copy)
     data(copy).replace(data(path))
 
 
-def lock_truncated(path: Path) -> None:
-    os.truncate(path / "lock.mdb", 10)
-
-
-REFUSED: tuple[Callable[[Path], None], ...] = (
-    truncated_to_nothing, truncated_to_a_head, truncated_to_half, truncated_by_a_page,
-    truncated_within_a_page, deleted, deleted_but_for_the_marker,
-    replaced_by_another_store, replaced_by_a_younger_self, symbolic_link, dangling_link,
-    fifo, directory, device, garbage, text, foreign_lmdb, later_lmdb, later_format,
-    no_header, other_spider, marker_of_another,
-    marker_garbage, marker_empty, marker_fifo, place_is_a_file,
-    directory_with_other_files, lock_is_a_directory, owner_is_a_link, of_another_user,
-    of_another_user_in_private,
-    unreadable,
-)  # fmt: skip
-HARMLESS = (
-    marker_deleted, mark_garbage, locks_deleted, lock_truncated, replaced_by_its_backup,
-)  # fmt: skip
+REFUSED: dict[str, Change] = {
+    "truncated to nothing": cut(lambda _: 0),
+    "truncated to a head": cut(lambda _: 4096),
+    "truncated to half": cut(lambda size: size // 8192 * 4096),
+    "truncated by a page": cut(lambda size: size - 4096),
+    "truncated within a page": cut(lambda size: size - 100),
+    "deleted": without("data.mdb"),
+    "deleted but for the marker": without(
+        "data.mdb", "lock.mdb", "owner.lock", "clean.json"
+    ),
+    "replaced by another store": of_another("data.mdb"),
+    "replaced by a younger self": younger_self,
+    "symbolic link": symbolic_link,
+    "dangling link": instead(lambda file: file.symlink_to(file.with_name("nowhere"))),
+    "FIFO": instead(os.mkfifo),
+    "directory": instead(Path.mkdir),
+    "device": instead(lambda file: file.symlink_to("/dev/zero")),
+    "garbage": text(bytes(range(256)) * 400),
+    "text": text(b"this is no database\n" * 1000),
+    "of LMDB": foreign_lmdb(0),
+    "of LMDB 1.0": foreign_lmdb(1),
+    "later format": header(magic="bloomdupe", format=99, written_by="bloomdupe 9.9"),
+    "no header": header(magic="something else"),
+    "other spider": anew(lambda path: make(path, "there")),
+    "marker of another": of_another("store.json"),
+    "marker garbage": text(b"\xff\x00{", "store.json"),
+    "marker empty": text(b"", "store.json"),
+    "marker FIFO": instead(os.mkfifo, "store.json"),
+    "place is a file": anew(lambda path: void(path.write_text("mine"))),
+    "directory with other files": anew(folder_of_others),
+    "lock is a directory": instead(Path.mkdir, "lock.mdb"),
+    "owner is a link": instead(
+        lambda file: file.symlink_to(file.parent.with_name("victim")), "owner.lock"
+    ),
+    "of another user": of_another_user,
+    "of another user, in private": in_private,
+    "unreadable": unreadable,
+}
+HARMLESS: dict[str, Change] = {
+    "marker deleted": without("store.json"),
+    "mark garbage": text(b'{"device": "?", "transaction": []}', "clean.json"),
+    "locks deleted": without("lock.mdb", "owner.lock", "clean.json"),
+    "lock truncated": lambda path: os.truncate(path / "lock.mdb", 10),
+    "replaced by its backup": its_backup,
+}
 
 
 class Refusals(Fault):
@@ -283,7 +234,7 @@ class Refusals(Fault):
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         del seed  # no chance in it
-        return [_tried(folder, change) for change in (*REFUSED, *HARMLESS)]
+        return [_tried(folder, name) for name in (*REFUSED, *HARMLESS)]
 
     def control(self, folder: Path) -> list[Outcome]:
         """Without a look at the marker and the mark."""
@@ -295,34 +246,32 @@ class Refusals(Fault):
             files.read_marker = lambda path: None  # noqa: ARG005
             return _opened(path, refuse=True)
 
-        changes = (replaced_by_another_store, replaced_by_a_younger_self)
-        return [_tried(folder, change, careless) for change in changes]
+        names = ("replaced by another store", "replaced by a younger self")
+        return [_tried(folder, name, careless) for name in names]
 
 
 def _tried(
-    folder: Path,
-    change: Callable[[Path], None],
-    opened: Callable[[Path], Outcome] | None = None,
+    folder: Path, name: str, opened: Callable[[Path], Outcome] | None = None
 ) -> Outcome:
-    path = folder / change.__name__ / "store"
+    path = folder / name / "store"
     path.parent.mkdir()
     make(path)
 
     def judged() -> Outcome:
         until_later(path / "data.mdb")
-        change(path)
+        (REFUSED | HARMLESS)[name](path)
         before = _contents(path.parent)
         if opened is None:
-            outcome = _opened(path, refuse=change in REFUSED)
+            outcome = _opened(path, refuse=name in REFUSED)
         else:
             outcome = opened(path)
         os.seteuid(0)
-        if outcome == OK and change in REFUSED and _contents(path.parent) != before:
+        if outcome == OK and name in REFUSED and _contents(path.parent) != before:
             return silently_wrong("it was refused, and changed")
         return outcome
 
     outcome = in_child(judged)
-    return Outcome(outcome.verdict, f"{change.__name__}: {outcome.words}")
+    return Outcome(outcome.verdict, f"{name}: {outcome.words}")
 
 
 def _contents(folder: Path) -> dict[str, bytes]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from worker import fork_worker
+from worker import Worker
 from world import World
 
 WRITES = (
@@ -66,7 +66,7 @@ def run(
     *,
     trace: tuple[str, ...] = WRITES,
     strace_options: tuple[str, ...] = (),
-    before: Callable[[object], None] | None = None,
+    before: Callable[[], None] | None = None,
     **worker_options: Any,
 ) -> Run:
     """Run a worker under strace, all calls named in ``trace`` logged.
@@ -77,34 +77,32 @@ def run(
     allowed, allow = os.pipe()
     errors = log.with_suffix(".errors")
 
-    def wait(report: object) -> None:
+    def wait() -> None:
         os.close(go)
         ctypes.CDLL(None).prctl(*ANYBODY, 0, 0, 0)
         if before is not None:
-            before(report)
+            before()
         os.write(allow, b".")
         os.read(ready, 1)
 
-    pid, reading = fork_worker(
-        path, world, batch, before=wait, errors=errors, **worker_options
-    )
+    worker = Worker(path, world, batch, before=wait, errors=errors, **worker_options)
     os.close(ready)
     os.close(allow)
     with os.fdopen(allowed, "rb") as said_so:
         said_so.read(1)
     tracer = subprocess.Popen(
         ["strace", "-f", "-o", str(log), "-e", f"trace={','.join(trace)}",
-         "-e", "signal=none", *strace_options, "-p", str(pid)],
+         "-e", "signal=none", *strace_options, "-p", str(worker.pid)],
         stderr=subprocess.PIPE,
     )  # fmt: skip
     assert tracer.stderr is not None
-    with tracer.stderr, os.fdopen(reading, "rb") as pipe:
+    with tracer.stderr, worker.report as pipe:
         said = tracer.stderr.readline()
         if b"attached" not in said:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(worker.pid, signal.SIGKILL)
         os.close(go)
         report = pipe.read()
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        status = os.waitstatus_to_exitcode(os.waitpid(worker.pid, 0)[1])
         tracer.stderr.read()
     tracer.wait()
     assert b"attached" in said, said
@@ -127,5 +125,5 @@ def parse(log: str) -> list[Call]:
 
 
 def inject(call: Call, what: str) -> tuple[str, ...]:
-    """Options that inject a fault such as ``error=EIO`` into one call."""
+    """Return options that inject a fault such as ``error=EIO`` into one call."""
     return ("-e", f"inject={call.name}:{what}:when={call.nth}")

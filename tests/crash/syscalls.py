@@ -1,22 +1,21 @@
-"""F2: ``kill -9`` at every system call that writes or syncs.
+"""F2 and F7: ``kill -9``, an I/O error or a full disk at every system call.
 
-The odd cases begin with a store that was killed before. From the first mark on, the
-next process must find that nothing but the killed one has changed the file, so it need
-not check all of it.
+The odd cases begin with a store that was killed before. After a kill of F2, from the
+first mark on, the next process must find that nothing but the killed one has changed
+the file, so it need not check all of it.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import strace
-from trial import CONTROL_SEED, Fault, Outcome, crashed, each_caught, silently_wrong
-from worker import fork_worker, run_to_end
-from world import Report, World, judge
+from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, each_caught, silently_wrong
+from worker import REFUSED, Worker, recovered
+from world import Report, World
 
 from bloomdupe.store import files
 from bloomdupe.store.lmdb import open_data
@@ -25,27 +24,96 @@ SIZE = 60
 BATCH = 9
 PARTS = 10
 """Cases that share the points of one crawl, each to try every tenth."""
+OPENING = ("openat", "newfstatat")
+"""Calls that open a store; those for other files are of no interest."""
 
 
-class SystemCalls(Fault):
-    """A crawl that is killed when it enters its n-th call of a kind."""
+class _EveryCall(Fault):
+    """A crawl to which something happens when it enters its n-th call of a kind."""
 
-    number = "F2"
-    name = "`kill -9` at every write and sync system call"
-    trials = 100
     cases = PARTS  # every other point
+    traced: ClassVar[tuple[str, ...]] = strace.WRITES
+    happens: ClassVar[tuple[str, ...]]
+    """What strace is to inject, in words of its own."""
 
     def missing(self) -> str | None:
         return strace.missing()
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
-        return _crawls(folder, seed)
+        return self.crawls(folder, seed)
+
+    def crawls(
+        self, folder: Path, seed: int, few: int | None = None, **options: Any
+    ) -> list[Outcome]:
+        """Try every tenth point, or a ``few`` of all."""
+        open_data.COMMIT_NANOSECONDS = 3600 * 10**9  # strace may take its time
+        world = World(seed // PARTS // 2, SIZE)
+        begun = folder / "begun"
+        before = Report()
+        if seed % 2:
+            begun.mkdir()
+            stop_after = world.size // BATCH // 3
+            killed = Worker(
+                begun / "job" / "store", world, BATCH, stop_after=stop_after
+            )
+            killed.finish(before)
+        place = folder / "dry"
+        path = start_from(begun, place)
+        dry = strace.run(
+            folder / "log", path, world, BATCH,
+            trace=self.traced, strace_options=("-y",), **options,
+        )  # fmt: skip
+        if dry.status:
+            return [crashed(f"undisturbed, it ended with {dry.status}: {dry.errors}")]
+        points = [
+            (call, what)
+            for call in dry.calls
+            if call.name not in OPENING
+            or any(name in call.arguments for name in (str(place), "out"))
+            for what in self.happens
+        ]
+        part = points[seed // 2 % PARTS :: PARTS]
+        if few is not None:
+            part = points[:: -(-len(points) // few)]
+        outcomes = []
+        for call, what in part:
+            place = folder / f"{what}-{call.name}-{call.nth}"
+            path = start_from(begun, place)
+            report = before.copy()
+            run = strace.run(
+                folder / "log", path, world, BATCH, trace=self.traced,
+                strace_options=strace.inject(call, what), **options,
+            )  # fmt: skip
+            report.read(run.report)
+            outcome = self.ended(run, call, path, report)
+            if outcome == OK:
+                outcome = recovered(path, world, report)
+            if outcome == OK:
+                shutil.rmtree(place, ignore_errors=True)
+            if outcome is not None:
+                outcomes.append(outcome.at(f"{what} in {call.name} {call.nth}"))
+        return outcomes
+
+    def ended(
+        self, run: strace.Run, call: strace.Call, path: Path, report: Report
+    ) -> Outcome | None:
+        """Judge how a run has ended; None if the call did not come."""
+        raise NotImplementedError
+
+
+class SystemCalls(_EveryCall):
+    """A crawl that is killed."""
+
+    number = "F2"
+    name = "`kill -9` at every write and sync system call"
+    trials = 100
+    happens = ("signal=SIGKILL",)
 
     def control(self, folder: Path) -> list[Outcome]:
         """Marks are durable before their requests; a commit is not noted before."""
 
         def crawls(few: int, **options: Any) -> Callable[[Path], list[Outcome]]:
-            return lambda place: _crawls(place, 2 * CONTROL_SEED, few=few, **options)
+            return lambda place: self.crawls(place, 2 * CONTROL_SEED, few, **options)
 
         return each_caught(
             folder,
@@ -53,68 +121,57 @@ class SystemCalls(Fault):
             crawls(9, before=without_note),
         )
 
-
-def _crawls(
-    folder: Path, seed: int, *, few: int | None = None, **options: Any
-) -> list[Outcome]:
-    """Try every tenth point, or a ``few`` of all."""
-    open_data.COMMIT_NANOSECONDS = 3600 * 10**9  # strace may take its time
-    world = World(seed // PARTS // 2, SIZE)
-    begun = folder / "begun"
-    before = Report()
-    if seed % 2:
-        prepare(begun, world, before)
-    path = start_from(begun, folder / "dry")
-    dry = strace.run(folder / "log", path, world, BATCH, **options)
-    if dry.status:
-        return [crashed(f"undisturbed, it ended with {dry.status}: {dry.errors}")]
-    points = dry.calls[seed // 2 % PARTS :: PARTS]
-    if few is not None:
-        points = dry.calls[:: -(-len(dry.calls) // few)]
-    outcomes = []
-    for call in points:
-        place = folder / f"{call.name}-{call.nth}"
-        path = start_from(begun, place)
-        report = before.copy()
-        run = strace.run(
-            folder / "log", path, world, BATCH,
-            strace_options=strace.inject(call, "signal=SIGKILL"), **options,
-        )  # fmt: skip
-        report.read(run.report.splitlines(keepends=True))
+    def ended(
+        self, run: strace.Run, call: strace.Call, path: Path, report: Report
+    ) -> Outcome | None:
+        del run, call
         if report.finished:
-            continue  # that call did not come
-        where = f"{call.name} {call.nth}"
-        outcomes.append(
-            silently_wrong(f"{where}: it counts as changed by another program")
-            if _distrusted(path)
-            else judge_both(path, world, report, where)
+            return None
+        if not (path / files.DATA).exists():
+            return OK
+        found = open_data.read_mark(path)
+        if found.transaction > 0 and not (found.clean or found.interrupted):
+            return silently_wrong("it counts as changed by another program")
+        return OK
+
+
+class IOErrors(_EveryCall):
+    """A crawl in which one system call fails: it stops and says so; run it again."""
+
+    number = "F7"
+    name = "EIO and ENOSPC at every system call"
+    trials = 170
+    traced = (*strace.WRITES, *OPENING, "pread64", "flock")
+    happens = ("error=EIO", "error=ENOSPC")
+
+    def control(self, folder: Path) -> list[Outcome]:
+        """A failed checkpoint counts as good."""
+        return self.crawls(folder, 2 * CONTROL_SEED, few=20, deaf=True)
+
+    def ended(
+        self, run: strace.Run, call: strace.Call, path: Path, report: Report
+    ) -> Outcome | None:
+        """Ask for one line of error, unless it is harmless.
+
+        Making a directory that is there already is allowed to fail, and so is the note
+        that spares the next run a check; a file without name need not be cut.
+        """
+        del path, report
+        harmless = call.name == "mkdir" or any(
+            word in call.arguments for word in ("clean.json", "(deleted)")
         )
-        if outcomes[-1].verdict == "ok":
-            shutil.rmtree(place)
-    return outcomes
+        if run.status == 0 and call.name in strace.WRITES and not harmless:
+            return silently_wrong("nobody noticed")
+        if run.status not in {0, REFUSED}:
+            return crashed(f"exit status {run.status}: {run.errors[-500:]}")
+        if run.status and len(run.errors.splitlines()) != 1:
+            return crashed(f"no clear message: {run.errors}")
+        return OK
 
 
-def _distrusted(path: Path) -> bool:
-    """Whether all of the file has to be checked, though it has a mark."""
-    if not (path / files.DATA).exists():
-        return False
-    found = open_data.read_mark(path)
-    return found.transaction > 0 and not (found.clean or found.interrupted)
-
-
-def without_note(_: object) -> None:
+def without_note() -> None:
     """Note nothing before a commit, for a control."""
     open_data.OpenData.begin_commit = lambda *_: None  # type: ignore[method-assign]
-
-
-def prepare(place: Path, world: World, report: Report) -> None:
-    """Make a job in the middle of a crawl, killed there."""
-    place.mkdir()
-    path = place / "job" / "store"
-    pid, reading = fork_worker(path, world, BATCH, stop_after=world.size // BATCH // 3)
-    with os.fdopen(reading, "rb") as pipe:
-        report.read(pipe)
-    os.waitpid(pid, 0)
 
 
 def start_from(begun: Path, place: Path) -> Path:
@@ -124,17 +181,3 @@ def start_from(begun: Path, place: Path) -> Path:
     else:
         place.mkdir()
     return place / "job" / "store"
-
-
-def judge_both(path: Path, world: World, report: Report, where: str) -> Outcome:
-    """Judge the files after a fault, and their crawl when it goes on."""
-    outcome = judge(path, world, report)
-    if outcome.verdict == "ok":
-        status = run_to_end(path, world, report)
-        if status:
-            outcome = crashed(f"run to its end, it ended with {status}")
-        else:
-            outcome = judge(path, world, report, ended=True)
-    if outcome.verdict == "ok":
-        return outcome
-    return Outcome(outcome.verdict, f"{where}: {outcome.words}")

@@ -7,12 +7,11 @@ import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
 from child import in_child
 from trial import OK, Outcome, lost
-from worker import fork_worker, run_to_end
-from world import Report, World, judge
+from worker import Worker, recovered
+from world import Report, World
 
 from bloomdupe import BloomFilter
 from bloomdupe.store import files
@@ -29,22 +28,19 @@ class Load:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.report = Report()
-        self.pid, reading = fork_worker(path, WORLD, 5)
-        self._lines: IO[bytes] = os.fdopen(reading, "rb")
+        self._worker = Worker(path, WORLD, 5)
 
     def until_committed(self, count: int) -> None:
         """Read on until there were so many commits more."""
         while count:
-            line = self._lines.readline()
-            self.report.read([line])
+            line = self._worker.report.readline()
+            self.report.read(line)
             count -= line.startswith(b"a ")
 
     def end(self) -> None:
         """Kill it, and read the rest of its report."""
-        os.kill(self.pid, signal.SIGKILL)
-        self.report.read(self._lines)
-        os.waitpid(self.pid, 0)
-        self._lines.close()
+        os.kill(self._worker.pid, signal.SIGKILL)
+        self._worker.finish(self.report)
 
 
 def backup(load: Load, target: Path) -> None:
@@ -69,12 +65,7 @@ def gone_on(backup: Path, report: Report) -> Outcome:
         return lost(f"the backup does not verify: {problems[0]}")
     path = backup.with_name(f"{backup.name}-copy")
     shutil.copytree(backup, path)
-    outcome = judge(path, WORLD, report)
-    if outcome != OK:
-        return outcome
-    if run_to_end(path, WORLD, report):
-        return lost("it cannot be run to its end")
-    return judge(path, WORLD, report, ended=True)
+    return recovered(path, WORLD, report)
 
 
 def outcomes(

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 import strace
 from disk import STRACE_OPTIONS, TRACE, Directory, Disk
-from io_errors import CALLS
 from strace import Call
-from syscalls import judge_both, start_from
+from syscalls import IOErrors, start_from
 from trial import OK
-from worker import REFUSED
+from worker import REFUSED, recovered
 from world import Report, World
 
 WORLD = World(1, 60)
@@ -67,7 +66,7 @@ def test_the_folder_of_an_output_file_is_durable_with_it(tmp_path: Path) -> None
 def test_a_data_file_that_cannot_be_looked_at(tmp_path: Path, which: float) -> None:
     """A traceback once, and after a commit the crawl would have gone on."""
     path = start_from(tmp_path / "none", tmp_path / "dry")
-    dry = strace.run(tmp_path / "log", path, WORLD, 9, trace=CALLS)
+    dry = strace.run(tmp_path / "log", path, WORLD, 9, trace=IOErrors.traced)
     looks = [
         call
         for call in dry.calls
@@ -78,11 +77,11 @@ def test_a_data_file_that_cannot_be_looked_at(tmp_path: Path, which: float) -> N
     path = start_from(tmp_path / "none", tmp_path / "err")
     run = strace.run(
         tmp_path / "log", path, WORLD, 9,
-        trace=CALLS, strace_options=strace.inject(call, "error=EIO"),
+        trace=IOErrors.traced, strace_options=strace.inject(call, "error=EIO"),
     )  # fmt: skip
     assert run.status == REFUSED, run.errors
     (line,) = run.errors.splitlines()
     assert "Input/output error" in line
     report = Report()
-    report.read(run.report.splitlines(keepends=True))
-    assert judge_both(path, WORLD, report, "") == OK
+    report.read(run.report)
+    assert recovered(path, WORLD, report) == OK

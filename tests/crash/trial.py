@@ -45,6 +45,10 @@ class Outcome:
     verdict: Verdict
     words: str = ""
 
+    def at(self, where: str) -> Outcome:
+        """Return it with the place at which the fault was, if it is bad."""
+        return self if self == OK else Outcome(self.verdict, f"{where}: {self.words}")
+
 
 OK = Outcome("ok")
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import lmdb
-from world import Report, World
+from trial import OK, Outcome, crashed
+from world import Report, World, judge
 
 from bloomdupe.crawl.leases.lease import Lease
 
@@ -50,14 +51,14 @@ def small_limits() -> None:
     outcomes.MOST_BYTES = 15_000
 
 
-def without_sync(_: object = None) -> None:
+def without_sync() -> None:
     """Let LMDB sync nothing, for a control."""
     lmdb.open = functools.partial(  # type: ignore[assignment]
         lmdb.open, sync=False
     )
 
 
-def without_sync_of_feeds(_: object = None) -> None:
+def without_sync_of_feeds() -> None:
     """Let no output file be synced, for a control; LMDB syncs by itself."""
     os.fdatasync = lambda fd: None  # noqa: ARG005
 
@@ -162,56 +163,63 @@ class Work:
         self.settled.clear()
 
 
-def fork_worker(
-    path: Path,
-    world: World,
-    batch: int,
-    *,
-    before: Callable[[Callable[[bytes], object]], None] | None = None,
-    errors: Path | None = None,
-    **options: Any,
-) -> tuple[int, int]:
-    """Start it in a child; return its pid and the reading end of its report.
+class Worker:
+    """A process that does a crawl to its end, and reports on a pipe.
 
-    ``before`` is called there first, with the function that reports. The log of its
-    ``errors`` goes to that file.
+    ``before`` is called there first. The log of its ``errors`` goes to that file.
     """
-    get_ready()
-    reading, writing = os.pipe()
-    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE)
-    pid = os.fork()
-    if pid:
-        os.close(writing)
-        return pid, reading
-    status = 1
 
-    def report(line: bytes) -> None:
-        os.write(1, line)
+    def __init__(
+        self,
+        path: Path,
+        world: World,
+        batch: int = 100,
+        *,
+        before: Callable[[], object] | None = None,
+        errors: Path | None = None,
+        **options: Any,
+    ) -> None:
+        get_ready()
+        reading, writing = os.pipe()
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE)
+        self.pid = os.fork()
+        if self.pid:
+            os.close(writing)
+            self.report = os.fdopen(reading, "rb")
+            return
+        status = 1
+        try:
+            os.close(reading)
+            os.dup2(writing, 1)
+            os.close(writing)
+            if errors is not None:
+                os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+            small_limits()
+            if before is not None:
+                before()
+            Work(path, world, batch, lambda line: os.write(1, line), **options).run()
+            status = 0
+        except BloomDupeError as error:
+            status = REFUSED
+            if errors is not None:
+                os.write(2, f"{type(error).__name__}: {error}\n".encode())
+        except BaseException:  # noqa: BLE001 - a forked child must not go on as its parent
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(status)
 
-    try:
-        os.close(reading)
-        os.dup2(writing, 1)
-        os.close(writing)
-        if errors is not None:
-            os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-        small_limits()
-        if before is not None:
-            before(report)
-        Work(path, world, batch, report, **options).run()
-        status = 0
-    except BloomDupeError as error:
-        status = REFUSED
-        if errors is not None:
-            os.write(2, f"{type(error).__name__}: {error}\n".encode())
-    except BaseException:  # noqa: BLE001 - a forked child must not go on as its parent
-        sys.excepthook(*sys.exc_info())
-    finally:
-        os._exit(status)
+    def finish(self, report: Report) -> int:
+        """Read its report, and wait for its end; return its exit status."""
+        with self.report:
+            report.read(self.report.read())
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
-def run_to_end(path: Path, world: World, report: Report, **options: Any) -> int:
-    """Let a worker finish the crawl; return its exit status."""
-    pid, reading = fork_worker(path, world, 100, **options)
-    with os.fdopen(reading, "rb") as pipe:
-        report.read(pipe)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+def recovered(path: Path, world: World, report: Report) -> Outcome:
+    """Judge the files after a fault, and their crawl when it has gone on to its end."""
+    outcome = judge(path, world, report)
+    if outcome != OK:
+        return outcome
+    if status := Worker(path, world).finish(report):
+        return crashed(f"run to its end, it ended with {status}")
+    return judge(path, world, report, ended=True)

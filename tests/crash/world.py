@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from job import Job, working_in
+from support.judge import compare
 from trial import OK, Outcome, lost, silently_wrong
 
 from bloomdupe import BloomFilter
@@ -95,9 +95,9 @@ class Report:
     def copy(self) -> Report:
         return Report(set(self.started), set(self.acknowledged), set(self.repeated))
 
-    def read(self, lines: Iterable[bytes]) -> None:
+    def read(self, report: bytes) -> None:
         """Read whole lines of a report; torn lines are left out."""
-        for line in lines:
+        for line in report.splitlines(keepends=True):
             if not line.endswith(b"\n"):
                 continue
             kind, *numbers = line.split()
@@ -125,39 +125,29 @@ def judge(path: Path, world: World, report: Report, *, ended: bool = False) -> O
     owed = {link for number in done for link in world.links(number)} | {0}
     if not seen and not report.acknowledged and not ended:
         return OK  # cut off before the first request was durable
-    if missing := owed - seen:
-        return lost(f"nobody owes {sorted(missing)[:9]}")
-    if undone := report.acknowledged - done:
-        return silently_wrong(f"done, and to be done again: {sorted(undone)[:9]}")
-    if never := done - report.started:
-        return lost(f"counts as done, and never was begun: {sorted(never)[:9]}")
-    if len(waiting) < len(pending):
-        return silently_wrong("a request waits twice")
-    if strangers := waiting - seen:
-        return silently_wrong(f"waits, and was never seen: {sorted(strangers)[:9]}")
-    if report.repeated:
-        return silently_wrong(f"done twice: {sorted(report.repeated)[:9]}")
-    if ended and len(done) < world.size:
-        return lost(f"{world.size - len(done)} requests at the end")
-    return judge_rest(path, world, done, counted)
-
-
-def judge_rest(path: Path, world: World, done: set[int], counted: int) -> Outcome:
-    """Hold ``spider.state`` and the output file against what is done."""
+    for wrong, kind, words in (
+        (owed - seen, lost, "nobody owes"),
+        (report.acknowledged - done, silently_wrong, "done, and to be done again"),
+        (done - report.started, lost, "counts as done, and never was begun"),
+        (pending[len(waiting) :], silently_wrong, "a request waits twice"),
+        (waiting - seen, silently_wrong, "waits, and was never seen"),
+        (report.repeated, silently_wrong, "done twice"),
+        ({*range(world.size)} - done if ended else (), lost, "not done at the end"),
+    ):
+        if wrong:
+            return kind(f"{words}: {sorted(wrong)[:9]}")
     if counted != len(done):
         return silently_wrong(f"{len(done)} are done, spider.state says {counted}")
     if not world.feeds:
         return OK
     place = path.parents[1] / FEED
-    found = Counter(place.read_text().splitlines() if place.exists() else ())
-    expected = Counter(
-        world.line(item) for number in done for item in world.items(number)
+    verdict = compare(
+        Counter(world.line(item) for number in done for item in world.items(number)),
+        Counter(place.read_text().splitlines() if place.exists() else ()),
     )
-    if missing := expected - found:
-        return lost(f"{missing.total()} items: {min(missing)[:60]}")
-    if surplus := found - expected:
-        return silently_wrong(f"{surplus.total()} items too many: {min(surplus)[:60]}")
-    return OK
+    if verdict.lost:
+        return lost(verdict.lost[0])
+    return silently_wrong(verdict.wrong[0]) if verdict.wrong else OK
 
 
 def look(path: Path, world: World) -> tuple[set[int], list[int], int]:
