@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from bloomdupe.cli.output import warn
 from bloomdupe.errors import SettingError
 from bloomdupe.jobs.lines import Line, Problems, read_lines
+from bloomdupe.jobs.listed import Selection
 from bloomdupe.jobs.reader import JobReader
-from bloomdupe.jobs.selection import Selection
 from bloomdupe.settings import FAILURE_REASONS, check_reasons
 from bloomdupe.store.progress import Progress
 

@@ -26,28 +26,24 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.state.rules import Rule, Rules
     from bloomdupe.frontier.sent_request import SentRequest
-    from bloomdupe.jobs.changes import Added
-    from bloomdupe.jobs.held import HeldJob
+    from bloomdupe.jobs.held import Added, HeldJob
     from bloomdupe.jobs.job import Removal
     from bloomdupe.jobs.project import Project
 
 
 def add(options: Namespace) -> Answer:
     """Add requests that the job has not seen."""
-    from bloomdupe.jobs.changes import Added
-    from bloomdupe.jobs.held import add as add_all
-
     check_named(options)
-    added = Added()
-    job = options.job.adding(options.project_settings, options.spider)
-    with closing(job):
-        add_all(_found(options, job.project, added, start=True), job, added)
-    return _counts(added)
+
+    def read(project: Project, added: Added) -> Iterator[SentRequest]:
+        return _found(options, project, added, start=True)
+
+    return _counts(options.job.add(options.project_settings, options.spider, read))
 
 
 def requeue(options: Namespace) -> Answer:
     """Make pages pending again that the job has seen, or failed requests."""
-    from bloomdupe.jobs.changes import Added
+    from bloomdupe.jobs.held import Added
 
     added, selection = Added(), selection_of(options)
     reasons = reasons_of(options)
@@ -78,14 +74,13 @@ def drop(options: Namespace) -> Answer:
         )
     selection = selection_of(options)
     with closing(_opened(options, by_url=bool(options.urls))) as job:
-        pages = {}
-        for request in _requests(options.urls):
-            pages[job.project.key_of(request)[0]] = request.url  # as it is stored
-        dropped = job.drop(selection, pages)
-    if not dropped.dropped:
+        pages = {job.project.key_of(request)[0] for request in _requests(options.urls)}
+        dropped = job.drop(selection, pages if options.urls else None)
+        left = job.pending
+    if not dropped:
         warn_if_unknown(options.job, options.slot)
-    line = f"{dropped.dropped:,} removed, {dropped.left:,} pending"
-    return Answer([line], dropped._asdict())
+    line = f"{dropped:,} removed, {left:,} pending"
+    return Answer([line], {"dropped": dropped, "left": left})
 
 
 def _opened(options: Namespace, *, by_url: bool = True) -> HeldJob:
@@ -151,7 +146,8 @@ def block(options: Namespace) -> Answer:
     if options.urls:
         rules = [rule_of(one.url) for one in _requests(options.urls)]
     else:
-        given = selection_of(options).values
+        selection_of(options)  # or it is refused
+        given = {"slot": slot, "pattern": pattern}
         rules = [{name: value for name, value in given.items() if value}]
     return _ruled(
         options,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.added_requests import add_request
@@ -11,67 +12,65 @@ from bloomdupe.crawl.state.rules_file import rules_of
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.payload import url_of
-from bloomdupe.frontier.pending_requests import count_pending
+from bloomdupe.frontier.pending_requests import count_pending, portions
 from bloomdupe.frontier.sent_request import SentRequest, partition_of
-from bloomdupe.jobs.changes import (
-    Dropped,
-    name_of,
-    pending_among,
-    requeued_among,
-    told_portions,
-)
-from bloomdupe.jobs.selection import Search
+from bloomdupe.jobs.lines import Problems
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.participant import Part
+from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from typing_extensions import Self
 
-    from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.crawl.state.rules import Rules
-    from bloomdupe.jobs.changes import Added
+    from bloomdupe.frontier.pending_requests import PendingRequest
+    from bloomdupe.jobs.listed import Selection
     from bloomdupe.jobs.project import Project
-    from bloomdupe.jobs.selection import Selection
     from bloomdupe.store.batch import Change
     from bloomdupe.store.store import Store
 
 
-MOST_AT_ONCE = 1_000
-"""Requests that are added at once, so that a running crawl need not stop for long."""
-MOST_BYTES = 1 << 20
-"""Bytes of the stored requests that are added at once, unless one has more."""
+@dataclass
+class Added:
+    """Counts of requests that were added by hand, by result."""
 
+    taken_in: int = 0
+    """Requests that are pending now."""
+    seen: int = 0
+    """Requests that were seen before, and so skipped."""
+    waited: int = 0
+    """Requests that were pending already, and so left as they are."""
+    unseen: int = 0
+    """Requests that were never seen, and so cannot be repeated."""
+    blocked: int = 0
+    """Requests that a rule of ``bloomdupe block`` keeps out."""
+    handed_over: int = 0
+    """Requests that the running crawl is to take in."""
+    problems: Problems = field(default_factory=Problems)
 
-class RunningJob:
-    """A job that a crawl has, to which requests can be handed over."""
-
-    def __init__(
-        self, hand_over: Callable[[list[SentRequest]], None], project: Project
-    ) -> None:
-        self._hand_over = hand_over
-        self.project = project
-
-    def add(self, requests: list[SentRequest], added: Added) -> None:
-        """Hand requests over, and count them; the crawl adds those it has not seen."""
-        self._hand_over(requests)
-        added.handed_over += len(requests)
-
-    def close(self) -> None:
-        """Nothing is open."""
+    def count(self, name: str) -> None:
+        """Count a request by the name of a field."""
+        setattr(self, name, getattr(self, name) + 1)
 
 
 class HeldJob:
     """A job that no other process has: its filters, frontiers and rules.
 
     There is one of each for each store. Nothing is durable before :meth:`commit`. As
-    long as it is open, no crawl can run.
+    long as it is open, no crawl can run. A job of several stores comes with functions
+    that ``write`` to all of them, and ``close`` them.
     """
 
     def __init__(
-        self, filters: list[BloomFilter], project: Project | None, rules: Rules
+        self,
+        filters: list[BloomFilter],
+        project: Project | None,
+        rules: Rules,
+        write: Callable[[list[Frontier], Mapping[int, Part]], None] | None = None,
+        close: Callable[[], None] | None = None,
     ) -> None:
         self._filters = filters
         self._project = project
@@ -79,11 +78,17 @@ class HeldJob:
         order = {} if project is None else project.order._asdict()
         self._starts_apart = order.pop("starts_apart", True)
         self.frontiers = [Frontier(seen, **order) for seen in filters]
+        stores = [frontier.store for frontier in self.frontiers]
+        self.stores = [store for store in stores if store is not None]
+        self.seen, self.frontier = filters[0], self.frontiers[0]
+        self._write = write
+        self.close = close or self.seen.close
+        """Closes the stores, without uncommitted changes."""
 
     @classmethod
     def open(cls, path: Path, project: Project | None) -> Self:
         """Open the job in a directory."""
-        return cls._with(BloomFilter.open(path), project)
+        return cls._with(BloomFilter.open(path), path, project)
 
     @classmethod
     def begun(cls, path: Path, project: Project) -> Self:
@@ -94,15 +99,13 @@ class HeldJob:
         given = project.settings.copy()
         given.set("JOBDIR", str(path.parent), "cmdline")
         job = CrawlJob(JobSettings.read(given), project.spider, project.fingerprinter)
-        return cls._with(job.open_filter(), project)
+        return cls._with(job.open_filter(), path, project)
 
     @classmethod
-    def _with(cls, seen: BloomFilter, project: Project | None) -> Self:
+    def _with(cls, seen: BloomFilter, path: Path, project: Project | None) -> Self:
         with ExitStack() as undo:
             undo.callback(seen.close)
-            store = seen.share_store()
-            assert store is not None  # noqa: S101 - it was opened from there
-            job = cls([seen], project, rules_of(store.path))
+            job = cls([seen], project, rules_of(path))
             undo.pop_all()
         return job
 
@@ -112,35 +115,12 @@ class HeldJob:
         assert self._project is not None  # noqa: S101 - it is opened by URL
         return self._project
 
-    @property
-    def seen(self) -> BloomFilter:
-        """The filter of a job with a single store."""
-        return self._filters[0]
-
-    @property
-    def frontier(self) -> Frontier:
-        """The frontier of a job with a single store."""
-        return self.frontiers[0]
-
-    @property
-    def store(self) -> Store:
-        """The store of a job with a single one."""
-        return self.stores[0]
-
-    @property
-    def stores(self) -> list[Store]:
-        """The stores of the job."""
-        found = [frontier.store for frontier in self.frontiers]
-        return [store for store in found if store is not None]
-
-    def close(self) -> None:
-        """Close the stores, without uncommitted changes."""
-        for seen in self._filters:
-            seen.close()
-
     def commit(self, parts: Mapping[int, Part] | None = None) -> None:
         """Make everything durable in one transaction, with more ``parts`` by store."""
-        self.frontier.checkpoint(*(parts or {}).values())
+        if self._write is None:
+            self.frontier.checkpoint(*(parts or {}).values())
+        else:
+            self._write(self.frontiers, parts or {})
 
     def _number_of(self, slot: str) -> int:
         """Return the number of the store with the requests of a slot."""
@@ -204,8 +184,7 @@ class HeldJob:
                 added.blocked += 1
             else:
                 wanted[key] = one
-        pages = {key: url_of(one.payload) for key, one in wanted.items()}
-        for key, _ in pending_among(self.stores, pages, self.project):
+        for key, _ in pending_among(self.stores, {*wanted}, self.project):
             added.waited += wanted.pop(key, None) is not None
         for one in wanted.values():
             self._push(one._replace(payload=brought_back(one.payload)))
@@ -221,8 +200,10 @@ class HeldJob:
         """
         parts = {}
         for number, store in enumerate(self.stores):
-            puts = {}
-            for digest, one in _failures(store):
+            puts: list[Change] = []
+            with store.snapshot() as snapshot:
+                failures = [*stored_failures(snapshot)]
+            for digest, one in failures:
                 if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
                     continue
                 if one.waiting:
@@ -238,63 +219,56 @@ class HeldJob:
                     added.blocked += 1
                 else:
                     self.push(one.slot, one.priority, one.payload)
-                    puts[digest] = one._replace(waiting=True)
+                    puts.append((digest, one._replace(waiting=True).packed()))
             added.taken_in += len(puts)
-            parts[number] = _part(puts)
+            parts[number] = Part(changes={FAILURES: puts} if puts else {})
         self.commit(parts)
 
     # Removing requests
 
-    def drop(self, selection: Selection, pages: dict[bytes, str]) -> Dropped:
-        """Remove pending requests: those for the ``pages`` only, if there are any.
+    def drop(self, selection: Selection, pages: Container[bytes] | None) -> int:
+        """Remove pending requests, those for some ``pages`` only; return their number.
 
-        ``pages`` has the URL of each fingerprint. Each thousand is a transaction.
+        ``pages`` has their fingerprints; None: any. Each thousand is a transaction.
         """
         dropped = 0
-        search = Search(pages, self.project) if pages else None
         for number, store in enumerate(self.stores):
-            requeued = requeued_among(_failures(store))
             for some in told_portions(store, selection.slot):
                 gone = [
                     one
                     for one in some
-                    if (search is None or search.key_of(one.payload) is not None)
-                    and selection.has_stored(one.slot, one.payload)
+                    if selection.has_stored(one.slot, one.payload)
+                    and (pages is None or self.project.stored_key(one.payload) in pages)
                 ]
                 self.frontiers[number].remove(gone)
-                failed = {}
-                for one in gone if requeued else ():
-                    if same := requeued.get(name_of(one.payload)):
-                        digest, failure = same.pop()
-                        failed[digest] = failure._replace(waiting=False)
-                self.commit({number: _part(failed)})
+                self.commit()
                 dropped += len(gone)
-        return Dropped(dropped, sum(map(count_pending, self.stores)))
+        return dropped
+
+    @property
+    def pending(self) -> int:
+        """Number of pending requests in the stores."""
+        return sum(map(count_pending, self.stores))
 
 
-def add(found: Iterable[SentRequest], job: HeldJob | RunningJob, added: Added) -> None:
-    """Add requests that were not seen, in a transaction for every thousand.
+def pending_among(
+    stores: list[Store], pages: Container[bytes], project: Project
+) -> Iterator[tuple[bytes, PendingRequest]]:
+    """Yield the pending requests for some pages, each with its fingerprint.
 
-    After an interruption, committed requests stay, and count as seen the next time.
+    A store knows requests by slot and order, so this reads all of them.
     """
-    portion: list[SentRequest] = []
-    size = 0
-    for one in found:
-        portion.append(one)
-        size += len(one.payload)
-        if len(portion) == MOST_AT_ONCE or size >= MOST_BYTES:
-            job.add(portion, added)
-            portion, size = [], 0
-    if portion:
-        job.add(portion, added)
+    for store in stores:
+        for some in told_portions(store):
+            for one in some:
+                key = project.stored_key(one.payload)
+                if key is not None and key in pages:
+                    yield key, one
 
 
-def _failures(store: Store) -> Iterator[tuple[bytes, Failure]]:
-    with store.snapshot() as snapshot:
-        yield from stored_failures(snapshot)
-
-
-def _part(failures: dict[bytes, Failure]) -> Part:
-    """Return the part of a commit that writes failed requests."""
-    puts: list[Change] = [(digest, one.packed()) for digest, one in failures.items()]
-    return Part(changes={FAILURES: puts} if puts else {})
+def told_portions(
+    store: Store, slot: str | None = None
+) -> Iterator[list[PendingRequest]]:
+    """Yield the pending requests of a store in portions, and tell how far it is."""
+    total, task = count_pending(store, slot), f"Reading {store.shown}"
+    return told(portions(store, slot), task, total, "requests", len)

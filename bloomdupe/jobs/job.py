@@ -7,6 +7,7 @@ in the first one. A verb needs no case for each kind of job.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,11 +26,15 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.sent_request import SentRequest
-    from bloomdupe.jobs.held import HeldJob, RunningJob
+    from bloomdupe.jobs.held import Added, HeldJob
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.state import Life
     from bloomdupe.store.store import Store
 
+MOST_AT_ONCE = 1_000
+"""Requests that are added at once, so that a running crawl need not stop for long."""
+MOST_BYTES = 1 << 20
+"""Bytes of the stored requests that are added at once, unless one has more."""
 PAUSE = 0.05
 """Seconds between two looks for a crawl that ends."""
 
@@ -113,22 +118,35 @@ class Job(ABC):
 
     # Changing
 
-    def adding(
-        self, settings: Settings | None, spider: str | None
-    ) -> HeldJob | RunningJob:
-        """Open the job to add requests, with the project of the settings.
+    def add(
+        self,
+        settings: Settings | None,
+        spider: str | None,
+        read: Callable[[Project, Added], Iterator[SentRequest]],
+    ) -> Added:
+        """Add requests that were not seen, in a transaction for every thousand.
 
-        It may run. A missing job of the ``spider`` begins.
+        They are what ``read`` returns, given the project of the settings. The job may
+        run; a missing job of the ``spider`` begins. After an interruption, committed
+        requests stay, and count as seen the next time.
         """
-        from bloomdupe.jobs.held import RunningJob
+        from bloomdupe.jobs.held import Added
 
-        project = self._project(settings, spider)
+        project, added, held = self._project(settings, spider), Added(), None
+        found = portioned(read(project, added))
         if self.life().owner is None:
-            try:
-                return self.hold(project, begin=True)
-            except StoreLockedError:  # another process was quicker
-                pass
-        return RunningJob(self.hand_over, project)
+            # Another process may be quicker.
+            with contextlib.suppress(StoreLockedError):
+                held = self.hold(project, begin=True)
+        if held is None:
+            for some in found:
+                self.hand_over(some)
+                added.handed_over += len(some)
+            return added
+        with contextlib.closing(held):
+            for some in found:
+                held.add(some, added)
+        return added
 
     def changing(self, settings: Settings | None, *, by_url: bool) -> HeldJob:
         """Open the job for changes, with the project of the settings.
@@ -181,3 +199,17 @@ class Job(ABC):
             time.sleep(PAUSE)
             now = self.life()
         return len(before.names)
+
+
+def portioned(found: Iterator[SentRequest]) -> Iterator[list[SentRequest]]:
+    """Yield requests in portions that are added at once."""
+    portion: list[SentRequest] = []
+    size = 0
+    for one in found:
+        portion.append(one)
+        size += len(one.payload)
+        if len(portion) == MOST_AT_ONCE or size >= MOST_BYTES:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion

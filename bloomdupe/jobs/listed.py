@@ -1,23 +1,56 @@
-"""ListedRequest and FailedRequests: the requests of a job, as they are shown."""
+"""The requests of a job as they are shown, and the selection of some of them."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.leases.failure import in_words
-from bloomdupe.errors import UnserializableError
+from bloomdupe.errors import SettingError, UnserializableError
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.requests.layout import summary_of
 
 if TYPE_CHECKING:
     from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.frontier.pending_requests import PendingRequest
-    from bloomdupe.jobs.selection import Selection
 
 GONE = {"404", "410"}
 """Reasons of failures that a retry does not mend."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Selects the requests of a slot with URLs that match a pattern. None: any."""
+
+    slot: str | None = None
+    pattern: re.Pattern[str] | None = None
+
+    @classmethod
+    def of(cls, slot: str | None, pattern: str | None) -> Selection:
+        """Read a user's options; raises :class:`SettingError` if they are bad."""
+        try:
+            return cls(slot, None if pattern is None else re.compile(pattern))
+        except (re.error, OverflowError, RecursionError) as error:
+            raise SettingError(
+                f"--pattern {pattern!r} is not a regular expression: {error}"
+            ) from error
+
+    def has(self, slot: str, url: str) -> bool:
+        """Whether a request is selected."""
+        return self.slot in (None, slot) and (
+            self.pattern is None or self.pattern.search(url) is not None
+        )
+
+    def has_stored(self, slot: str, payload: bytes) -> bool:
+        """Whether a stored request is selected; one that is damaged has no URL."""
+        if self.pattern is None:
+            return self.slot in (None, slot)
+        try:
+            return self.has(slot, summary_of(payload).url)
+        except UnserializableError:
+            return False
 
 
 class ListedRequest(NamedTuple):

@@ -21,12 +21,15 @@ from bloomdupe.links.fingerprint import fingerprint_function, is_plain
 from bloomdupe.requests.callbacks import may_be_callback
 from bloomdupe.requests.layout import check_payload, summary_of
 from bloomdupe.requests.serializer import Serializer
+from bloomdupe.setting_values import check_exact
 from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from scrapy.settings import Settings
+
+    from bloomdupe.setting_values import ExactUrls
 
 
 PLAIN_END = b"\x95"
@@ -69,8 +72,8 @@ class Project:
         with _loading(settings, "ADDONS"):
             load_addons(self._crawler)
         self.settings = self._crawler.settings
-        self.given = given = JobSettings.read(self.settings)
-        self.exact = (given if exact is None else _with_exact(exact)).exact
+        given = JobSettings.read(self.settings)
+        self.exact = given.exact if exact is None else _exact_of(exact)
         """The URLs whose fingerprints are kept exactly."""
         self.order = QueueOrder.of(self.settings, durable=True)
 
@@ -197,6 +200,13 @@ class Project:
         assert spider is not None  # noqa: S101 - it was made
         return Serializer(spider)
 
+    def stored_key(self, payload: bytes) -> bytes | None:
+        """Return the fingerprint of a stored request; None if it cannot be read."""
+        try:
+            return self._fingerprint(self.request_of(payload))
+        except UnserializableError:
+            return None
+
     def request_of(self, payload: bytes) -> Request:
         """Return a stored request, for its fingerprint and its place in the queue.
 
@@ -222,9 +232,9 @@ class Project:
             )
 
 
-def _with_exact(value: object) -> JobSettings:
+def _exact_of(value: object) -> ExactUrls:
     try:
-        return JobSettings.read(BaseSettings({"BLOOMDUPE_EXACT": value}))
+        return check_exact(value, "exact")
     except SettingError as error:
         raise StoreMismatchError(f"the job is damaged: {error}") from error
 

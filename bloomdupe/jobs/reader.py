@@ -27,11 +27,10 @@ from bloomdupe.frontier.pending_requests import (
     pending_requests,
 )
 from bloomdupe.frontier.slot_state import Rest, SlotState, rest_of
-from bloomdupe.jobs.listed import FailedRequests, ListedRequest
-from bloomdupe.jobs.selection import Selection
+from bloomdupe.jobs.listed import FailedRequests, ListedRequest, Selection
 from bloomdupe.jobs.state import state_of
 from bloomdupe.jobs.view import MOST_SLOTS, Description, Output, View
-from bloomdupe.store.format import FAILURES, LATER, StoredSlot
+from bloomdupe.store.format import LATER, StoredSlot
 from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
@@ -48,8 +47,6 @@ class JobReader:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._failed_versions: list[object] = []
-        self._failed: list[Failure] = []
         self._description: Description | None = None
 
     # The job as a whole
@@ -155,7 +152,7 @@ class JobReader:
             delays=delays,
             outputs=_outputs(crawls[0]),
             points=points,
-            failed=FailedRequests(self._failures(snapshots), left),
+            failed=FailedRequests(_failures(snapshots), left),
             runs=runs,
         )
 
@@ -194,17 +191,13 @@ class JobReader:
         """Return those that were not retried since, latest first."""
         with self._job.stores() as stores, ExitStack() as stack:
             snapshots = [stack.enter_context(store.snapshot()) for store in stores]
-            return FailedRequests(self._failures(snapshots))
+            return FailedRequests(_failures(snapshots))
 
-    def _failures(self, snapshots: list[Snapshot]) -> list[Failure]:
-        """Read them, if they have changed since the last time."""
-        versions = [snapshot.version(FAILURES) for snapshot in snapshots]
-        if versions != self._failed_versions:  # they may be many, and rarely change
-            found = chain.from_iterable(map(stored_failures, snapshots))
-            left = [one for _, one in found if not one.waiting]
-            self._failed = sorted(left, key=lambda one: -one.time)
-            self._failed_versions = versions
-        return self._failed
+
+def _failures(snapshots: list[Snapshot]) -> list[Failure]:
+    found = chain.from_iterable(map(stored_failures, snapshots))
+    left = [one for _, one in found if not one.waiting]
+    return sorted(left, key=lambda one: -one.time)
 
 
 def _record_of_filter(snapshot: Snapshot) -> dict[str, Any]:

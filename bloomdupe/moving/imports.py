@@ -142,7 +142,7 @@ def _take_requests(job: HeldJob, source: Source, imported: Imported) -> None:
     crawler = project.crawler_with_methods()
     assert crawler.spider is not None  # noqa: S101 - it was made
     serializer = Serializer(crawler.spider)
-    room = job.store.path.parent
+    room = job.stores[0].path.parent
     total, requests = source.pending(crawler, room, imported.problems)
     requests = told(requests, f"Reading {source.shown}", total, "requests")
     for place, request in enumerate(requests):

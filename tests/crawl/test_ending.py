@@ -22,7 +22,7 @@ from spiders.ending import (
 from support.crawl import Crawl
 from support.site import PAGES, Pages
 
-from bloomdupe.jobs.on_disk.job_on_disk import JobOnDisk
+from bloomdupe.jobs.job_on_disk import JobOnDisk
 from bloomdupe.jobs.reader import JobReader
 
 pytestmark = pytest.mark.slow

@@ -289,7 +289,7 @@ def test_an_add_that_is_killed_may_be_repeated_and_may_begin_the_crawl(
     said = crawl.bloomdupe("add", job, f"{site.base}/c", "--spider", "stays")
     assert said == "1 pending now\n"
     assert state_of(call) == "not begun"
-    step = "bloomdupe.jobs.in_redis.held_crawl:HeldCrawl.commit"
+    step = "bloomdupe.jobs.held:HeldJob.commit"
     killed_after(step, 1, "add", job, url, cwd=crawl.folder)
     said = crawl.bloomdupe("add", job, url)
     assert "1 request handed to the running crawl" in said

@@ -19,8 +19,8 @@ from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.history import History
+from bloomdupe.jobs.job_on_disk import JobOnDisk
 from bloomdupe.jobs.listed import FailedRequests
-from bloomdupe.jobs.on_disk.job_on_disk import JobOnDisk
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.monitoring.tables import failures
 from bloomdupe.store import files

@@ -16,7 +16,7 @@ from support.terminal import Terminal
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.pace import clock, rates
 from bloomdupe.frontier.slot_state import Rest
-from bloomdupe.jobs.on_disk.job_on_disk import JobOnDisk
+from bloomdupe.jobs.job_on_disk import JobOnDisk
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.state import RUNNING, SILENT, Life, State
 from bloomdupe.jobs.view import View

@@ -11,7 +11,7 @@ from scrapy.utils.request import fingerprint
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.frontier.sent_request import PARTITIONS, partition_of
-from bloomdupe.jobs.in_redis.held_crawl import HeldCrawl
+from bloomdupe.jobs.job_in_redis import taken
 from bloomdupe.requests.serializer import Serializer
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
@@ -43,7 +43,7 @@ def make_crawl(
     """
     begin_crawl(url)
     serializer = Serializer(SPIDER)
-    job = HeldCrawl.taken(Address.of(url), None, Rules())
+    job = taken(Address.of(url), None, Rules())
     filters = [frontier.seen for frontier in job.frontiers]
     with closing(job):
         for url_done in done:

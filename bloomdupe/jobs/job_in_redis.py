@@ -8,22 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.state.rules import Rules
-from bloomdupe.errors import StoreError
+from bloomdupe.errors import StoreError, StoreLockedError
 from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.frontier.sent_request import SentRequest, partition_of
-from bloomdupe.jobs.in_redis.held_crawl import HeldCrawl
+from bloomdupe.frontier.held_frontier import counts_of
+from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
+from bloomdupe.jobs.held import HeldJob
 from bloomdupe.jobs.job import Job, Removal
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.state import Life, WorkerFigures
+from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client, LuaScript
 from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
+from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
 from bloomdupe.store.redis.redis_store import RedisStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-    from bloomdupe.jobs.held import HeldJob
+    from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.jobs.project import Project
     from bloomdupe.store.store import Store
 
@@ -143,11 +146,12 @@ class JobInRedis(Job):
 
     def hold(self, project: Project | None, *, begin: bool) -> HeldJob:
         """Take all partitions, or begin the crawl with the settings of the project."""
-        if self.identity is not None:
-            return HeldCrawl.taken(self._address, project, self.rules())
-        if not begin or project is None:
-            raise self._missing()
-        return HeldCrawl.taken(self._address, project, self.rules(), _opener(project))
+        open_filter: Callable[[RedisStore], BloomFilter] = BloomFilter.open
+        if self.identity is None:
+            if not begin or project is None:
+                raise self._missing()
+            open_filter = _opener(project)
+        return taken(self._address, project, self.rules(), open_filter)
 
     def hand_over(self, requests: list[SentRequest]) -> None:
         """Leave requests in the inboxes of their partitions."""
@@ -182,6 +186,45 @@ class JobInRedis(Job):
         """Remove all keys in one step; a worker that is still there is refused then."""
         with self._crawl() as crawl:
             crawl.client.ask("UNLINK", *crawl.keys.every(crawl.partitions))
+
+
+def taken(
+    address: Address,
+    project: Project | None,
+    rules: Rules,
+    open_filter: Callable[[RedisStore], BloomFilter] = BloomFilter.open,
+) -> HeldJob:
+    """Take all partitions from workers that have ended, or do not answer.
+
+    Partitions that are missing are made by ``open_filter``. What workers have sent to
+    each other stays in the inboxes. A worker that hangs, and goes on after all, reads
+    its partitions anew.
+    """
+    with ExitStack() as undo:
+        owner = PartitionOwner.at(address, PARTITIONS)
+        undo.callback(owner.give_back)
+        owners = owner.look(PARTITIONS).owners
+        owner.take({n: owners.get(n, NOBODY) for n in range(PARTITIONS)})
+        if len(owner.stores) != PARTITIONS:
+            raise StoreLockedError(
+                f"{address.shown} is in use by a worker that has just begun; stop it,"
+                " and try again"
+            )
+
+        def write(frontiers: list[Frontier], parts: Mapping[int, Part]) -> None:
+            written = {
+                owner.stores[n]: [frontier.prepare(), parts.get(n, Part())]
+                for n, frontier in enumerate(frontiers)
+            }
+            counts = counts_of(dict(enumerate(frontiers)))
+            commit = owner.begin(written, counts=counts)
+            commit.send()
+            commit.done()
+
+        filters = [open_filter(owner.stores[n]) for n in range(PARTITIONS)]
+        job = HeldJob(filters, project, rules, write, owner.give_back)
+        undo.pop_all()
+    return job
 
 
 def _filter_of(store: RedisStore) -> BloomFilter:

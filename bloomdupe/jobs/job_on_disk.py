@@ -13,7 +13,7 @@ from bloomdupe.crawl.state.rules_file import change_rules, rules_of
 from bloomdupe.errors import StoreError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.jobs.job import Job, Removal
-from bloomdupe.jobs.on_disk.places import jobs_at, store_at
+from bloomdupe.jobs.places import jobs_at, store_at
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.state import Life
 from bloomdupe.store import files
@@ -110,7 +110,7 @@ class JobOnDisk(Job):
         job = HeldJob.open(path, project)
         with ExitStack() as undo:
             undo.callback(job.close)
-            AddedRequests(job.store, job.add_one).take_all(
+            AddedRequests(job.stores[0], job.add_one).take_all(
                 lambda part: job.commit({0: part})
             )
             undo.pop_all()

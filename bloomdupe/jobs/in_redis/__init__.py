@@ -1,1 +1,0 @@
-"""A job on Redis, in partitions, which several workers share."""
