@@ -15,11 +15,11 @@ from bloomdupe.crawl.progress.rounds import VERSIONS, versions_here
 from bloomdupe.crawl.starting import is_fresh_start
 from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.filter.layer import most_memory
-from bloomdupe.frontier.pending_requests import recorded
 from bloomdupe.inside_scrapy.engine import fail_crawl, opening
 from bloomdupe.links.fingerprint import fingerprint_function
 from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of, near
+from bloomdupe.store.format import LATER, QUEUE
 from bloomdupe.store.system_errors import reason_of
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def _check_frontier(self, filter_: BloomFilter) -> None:
         """Refuse a store with pending requests that Scrapy's scheduler cannot see."""
-        pending = recorded(filter_.record("frontier"))
+        pending = filter_.entries(QUEUE) + filter_.entries(LATER)
         if pending:
             raise StoreMismatchError(
                 f"JOBDIR: in {self._job.settings.directory} {pending:,}"

@@ -442,6 +442,13 @@ class BloomFilter:
         with self._store.snapshot() as snapshot:
             return snapshot.record(name)
 
+    def entries(self, table: bytes) -> int:
+        """Count the records that another room keeps in a table of the store."""
+        if self._store is None:
+            return 0
+        with self._store.snapshot() as snapshot:
+            return snapshot.entries(table)
+
     @property
     def layer_count(self) -> int:
         """Layers so far."""

@@ -15,15 +15,12 @@ def disagreements(report: CheckReport) -> list[str]:
     the records fit together. The store must be sound otherwise.
     """
     records, counts = report.records, report.counts
-    frontier = records.get("frontier", {"requests": 0, "later": 0})
     return [
         f"{counts.get(name, 0):,} {name} records stand where {said:,} are counted"
         for name, said in (
             ("pages", records["filter"]["pages"]),
             ("journal", records["filter"]["journal_entries"]),
             ("exact", records["filter"]["exact"]),
-            ("queue", frontier["requests"]),
-            ("later", frontier["later"]),
         )
         if said != counts.get(name, 0)
     ] + report.misfits

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import partial
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from bloomdupe.frontier.clock import Clock
 from bloomdupe.frontier.later import Later, Waiting
@@ -84,11 +85,9 @@ class Frontier:
 
     The record ``frontier`` of the store is a JSON object:
 
-    ``requests``  number of requests in the store
     ``sequence``  requests numbered so far
     ``numbered``  slots numbered so far
     ``clock``     Unix time of the checkpoint
-    ``later``     number of those scheduled for later
     """
 
     def __init__(
@@ -147,19 +146,18 @@ class Frontier:
         self.leased = 0
         """Requests handed out and not settled."""
         self._left: set[Entry] = set()
-        self._stored = 0
         self._loaded = 0
         # Queues with requests in memory, the least recently asked first.
         self._crowded: dict[SlotQueue, None] = {}
-        # Since the last checkpoint:
+        # Requests for the next checkpoint to write and to remove.
         self._fresh: dict[Entry, None] = {}
-        self._fresh_bytes = 0
-        self._fresh_slots: dict[SlotQueue, int] = {}
         self._settled: dict[Entry, None] = {}
-        self._prepared: _Prepared | None = None
+        # What has come since the last one was prepared.
+        self._new_bytes = 0
+        self._new_slots: set[SlotQueue] = set()
+        self._prepared: dict[Entry, None] = {}
+        """Requests that are being written, if a commit is in progress."""
         later = 0
-        self.stored_at: float | None = None
-        """Unix time of the last checkpoint, when the frontier was opened."""
         if self._store is not None:
             later = self._recover(self._store)
         self._later = Later(self._store, later)
@@ -169,24 +167,17 @@ class Frontier:
 
         Returns the number of requests that are scheduled for later.
         """
-        later = numbered = 0
         with store.snapshot() as snapshot:
-            record = snapshot.record(RECORD)
-            if record is not None:
-                self._stored = record["requests"]
-                self._sequence = record["sequence"]
-                numbered = record["numbered"]
-                self.stored_at = record["clock"]
-                later = record["later"]
-            snapshot.expect_entries(QUEUE, self._stored)
-            snapshot.expect_entries(LATER, later)
-            clock = Clock(self.stored_at, most=self._longest_rest)
-            self.slots.restore(snapshot, numbered, clock)
+            record = snapshot.record(RECORD) or {}
+            self._sequence = record.get("sequence", 0)
+            clock = Clock(record.get("clock"), most=self._longest_rest)
+            self.slots.restore(snapshot, record.get("numbered", 0), clock)
+            stored, later = snapshot.entries(QUEUE), snapshot.entries(LATER)
         self.pending = sum(pending for _, pending in self.slots.pending())
-        if self.pending != self._stored:
+        if self.pending != stored:
             raise store.damaged(
-                f"the slots account for {self.pending:,} requests, but"
-                f" {self._stored:,} were written"
+                f"the slots account for {self.pending:,} requests, but {stored:,} were"
+                " written"
             )
         return later
 
@@ -259,10 +250,11 @@ class Frontier:
         """Let the next checkpoint write a request, if it can be stored."""
         if self._store is None or entry.payload is None or entry.volatile:
             return
-        queue = entry.queue
         self._fresh[entry] = None
-        self._fresh_bytes += entry.size
-        self._fresh_slots[queue] = self._fresh_slots.get(queue, 0) + 1
+        self._new_bytes += entry.size
+        if entry.queue not in self._new_slots:
+            self._new_slots.add(entry.queue)
+            self._new_bytes += SLOT_BYTES
 
     @property
     def waiting(self) -> int:
@@ -348,22 +340,21 @@ class Frontier:
         return entry
 
     def remove(self, found: Iterable[PendingRequest]) -> None:
-        """Remove requests of the store; none of them may have been handed out."""
+        """Remove requests of the store; there is nothing that it does not have."""
         later = self._later
-        queues: dict[SlotQueue, set[bytes]] = {}
         for one in found:
             queue = self.slots.make(one.slot) if one.later is None else later
-            queues.setdefault(queue, set()).add(one.key)
-        for queue, stored in queues.items():
-            entries, freed = queue.remove(stored)
-            self._settled.update(dict.fromkeys(entries))
+            freed = queue.relieve(0)
+            queue.pending -= 1
+            queue.out = {*(queue.out or ()), one.key}
+            self._settled[Entry(queue, one.key, None, stored=True)] = None
             if queue is later:
-                later.find_next()
                 continue
             self._loaded -= freed
-            self.pending -= len(entries)
+            self.pending -= 1
             if not queue.pending:
                 self._rotation.leave(queue)
+        later.find_next()
 
     def release(self, entry: Entry) -> None:
         """Free the place that a leased request holds in its slot."""
@@ -401,28 +392,13 @@ class Frontier:
         if entry.stored:
             self._settled[left] = None
             return
-        self._no_more_fresh(entry)
-        prepared = self._prepared
-        if prepared is None or entry not in prepared.written:
+        self._fresh.pop(entry, None)
+        if entry in self._prepared:  # it may be in the store by now: see _give_up()
+            del self._prepared[entry]
+            self._prepared[left] = None
+        else:
             entry.queue.forget(entry.rank)
             self._tidy(entry.queue)
-        else:  # it may be in the store by now: see _written() and _give_up()
-            del prepared.written[entry]
-            prepared.written[left] = None
-
-    def _no_more_fresh(self, entry: Entry) -> bool:
-        """Remove a request from those to be written; False if it is not among them."""
-        if entry not in self._fresh:
-            return False
-        del self._fresh[entry]
-        self._fresh_bytes -= entry.size
-        queue = entry.queue
-        left = self._fresh_slots[queue] - 1
-        if left:
-            self._fresh_slots[queue] = left
-        else:
-            del self._fresh_slots[queue]
-        return True
 
     def seconds_until_ready(self) -> float | None:
         """Return the seconds until a further slot is ready, or None if unknown.
@@ -455,13 +431,7 @@ class Frontier:
     @property
     def due(self) -> bool:
         """Whether a checkpoint should not wait, also if one is out."""
-        prepared = 0 if self._prepared is None else self._prepared.size
-        return self._fresh_size - prepared >= MAX_FRESH or self.seen.due
-
-    @property
-    def _fresh_size(self) -> int:
-        """Bytes of everything that no checkpoint has written."""
-        return self._fresh_bytes + SLOT_BYTES * len(self._fresh_slots)
+        return (self._new_bytes >= MAX_FRESH and bool(self._fresh)) or self.seen.due
 
     @property
     def store(self) -> Store | None:
@@ -501,10 +471,10 @@ class Frontier:
         self._give_up()
         marks = self.seen.prepare()
         later = self._later
-        growth = self._fresh_slots.copy()
+        stored = Counter(entry.queue for entry in self._fresh)
         many: dict[SlotQueue, list[tuple[bytes, bytes]]] = {
             queue: []
-            for queue, number in growth.items()
+            for queue, number in stored.items()
             if number > MANY and queue is not later
         }
         # A dict of bytes is nothing that Python's garbage collector follows. With lists
@@ -524,80 +494,79 @@ class Frontier:
                     many[queue].append((key, value))
                 else:
                     few[key] = value
-        deletes, over = [], []
+        gone, over = [], []
         for entry in self._settled:
             queue = entry.queue
             if queue is later:
                 over.append(entry.rank)
             else:
-                deletes.append(request_key(queue.number, entry.rank))
-            growth[queue] = growth.get(queue, 0) - 1
-        deletes.sort()
-        over.sort()
-        scheduled = later.stored + growth.pop(later, 0)
-        for queue, difference in growth.items():
-            growth[queue] = queue.stored + difference
-        slots = self.slots.prepare(growth)
-        state: dict[str, Any] = {
-            "requests": self._stored + len(self._fresh) - len(waiting) - len(deletes),
+                gone.append(request_key(queue.number, entry.rank))
+            stored[queue] -= 1
+        for queue in stored:
+            stored[queue] += queue.stored
+        scheduled = stored.pop(later, later.stored)
+        slots = self.slots.prepare(stored)
+        record = {
             "sequence": self._sequence,
             "numbered": self.slots.numbered,
             "clock": round(self._wall(), 3),
-            "later": scheduled,
         }
-        prepared = self._prepared = _Prepared(
-            marks=marks,
-            few=few,
-            many=[sorted(records) for records in many.values()],
-            deletes=deletes,
-            waiting=waiting,
-            over=over,
-            slots=slots,
-            stored=growth,
-            record=state,
-            written=self._fresh.copy(),
-            settled=list(self._settled),
-            size=self._fresh_size,
-        )
-        return Part(write=prepared.write, done=lambda: self._done(prepared))
+        gone.sort()
+        over.sort()
+        written = self._prepared = self._fresh.copy()
+        settled = [*self._settled]
+        self._new_bytes, self._new_slots = 0, set()
 
-    def _done(self, prepared: _Prepared) -> None:
-        try:
-            prepared.marks.done()
-        finally:
-            self._written(prepared)
+        def write(batch: Batch) -> None:
+            marks.apply(batch)
+            batch.replace(QUEUE, gone, few, map(sorted, many.values()))
+            batch.replace(LATER, over, waiting)
+            slots.apply(batch)
+            batch.put_record(RECORD, record)
+
+        def done() -> None:
+            try:
+                marks.done()
+            finally:
+                slots.done()
+                self._written(written, settled, stored)
+                self._later.written(scheduled)
+
+        return Part(write=write, done=done)
 
     def _give_up(self) -> None:
         """Forget a part that was prepared and never committed."""
-        prepared, self._prepared = self._prepared, None
-        if prepared is None:
-            return
-        for entry in prepared.written:
+        for entry in self._prepared:
             if entry not in self._fresh:  # settled since, and not in the store
                 entry.queue.forget(entry.rank)
                 self._tidy(entry.queue)
+        self._prepared = {}
 
-    def _written(self, prepared: _Prepared) -> None:
+    def _written(
+        self,
+        written: dict[Entry, None],
+        settled: list[Entry],
+        stored: dict[SlotQueue, int],
+    ) -> None:
         """Mark the content of a checkpoint as durable, and nothing newer.
 
-        Takes time in proportion to the size of the checkpoint.
+        Takes time in proportion to the size of the checkpoint. ``stored`` has all
+        queues with changes, and the number of requests that are stored now.
         """
-        self._prepared = None
-        for entry in prepared.written:
+        self._prepared = {}
+        for entry in written:
             entry.stored = True
-            if not self._no_more_fresh(entry):
-                # settled since: the next checkpoint deletes it
+            if entry in self._fresh:
+                del self._fresh[entry]
+            else:  # settled since: the next checkpoint deletes it
                 self._settled[entry] = None
-        for entry in prepared.settled:
+        for entry in settled:
             del self._settled[entry]
             entry.queue.forget(entry.rank)
-        for queue, stored in prepared.stored.items():
-            queue.stored = stored
-        self._stored = prepared.record["requests"]
-        prepared.slots.done()
-        self._later.written(prepared.record["later"])
-        self._relieve(prepared.stored)
-        for queue in prepared.stored:
+        for queue, number in stored.items():
+            queue.stored = number
+        self._relieve(stored)
+        for queue in stored:
             if not queue.pending:
                 self._tidy(queue)
             elif not queue.heap and self.slots.cool(queue):
@@ -615,38 +584,3 @@ class Frontier:
                 del self._crowded[queue]
                 self._loaded -= queue.relieve(0)
                 self.slots.cool(queue)
-
-
-class _Prepared(NamedTuple):
-    """The changes of a checkpoint."""
-
-    marks: Part
-    """The filter's part."""
-    few: dict[bytes, bytes]
-    """Records of requests, except for slots with many."""
-    many: list[list[tuple[bytes, bytes]]]
-    """Records of each of these slots, in order."""
-    deletes: list[bytes]
-    waiting: dict[bytes, bytes]
-    """Records of requests that are scheduled for later."""
-    over: list[bytes]
-    """Keys of those that are not any more."""
-    slots: Part
-    """The records of slots."""
-    stored: dict[SlotQueue, int]
-    """All queues with changes, and the number of requests that will be stored."""
-    record: dict[str, Any]
-    written: dict[Entry, None]
-    """Entries that will be stored."""
-    settled: list[Entry]
-    """Entries that will not be stored any more."""
-    size: int
-    """Bytes of what is written, as :attr:`Frontier.due` counts them."""
-
-    def write(self, batch: Batch) -> None:
-        """Write them in a transaction."""
-        self.marks.apply(batch)
-        batch.replace(QUEUE, self.deletes, self.few, self.many)
-        batch.replace(LATER, self.over, self.waiting)
-        self.slots.apply(batch)
-        batch.put_record(RECORD, self.record)

@@ -87,7 +87,6 @@ class HeldFrontier:
         self.may_leave: Callable[[int], bool] = lambda _: True
         """Whether a partition may be handed over when none of it is in progress."""
         self._home: RedisStore | None = None
-        self.stored_at: float | None = None
         self.rules: bytes | None = None
         """The rules of the crawl when this worker has begun to join it."""
         self.waited_for_round = False

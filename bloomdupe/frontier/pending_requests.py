@@ -7,7 +7,7 @@ they are done.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from bloomdupe.frontier.rank import BEFORE_ALL, is_start, sequence_of
 from bloomdupe.store.format import LATER, QUEUE
@@ -59,13 +59,6 @@ def slots_of(store: Store) -> list[StoredSlot]:
         return list(snapshot.slots())
 
 
-def recorded(record: dict[str, Any] | None) -> int:
-    """Count the requests by the record ``frontier``, as far as a store has it."""
-    if record is None:
-        return 0
-    return int(record["requests"] + record["later"])
-
-
 def count_pending(store: Store, slot: str | None = None) -> int:
     """Count the requests in the store.
 
@@ -73,9 +66,10 @@ def count_pending(store: Store, slot: str | None = None) -> int:
     are counted for all slots.
     """
     with store.snapshot() as snapshot:
-        return snapshot.entries(LATER) + sum(
-            one.requests for one in snapshot.slots() if slot in (None, one.name)
-        )
+        if slot is None:
+            return snapshot.entries(QUEUE) + snapshot.entries(LATER)
+        found = (one.requests for one in snapshot.slots() if one.name == slot)
+        return snapshot.entries(LATER) + sum(found)
 
 
 def pending_requests(store: Store, slot: str | None = None) -> Iterator[PendingRequest]:

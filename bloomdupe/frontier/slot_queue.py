@@ -13,7 +13,7 @@ from bloomdupe.frontier.rank import AFTER_ALL, BEFORE_ALL
 
 if TYPE_CHECKING:
     from collections import OrderedDict, deque
-    from collections.abc import Callable, Collection, Container, Iterable
+    from collections.abc import Callable, Container, Iterable
     from typing import TypeAlias
 
     from bloomdupe.frontier.slot_state import SlotState
@@ -151,24 +151,6 @@ class SlotQueue:
             self.out = set()
         self.out.add(entry.rank)
         return entry
-
-    def remove(self, stored: Collection[bytes]) -> tuple[list[Entry], int]:
-        """Remove pending requests that are in the store, by rank.
-
-        Returns them, and the bytes that are freed.
-        """
-        found = {rank: entry for rank, entry in self.heap or () if rank in stored}
-        freed = sum(entry.size for entry in found.values())
-        if found:
-            kept = [item for item in self.heap or () if item[0] not in found]
-            heapify(kept)
-            self.heap = kept or None
-            self.loaded -= freed
-        self.pending -= len(stored)
-        self.out = (self.out or set()).union(stored)
-        return [
-            found.get(rank) or Entry(self, rank, b"", stored=True) for rank in stored
-        ], freed
 
     def forget(self, rank: bytes) -> None:
         """Forget a request that was out and is not in the store any more."""

@@ -30,7 +30,7 @@ from bloomdupe.frontier.slot_state import Rest, SlotState, rest_of
 from bloomdupe.jobs.listed import FailedRequests, ListedRequest, Selection
 from bloomdupe.jobs.state import state_of
 from bloomdupe.jobs.view import MOST_SLOTS, Description, Output, View
-from bloomdupe.store.format import LATER, StoredSlot
+from bloomdupe.store.format import LATER, QUEUE, StoredSlot
 from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class JobReader:
     ) -> View:
         crawls = [snapshot.record("crawl") or {} for snapshot in snapshots]
         frontiers = [snapshot.record("frontier") or {} for snapshot in snapshots]
-        ready = sum(frontier.get("requests", 0) for frontier in frontiers)
+        ready = sum(snapshot.entries(QUEUE) for snapshot in snapshots)
         later = sum(snapshot.entries(LATER) for snapshot in snapshots)
         firsts = [one.next_later(b"", (), 1)[0] for one in snapshots]
         due = min((first.due for first, *_ in filter(None, firsts)), default=None)

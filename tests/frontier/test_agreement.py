@@ -52,8 +52,6 @@ def test_a_store_agrees_with_itself(path: Path) -> None:
         ("filter", "pages", "1 pages records stand where 2 are counted"),
         ("filter", "journal_entries", "0 journal records stand where 1 are counted"),
         ("filter", "exact", "exact records stand where"),
-        ("frontier", "requests", "30 queue records stand where 31 are counted"),
-        ("frontier", "later", "0 later records stand where 1 are counted"),
     ],
 )
 def test_a_record_that_is_wrong_is_found(

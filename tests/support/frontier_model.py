@@ -6,7 +6,6 @@ import contextlib
 import random
 import shutil
 import tempfile
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -336,10 +335,6 @@ class FrontierMachine(RuleBasedStateMachine):
             assert self.owed._loaded == sum(queue.loaded for queue in queues)
             later = self.owed._later
             assert later.loaded == sum(e.size for _, e in later.heap or ())
-            fresh = self.owed._fresh
-            assert self.owed._fresh_bytes == sum(entry.size for entry in fresh)
-            slots = Counter(entry.queue for entry in fresh)
-            assert self.owed._fresh_slots == slots
 
     @invariant()
     def it_knows_whether_there_is_anything_for_a_checkpoint(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.store.format import LATER, QUEUE
 from support.output import lines_in
 
 if TYPE_CHECKING:
@@ -50,12 +51,12 @@ class StoredCrawl:
     @property
     def pending(self) -> int:
         """Requests that are pending or in progress, and not scheduled for later."""
-        return sum(record["requests"] for record in self.records("frontier"))
+        return sum(snapshot.entries(QUEUE) for snapshot in self.snapshots())
 
     @property
     def later(self) -> int:
         """Requests that are scheduled for later."""
-        return sum(record["later"] for record in self.records("frontier"))
+        return sum(snapshot.entries(LATER) for snapshot in self.snapshots())
 
     def forget_what_was_seen(self) -> None:
         """Empty the filters; no worker may be alive."""
