@@ -23,7 +23,7 @@ from bloomdupe.inside_scrapy.commands import (
     running_command,
     watch_opening,
 )
-from bloomdupe.inside_scrapy.helpers import DefaultSpider
+from bloomdupe.inside_scrapy.private_names import DefaultSpider
 from bloomdupe.printable import logger_of
 from bloomdupe.settings import JobSettings, unknown
 

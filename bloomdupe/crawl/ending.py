@@ -27,8 +27,7 @@ from bloomdupe.errors import (
     StoreError,
     UnserializableError,
 )
-from bloomdupe.inside_scrapy.engine import fail_crawl, mark_failed, stop_crawl
-from bloomdupe.inside_scrapy.timer import Timer
+from bloomdupe.inside_scrapy.engine import Timer, fail_crawl, mark_failed, stop_crawl
 from bloomdupe.printable import logger_of
 from bloomdupe.store.system_errors import limit_of_memory, reason_of
 

@@ -23,9 +23,8 @@ from bloomdupe.errors import (
     UnserializableError,
 )
 from bloomdupe.frontier.payload import url_of
-from bloomdupe.inside_scrapy.engine import opening
+from bloomdupe.inside_scrapy.engine import Timer, opening
 from bloomdupe.inside_scrapy.private_names import check_names
-from bloomdupe.inside_scrapy.timer import Timer
 from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.visits import Visit

@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from bloomdupe.feeds.feed_format import local_path, replaces
 from bloomdupe.feeds.target import Target
 from bloomdupe.feeds.uri import without_secret
-from bloomdupe.inside_scrapy.helpers import PostProcessingManager
+from bloomdupe.inside_scrapy.private_names import PostProcessingManager
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import unpack
 from bloomdupe.store.files import lock_owner, make_directory

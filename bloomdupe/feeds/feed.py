@@ -11,7 +11,7 @@ from bloomdupe.feeds.feed_format import Format, options_of
 from bloomdupe.feeds.file import FeedFile, Growth
 from bloomdupe.feeds.journal import Piece
 from bloomdupe.feeds.uri import with_parameters, without_secret
-from bloomdupe.inside_scrapy.helpers import PostProcessingManager
+from bloomdupe.inside_scrapy.private_names import PostProcessingManager
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -44,7 +44,7 @@ class WholeFiles:
         from scrapy.pipelines.files import FilesPipeline
 
         from bloomdupe.feeds.whole_files import WholeFilesStore
-        from bloomdupe.inside_scrapy.helpers import FSFilesStore
+        from bloomdupe.inside_scrapy.private_names import FSFilesStore
 
         exporter = FeedExporter.of(self._crawler)
         for pipeline in pipelines:

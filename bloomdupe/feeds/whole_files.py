@@ -13,7 +13,7 @@ from hashlib import sha1
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.inside_scrapy.helpers import FSFilesStore
+from bloomdupe.inside_scrapy.private_names import FSFilesStore
 from bloomdupe.store.descriptor import Descriptor
 from bloomdupe.store.files import is_at, make_directory, sync_directory
 from bloomdupe.store.platform import sync

@@ -17,6 +17,7 @@ from pydispatch.dispatcher import (  # type: ignore[import-untyped]
 )
 from scrapy import signals
 from scrapy.core import downloader as downloader_module
+from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
 from bloomdupe.errors import BloomDupeError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
+
 
 GLANCE = 0.05
 """Seconds until the next look at a slot that foreign requests keep busy."""
@@ -250,3 +252,28 @@ def _jitter(slot: Any) -> float:  # noqa: ANN401 - its class moved between versi
     if jitter is None:
         return 0.5 if getattr(slot, "randomize_delay", False) else 0.0
     return min(1.0, float(jitter))
+
+
+class Timer:
+    """Calls a function once, later, in the event loop of Scrapy."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+        self._call: Any = None
+        self.due: float | None = None
+
+    def set(self, seconds: float) -> None:
+        """Call the function in so many seconds, and drop an earlier appointment."""
+        self.cancel()
+        self.due = time.monotonic() + seconds
+        self._call = call_later(seconds, self._run)
+
+    def cancel(self) -> None:
+        """Drop the appointment."""
+        if self._call is not None:
+            self._call.cancel()
+            self._call = self.due = None
+
+    def _run(self) -> None:
+        self._call = self.due = None
+        self._function()

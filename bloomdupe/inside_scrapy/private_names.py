@@ -2,6 +2,9 @@
 
 All of them are here, undocumented names included, and nowhere else. They are looked for
 before a crawl opens or creates anything, and without one of them no crawl begins.
+Undocumented functions and classes are imported from here, so that every module of
+bloomdupe can be imported, whichever of them this Scrapy lacks: in the place of one that
+is missing there is a class that cannot be made an object.
 Tested with Scrapy 2.16 to 2.19.
 """
 
@@ -12,7 +15,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from scrapy import __version__
 
@@ -20,6 +23,22 @@ from bloomdupe.errors import EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from scrapy.extensions.postprocessing import (
+        PostProcessingManager as PostProcessingManager,
+    )
+    from scrapy.pipelines.files import FSFilesStore as FSFilesStore
+    from scrapy.utils.conf import (
+        feed_complete_default_values_from_settings as feed_complete_default_values_from_settings,  # noqa: E501
+    )
+    from scrapy.utils.conf import (
+        feed_process_params_from_cli as feed_process_params_from_cli,
+    )
+    from scrapy.utils.defer import aiter_errback as aiter_errback
+    from scrapy.utils.defer import iter_errback as iter_errback
+    from scrapy.utils.response import get_base_url as get_base_url
+    from scrapy.utils.spider import DefaultSpider as DefaultSpider
+
 
 _FEEDEXPORT = "scrapy.extensions.feedexport"
 
@@ -179,3 +198,21 @@ def refusal(name: str) -> EngineError:
         f"Scrapy {__version__} has no {name}, which bloomdupe needs: install"
         f" scrapy<{__version__}, or a newer bloomdupe"
     )
+
+
+_PATHS = {path.rpartition(".")[2]: path for path in (*NEEDED, *OF_PIPELINES)}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of them
+    if name not in _PATHS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    path = _PATHS[name]
+    value = found(path)
+    return _stand_in(path) if value is None else value
+
+
+def _stand_in(path: str) -> type:
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise refusal(path)
+
+    return type(path.rpartition(".")[2], (), {"__new__": refuse})

@@ -17,14 +17,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy import Request, signals
 from scrapy.exceptions import CloseSpider
 from twisted.python.failure import Failure
 
-from bloomdupe.inside_scrapy.helpers import aiter_errback, iter_errback
-from bloomdupe.inside_scrapy.work import CURRENT
+from bloomdupe.inside_scrapy.private_names import aiter_errback, iter_errback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from twisted.internet.defer import Deferred
 
-    from bloomdupe.inside_scrapy.work import Work
 
 OF_CONNECTIONS = (signals.headers_received, signals.bytes_received)
 """Signals that are sent when data arrive from a server."""
@@ -41,6 +40,10 @@ BREATH = 100
 """Outputs of a callback after which other tasks get a turn."""
 PAUSE = 0.001
 """Seconds until the next look whether it is still crowded."""
+
+
+CURRENT: ContextVar[Work | None] = ContextVar("bloomdupe_work", default=None)
+"""The work of the running code. A task inherits it from the code that starts it."""
 
 
 class Processing:
@@ -340,3 +343,37 @@ class _Tasks:
             await asyncio.wait(self._running)
         if self._error is not None:
             raise self._error
+
+
+class Work(Protocol):
+    """A request handed to the engine, as the owner of the work on it."""
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether nothing of it counts any more, so that it need not begin."""
+
+    def answered(self, result: object) -> None:
+        """Handle the downloader's answer: a response, request or failure."""
+
+    def takes_item(self) -> bool:
+        """Whether the next item goes on to the pipelines; asked once for each item."""
+
+    def gave_up(self, error: BaseException) -> None:
+        """There is no page for the callback: the errback gets this exception."""
+
+    def closed_spider(self, error: BaseException, response: object) -> None:
+        """The callback or errback has raised ``CloseSpider``, given a response."""
+
+    def raised(self, error: BaseException, response: object) -> None:
+        """The callback or errback has raised an exception, given a response."""
+
+    def broke_off(self, error: BaseException) -> None:
+        """Processing has failed; the end follows, not whole."""
+
+    def ended(self, *, whole: bool) -> None:
+        """The work has ended; ``whole`` says that processing has not failed."""
+
+
+def current_work() -> Any:  # noqa: ANN401 - any object of the crawl
+    """Return the work of the running code; None if it is unknown."""
+    return CURRENT.get()

@@ -14,12 +14,12 @@ from weakref import ref
 
 from scrapy.http import HtmlResponse, TextResponse, XmlResponse
 
-from bloomdupe.inside_scrapy.helpers import get_base_url
 from bloomdupe.inside_scrapy.plain_request import (
     makes_the_same,
     plain_request,
     state_of,
 )
+from bloomdupe.inside_scrapy.private_names import get_base_url
 from bloomdupe.links import safe_urls
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from typing_extensions import Self
 
 from bloomdupe.crawl.progress.standing import ended
 from bloomdupe.inside_scrapy.engine import stop_crawl
-from bloomdupe.inside_scrapy.work import CURRENT
+from bloomdupe.inside_scrapy.processing import CURRENT
 
 AT_ONCE = 5
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
-from bloomdupe.inside_scrapy.timer import Timer
+from bloomdupe.inside_scrapy.engine import Timer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

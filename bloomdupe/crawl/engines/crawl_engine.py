@@ -24,7 +24,7 @@ from bloomdupe.crawl.engines.checkpoint import Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.committing import GLANCE, Background, Committing, Quiet
 from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.later.revisits import Revisits
-from bloomdupe.crawl.leases.alone import stands_alone
+from bloomdupe.crawl.leases.leases import stands_alone
 from bloomdupe.crawl.leases.outcomes import Outcomes
 from bloomdupe.crawl.progress.rounds import FINISHED, Run
 from bloomdupe.crawl.progress.standing import Standing
@@ -41,7 +41,7 @@ from bloomdupe.feeds.feed_job import FeedJob
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
-from bloomdupe.inside_scrapy.timer import Timer
+from bloomdupe.inside_scrapy.engine import Timer
 from bloomdupe.printable import logger_of, near
 from bloomdupe.store import files
 

@@ -19,8 +19,7 @@ from bloomdupe.crawl.starting import StartItem
 from bloomdupe.crawl.state.slot_rules import SlotRules
 from bloomdupe.errors import FeedError
 from bloomdupe.inside_scrapy.engine import EngineAccess
-from bloomdupe.inside_scrapy.processing import Processing
-from bloomdupe.inside_scrapy.work import current_work
+from bloomdupe.inside_scrapy.processing import Processing, current_work
 from bloomdupe.links.fingerprint import fingerprint_function
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.serializer import Serializer

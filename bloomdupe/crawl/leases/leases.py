@@ -16,22 +16,28 @@ So nothing is recognised after a crash except by the filter.
 
 from __future__ import annotations
 
+import dis
+from functools import cache, partial
 from time import monotonic
-from typing import TYPE_CHECKING
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.printable import logger_of
+from bloomdupe.requests.callbacks import is_constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from types import CodeType
 
-    from scrapy import Request
+    from scrapy import Request, Spider
 
     from bloomdupe.crawl.engines.settling import Settling
     from bloomdupe.crawl.leases.outcomes import Key
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.requests.visits import Visit
+
 
 logger = logger_of(__name__)
 
@@ -44,6 +50,11 @@ LONGEST = 600.0
 
 Beyond these bounds the requests are saved though their page is not settled.
 """
+
+MOST_VALUES = 1_000
+"""Values of a request that are looked at."""
+_WRITES = frozenset({"STORE_DEREF", "DELETE_DEREF"})
+
 
 EARLY = (
     "%(page)s has volatile requests for ten minutes, or there are very many of them: it"
@@ -291,3 +302,58 @@ class Leases:
         for one in reversed(above):
             for child in self._save_children(one):
                 self._settle(child)
+
+
+def stands_alone(request: Request, spider: Spider) -> bool:
+    """Whether callback, ``meta`` and ``cb_kwargs`` carry only values without change.
+
+    These are constants, classes, the spider, its methods, and functions with such
+    values.
+    """
+    if not type(request).__module__.startswith("scrapy."):
+        return False
+    left: list[Any] = [
+        request.callback,
+        request.errback,
+        *request.cb_kwargs.values(),
+        *request.meta.values(),
+    ]
+    known: set[int] = set()
+    for value in left:
+        if value is spider or id(value) in known or is_constant(value):
+            continue
+        if issubclass(type(value), type):  # super() needs the class of its method
+            continue
+        known.add(id(value))
+        inner = _values_of(value)
+        if inner is None:
+            return False
+        left += inner
+        if len(left) > MOST_VALUES:
+            return False
+    return True
+
+
+def _values_of(value: Any) -> Iterable[Any] | None:  # noqa: ANN401 - any value
+    """Return the values that a function carries; None if it can change itself."""
+    if type(value) is MethodType:
+        return [value.__self__]
+    if type(value) is partial and not vars(value):
+        return [value.func, *value.args, *value.keywords.values()]
+    if type(value) is not FunctionType or vars(value) or _writes(value.__code__):
+        return None
+    try:
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+    except ValueError:  # one has no value yet
+        return None
+    defaults = value.__defaults__ or (), (value.__kwdefaults__ or {}).values()
+    return [*cells, *defaults[0], *defaults[1]]
+
+
+@cache
+def _writes(code: CodeType) -> bool:
+    """Whether a function, or one in it, writes a variable that it does not own."""
+    return any(
+        step.opname in _WRITES and step.argval in code.co_freevars
+        for step in dis.get_instructions(code)
+    ) or any(_writes(inner) for inner in code.co_consts if type(inner) is type(code))

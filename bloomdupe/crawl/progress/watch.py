@@ -12,7 +12,7 @@ from bloomdupe.crawl.progress.line import news, progress, warnings
 from bloomdupe.crawl.progress.pace import RECENT, recent, since, time_to_go
 from bloomdupe.crawl.progress.slot_times import SlotTimes
 from bloomdupe.errors import StoreError
-from bloomdupe.inside_scrapy.timer import Timer
+from bloomdupe.inside_scrapy.engine import Timer
 from bloomdupe.printable import logger_of
 from bloomdupe.store.platform import process_memory
 

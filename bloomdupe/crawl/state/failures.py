@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from bloomdupe.crawl.leases.lease import Lease
-    from bloomdupe.crawl.leases.reasons import FailureReason
+    from bloomdupe.crawl.leases.lease import FailureReason, Lease
     from bloomdupe.crawl.state.rules import RulesInForce
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.requests.serializer import Serializer
