@@ -12,7 +12,7 @@ names another module. A request that a worker has taken out is in no key.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
@@ -23,7 +23,7 @@ from bloomdupe.jobs.lines import Problems
 from bloomdupe.links.scrapy_redis import ScrapyRedisFingerprinter
 from bloomdupe.moving.imports import Pending, Source
 from bloomdupe.store.redis.address import Address
-from bloomdupe.store.redis.other_keys import Keys
+from bloomdupe.store.redis.client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.project import Project
     from bloomdupe.moving.imports import Imported
 
+AT_ONCE = 500
+"""Members of a key in one answer."""
+COUNTS = {"list": "LLEN", "set": "SCARD", "zset": "ZCARD"}
+"""Commands that count the members of a key, by its type."""
 ASKED = 100
 """Requests to look up in the fingerprints, at most."""
 
@@ -53,8 +57,8 @@ class RedisJob(Source):
             raise SettingError(f"{queue!r}, {seen!r}: no names: {error!r}") from error
         self._from_end = "fifo" in str(settings.get("SCHEDULER_QUEUE_CLASS")).lower()
         self._serializer = settings.get("SCHEDULER_SERIALIZER") or "pickle"
-        self._keys = Keys(Address.of_server(url), patience=0.0)
-        self.shown = self._keys.address.shown
+        self._client = Client(Address.of_server(url), patience=0.0)
+        self.shown = self._client.address.shown
         self._sizes = self._counted()
         self._fit = False
         if not any(self._sizes):
@@ -68,10 +72,26 @@ class RedisJob(Source):
 
     def close(self) -> None:
         """Close the connection."""
-        self._keys.close()
+        self._client.close()
 
     def _counted(self) -> tuple[int, int]:
-        return self._keys.size(self._queue), self._keys.size(self._seen)
+        queue, seen = self._size(self._queue), self._size(self._seen, "set")
+        return queue, seen
+
+    def _size(self, key: str, *kinds: str) -> int:
+        """Count the members of a key; 0 if it has none."""
+        kind = self._kind(key)
+        if kind not in COUNTS:
+            return 0
+        if kind not in (kinds or ("list", "zset")):
+            raise StoreMismatchError(
+                f"{self.shown}: {key!r} is of another type than its setting says;"
+                " check the names of the keys in the settings"
+            )
+        return int(self._client.ask(COUNTS[kind], key))
+
+    def _kind(self, key: str) -> str:
+        return str(self._client.ask("TYPE", key).decode())
 
     def has_pending(self) -> bool:
         """Whether requests are pending."""
@@ -85,8 +105,7 @@ class RedisJob(Source):
             raise SettingError(f"SCHEDULER_SERIALIZER: {error}") from error
 
         def read(problems: Problems) -> Iterator[Request]:
-            found = self._keys.ordered(self._queue, from_end=self._from_end)
-            for number, member in enumerate(found, 1):
+            for number, member in enumerate(self._ordered(), 1):
                 try:
                     yield request_from_dict(loads(member), spider=crawler.spider)
                 except Exception as error:  # noqa: BLE001 - any damage, told as a problem
@@ -96,6 +115,17 @@ class RedisJob(Source):
         some = (one for one in read(Problems()) if not one.dont_filter)
         self._check_fingerprints(list(islice(some, ASKED)))
         return Pending(self._sizes[0], read(problems))
+
+    def _ordered(self) -> Iterator[bytes]:
+        """Yield a sorted set by rising score, or a list from where it is taken."""
+        is_list = self._kind(self._queue) == "list"
+        command, back = "LRANGE" if is_list else "ZRANGE", is_list and self._from_end
+        for start in range(0, self._sizes[0], AT_ONCE):
+            first, last = start, start + AT_ONCE - 1
+            if back:
+                first, last = -last - 1, -first - 1
+            found = self._client.ask(command, self._queue, first, last)
+            yield from reversed(found) if back else found
 
     def _check_fingerprints(self, some: list[Request]) -> None:
         """Refuse fingerprints that say nothing here.
@@ -107,7 +137,8 @@ class RedisJob(Source):
             return
 
         def seen(by: Callable[[Request], bytes]) -> bool:
-            return any(self._keys.has(self._seen, by(one).hex()) for one in some)
+            ask = self._client.ask
+            return any(ask("SISMEMBER", self._seen, by(one).hex()) for one in some)
 
         self._fit = seen(lambda one: self._project.key_of(one)[0])
         if self._fit:
@@ -129,11 +160,16 @@ class RedisJob(Source):
         """Yield the fingerprints of requests that were seen, each once or more."""
         if not self._sizes[1]:
             return
-        for member in self._keys.members(self._seen):
-            try:
-                yield bytes.fromhex(member.decode("ascii"))
-            except ValueError:
-                problems.add(self._seen, f"{member[:80]!r} is no fingerprint")
+        cursor: Any = None
+        while cursor != 0:
+            cursor, some = self._client.ask(
+                "SSCAN", self._seen, cursor or 0, "COUNT", AT_ONCE
+            )
+            for member in some:
+                try:
+                    yield bytes.fromhex(member.decode("ascii"))
+                except ValueError:
+                    problems.add(self._seen, f"{member[:80]!r} is no fingerprint")
 
     def end(self, imported: Imported, jobdir: Path, *, trusted: bool) -> None:  # noqa: ARG002 - nothing else comes along
         """Refuse a crawl that goes on."""

@@ -270,17 +270,12 @@ def write_file(
     """Write a file atomically and durably.
 
     By default only its owner can read it. The ``owner`` of a store may read what root
-    has written there. If this fails, nothing is left behind. A second process that
-    writes the same file at the same time is refused.
+    has written there. If this fails, nothing is left behind.
     """
     building = place.with_name(place.name + ".new")
-    fd = open_regular(building, os.O_WRONLY | os.O_CREAT, mode)
+    fd = open_regular(building, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with open(fd, "wb") as file:  # noqa: PTH123
-        # Its writer may have renamed it between the opening and the lock.
-        if not (_flock(fd, fcntl.LOCK_EX) and is_at(building, fd)):
-            raise StoreLockedError(f"another process writes {place}: wait for its end")
         try:
-            file.truncate()
             for part in parts:
                 file.write(part)
             file.flush()

@@ -30,9 +30,8 @@ slots       slot u32 (big-endian); of a     sum + requests in ``queue`` u64, len
             slot without requests 0xff,     of the name u32 (both little-endian),
             then a digest of its name       name in UTF-8, state
                                             (:mod:`bloomdupe.frontier.slot_state`)
-queue       slot (QUIC's variable-length    sum + payload (see
-            integer: RFC 9000, section 16), :mod:`bloomdupe.requests.serializer`)
-            rank (see
+queue       slot u32 (big-endian), rank     sum + payload (see
+            (see                            :mod:`bloomdupe.requests.serializer`)
             :mod:`bloomdupe.frontier.rank`)
             inverted: the slot's last key
             goes first
@@ -200,7 +199,7 @@ def request_key(slot: int, rank: bytes) -> bytes:
     """Return the key of a request in ``queue``."""
     # Inverted, because LMDB packs its pages full where keys are appended in order,
     # and most crawls take the newest request first.
-    return slot_prefix(slot) + rank.translate(INVERTED)
+    return SLOT_KEY.pack(slot) + rank.translate(INVERTED)
 
 
 def later_key(due: float, sequence: int) -> bytes:
@@ -235,17 +234,6 @@ def read_later(key: bytes, value: bytes) -> StoredLater:
     name = value[at : at + size].decode("utf-8", "surrogatepass")
     payload = value[at + size :]
     return StoredLater(key, name, priority, bool(flags & _START), payload)
-
-
-def slot_prefix(slot: int) -> bytes:
-    """Encode the number of a slot: it sorts, and is no prefix of another number."""
-    if slot < 1 << 6:
-        return bytes((slot,))
-    if slot < 1 << 14:
-        return (1 << 14 | slot).to_bytes(2, "big")
-    if slot < 1 << 30:
-        return (2 << 30 | slot).to_bytes(4, "big")
-    return (3 << 62 | slot).to_bytes(8, "big")
 
 
 def successor(prefix: bytes) -> bytes:
@@ -332,42 +320,10 @@ def total_of(
     return sum(stored), wrong
 
 
-def slot_of(key: bytes) -> tuple[int, bytes]:
-    """Return slot and rank of a key in ``queue``."""
-    size = 1 << (key[0] >> 6)
-    number = int.from_bytes(key[:size], "big") & (1 << 8 * size - 2) - 1
-    return number, key[size:].translate(INVERTED)
-
-
 def describe(table: bytes, key: bytes) -> str:
-    """Describe a key, for a message."""
-    if table in (META, BLOBS):
-        return f"record {key.decode(errors='replace')!r}"
-    if table == PAGES and len(key) == PAGE_KEY.size:
-        layer, page = PAGE_KEY.unpack(key)
-        return f"page {page} of layer {layer}"
-    if table == JOURNAL and len(key) == JOURNAL_KEY.size:
-        return f"journal entry {JOURNAL_KEY.unpack(key)[0]}"
-    if table == SLOTS and len(key) == SLOT_KEY.size:
-        return f"slot {SLOT_KEY.unpack(key)[0]}"
-    kind = {
-        QUEUE: "request",
-        EXACT: "exact key",
-        LATER: "request for later",
-        COOKIES: "cookie",
-        FAILURES: "failure",
-        HISTORY: "point of the history",
-    }.get(table)
-    return f"{kind or table.decode(errors='replace')} {key.hex()}"
-
-
-def read_record(value: bytes) -> dict[str, Any] | None:
-    """Read a value of ``meta``; None if it is no JSON object."""
-    try:
-        record = json.loads(value[CHECKSUM_BYTES:])
-    except ValueError:
-        return None
-    return record if isinstance(record, dict) else None
+    """Describe a record, for a message."""
+    shown = key.decode(errors="replace") if table in (META, BLOBS) else key.hex()
+    return f"record {shown!r} of {table.decode(errors='replace')}"
 
 
 def json_of(record: dict[str, Any]) -> bytes:

@@ -6,7 +6,7 @@ A crawl shows it in its log, and a verb in a terminal.
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from bloomdupe.printable import logger_of
 
@@ -24,14 +24,9 @@ Thing = TypeVar("Thing")
 class Progress:
     """Logs the progress of a task, if no line was logged for ``PATIENCE``.
 
-    Tasks that follow each other at once share that time, so that several short tasks
-    are not silent for long. At the end of a task there is nothing left to say, so a
-    task of one step is never logged.
+    At the end of a task there is nothing left to say, so a task of one step is never
+    logged.
     """
-
-    _seen: ClassVar[float] = float("-inf")
-    """When any task was last at work."""
-    _due: ClassVar[float] = 0.0
 
     def __init__(self, task: str, total: int | None, unit: str, scale: int = 1) -> None:
         """``scale`` is the number of things that count as one ``unit``.
@@ -43,17 +38,14 @@ class Progress:
         self._unit = unit
         self._scale = scale
         self._done = 0
-        now = monotonic()
-        if now > Progress._seen + PATIENCE:
-            Progress._due = now + PATIENCE
-        Progress._seen = now
+        self._due = monotonic() + PATIENCE
 
     def passed(self, number: int) -> None:
         """Count so many more things."""
         self._done += number
-        Progress._seen = now = monotonic()
-        if self._done != self._total and now >= Progress._due:
-            Progress._due = now + PATIENCE
+        now = monotonic()
+        if self._done != self._total and now >= self._due:
+            self._due = now + PATIENCE
             of = "" if self._total is None else f" of {self._total // self._scale:,}"
             logger.info(
                 "%(task)s: %(done)s%(of)s %(unit)s",

@@ -18,7 +18,6 @@ from bloomdupe.errors import (
     StoreDamagedError,
     StoreError,
     StoreIOError,
-    StoreLockedError,
 )
 from bloomdupe.store import files
 from bloomdupe.store.files import check_file_system
@@ -28,7 +27,7 @@ from bloomdupe.store.lmdb.open_data import read_mark
 from bloomdupe.store.platform import mounts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 WORK = """
 import sys
@@ -351,39 +350,6 @@ def test_this_machine_can_be_asked(tmp_path: Path) -> None:
 
 
 # A file that is written as a whole
-
-
-def test_a_file_that_is_being_written_is_refused_to_a_second_writer(
-    tmp_path: Path,
-) -> None:
-    place = tmp_path / "file"
-
-    def parts() -> Iterator[bytes]:
-        yield b"first " * 10_000
-        with pytest.raises(StoreLockedError, match="another process writes"):
-            files.write_file(place, [b"second"])
-        yield b"and last"
-
-    files.write_file(place, parts())
-    assert place.read_bytes() == b"first " * 10_000 + b"and last"
-    assert [*tmp_path.iterdir()] == [place]
-
-
-def test_a_file_that_has_just_got_its_name_is_not_written_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = tmp_path / "file"
-    lock = files._flock
-
-    def lock_later(fd: int, kind: int) -> bool:
-        (tmp_path / "file.new").write_bytes(b"first")
-        (tmp_path / "file.new").replace(place)  # by the first writer
-        return lock(fd, kind)
-
-    monkeypatch.setattr(files, "_flock", lock_later)
-    with pytest.raises(StoreLockedError):
-        files.write_file(place, [b"second"])
-    assert place.read_bytes() == b"first"
 
 
 def test_the_rest_of_a_killed_writer_is_written_over(tmp_path: Path) -> None:

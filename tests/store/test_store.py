@@ -223,13 +223,13 @@ def flip_record(txn: lmdb.Transaction, databases: Databases) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (flip(b"pages"), "page 0 of layer 0 is damaged"),
-        (swap_pages, "page 0 of layer 0 is damaged"),
+        (flip(b"pages"), "record '0{12}' of pages is damaged"),
+        (swap_pages, "record '0{12}' of pages is damaged"),
         (delete(b"pages"), "pages records stand where"),
-        (flip(b"journal"), "journal entry .* is damaged"),
+        (flip(b"journal"), "record .* of journal is damaged"),
         (delete(b"journal"), "0 journal records stand where 1 were written"),
         (delete(b"exact"), "exact records stand where"),
-        (flip_record, "record 'filter' is damaged"),
+        (flip_record, "record 'filter' of meta is damaged"),
         (delete(b"meta"), "1 meta records stand where 2 were written"),
     ],
 )

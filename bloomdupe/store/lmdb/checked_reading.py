@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from bisect import bisect_left
 from collections import Counter
 from pathlib import Path
 from struct import Struct
@@ -30,9 +29,6 @@ from bloomdupe.store.format import (
     SLOTS,
     TABLES,
     describe,
-    read_record,
-    slot_of,
-    slot_prefix,
     sum_of,
     total_of,
 )
@@ -110,9 +106,9 @@ class _Reading:
         self.problems: list[str] = []
         self.totals: Totals = {}
         self.records: dict[str, dict[str, Any]] = {}
-        self.queued: Counter[int] = Counter()
-        """Requests that were found in ``queue``, by the number of their slot."""
-        self.counted: dict[int, int] = {}
+        self.queued: Counter[bytes] = Counter()
+        """Requests that were found in ``queue``, by the key of their slot."""
+        self.counted: dict[bytes, int] = {}
         """The same, as they are counted in ``slots``."""
 
     def problem(self, what: str) -> None:
@@ -201,33 +197,24 @@ class _Reading:
     def _note(self, table: bytes, keys: list[bytes], values: list[bytes]) -> None:
         if table == META:
             for key, value in zip(keys, values, strict=True):
-                name, record = key.decode(errors="replace"), read_record(value)
-                if record is None:
-                    self.problem(f"record {name!r} is no JSON object")
-                    continue
-                self.records[name] = record
+                name = key.decode()
+                self.records[name] = json.loads(value[CHECKSUM_BYTES:])
                 if name == LEDGER:  # it does not count itself
                     self.totals[META][0] -= 1
                     self.totals[META][1] -= sum_of(value)
         elif table == SLOTS:
             for key, value in zip(keys, values, strict=True):
                 if not key.startswith(APART):
-                    (number,) = SLOT_KEY.unpack(key)
                     requests, _ = SLOT_HEAD.unpack_from(value, CHECKSUM_BYTES)
-                    self.counted[number] = requests
+                    self.counted[key] = requests
         elif table == QUEUE:
-            at = 0
-            while at < len(keys):
-                slot = slot_of(keys[at])[0]
-                end = bisect_left(keys, slot_prefix(slot + 1), at + 1)
-                self.queued[slot] += end - at
-                at = end
+            self.queued.update(key[: SLOT_KEY.size] for key in keys)
 
     def misfits(self) -> list[str]:
         """Say which slots have other requests than were counted."""
         return [
-            f"slot {number} has {self.queued[number]:,} requests, but"
-            f" {self.counted.get(number, 0):,} were written"
-            for number in sorted(self.queued.keys() | self.counted)
-            if self.queued[number] != self.counted.get(number, 0)
+            f"slot {SLOT_KEY.unpack(key)[0]} has {self.queued[key]:,} requests, but"
+            f" {self.counted.get(key, 0):,} were written"
+            for key in sorted(self.queued.keys() | self.counted)
+            if self.queued[key] != self.counted.get(key, 0)
         ]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bloomdupe.errors import NotOwnerError, StoreDamagedError, StoreError
 from bloomdupe.store.format import (
-    COOKIES,
     EXACT,
     FORMAT,
     LATER,
@@ -18,6 +17,7 @@ from bloomdupe.store.format import (
     META,
     PAGE_KEY,
     PAGES,
+    SLOT_KEY,
     json_of,
     successor,
 )
@@ -74,8 +74,6 @@ class RedisStore(Store):
         self.readonly = owner is None
         self.shown = f"{crawl.client.address.shown}, partition {number}"
         self.path = Path()
-        self.closing = contextlib.ExitStack()
-        """What ends with it."""
         self.ahead: dict[bytes, bytes | None] = {}
         """Pages of the filter that were read before they were asked for."""
         self.inbox = PartitionInbox(crawl, number)
@@ -154,8 +152,7 @@ class RedisStore(Store):
         return self._owner.begin({self: parts})
 
     def close(self) -> None:
-        """Release it; the connection is its owner's."""
-        self.closing.close()
+        """Do nothing: the connection is its owner's."""
 
     # As a StorePlace
 
@@ -249,12 +246,8 @@ class RedisSnapshot(Snapshot):
         return self._store.wrong(what, self._begun)
 
     def compare(self, table: bytes, found: int, expected: int) -> None:
-        """See :meth:`Snapshot.compare`; of a crawl that goes on, nobody knows it.
-
-        Nor does a worker know it of a table that all of them share.
-        """
-        shared = table == COOKIES
-        if found != expected and not shared and not self._store.moved(self._begun):
+        """See :meth:`Snapshot.compare`; of a crawl that goes on, nobody knows it."""
+        if found != expected and not self._store.moved(self._begun):
             super().compare(table, found, expected)
 
     def _ask(self, command: str, table: bytes, *words: Any) -> Any:  # noqa: ANN401
@@ -349,7 +342,7 @@ def key_size(table: bytes, member: bytes) -> int:
     """Return the size of the key at the head of a member of a sorted set."""
     if table == LATER:
         return LATER_KEY.size
-    size = 1 << (member[0] >> 6)  # the slot
+    size = SLOT_KEY.size
     head = 255 - member[size]  # of the rank, which is inverted
     if 16 <= head <= 239:
         return size + 7
