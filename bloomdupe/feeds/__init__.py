@@ -1,10 +1,10 @@
 """Output that is part of the checkpoint: every item is in its file exactly once.
 
-``exporter`` replaces Scrapy's feed exporter; ``feed_job`` holds the types shared with a
-crawl. ``feed`` and ``feed_format`` turn items into lines, a ``journal`` keeps them
-until ``file`` has them. All other feeds are ``waiting`` for the items of another one;
-``delivery`` writes them. ``stored_feeds`` continues those of the last run. ``media``
-gives media pipelines the store in ``whole_files``. ``addon`` and ``crawl`` come in.
+``exporter`` replaces Scrapy's feed exporter. ``feed`` and ``feed_format`` turn items
+into lines, a ``journal`` keeps them until ``file`` has them. All other feeds are
+``waiting``: ``delivery`` writes them when the crawl has finished. ``stored_feeds``
+continues those of the last run. ``media`` gives media pipelines the store in
+``whole_files``. ``addon`` and ``crawl`` come in.
 """
 
 from bloomdupe.feeds.exporter import FeedExporter

@@ -29,26 +29,13 @@ class Delivered:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._place = journal.place.with_name("delivered")
-        self._feeds: dict[str, Any] | None = None
-
-    def read(self) -> dict[str, Any]:
-        """Read the file, which another process may have written meanwhile."""
-        try:
-            self._feeds = read_json(self._place) or {}
-        except (OSError, ValueError) as error:
-            raise FeedError(
-                f"{self._place}, which says what is delivered, cannot be read: {error}."
-                " Put it back from a backup; without it all is delivered again"
-            ) from error
-        return self._feeds
 
     def get(self, name: str, begin: int) -> dict[str, Any]:
         """Return the record of a feed whose round begins there."""
-        feeds = self.read() if self._feeds is None else self._feeds
         new = {"journal": self._journal.turn, "begin": begin, "end": begin, "batch": 1}
-        found: dict[str, Any] = feeds.get(name, new)
+        found: dict[str, Any] = self._read().get(name, new)
         same = all(found[key] == new[key] for key in ("journal", "begin"))
-        return dict(found if same else new)
+        return found if same else new
 
     def lacks(self, index: int, record: dict[str, Any]) -> bool:
         """Whether a feed with this record and index lacks items of the journal."""
@@ -57,6 +44,13 @@ class Delivered:
     def put(self, name: str, record: dict[str, Any]) -> None:
         """Set the record of a feed, durably."""
         make_directory(self._place.parent, 0o700)
-        feeds = self.read() if self._feeds is None else self._feeds
-        feeds[name] = record
-        write_json(self._place, feeds)
+        write_json(self._place, {**self._read(), name: record})
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            return read_json(self._place) or {}
+        except (OSError, ValueError) as error:
+            raise FeedError(
+                f"{self._place}, which says what is delivered, cannot be read: {error}."
+                " Put it back from a backup; without it all is delivered again"
+            ) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from bloomdupe.inside_scrapy.private_names import PostProcessingManager
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import unpack
 from bloomdupe.store.files import lock_owner, make_directory
+from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -25,32 +25,10 @@ if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
 
     from bloomdupe.feeds.stored_feeds import StoredFeeds
+    from bloomdupe.feeds.waiting import WaitingFeed
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
 logger = logger_of(__name__)
-
-
-@dataclass
-class WaitingFeed:
-    """A feed that is written from the journal."""
-
-    name: str
-    """Its name in the store."""
-    slot: FeedSlot
-    """Scrapy's slot of its first file."""
-    index: int
-    """By which the journal names it."""
-    begin: int
-    """The position in the journal at which the present round begins."""
-    items: int
-    """Its items in this round."""
-    tried: bool = False
-    """Whether its exporter was tried with an item of this run."""
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The options of Scrapy."""
-        return self.slot.feed_options
 
 
 class Deliveries:
@@ -74,13 +52,14 @@ class Deliveries:
 
         The crawl has finished: a batch that is not full is delivered, too.
         """
-        make_directory(self._directory, 0o700)
-        lock = lock_owner(self._directory)
-        try:
-            self._delivered.read()
-            results = [await self._deliver(feed) for feed in feeds]
-        finally:
-            lock.close()
+        place = self._directory
+        with explained(f"cannot write feeds from {place}", place):
+            make_directory(place, 0o700)
+            lock = lock_owner(place)
+            try:
+                results = [await self._deliver(feed) for feed in feeds]
+            finally:
+                lock.close()
         return all(results)
 
     async def _deliver(self, feed: WaitingFeed) -> bool:
@@ -88,7 +67,7 @@ class Deliveries:
         try:
             record = self._delivered.get(feed.name, feed.begin)
             while self._delivered.lacks(feed.index, record) or (
-                feed.options["store_empty"] and record["batch"] == 1
+                feed.slot.feed_options["store_empty"] and record["batch"] == 1
             ):
                 slot = self._slot(feed, record)
                 record = await self._hand_over(feed, slot, record)
@@ -112,12 +91,12 @@ class Deliveries:
     def _slot(self, feed: WaitingFeed, record: dict[str, Any]) -> FeedSlot:
         """Return Scrapy's slot for the next file of a feed; note when it was begun."""
         batch, begun = record["batch"], self._moment
-        if feed.options["batch_item_count"]:
+        template, options = feed.slot.uri_template, feed.slot.feed_options
+        if options["batch_item_count"]:
             if "time" not in record:
                 record["time"] = datetime.now(tz=timezone.utc).isoformat()
-                self._delivered.put(feed.name, dict(record))
+                self._delivered.put(feed.name, record)
             begun = datetime.fromisoformat(record["time"])
-        template, options = feed.slot.uri_template, feed.options
         uri = self._access.uri_of(template, options, batch, self._moment, begun)
         return self._access.new_slot(template, options, batch, uri)
 
@@ -127,7 +106,7 @@ class Deliveries:
         self, feed: WaitingFeed, slot: FeedSlot, record: dict[str, Any]
     ) -> dict[str, Any]:
         """Write a file, and give it to its storage; return the new record."""
-        most = int(feed.options["batch_item_count"] or 0) or None
+        most = int(slot.feed_options["batch_item_count"] or 0) or None
         start = record["end"]
         if replaces(slot) and not most:
             start = feed.begin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -10,28 +11,33 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.misc import load_object
 
 from bloomdupe.errors import BloomDupeError, FeedError, StoreError
+from bloomdupe.feeds.delivery import Deliveries
 from bloomdupe.feeds.feed import Feed, name_of
 from bloomdupe.feeds.feed_format import appended_path, local_path
-from bloomdupe.feeds.journal import ITEM
+from bloomdupe.feeds.journal import ITEM, Journal
 from bloomdupe.feeds.uri import parameters, without_secret
-from bloomdupe.feeds.waiting import WaitingFeeds
+from bloomdupe.feeds.waiting import WaitingFeed
 from bloomdupe.inside_scrapy.engine import mark_failed, send_signal
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 from bloomdupe.printable import logger_of
+from bloomdupe.requests.values import pack_item
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.extensions.feedexport import FeedSlot
 
-    from bloomdupe.feeds.delivery import WaitingFeed
-    from bloomdupe.feeds.feed_job import FeedJob
     from bloomdupe.feeds.stored_feeds import StoredFeeds
 
+    Put = Callable[[Any, list[tuple[int, bytes]]], None]
+    Fail = Callable[[Exception], None]
+
 logger = logger_of(__name__)
+
+REDIS = "BLOOMDUPE_REDIS_URL"
 
 
 class FeedExporter(FeedExporterAccess):
@@ -50,20 +56,17 @@ class FeedExporter(FeedExporterAccess):
             super().__init__(crawler)
         except NotConfigured:
             # There are no feeds now, but the job may have begun with feeds.
-            if not crawler.settings["JOBDIR"]:
+            if not (crawler.settings["JOBDIR"] or crawler.settings[REDIS]):
                 raise
             self.feeds.clear()
-        self._job: FeedJob | None = None
+        self._put: Put | None = None
+        self._fail: Fail | None = None
         self._left: StoredFeeds | None = None
-        self.durable: list[Feed] = []
-        """The feeds that are appended to local files, in the order of their numbers."""
-        self._waiting: WaitingFeeds | None = None
-        self._encoders: list[Feed | WaitingFeeds] = []
         self.taken: dict[str, Feed | WaitingFeed] = {}
         """The feeds that were taken from Scrapy, by the templates of their URIs."""
         self._lost: dict[str, Any] = {}
-        self._ending = self._finishing = self._closed = False
-        self._finished = self._idle = False
+        self._finishing = self._closed = False
+        self._finished = self._idle = self._anew = False
 
     @classmethod
     def of(cls, crawler: Crawler) -> FeedExporter:
@@ -94,29 +97,37 @@ class FeedExporter(FeedExporterAccess):
             exporter.feeds.clear()
         exporter._checked(left)
 
-    def restore(self, job: FeedJob, left: StoredFeeds) -> None:
+    def restore(self, left: StoredFeeds, put: Put, fail: Fail) -> None:
         """Make the feeds part of the checkpoint; called when the crawl opens.
 
-        Raises :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued.
+        ``put`` gets the response and the lines of each item, as ``(number of the feed,
+        line)``. ``fail`` stops the crawl, for an item that cannot be kept. Raises
+        :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued.
         """
         slots = self._checked(left)
-        self._left = left
-        self._waiting = WaitingFeeds(self, job, left, self.tell)
-        self._encoders = [self._waiting]
+        self._anew = not left.resumed and not left.owing
+        left.journal.begin(anew=self._anew)
+        taken: dict[str, Feed | WaitingFeed] = {}
+        number = 0
         for template, (name, slot) in slots.items():
             place = appended_path(slot, self.here)
             if place is None:
-                self.taken[template] = self._waiting.take(name, slot)
+                taken[template] = left.take_waiting(name, slot)
                 continue
             known = left.take(name, slot.feed_options, place)
-            feed = Feed(len(self.durable), slot, self, known, left.lines)
-            self.taken[template] = feed
-            self.durable.append(feed)
-        self._encoders[:0] = self.durable
-        self._lost = left.lost()
+            taken[template] = Feed(number, name, slot, self, known, left.lines)
+            number += 1
+        self._left, self._lost = left, left.lost()
         self._finished = self._idle = left.resumed and left.finished
+        self.take_part(put, fail, taken)
+
+    def take_part(
+        self, put: Put, fail: Fail, taken: Mapping[str, Feed | WaitingFeed]
+    ) -> None:
+        """Take feeds from Scrapy: their items go to ``put``."""
+        self.taken.update(taken)
         self.feeds.clear()
-        self._job = job
+        self._put, self._fail = put, fail
 
     def _checked(self, left: StoredFeeds) -> dict[str, tuple[str, FeedSlot]]:
         """Compare the feeds with the last run; return their names and slots."""
@@ -135,17 +146,38 @@ class FeedExporter(FeedExporterAccess):
                         f" {without_secret(template)} have the same file {place}; give"
                         " each a name of its own"
                     )
-        left.check_feeds({name: self.feeds[t] for t, (name, _) in slots.items()})
-        for name, slot in slots.values():
-            left.check_feed(name, appended_path(slot, self.here))
+        left.check(
+            {
+                name: (slot.feed_options, appended_path(slot, self.here))
+                for name, slot in slots.values()
+            }
+        )
         return slots
 
     def open_spider(self, spider: Spider) -> None:
         """Open feeds; called by Scrapy when the scheduler is open."""
-        if self._waiting is None:
+        if self._put is None:
             super().open_spider(spider)
-        else:
-            self._waiting.warn()
+
+    @property
+    def appended(self) -> list[Feed]:
+        """The feeds that are appended to local files, in the order of their numbers."""
+        return [feed for feed in self.taken.values() if isinstance(feed, Feed)]
+
+    @property
+    def waiting(self) -> list[WaitingFeed]:
+        """The feeds that are delivered when the crawl has finished."""
+        return [feed for feed in self.taken.values() if isinstance(feed, WaitingFeed)]
+
+    @property
+    def held_back(self) -> list[str]:
+        """Names of the feeds that are delivered when the crawl has finished."""
+        return [feed.name for feed in self.waiting]
+
+    @property
+    def parameters(self) -> set[str]:
+        """Attributes of the spider that name places of feeds."""
+        return set().union(*map(parameters, self.taken))
 
     # Items
 
@@ -156,47 +188,68 @@ class FeedExporter(FeedExporterAccess):
         spider: Spider,
     ) -> None:
         """Take an item; called by Scrapy."""
-        job = self._job
-        if job is None:
+        if self._put is None:
             if self.slots:
                 super().item_scraped(item, spider)
             return
         if self._closed:
             return  # its request is not settled: the next run yields it again
-        lines, failure = [], None
-        for feed in self._encoders:
+        feeds, failures = [], list[Exception]()
+        for feed in self.taken.values():
             try:
-                if feed.accepts(item):
-                    lines.append((feed.number, feed.encode(item)))
-            except (BloomDupeError, MemoryError) as error:
-                job.fail(error)  # the item must not be lost
-            except Exception as error:  # noqa: BLE001 - of any filter or exporter
-                failure = error  # the other feeds get the item all the same
-        job.put(response, lines)
-        if failure is not None:
-            raise failure
+                if feed.slot.filter.accepts(item):
+                    feeds.append(feed)
+            except Exception as error:  # noqa: BLE001 - of any filter
+                failures.append(error)
+        lines: list[tuple[int, bytes]] = []
+        try:
+            lines, failed = self.lines_of(item, feeds)
+            failures += [error for _, error in failed]
+        except (BloomDupeError, MemoryError) as error:
+            self.fail(error)  # the item must not be lost
+        self._put(response, lines)
+        if failures:
+            raise failures[-1]
 
-    @property
-    def parameters(self) -> set[str]:
-        """Attributes of the spider that name places of feeds."""
-        return set().union(*map(parameters, self.taken))
+    def lines_of(
+        self, item: object, feeds: Iterable[Feed | WaitingFeed]
+    ) -> tuple[list[tuple[int, bytes]], list[tuple[Feed, Exception]]]:
+        """Return what an item adds to these feeds; and the errors of their exporters.
+
+        For the feeds that wait, it is added once, whatever their number. Raises
+        :class:`~bloomdupe.errors.UnserializableError` if it cannot be kept for them.
+        """
+        lines: list[tuple[int, bytes]] = []
+        failed: list[tuple[Feed, Exception]] = []
+        waiting: list[WaitingFeed] = []
+        for feed in feeds:
+            if isinstance(feed, WaitingFeed):
+                waiting.append(feed)
+                continue
+            try:
+                lines.append((feed.number, feed.encode(item)))
+            except (BloomDupeError, MemoryError):
+                raise
+            except Exception as error:  # noqa: BLE001 - of any exporter
+                failed.append((feed, error))
+        if waiting:
+            data = pack_item(item)
+            for feed in waiting:
+                feed.try_exporter(self, data)
+            lines.append((ITEM, Journal.packed((f.index for f in waiting), data)))
+        return lines, failed
 
     def fail(self, error: Exception) -> None:
         """Stop the crawl, because a part of an item cannot be kept."""
-        if self._job is not None:
-            self._job.fail(error)
-
-    @property
-    def held_back(self) -> list[str]:
-        """Names of the feeds that are delivered when the crawl has finished."""
-        return [] if self._waiting is None else self._waiting.names
+        if self._fail is not None:
+            self._fail(error)
 
     # Checkpoints
 
     def sync(self) -> None:
         """Sync the files, so that the job may drop the last pieces."""
         self.append()
-        for feed in self.durable:
+        for feed in self.appended:
             if feed.file is not None:
                 feed.file.sync()
 
@@ -208,36 +261,43 @@ class FeedExporter(FeedExporterAccess):
         :class:`~bloomdupe.errors.FeedError`, and any exception of exporters and
         plugins; the same lines can be given again.
         """
-        waiting, left = self._waiting, self._left
-        assert waiting is not None and left is not None  # noqa: S101, PT018
+        left = self._left
+        assert left is not None  # noqa: S101 - they are restored
+        appended, waiting = self.appended, self.waiting
         left.lines.begin(anew=True)
-        waiting.begin()
-        for feed in self.durable:
+        left.journal.begin(anew=self._anew)
+        for feed in appended:
             feed.begin()
+        new = Counter[int]()
         taken = False
-        for number, line in lines:
+        for number, data in lines:
             taken = True
-            (waiting if number == ITEM else self.durable[number]).add(line)
+            if number == ITEM:
+                left.journal.add(ITEM, data)
+                new.update(Journal.unpacked(data)[0])
+            else:
+                appended[number].add(data)
         unchanged = self._finished and not taken
         finishing = self._finishing and not unchanged
-        feeds = {
-            feed.name: feed.seal(ending=self._ending, finishing=finishing)
-            for feed in self.durable
-        }
+        records = {f.name: f.seal(finishing=finishing) for f in appended}
+        records |= {f.name: f.record(new[f.index]) for f in waiting}
 
         def done() -> None:
             self._finished = finishing or unchanged
             self._idle = self._idle and not taken
-            for feed in self.durable:
+            self._anew = False
+            for feed in appended:
                 feed.done()
-            waiting.done()
+            for one in waiting:
+                one.items += new[one.index]
             left.lines.done()
+            left.journal.done()
 
         return Part(
             entries={
-                "feeds": {**feeds, **waiting.records(), **self._lost},
+                "feeds": {**records, **self._lost},
                 "lines": left.lines.seal(),
-                "journal": waiting.journal.seal(),
+                "journal": left.journal.seal(),
                 "feeds_moment": left.moment.isoformat(),
                 "feeds_finished": finishing or unchanged,
             },
@@ -249,17 +309,17 @@ class FeedExporter(FeedExporterAccess):
 
         Raises :class:`~bloomdupe.errors.FeedError`; the job keeps the lines then.
         """
-        for feed in self.durable:
+        for feed in self.appended:
             feed.append()
 
     # The end
 
     def end(self, *, finished: bool) -> None:
-        """Announce the end of the run: only the next :meth:`prepare` gets more lines.
+        """Say that only the next :meth:`prepare` gets more lines of this run.
 
         ``finished`` says that the crawl ends, too.
         """
-        self._ending, self._finishing = True, finished
+        self._finishing = finished
 
     async def close_spider(self, spider: Spider) -> None:
         """Report the files, and make the deliveries; called by Scrapy.
@@ -267,22 +327,36 @@ class FeedExporter(FeedExporterAccess):
         The scheduler has closed by then, so the store may be closed, too.
         """
         self._closed = True
-        for feed in self.durable:
-            feed.close()
-            if feed.file is not None and not self._idle:
-                await self.tell(feed.slot, stored=True, quiet=not feed.has_grown)
-        if self._waiting is not None:
-            if not self._finished:
-                self._waiting.say_kept()
-            elif not await self._deliver(self._waiting):
-                mark_failed(self.crawler)
         if self._left is not None:
-            self._left.close()
+            for feed in self.appended:
+                if feed.file is not None and not self._idle:
+                    await self.tell(feed.slot, stored=True, quiet=not feed.has_grown)
+            if not await self.deliver():
+                mark_failed(self.crawler)
+            self.release()
         await super().close_spider(spider)
 
-    async def _deliver(self, waiting: WaitingFeeds) -> bool:
+    def release(self) -> None:
+        """Release the files; nothing is written."""
+        for feed in self.appended:
+            feed.close()
+        if self._left is not None:
+            self._left.close()
+
+    async def deliver(self) -> bool:
+        """Write the feeds that wait, if the crawl has finished.
+
+        Returns whether all went well; if not, the log says why.
+        """
+        left, waiting = self._left, self.waiting
+        assert left is not None  # noqa: S101 - they are restored
+        if not self._finished:
+            for feed in waiting:
+                feed.say_kept()
+            return True
         try:
-            return await waiting.deliver()
+            deliveries = Deliveries(self, left, self.tell)
+            return not waiting or await deliveries.deliver(waiting)
         except (FeedError, StoreError) as error:
             logger.error(  # noqa: TRY400 - a line says it all
                 "%(error)s. No feed is delivered; the items are kept: run the same"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.errors import FeedError
@@ -11,34 +10,23 @@ from bloomdupe.feeds.feed_format import Format, options_of
 from bloomdupe.feeds.file import FeedFile, Growth
 from bloomdupe.feeds.journal import Piece
 from bloomdupe.feeds.uri import with_parameters, without_secret
-from bloomdupe.inside_scrapy.private_names import PostProcessingManager
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.extensions.feedexport import FeedSlot
 
     from bloomdupe.feeds.journal import Journal
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
 BLOCK_BYTES = 64 << 10
-"""Bytes of lines that are written, or compressed, together. A compressed file is less
-than one and a half times as large as a file that is compressed in one piece."""
-
-
-HELD = 1 << 31
-"""Added to the number of a feed, for its lines that are held."""
+"""Bytes of lines that are written together."""
 
 
 class Known(NamedTuple):
     """The state of a feed that an earlier run may have begun."""
 
-    name: str
-    """Its name in the store."""
     record: dict[str, Any] | None = None
     """None for a new feed."""
     file: FeedFile | None = None
-    held: bytes = b""
     ours: bool = False
     """Whether this crawl has written to its file."""
 
@@ -56,7 +44,6 @@ class Feed:
     ``file``    see :class:`~bloomdupe.feeds.file.FeedFile`; null if it is not there
                 yet
     ``number``  of its piece among the records in ``lines``
-    ``held``    bytes of lines that are compressed later; they are there, too
     ``header``  line at the head of the file (CSV), as Latin-1 text
     ``fields``  its columns
     ``options`` see :func:`~bloomdupe.feeds.feed_format.options_of`
@@ -66,25 +53,24 @@ class Feed:
     def __init__(
         self,
         number: int,
+        name: str,
         slot: FeedSlot,
         access: FeedExporterAccess,
         known: Known,
         lines: Journal,
     ) -> None:
-        self.number, self.name, self.slot = number, known.name, slot
+        self.number, self.name, self.slot = number, name, slot
         options = slot.feed_options
-        self.options = options_of(options)
+        self._options = options_of(options)
         self._here, self._lines = access.here, lines
-        self.file, self._held = known.file, known.held
+        self.file = self._begun = known.file
         self._overwrite = bool(options.get("overwrite", False)) and not known.ours
-        self.accepts: Callable[[object], bool] = slot.filter.accepts
-        self.format = Format(partial(access.new_exporter, slot), options["fields"])
+        self._format = Format(partial(access.new_exporter, slot), options["fields"])
         self._before = -1
         if known.record is not None:
             self._before = slot.itemcount = known.record["items"]
-            self.format.resume(known.record["header"], known.record["fields"])
-        self.encode = self.format.encode
-        self.begin()
+            self._format.resume(known.record["header"], known.record["fields"])
+        self.encode = self._format.encode
 
     @property
     def items(self) -> int:
@@ -96,29 +82,12 @@ class Feed:
         """Whether this run has begun the feed, or has given it items."""
         return self.slot.itemcount > self._before
 
-    @property
-    def compresses(self) -> bool:
-        """Whether lines are held, and compressed together."""
-        return bool(self.options["postprocessing"])
-
-    def _packed(self, data: bytes) -> bytes:
-        """Return lines as they are in the file."""
-        if not self.compresses or not data:
-            return data
-        # A whole stream for each piece; the streams together are a valid file.
-        target = BytesIO()
-        options = self.slot.feed_options
-        manager = PostProcessingManager(options["postprocessing"], target, options)
-        manager.write(data)
-        manager.close()
-        return target.getvalue()
-
     # Checkpoints
 
     def begin(self) -> None:
         """Begin with the next commit; what was added for another is taken back."""
         self._items = self.slot.itemcount
-        self._new_held = bytearray(self._held)
+        self._block = bytearray()
         self._new_file = self.file
         self._end = Growth(0, b"") if self.file is None else self.file.end
         self._due = False
@@ -127,43 +96,37 @@ class Feed:
         """Add the line of a settled item."""
         if self._new_file is None:
             line = self._head_for(self._open()) + line
-        elif not self._end.size and not self._new_held:  # it was stored empty
-            line = self.format.head + line
+        elif not self._end.size and not self._block:  # it was stored empty
+            line = self._format.head + line
         self._items += 1
-        self._new_held += line
-        if len(self._new_held) >= BLOCK_BYTES:
+        self._block += line
+        if len(self._block) >= BLOCK_BYTES:
             self._flush()
 
-    def seal(self, *, ending: bool, finishing: bool) -> dict[str, Any]:
-        """Return the record of the feed for the store, with what is held.
+    def seal(self, *, finishing: bool) -> dict[str, Any]:
+        """Return the record of the feed for the store.
 
-        ``ending`` says that no line of this run comes after it. ``finishing`` makes a
-        file without items, if it is wanted, unless it exists.
+        ``finishing`` makes a file without items, if it is wanted, unless it exists.
         """
-        if ending or not self.compresses:
-            self._flush()
+        self._flush()
         if finishing and self._new_file is None and self.slot.store_empty:
             self._due = not self._open().base.size
             if not self._due:
                 self._new_file = None
-        if self._new_held:
-            self._lines.add(HELD | self.number, bytes(self._new_held))
         file = self._new_file
         return {
             "uri": without_secret(self.slot.uri),
             "items": self._items,
             "file": None if file is None else file.record(self._end, due=self._due),
             "number": self.number,
-            "held": len(self._new_held),
-            "header": self.format.header,
-            "fields": self.format.fields,
-            "options": self.options,
+            "header": self._format.header,
+            "fields": self._format.fields,
+            "options": self._options,
         }
 
     def done(self) -> None:
         """Note that all this is committed."""
-        self.slot.itemcount = self._items
-        self._held, self.file = bytes(self._new_held), self._new_file
+        self.slot.itemcount, self.file = self._items, self._new_file
         if self.file is not None and self._due:
             self.file.take(self._end)
 
@@ -174,32 +137,33 @@ class Feed:
 
     def close(self) -> None:
         """Release the file; nothing is written."""
-        if self.file is not None:
-            self.file.close()
-        self.format.close()
+        if self._begun is not None:
+            self._begun.close()
+        self._format.close()
 
     def _open(self) -> FeedFile:
-        """Return the file, of which there is none yet; nothing is changed."""
-        storage: Any = self.slot.storage
-        place = self._here / storage.path
-        file = FeedFile.begin(place, overwrite=self._overwrite)
-        self._new_file, self._end = file, file.end
-        return file
+        """Return the file, of which there is none yet."""
+        if self._begun is None:
+            storage: Any = self.slot.storage
+            place = self._here / storage.path
+            self._begun = FeedFile.begin(place, overwrite=self._overwrite)
+        self._new_file, self._end = self._begun, self._begun.end
+        return self._begun
 
     def _head_for(self, file: FeedFile) -> bytes:
         """Return the text before the first line, given the present content."""
-        head = self.format.head
-        if not file.base.size or self.compresses:
+        head = self._format.head
+        if not file.base.size:
             return head
         if file.begins_with(head):
             head = b""  # the columns are the same
         return head if file.base.tail.endswith(b"\n") else b"\n" + head
 
     def _flush(self) -> None:
-        """Add what is held to the piece."""
-        data = self._packed(bytes(self._new_held))
-        self._new_held.clear()
-        if data:
+        """Add a block to the piece."""
+        if self._block:
+            data = bytes(self._block)
+            self._block.clear()
             self._lines.add(self.number, data)
             self._end = self._end.plus(data)
             self._due = True

@@ -15,8 +15,6 @@ from scrapy.extensions.feedexport import (
     S3FeedStorage,
     StdoutFeedStorage,
 )
-from scrapy.extensions.postprocessing import GzipPlugin
-from scrapy.utils.misc import load_object
 
 from bloomdupe.inside_scrapy.feed_exporter import restore_columns, write_columns
 from bloomdupe.store.system_errors import explained
@@ -116,21 +114,14 @@ def options_of(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def changed_options(
-    before: dict[str, Any], now: dict[str, Any]
-) -> tuple[str, str] | None:
-    """Return the options that differ from those of the record, as two texts.
-
-    They are as they were, and as they are now; None if none differs.
-    """
+def changed_options(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Return the options that differ from those of the record, as text; "" if none."""
     names = [name for name in before if before[name] != now.get(name)]
-    if not names:
-        return None
     was, has = (
         ", ".join(f"{name} = {options.get(name)!r}" for name in names)
         for options in (before, now)
     )
-    return was, has
+    return f"{was}, now it has {has}" if names else ""
 
 
 def _named(value: object) -> str:
@@ -145,15 +136,14 @@ def appended_path(slot: FeedSlot, here: Path) -> Path | None:
     """Return the file to which a feed is written line by line, in several runs.
 
     These are files on this machine that get JSON lines or CSV from Scrapy's own
-    exporters, also compressed by gzip, whose streams may follow one another. A subclass
-    may remember items, or write a line of its own at the end. It is None for all other
-    feeds, which wait for the end of the crawl.
+    exporters. A subclass may remember items, or write a line of its own at the end. It
+    is None for all other feeds, which wait for the end of the crawl.
     """
     options = slot.feed_options
     appended = (
         not options["batch_item_count"]
+        and not options.get("postprocessing")
         and slot.exporters[slot.format] in (CsvItemExporter, JsonLinesItemExporter)
-        and all(load_object(p) is GzipPlugin for p in options.get("postprocessing", ()))
     )
     return local_path(slot, here) if appended else None
 

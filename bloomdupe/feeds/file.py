@@ -60,22 +60,18 @@ class FeedFile:
     ``tail``     digest of the last 4,096 of them
     ``size``     bytes with the piece that is owed to the file
     ``due``      whether a piece is owed, or the file itself, which gets no line
-    ``end``      digest of the last 4,096 of them
-    ``old``      size, and digest of the last 4,096 bytes, of the earlier content that
-                 the first piece replaces (``overwrite``); or null
 
     While a file is open, no other process that uses this class can write to it
     (``flock``).
     """
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, size: int = 0) -> None:
         self.place = place
         """An absolute path: a spider may change the working directory."""
-        self.base = Growth(0, b"")
+        self.base = Growth(size, tail_of(place, size) if size else b"")
         """What is durable in the file."""
         self.end = self.base
         """What is committed."""
-        self.old: tuple[int, str] | None = None
         self._stage = Stage.DURABLE
         self._new = False
         self._file: Descriptor | None = None
@@ -84,36 +80,25 @@ class FeedFile:
     def begin(cls, place: Path, *, overwrite: bool) -> Self:
         """Return a place before the first piece, to go on at its end.
 
-        ``overwrite`` replaces the content. Nothing is changed. Raises
-        :class:`~bloomdupe.errors.StoreError` if the place cannot be read.
+        ``overwrite`` empties it. Raises :class:`~bloomdupe.errors.StoreError` if the
+        place cannot be read, or emptied.
         """
-        file = cls(place)
         with explained(f"cannot write the feed {place}", place):
             try:
                 found = place.stat()
             except FileNotFoundError:
-                return file
+                return cls(place)
             if not stat.S_ISREG(found.st_mode):
                 raise FeedError(
                     f"cannot write the feed {place}: it is not a regular file"
                 )
-            here = Growth(found.st_size, tail_of(place, found.st_size))
-        if overwrite and here.size:
-            file.old = here.size, digest(here.tail)
-        else:
-            file.base = file.end = here
-        return file
-
-    @classmethod
-    def of(cls, record: dict[str, Any], place: Path) -> Self:
-        """Return a file as an earlier run has left it; its state was compared."""
-        file = cls(place)
-        base = record["base"]
-        tail = tail_of(place, base) if base else b""
-        file.base = file.end = Growth(base, tail)
-        if record["old"] is not None and is_old(record, place):
-            file.old = tuple(record["old"])
-        return file
+            if not overwrite or not found.st_size:
+                return cls(place, found.st_size)
+            file = cls(place)
+            fd = file._opened()
+            os.ftruncate(fd, 0)
+            sync_data(fd)
+            return file
 
     def record(self, end: Growth, *, due: bool = True) -> dict[str, Any]:
         """Return the record for the store when it is to grow to this end.
@@ -124,9 +109,7 @@ class FeedFile:
             "base": self.base.size,
             "tail": digest(self.base.tail),
             "size": end.size,
-            "end": digest(end.tail),
             "due": due,
-            "old": self.old,
         }
 
     def take(self, end: Growth) -> None:
@@ -138,23 +121,16 @@ class FeedFile:
         """Whether :meth:`append` has something to do."""
         return self._stage is Stage.COMMITTED
 
-    def finish(self, record: dict[str, Any], piece: Iterable[bytes]) -> None:
+    def finish(self, piece: Iterable[bytes]) -> None:
         """Write the piece of the last run, which may be in the file in part.
 
-        Also if the file has its end: a power cut may have left a hole before that. But
-        the job has no piece any more of a file that another run was without.
+        Also if the file has its end: a power cut may have left a hole before that.
         """
-        end = self.end
+        end = self.base
         for data in piece:
             end = end.plus(data)
-        owed = (end.size, digest(end.tail)) == (record["size"], record["end"])
-        if not owed and ends_at(self.place, record["size"], record["end"]):
-            self.end = Growth(record["size"], tail_of(self.place, record["size"]))
-            self.old, self._stage = None, Stage.WRITTEN
-            self._opened()
-        else:
-            self.take(end)
-            self.append(piece)
+        self.take(end)
+        self.append(piece)
         self.sync()
 
     def append(self, piece: Iterable[bytes]) -> None:
@@ -169,8 +145,6 @@ class FeedFile:
         with explained(f"cannot write to the feed {self.place}", self.place, remedy):
             fd = self._opened()
             self._check_place(fd, piece)
-            if self.old is not None:
-                os.ftruncate(fd, 0)
             offset = self.base.size
             for data in piece:
                 view = memoryview(data)
@@ -191,7 +165,7 @@ class FeedFile:
                 sync_directory(self.place.parent)
                 self._new = False
         self._stage = Stage.DURABLE
-        self.base, self.old = self.end, None
+        self.base = self.end
 
     def begins_with(self, head: bytes) -> bool:
         """Whether the file begins with these bytes."""
@@ -242,34 +216,23 @@ def change_of(
 
     Raises :class:`~bloomdupe.errors.StoreError` if the place cannot be read.
     """
+    base, most = record["base"], record["size"]
     with explained(f"cannot continue the feed {place}", place):
-        return _change_of(record, place, piece)
-
-
-def _change_of(
-    record: dict[str, Any], place: Path, piece: Iterable[bytes]
-) -> str | None:
-    base = record["base"]
-    try:
-        found = place.stat()
-    except FileNotFoundError:
-        return "was deleted" if base else None
-    if not stat.S_ISREG(found.st_mode):
-        return "was replaced by something that is not a file"
-    if is_old(record, place):
-        return None
-    if ends_at(place, record["size"], record["end"]):
-        return None
-    if found.st_size < base:
-        return f"was cut to {found.st_size:,} bytes"
-    if found.st_size > record["size"]:
-        return f"has grown to {found.st_size:,} bytes"
-    if digest(tail_of(place, base)) != record["tail"]:
-        return "was replaced or edited"
-    for data in piece if found.st_size > base else ():
-        if not _is_begun(read_bytes(place, base, base + len(data)), data):
-            return "was appended to"
-        base += len(data)
+        try:
+            found = place.stat()
+        except FileNotFoundError:
+            return "was deleted" if base else None
+        if not stat.S_ISREG(found.st_mode):
+            return "was replaced by something that is not a file"
+        if not base <= found.st_size <= most:
+            how = "cut" if found.st_size < base else "lengthened"
+            return f"was {how} to {found.st_size:,} bytes"
+        if digest(tail_of(place, base)) != record["tail"]:
+            return "was replaced or edited"
+        for data in piece if found.st_size > base else ():
+            if not _is_begun(read_bytes(place, base, base + len(data)), data):
+                return "was replaced or edited"
+            base += len(data)
     return None
 
 
@@ -281,12 +244,6 @@ def _is_begun(found: bytes, piece: bytes) -> bool:
     return piece.startswith(found) or all(
         now in (0, new) for now, new in zip(found, piece, strict=False)
     )
-
-
-def is_old(record: dict[str, Any], place: Path) -> bool:
-    """Whether a file still has the content that was to be replaced."""
-    old = record["old"]
-    return old is not None and ends_at(place, *old)
 
 
 def digest(tail: bytes) -> str:

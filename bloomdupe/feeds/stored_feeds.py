@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.feeds.delivered import Delivered
-from bloomdupe.feeds.feed import HELD, Known
+from bloomdupe.feeds.feed import Known
 from bloomdupe.feeds.feed_format import changed_options, options_of
 from bloomdupe.feeds.file import FeedFile, change_of
 from bloomdupe.feeds.journal import Journal, Piece
+from bloomdupe.feeds.waiting import WaitingFeed
 from bloomdupe.store.files import refuse_link
 from bloomdupe.store.system_errors import explained
 
@@ -20,12 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from scrapy.extensions.feedexport import FeedSlot
+
 ANEW = "give the new crawl another JOBDIR"
-
-
-def directory_of(store: Path) -> Path:
-    """Return the directory of a job for output that is not in its feeds yet."""
-    return store.with_name(f"{store.name}.feeds")
 
 
 class StoredFeeds:
@@ -35,7 +33,7 @@ class StoredFeeds:
     is followed: places come from the settings of this run. It has:
 
     ``feeds``           by name, see :class:`~bloomdupe.feeds.feed.Feed` and
-                        :class:`~bloomdupe.feeds.waiting.WaitingFeeds`
+                        :class:`~bloomdupe.feeds.waiting.WaitingFeed`
     ``lines``           and ``journal``: see :class:`~bloomdupe.feeds.journal.Journal`
     ``feeds_moment``    the time that names of files have
     ``feeds_finished``  whether the crawl had finished
@@ -52,9 +50,10 @@ class StoredFeeds:
         self, record: dict[str, Any], store: Path, *, resumed: bool, anew: str = ANEW
     ) -> None:
         self._anew = anew
-        self.directory = directory_of(store)
+        self.directory = store.with_name(f"{store.name}.feeds")
+        """The directory of a job for output that is not in its feeds yet."""
         self.lines = Journal(self.directory, "lines", record.get("lines", {}))
-        """The pieces of the last checkpoint, and the lines that are held."""
+        """The pieces of the last checkpoint."""
         self.journal = Journal(self.directory, "items", record.get("journal", {}))
         """The items for feeds that wait for the end of the crawl."""
         self.delivered = Delivered(self.journal)
@@ -68,20 +67,27 @@ class StoredFeeds:
                 self.moment = datetime.fromisoformat(record["feeds_moment"])
         self._feeds: dict[str, dict[str, Any]] = dict(record.get("feeds", {}))
         self._indexes = {f["index"] for f in self._feeds.values() if "index" in f}
-        self._bound = resumed and not self.finished
 
     def _is_begun(self, record: dict[str, Any]) -> bool:
         """Whether the crawl goes on with a feed: it gets the items still to come."""
-        return self._bound and not record.get("done")
+        return self.resumed and not self.finished and not record.get("done")
 
-    def _is_bound(self, record: dict[str, Any]) -> bool:
-        """Whether a run must have a feed as it was left.
-
-        The crawl goes on with it; or its file is due, or lacks lines.
-        """
+    def _owes(self, name: str, record: dict[str, Any]) -> bool:
+        """Whether a feed lacks committed items."""
+        if "index" in record:
+            delivered = self.delivered.get(name, record["begin"])
+            return self.delivered.lacks(record["index"], delivered)
         file = record["file"]
-        owed = file is not None and (file["due"] or record["held"])
-        return self._is_begun(record) or bool(owed)
+        return file is not None and bool(file["due"])
+
+    def _is_bound(self, name: str, record: dict[str, Any]) -> bool:
+        """Whether a run must have a feed as it was left."""
+        return self._is_begun(record) or self._owes(name, record)
+
+    @property
+    def owing(self) -> bool:
+        """Whether a feed lacks items of the journal."""
+        return any(self._owes(n, f) for n, f in self._feeds.items() if "index" in f)
 
     def close(self) -> None:
         """Release the files of the job; nothing is written."""
@@ -90,55 +96,41 @@ class StoredFeeds:
 
     # Before anything is changed
 
-    def check_feeds(self, feeds: Mapping[str, dict[str, Any]]) -> None:
-        """Refuse to go on with feeds that differ from those of the last run.
+    def check(self, feeds: Mapping[str, tuple[dict[str, Any], Path | None]]) -> None:
+        """Refuse to go on with other feeds, or files, than those of the last run.
 
-        ``feeds`` are the options of the feeds of this run, by name. Raises
+        ``feeds`` are those of this run, by name: the options, and the file to which it
+        is appended, or None if it waits for the end of the crawl. Raises
         :class:`~bloomdupe.errors.FeedError`.
         """
         refuse_link(self.directory)
-        lacking = []
-        for name, record in self._feeds.items():
-            if name not in feeds:
-                if self._is_bound(record):
-                    lacking.append(record["uri"])
-            elif self._is_begun(record) and "options" in record:
-                self._check_options(record, feeds[name])
+        bound = {n: f for n, f in self._feeds.items() if self._is_bound(n, f)}
+        for name in bound.keys() & feeds.keys():
+            self._check(bound[name], *feeds[name])
+        lacking = [record["uri"] for n, record in bound.items() if n not in feeds]
         if lacking:
             raise FeedError(
                 f"this crawl has begun with a feed {' and '.join(lacking)}, which this"
-                " run lacks: the items still to come would be missing there. Give it"
+                " run lacks: items would be missing there. Give it"
                 f" again (the same arguments of the spider, -o {' -o '.join(lacking)},"
                 f" or FEEDS); or {self._anew}"
             )
 
-    def _check_options(self, record: dict[str, Any], options: dict[str, Any]) -> None:
-        changed = changed_options(record["options"], options_of(options))
-        if changed:
-            was, has = changed
-            raise FeedChangedError(
-                f"FEEDS: {record['uri']} was begun with {was}, now it has {has}:"
-                f" set it back, name another file, or {self._anew}"
-            )
-
-    def check_feed(self, name: str, place: Path | None) -> None:
-        """Refuse a feed whose file was changed since the last run.
-
-        ``place`` is the file to which it is appended; None if it waits for the end of
-        the crawl. It must go the same way as in the last run. Raises
-        :class:`~bloomdupe.errors.FeedError`.
-        """
-        record = self._feeds.get(name)
-        if record is None or not self._is_bound(record):
-            return
+    def _check(
+        self, record: dict[str, Any], options: dict[str, Any], place: Path | None
+    ) -> None:
+        change: object = None
         if ("index" in record) != (place is None):
+            change = "another exporter or storage, see FEED_EXPORTERS and FEED_STORAGES"
+        elif place is not None and self._is_begun(record):
+            change = changed_options(record["options"], options_of(options))
+        if change:
             raise FeedChangedError(
-                f"FEEDS: {record['uri']} was begun with another exporter or storage,"
-                " see FEED_EXPORTERS and FEED_STORAGES: set it back, name another file,"
-                f" or {self._anew}"
+                f"FEEDS: {record['uri']} was begun with {change}: set it back, name"
+                f" another file, or {self._anew}"
             )
         file = record["file"]
-        if file is None or place is None:
+        if place is None or file is None:
             return
         change = change_of(file, place, Piece(self.lines, record["number"]))
         if change:
@@ -154,56 +146,38 @@ class StoredFeeds:
 
         Raises :class:`~bloomdupe.errors.FeedError`.
         """
-        record = self._feeds.pop(name, None)
+        record = self._feeds.get(name)
         if record is None or "index" in record:
-            return Known(name)
+            return Known()
+        bound = self._is_bound(name, record)
+        del self._feeds[name]
         file = None
-        found, bound = record["file"], self._is_bound(record)
-        piece = Piece(self.lines, record["number"])
-        if found is not None and (bound or not change_of(found, place, piece)):
+        if record["file"] is not None and bound:
             with explained(f"cannot continue the feed {place}", place):
-                file = FeedFile.of(found, place)
-                if found["due"]:
-                    file.finish(found, piece)
-        same = not changed_options(record["options"], options_of(options))
-        if not self.resumed and (options.get("overwrite") or file is None):
-            same = False
-        if not same:
-            if file is not None:
-                file.close()
-            return Known(name, ours=self.resumed)
-        held = b"".join(Piece(self.lines, HELD | record["number"]))
-        return Known(name, record, file, held, ours=record["file"] is not None)
+                file = FeedFile(place, record["file"]["base"])
+                if record["file"]["due"]:
+                    file.finish(Piece(self.lines, record["number"]))
+        if self.resumed and not changed_options(record["options"], options_of(options)):
+            return Known(record, file, ours=record["file"] is not None)
+        if file is not None:
+            file.close()
+        return Known(ours=self.resumed)
 
-    def take_waiting(self, name: str) -> tuple[int, int, int]:
-        """Return what is known of a feed of this run that is written from the journal.
-
-        It is the feed's index in the journal, where its round begins there, and the
-        number of its items in this round.
-        """
-        record = self._feeds.pop(name, None)
+    def take_waiting(self, name: str, slot: FeedSlot) -> WaitingFeed:
+        """Return a feed of this run that is written from the journal."""
+        record = self._feeds.get(name)
         if record is None or "index" not in record:
             index = next(n for n in count() if n not in self._indexes)
             self._indexes.add(index)
-            return index, self.journal.end, 0
-        index, begin, items = record["index"], record["begin"], record["items"]
-        if not self.resumed and not self._owes(name, record):
-            return index, self.journal.end, 0
-        return index, begin, items
-
-    def _owes(self, name: str, record: dict[str, Any]) -> bool:
-        """Whether a feed lacks items of the journal."""
-        if "index" not in record:
-            return False
-        delivered = self.delivered.get(name, record["begin"])
-        return self.delivered.lacks(record["index"], delivered)
-
-    def owing(self) -> dict[str, dict[str, Any]]:
-        """Return the records of feeds that lack items of the journal."""
-        return {n: feed for n, feed in self._feeds.items() if self._owes(n, feed)}
+            return WaitingFeed(name, slot, index, self.journal.end)
+        goes_on = self.resumed or self._owes(name, record)
+        del self._feeds[name]
+        if not goes_on:
+            return WaitingFeed(name, slot, record["index"], self.journal.end)
+        begin, items = record["begin"], record["items"]
+        return WaitingFeed(name, slot, record["index"], begin, items)
 
     def lost(self) -> dict[str, dict[str, Any]]:
         """Return the records of the feeds that this run does not have."""
-        lost = self._feeds if self.resumed else self.owing()
         done = {"done": True} if self.finished else {}
-        return {name: {**record, **done} for name, record in lost.items()}
+        return {n: {**f, **done} for n, f in self._feeds.items() if self.resumed}

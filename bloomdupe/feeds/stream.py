@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from scrapy import signals
-from scrapy.exceptions import NotConfigured
-
-from bloomdupe.errors import BloomDupeError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed import name_of
-from bloomdupe.feeds.journal import ITEM, Journal
-from bloomdupe.requests.values import pack_item
+from bloomdupe.feeds.waiting import WaitingFeed
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -26,21 +21,13 @@ MOST_ITEMS = 1_000
 """Items of a line: a script of Redis takes no more than some thousand arguments."""
 
 
-class StreamFeed(NamedTuple):
-    """A feed with items of workers, written by ``collect``."""
-
-    name: str
-    accepts: Callable[[object], bool]
-
-
 class StreamFeeds:
     """Has the interface of :class:`~bloomdupe.feeds.exporter.FeedExporter`.
 
-    It takes the feeds from Scrapy: no worker writes a file. ``dump`` packs an item,
-    ``put`` gets it for the output and its response, ``fail`` an error for which the
-    crawl must stop. An item is as the journal of a job has it, with the numbers of its
-    feeds. A line of the output has items of several pages, as the fields ``0``, ``1``
-    and so on.
+    All feeds wait, for ``collect``: no worker writes a file. ``put`` gets an item for
+    the output and its response, ``fail`` an error for which the crawl must stop. An
+    item is as the journal of a job has it. A line of the output has items of several
+    pages, as the fields ``0``, ``1`` and so on.
     """
 
     parameters: Sequence[str] = ()
@@ -50,14 +37,10 @@ class StreamFeeds:
         self,
         crawler: Crawler,
         put: Callable[[Any, list[tuple[int, bytes]]], None],
-        fail: Callable[[BaseException], None],
+        fail: Callable[[Exception], None],
     ) -> None:
-        self._put = put
-        self._fail = fail
-        exporter = crawler.get_extension(FeedExporter)
-        self.feeds = [] if exporter is None else _taken_from(exporter)
-        """In the order of their numbers."""
-        crawler.signals.connect(self._scraped, signals.item_scraped)
+        exporter = FeedExporter.of(crawler)
+        exporter.take_part(put, fail, _waiting(exporter))
 
     def sync(self) -> None:
         """Do nothing: there is no file."""
@@ -79,27 +62,6 @@ class StreamFeeds:
             size += len(data)
         return Part(output=entries)
 
-    def _scraped(self, item: object, response: Any) -> None:  # noqa: ANN401
-        accepting: list[int] = []
-        lines: list[tuple[int, bytes]] = []
-        failure = None
-        for number, feed in enumerate(self.feeds):
-            try:
-                if feed.accepts(item):
-                    accepting.append(number)
-            except Exception as error:  # noqa: BLE001 - of any filter in the settings
-                failure = error
-        try:
-            if accepting:
-                data = Journal.packed(accepting, pack_item(item))
-                lines.append((ITEM, data))
-        except (BloomDupeError, MemoryError) as error:
-            self._fail(error)
-        finally:
-            self._put(response, lines)
-        if failure is not None:
-            raise failure
-
 
 def feed_names(crawler: Crawler) -> list[str]:
     """Return the names of the feeds that workers with these settings have.
@@ -108,21 +70,20 @@ def feed_names(crawler: Crawler) -> list[str]:
     """
     if not FeedExporter.is_enabled(crawler):
         return []
-    try:
-        exporter = FeedExporter(crawler)
-    except NotConfigured:
-        return []
-    return [feed.name for feed in _taken_from(exporter)]
+    return [feed.name for feed in _waiting(FeedExporter(crawler)).values()]
 
 
-def _taken_from(exporter: FeedExporter) -> list[StreamFeed]:
-    """Take the feeds from Scrapy; their order gives them their numbers."""
-    feeds = [
-        StreamFeed(
+def _waiting(exporter: FeedExporter) -> dict[str, WaitingFeed]:
+    """Return the feeds of Scrapy; their order gives them their numbers.
+
+    Their exporters are tried by ``collect`` only.
+    """
+    return {
+        template: WaitingFeed(
             name_of(exporter, template, options),
-            exporter.new_slot(template, options, 1).filter.accepts,
+            exporter.new_slot(template, options, 1),
+            number,
+            tried=True,
         )
-        for template, options in exporter.feeds.items()
-    ]
-    exporter.feeds.clear()
-    return feeds
+        for number, (template, options) in enumerate(exporter.feeds.items())
+    }

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import (
+    FeedChangedError,
+    FeedError,
     StoreMismatchError,
     StoreUnreachableError,
     UnserializableError,
 )
-from bloomdupe.feeds.delivery import WaitingFeed
-from bloomdupe.moving.collected_feeds import CollectedFeeds
-from bloomdupe.moving.collection import Collection
+from bloomdupe.feeds.feed_format import local_path
+from bloomdupe.feeds.journal import Journal
+from bloomdupe.feeds.stored_feeds import StoredFeeds
+from bloomdupe.feeds.uri import parameters, without_secret
+from bloomdupe.feeds.waiting import WaitingFeed
+from bloomdupe.inside_scrapy.private_names import check_names
+from bloomdupe.moving.collection import RECORD, Collection
+from bloomdupe.moving.named_feeds import exporter_with
 from bloomdupe.moving.reactor import run
 from bloomdupe.moving.stream_output import StreamOutput
 from bloomdupe.printable import logger_of
+from bloomdupe.requests.values import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +33,8 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
     from typing_extensions import Self
 
+    from bloomdupe.feeds.exporter import FeedExporter
+    from bloomdupe.feeds.feed import Feed
     from bloomdupe.moving.stream_output import ItemEntry
 
 logger = logger_of(__name__)
@@ -64,14 +74,16 @@ class Collected(NamedTuple):
 class Collecting:
     """Collects the output of a crawl in a directory.
 
-    ``progress`` is called with numbers of bytes that have become durable.
+    It is a crawl of which only the items come here: its feeds are those of a crawl with
+    a ``JOBDIR``, and the collection takes the place of the store. ``progress`` is
+    called with numbers of bytes that have become durable.
     """
 
     def __init__(
         self,
         output: StreamOutput,
         collection: Collection,
-        feeds: CollectedFeeds,
+        feeds: FeedExporter,
         *,
         delete: bool,
         progress: Callable[[int], None],
@@ -79,10 +91,13 @@ class Collecting:
         self._output = output
         self._collection = collection
         self._feeds = feeds
+        self._numbered = [*feeds.taken.values()]
+        """All feeds, in the order of the crawl."""
+        self._before = [feed.items for feed in self._numbered]
         self._delete = delete
         self._progress = progress
         self._deleted = 0
-        self._finished = False
+        self._finished = self._failed = self._undelivered = False
 
     @classmethod
     def open(
@@ -101,14 +116,33 @@ class Collecting:
         ``settings`` are those of the project, see :class:`bloomdupe.jobs.project`. If
         another collection has deleted some of the output from Redis, only the ``rest``
         is left, and the caller must ask for it. The caller has ``named`` the feeds that
-        the settings do not have.
+        the settings do not have. Relative paths begin in the directory.
         """
+        check_names()
         output = StreamOutput.open(url)
         with ExitStack() as undo:
             undo.callback(output.close)
+            if not output.feeds:
+                raise FeedError(
+                    f"{output.shown} has no feeds, so there is nothing to collect"
+                )
             collection = Collection.open(directory, output, rest=rest)
             undo.callback(collection.close)
-            feeds = CollectedFeeds.open(settings, output, collection, named)
+            feeds = exporter_with(
+                output.feeds, settings, output.spider, named, output.shown
+            )
+            feeds.here = directory
+            if any(map(parameters, feeds.feeds)):
+                raise StoreMismatchError(f"a feed lacks parameters: {[*feeds.feeds]}")
+            if collection.is_new:
+                _check_places(feeds)
+            left = StoredFeeds(
+                collection.entries,
+                collection.store,
+                resumed=not collection.is_new,
+                anew="collect into another directory",
+            )
+            feeds.restore(left, _not_here, _not_here)
             undo.pop_all()
         return cls(output, collection, feeds, delete=delete, progress=progress)
 
@@ -116,20 +150,24 @@ class Collecting:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._feeds.close()
+        self._feeds.release()
         self._collection.close()
         self._output.close()
 
     @property
     def result(self) -> Collected:
         """The result so far."""
-        feeds, files = self._feeds, {}
-        for feed, before in zip(feeds.by_number, feeds.before, strict=True):
-            place, size = feeds.place_of(feed)
-            later, added = isinstance(feed, WaitingFeed), feed.items - before
-            files[feed.name] = CollectedFile(place, added, size, later)
+        files = {}
+        for feed, before in zip(self._numbered, self._before, strict=True):
+            place = local_path(feed.slot, self._feeds.here)
+            files[feed.name] = CollectedFile(
+                without_secret(feed.slot.uri) if place is None else str(place),
+                feed.items - before,
+                place.stat().st_size if place and place.exists() else 0,
+                isinstance(feed, WaitingFeed),
+            )
         return Collected(
-            files, self._deleted, self._finished, feeds.failed, feeds.undelivered
+            files, self._deleted, self._finished, self._failed, self._undelivered
         )
 
     # Collecting
@@ -140,7 +178,7 @@ class Collecting:
         That is the number of seconds between two reads. Meanwhile Redis may be away.
         Storages get the files when the crawl has ended.
         """
-        run(self._run(follow), self._feeds)
+        run(self._run(follow), self._feeds, [feed.slot for feed in self._numbered])
 
     async def _run(self, follow: float | None) -> None:
         if self._collection.is_new:
@@ -164,7 +202,8 @@ class Collecting:
         for _ in range(2):  # the second drops what is in the files
             self._write([], self._collection.position)
         self._feeds.sync()
-        await self._feeds.deliver()
+        if not await self._feeds.deliver():
+            self._failed = self._undelivered = True
 
     def _steps(self) -> Iterator[None]:
         """Collect the output in Redis, with a pause after each batch.
@@ -196,18 +235,36 @@ class Collecting:
         self._forget()
 
     def _lines_of(self, entry: ItemEntry) -> Iterator[tuple[int, bytes]]:
-        """Yield what the items of an entry add to the feeds."""
-        for item in entry.items:
+        """Yield what the items of an entry add to the feeds.
+
+        An appended feed lacks an item for which its exporter fails.
+        """
+        for data in entry.items:
             try:
-                yield from self._feeds.lines_of(item)
+                feeds, item = self._read(data)
+                lines, failed = self._feeds.lines_of(item, feeds)
             except (UnserializableError, ValueError) as error:
                 raise StoreMismatchError(
                     f"{self._output.shown}: an item of {entry.shown} cannot be read"
                     f" here: {error}. Run this in the folder of the project; the items"
                     " before it are collected"
                 ) from error
+            yield from lines
+            for feed, failure in failed:
+                self._failed = True
+                logger.error(
+                    "The feed %(uri)s lacks an item, because its exporter fails for"
+                    " it with %(error)r: %(item).200r",
+                    {"uri": feed.name, "error": failure, "item": item},
+                )
 
-    def _write(self, lines: list[tuple[int, bytes]], position: Any) -> None:  # noqa: ANN401
+    def _read(self, data: bytes) -> tuple[list[Feed | WaitingFeed], object]:
+        numbers, packed = Journal.unpacked(data)
+        if not numbers or max(numbers) >= len(self._numbered):
+            raise ValueError("it has no feed")
+        return [self._numbered[number] for number in numbers], unpack(packed)
+
+    def _write(self, lines: list[tuple[int, bytes]], position: str) -> None:
         """Commit lines and the position behind them, and write the lines to the files.
 
         After a crash, the next call writes what is committed.
@@ -223,3 +280,21 @@ class Collecting:
         """Delete from Redis the entries that are durable here, if ``delete`` is set."""
         if self._delete:
             self._deleted += self._output.forget(self._collection.position)
+
+
+def _check_places(feeds: FeedExporter) -> None:
+    """Refuse files that are there and were not collected."""
+    for template, options in feeds.feeds.items():
+        place = local_path(feeds.new_slot(template, options, 1), feeds.here)
+        if place is None or options.get("overwrite"):
+            continue
+        if place.exists() and place.stat().st_size:
+            raise FeedChangedError(
+                f"{place} is there, and was not collected by bloomdupe: there is no"
+                f" {RECORD} in {feeds.here}. Move it away, or collect into another"
+                " directory"
+            )
+
+
+def _not_here(*_: object) -> None:
+    """Stand for a function of a crawl: no item is scraped here."""

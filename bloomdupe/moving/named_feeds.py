@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from scrapy.exceptions import UsageError
+from scrapy.exceptions import NotConfigured, UsageError
 from scrapy.utils.project import get_project_settings
 
 from bloomdupe.errors import FeedError, SettingError
+from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.uri import PARAMETER, PARTS, without_secret
 from bloomdupe.inside_scrapy.private_names import (
     feed_complete_default_values_from_settings,
@@ -20,19 +22,23 @@ from bloomdupe.jobs.project import Project
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings, Settings
 
 
-def crawler_with(
-    names: Iterable[str], settings: Settings | None, spider: str, named: Sequence[str]
-) -> Crawler:
-    """Return a crawler with the feeds of these names, in their order.
+def exporter_with(
+    names: Iterable[str],
+    settings: Settings | None,
+    spider: str,
+    named: Sequence[str],
+    shown: str,
+) -> FeedExporter:
+    """Return an exporter with the feeds of these names, in their order.
 
     Anyone who can write to a job, or to its Redis, can name any feed there. So places
     and options come from ``FEEDS`` in the settings of the project, or from the caller,
     who has ``named`` the feeds as ``-o`` does. Raises
-    :class:`~bloomdupe.errors.FeedError` if a feed is in neither.
+    :class:`~bloomdupe.errors.FeedError` if a feed is in neither. The crawl is ``shown``
+    in messages.
     """
     settings = get_project_settings() if settings is None else settings.copy()
     # Only the settings of the spider are needed, and most feeds do not need them.
@@ -49,7 +55,15 @@ def crawler_with(
             f"FEEDS has no feed {' and '.join(lacking)}: run this in the folder of the"
             f" project, or add --feed {' --feed '.join(lacking)}"
         )
-    return project.crawler_for(dict(feed for feed in found.values() if feed))
+    crawler = project.crawler_for(dict(feed for feed in found.values() if feed))
+    with suppress(NotConfigured):
+        exporter = FeedExporter(crawler)
+        if exporter.feeds:
+            return exporter
+    raise FeedError(
+        f"the feeds of {shown} cannot be written here, see above: run this in the"
+        " folder of the project, and install what its workers have"
+    )
 
 
 def _known_feed(

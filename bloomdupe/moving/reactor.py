@@ -7,23 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.reactor import install_reactor
+from twisted.python.failure import Failure
 
 from bloomdupe.feeds.feed_format import local_path
 from bloomdupe.inside_scrapy.commands import ASYNCIO
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterable
+
+    from scrapy.extensions.feedexport import FeedSlot
 
     from bloomdupe.feeds.exporter import FeedExporter
 
 
-def run(work: Coroutine[Any, Any, None], exporter: FeedExporter) -> None:
-    """Run a coroutine that gives the feeds of an exporter to their storages.
+def run(
+    work: Coroutine[Any, Any, object], exporter: FeedExporter, slots: Iterable[FeedSlot]
+) -> None:
+    """Run a coroutine that gives the feeds with these slots to their storages.
 
     A storage for other places than local files needs the reactor, which runs once in a
     process. Ctrl-C raises :class:`KeyboardInterrupt`.
     """
-    slots = (feed.slot for feed in exporter.taken.values())
     if all(local_path(slot, exporter.here) is not None for slot in slots):
         asyncio.run(work)
         return
@@ -42,5 +46,5 @@ def run(work: Coroutine[Any, Any, None], exporter: FeedExporter) -> None:
     reactor.run()
     if not ended:
         raise KeyboardInterrupt
-    if ended[0] is not None:
+    if isinstance(ended[0], Failure):
         ended[0].raiseException()

@@ -21,7 +21,6 @@ from bloomdupe.crawl.leases.outcomes import Key, Outcomes
 from bloomdupe.crawl.state.memory import SpiderMemory
 from bloomdupe.errors import FeedError
 from bloomdupe.feeds.exporter import FeedExporter
-from bloomdupe.feeds.feed_job import FeedJob
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.frontier.frontier import Frontier
 
@@ -98,9 +97,8 @@ class Job:
         self._feeds = FeedExporter(self._crawler)
         if not world.feeds:
             self._feeds.feeds.clear()
-        job = FeedJob(self._put, _fail, store)
         left = StoredFeeds(crawl.record, store, resumed=True)
-        self._feeds.restore(job, left)
+        self._feeds.restore(left, self._put, _fail)
         self._feeds.open_spider(self._spider)
         memory = SpiderMemory(
             self._crawler, crawl.blobs, resumed=True, attributes=False
@@ -119,8 +117,7 @@ class Job:
     def close(self) -> None:
         """Release store and feeds; nothing is written."""
         if self._feeds is not None:
-            for feed in self._feeds.durable:
-                feed.close()
+            self._feeds.release()
         self._seen.close()
 
     def scraped(self, item: dict[str, Any], lease: Lease) -> None:

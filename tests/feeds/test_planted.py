@@ -21,7 +21,7 @@ OPTIONS: dict[str, Any] = {
     "batch_item_count": 0,
 }
 TEXT = b"a line of the stranger\n"
-FEED = {"uri": "mine", "number": 0, "items": 1, "held": 0, "header": None}
+FEED = {"uri": "mine", "number": 0, "items": 1, "header": None}
 FEED |= {"fields": None, "options": options_of(OPTIONS)}
 
 
@@ -31,8 +31,8 @@ def planted(folder: Path, path: str, *, finished: bool) -> StoredFeeds:
     left = StoredFeeds({}, store, resumed=True)
     left.lines.begin(anew=True)
     left.lines.add(0, TEXT)
-    file = {"path": path, "base": 0, "tail": "", "size": len(TEXT), "old": None}
-    file |= {"end": "", "due": True}
+    file = {"path": path, "base": 0, "tail": "", "size": len(TEXT)}
+    file["due"] = True
     record = {
         "feeds": {"mine": {**FEED, "file": file}},
         "lines": left.lines.seal(),
@@ -47,14 +47,13 @@ def test_a_stored_path_is_not_followed(tmp_path: Path, finished: bool) -> None:
     keys.write_bytes(b"")
     left = planted(tmp_path, str(keys), finished=finished)
     with pytest.raises(FeedError, match="which this run lacks"):
-        left.check_feeds({"other": OPTIONS})
+        left.check({"other": (OPTIONS, None)})
     place = tmp_path / "mine"
-    left.check_feeds({"mine": OPTIONS})
     place.write_bytes(b"")
     with pytest.raises(FeedError, match="was replaced or edited"):
-        left.check_feed("mine", place)
+        left.check({"mine": (OPTIONS, place)})
     place.unlink()
-    left.check_feed("mine", place)
+    left.check({"mine": (OPTIONS, place)})
     left.take("mine", OPTIONS, place)
     assert keys.read_bytes() == b""
     assert place.read_bytes() == TEXT
@@ -67,7 +66,7 @@ def test_a_link_in_place_of_the_jobs_folder_is_not_followed(tmp_path: Path) -> N
     left.directory.parent.mkdir()
     left.directory.symlink_to(mine)
     with pytest.raises(StoreError, match="is a link"):
-        left.check_feeds({})
+        left.check({})
     assert not [*mine.iterdir()]
 
 

@@ -23,8 +23,8 @@ from bloomdupe.feeds.stream import MOST_BYTES, MOST_ITEMS, StreamFeeds
 def test_a_line_has_neither_too_many_items_nor_too_many_bytes(
     items: int, size: int, lines: list[int]
 ) -> None:
-    signals = SimpleNamespace(connect=lambda *_: None)
-    crawler: Any = SimpleNamespace(get_extension=lambda _: None, signals=signals)
+    exporter = SimpleNamespace(feeds={}, take_part=lambda *_: None)
+    crawler: Any = SimpleNamespace(get_extension=lambda _: exporter)
     feeds = StreamFeeds(crawler, lambda *_: None, lambda _: None)
     part = feeds.prepare([(0, bytes(size))] * items)
     assert [len(line) // 2 for line in part.output] == lines

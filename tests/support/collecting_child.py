@@ -352,7 +352,7 @@ def without_pieces(journal: Journal) -> dict[str, Any]:
     return {**sealed, "size": 0} if journal.place.stem == "lines" else sealed
 
 
-def without_repair(self: FeedFile, record: dict[str, Any], piece: Any) -> None:
+def without_repair(self: FeedFile, piece: Any) -> None:
     """Write no lines that an earlier call has committed: for a control."""
 
 

@@ -37,7 +37,6 @@ from bloomdupe.crawl.state.memory import SpiderMemory
 from bloomdupe.crawl.state.rules import RulesInForce
 from bloomdupe.crawl.state.rules_file import text_of_rules
 from bloomdupe.feeds.exporter import FeedExporter
-from bloomdupe.feeds.feed_job import FeedJob
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
@@ -270,13 +269,11 @@ class CrawlEngine(Settling):
             return None
         feeds = FeedExporter.of(self._crawler)
         assert self.settings.directory is not None  # noqa: S101 - there is a store
-        job = FeedJob(
-            self._session.take_item,
-            self._session.stopping.fail,
-            self.settings.directory,
+        left = StoredFeeds(
+            crawl.record, self.settings.directory, resumed=self.run.resumed
         )
-        left = StoredFeeds(crawl.record, job.store, resumed=self.run.resumed)
-        feeds.restore(job, left)
+        session = self._session
+        feeds.restore(left, session.take_item, session.stopping.fail)
         return feeds
 
     def _restore_cookies(self) -> Cookies | None:
