@@ -137,25 +137,15 @@ class BloomFilter:
         ``bloomdupe[redis]``.
         """
         memory = check_memory(memory)
+        given = {"capacity": capacity, "fpp": fpp, "exact": exact, "key": key}
+        identity = identity or {}
         if is_url(path):
             from bloomdupe.filter.redis_filter import RedisFilter
 
-            shared = RedisFilter.open(
-                path,
-                capacity,
-                fpp,
-                exact=exact,
-                key=key,
-                identity=identity,
-                readonly=readonly,
-            )
+            shared = RedisFilter.open(path, given, identity, readonly=readonly)
             return cast("Self", shared)
-        parameters, store = open_or_create(
-            Directory(Path(path)) if isinstance(path, (str, os.PathLike)) else path,
-            {"capacity": capacity, "fpp": fpp, "exact": exact, "key": key},
-            identity or {},
-            readonly=readonly,
-        )
+        place = Directory(Path(path)) if isinstance(path, (str, os.PathLike)) else path
+        parameters, store = open_or_create(place, given, identity, readonly=readonly)
         with ExitStack() as undo:
             undo.callback(store.close)
             filter_ = cls.__new__(cls)

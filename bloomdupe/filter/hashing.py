@@ -86,14 +86,7 @@ def tail_of_positions(
 
     if rounds == 1:
         return unpack
-
-    def tail(second: bytes) -> tuple[int, ...]:
-        chain = [second]
-        while len(chain) < rounds:
-            chain.append(digest(chain[-1]))
-        return unpack(b"".join(chain))
-
-    return tail
+    return lambda second: unpack(chain(second, count))
 
 
 def chain(first: bytes, hashes: int) -> bytes:

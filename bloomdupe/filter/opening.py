@@ -34,20 +34,14 @@ def open_or_create(
     *,
     readonly: bool,
 ) -> tuple[Parameters, Store]:
-    """Open the store at a place, or create it there.
+    """Open the store at a place, or create it there; see :func:`held_against`.
 
-    ``given`` are the parameters by name; None: not asked for. An existing store must
-    have been made with those given and with ``identity``. A new store needs a capacity.
-    Returns the parameters of the store, too; see :meth:`bloomdupe.BloomFilter.open`.
+    A new store needs a capacity. Returns the parameters of the store, too.
     """
-    capacity = given["capacity"]
-    # A capacity that is not given is 1 as long as it is not used.
-    asked = Parameters.checked(
-        **{**given, "capacity": 1 if capacity is None else capacity}
-    )
+    asked = Parameters.asked(given)
     if place.exists():
         store = place.open(readonly=readonly)
-    elif readonly or capacity is None:
+    elif readonly or given["capacity"] is None:
         raise StoreError(
             f"{place.shown}: there is no bloomdupe store"
             + ("" if readonly else "; give a capacity to create one")
@@ -79,6 +73,5 @@ def held_against(
     wanted = {
         name: value for name, value in vars(asked).items() if given[name] is not None
     }
-    check_same(path, vars(found), wanted)
-    check_same(path, header["identity"], identity)
+    check_same(path, {**header["identity"], **vars(found)}, {**identity, **wanted})
     return found

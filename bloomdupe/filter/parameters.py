@@ -26,13 +26,6 @@ SHARE = 4
 MOST_BYTES = 1e18
 
 
-def check_exact(value: object) -> bool:
-    """Return whether all keys are kept exactly, or raise :class:`SettingError`."""
-    if not isinstance(value, bool):
-        raise SettingError.of("exact", value, "True or False")
-    return value
-
-
 def machine_memory() -> int:
     """Return the bytes of memory that this machine, or the control group, has."""
     machine = size_of_memory()
@@ -62,16 +55,6 @@ def check_memory(value: object, name: str = "memory") -> int | None:
     )
 
 
-def check_key(value: object) -> bytes:
-    """Return a filter's secret key, or raise :class:`SettingError`."""
-    if not isinstance(value, bytes) or len(value) != hashing.SECRET_BYTES:
-        raise SettingError(
-            f"key: expected {hashing.SECRET_BYTES} bytes, such as the `key` of another"
-            " filter"
-        )
-    return value
-
-
 @dataclass(frozen=True)
 class Parameters:
     """The parameters of a filter. Filters with equal parameters can be combined."""
@@ -94,12 +77,28 @@ class Parameters:
         key: object = None,
     ) -> Parameters:
         """Check the user's arguments, and fill in the missing ones (None)."""
+        if not isinstance(exact, (bool, type(None))):
+            raise SettingError.of("exact", exact, "True or False")
+        size = hashing.SECRET_BYTES
+        if key is None:
+            key = hashing.new_secret()
+        elif not isinstance(key, bytes) or len(key) != size:
+            raise SettingError(
+                f"key: expected {size} bytes, such as the `key` of another filter"
+            )
         return cls(
             check_capacity(capacity),
             DEFAULT_FPP if fpp is None else check_fpp(fpp),
-            False if exact is None else check_exact(exact),
-            hashing.new_secret() if key is None else check_key(key),
+            bool(exact),
+            key,
         )
+
+    @classmethod
+    def asked(cls, given: dict[str, Any]) -> Parameters:
+        """Check the parameters that are given by name; None: not asked for."""
+        # A capacity that is not given is 1 as long as it is not used.
+        capacity = 1 if given["capacity"] is None else given["capacity"]
+        return cls.checked(**{**given, "capacity": capacity})
 
     def geometry(self, number: int) -> Geometry:
         """Return the shape of a layer."""

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import secrets
 from contextlib import ExitStack
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
+from bloomdupe.errors import (
+    SettingError,
+    StoreDamagedError,
+    StoreError,
+    StoreMismatchError,
+)
 from bloomdupe.filter import hashing
 from bloomdupe.filter.contents import say_grown
 from bloomdupe.filter.info import FilterInfo
 from bloomdupe.filter.opening import held_against
 from bloomdupe.filter.parameters import Parameters
-from bloomdupe.filter.redis_record import Record, header_fields, new_layer, new_mark
+from bloomdupe.filter.sizing import Geometry
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client, LuaScript
 
@@ -22,10 +29,60 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-
+FORMAT = 1
 MAX_BATCH = 1_000
 """Keys per script, which blocks Redis for some tens of milliseconds at most."""
 KEYS, HEAD = (LuaScript(name, "bloomdupe.filter") for name in ("keys", "head"))
+
+
+class Head(NamedTuple):
+    """The head of a filter, a hash of Redis at ``bloomdupe:{NAME}``.
+
+    ``format``   1; other formats are refused
+    ``header``   parameters, secret key and identity, as JSON
+    ``made``     8 hex digits drawn when the filter is made or cleared
+    ``layers``   number of layers
+    ``layer:N``  :class:`~bloomdupe.filter.sizing.Geometry` of a layer, as JSON
+    ``keys:N``   keys added to it
+
+    A page is a string of 8,168 bytes at ``bloomdupe:{NAME}:MADE:LAYER:PAGE``, with the
+    same bytes as in an LMDB store. Its name contains ``made`` so that the remains of an
+    earlier filter are never taken for ours.
+    """
+
+    header: dict[str, Any]
+    made: str
+    counts: list[tuple[Geometry, int]]
+    """Shape and number of keys of each layer, oldest first."""
+
+    @classmethod
+    def read(cls, fields: dict[bytes, bytes], address: Address) -> Head:
+        """Read the fields of an existing head."""
+        shown = address.shown
+        if b"format" not in fields or b"header" not in fields:
+            raise StoreMismatchError(
+                f"{shown}: the key {address.head} holds something else than a filter of"
+                " bloomdupe; take another name for the filter"
+            )
+        if fields[b"format"] != b"%d" % FORMAT:
+            raise StoreMismatchError(
+                f"{shown} has format {fields[b'format'].decode()}, this version of"
+                f" bloomdupe reads format {FORMAT}; use the version that wrote it"
+            )
+        try:
+            counts = [
+                (
+                    Geometry(**json.loads(fields[b"layer:%d" % number])),
+                    int(fields[b"keys:%d" % number]),
+                )
+                for number in range(int(fields[b"layers"]))
+            ]
+            return cls(json.loads(fields[b"header"]), fields[b"made"].decode(), counts)
+        except (KeyError, ValueError, TypeError) as error:
+            raise StoreDamagedError(
+                f"{shown}: the key {address.head} is not as it was written"
+                f" ({error!r}); restore the data of Redis from a backup"
+            ) from error
 
 
 class RedisFilter:
@@ -41,35 +98,29 @@ class RedisFilter:
     away; the same object works again afterwards.
     """
 
-    def __init__(self, client: Client, record: Record, *, readonly: bool) -> None:
-        self.parameters = Parameters.from_header(record.header, client.address.shown)
+    def __init__(self, client: Client, head: Head, *, readonly: bool) -> None:
+        self.parameters = Parameters.from_header(head.header, client.address.shown)
         self._client: Client | None = client
-        self._record = record
+        self._head = head
         self._readonly = readonly
 
     @classmethod
     def open(
         cls,
         path: str | os.PathLike[str],
-        capacity: int | None = None,
-        fpp: float | None = None,
+        given: dict[str, Any],
+        identity: dict[str, Any],
         *,
-        exact: bool | None = None,
-        key: bytes | None = None,
-        identity: dict[str, Any] | None = None,
         readonly: bool = False,
     ) -> Self:
         """Open the filter that the URL ``path`` names, or create it there.
 
         See :class:`~bloomdupe.store.redis.address.Address` for the URL, and
-        :meth:`bloomdupe.BloomFilter.open` for everything else. ``exact`` is refused.
+        :meth:`bloomdupe.BloomFilter.open` for the parameters that are ``given``.
         """
         address = Address.of(str(path))
-        shown, identity = address.shown, identity or {}
-        given = {"capacity": capacity, "fpp": fpp, "exact": exact, "key": key}
-        asked = Parameters.checked(
-            **{**given, "capacity": 1 if capacity is None else capacity}
-        )
+        shown = address.shown
+        asked = Parameters.asked(given)
         if asked.exact:
             raise SettingError(
                 f"exact: {shown} is on Redis, which keeps no key exactly; leave exact"
@@ -79,20 +130,21 @@ class RedisFilter:
             client = Client(address, patience=0.0)
             undo.callback(client.close)
             client.check_eviction()
-            fields = fields_of(client)
+            fields = _fields_of(client)
             if not fields:
-                if readonly or capacity is None:
+                if readonly or given["capacity"] is None:
                     raise StoreError(
                         f"{shown}: there is no filter of this name"
                         + ("" if readonly else "; give a capacity to create one")
                     )
                 asked.check_room(client.memory, f"memory at {shown}")
-                words = (*header_fields(asked, identity), *new_layer(asked, 0))
-                _, fields = changed(client, "", "", "", new_mark(), *words)
-            record = Record.read(fields, address)
-            held_against(shown, record.header, asked, given, identity)
+                header = json.dumps(asked.header(identity))
+                words = ("format", FORMAT, "header", header, *_new_layer(asked, 0))
+                _, fields = _changed(client, "", "", "", _mark(), *words)
+            head = Head.read(fields, address)
+            held_against(shown, head.header, asked, given, identity)
             undo.pop_all()
-        return cls(client, record, readonly=readonly)
+        return cls(client, head, readonly=readonly)
 
     def close(self) -> None:
         """Close the connection. Closing again does nothing."""
@@ -110,7 +162,7 @@ class RedisFilter:
 
     def add(self, key: bytes | str) -> bool:
         """Add a key; True if it was certainly new, False if maybe seen before."""
-        return self._each(b"add", [key]) == b"1"
+        return self.add_many([key])[0]
 
     def update(self, keys: Iterable[bytes | str]) -> int:
         """Add all keys; return how many were new.
@@ -126,7 +178,7 @@ class RedisFilter:
 
     def contains(self, key: bytes | str) -> bool:
         """Whether the key is maybe in the filter; False is certain."""
-        return self._each(b"ask", [key]) == b"1"
+        return self.contains_many([key])[0]
 
     __contains__ = contains
 
@@ -135,34 +187,30 @@ class RedisFilter:
         return list(self._answers(b"ask", keys))
 
     def _answers(self, verb: bytes, keys: Iterable[bytes | str]) -> Iterator[bool]:
-        some = iter(keys)
-        while portion := list(islice(some, MAX_BATCH)):
-            for answer in self._each(verb, portion):
-                yield answer == ord("1")
-
-    def _each(self, verb: bytes, keys: Sequence[bytes | str]) -> bytes:
-        """Add keys or ask for them; return the answer to each key, a digit."""
+        """Add keys or ask for them; yield the answer to each key."""
         client = self._open(to_change=verb == b"add")
-        answers = b""
-        while len(answers) < len(keys):
-            shapes = self._record.layers
-            batch, size = self._batch(keys[len(answers) :], shapes[-1].hashes)
-            words: tuple[bytes | str | int, ...] = (
-                verb,
-                self._record.made,
-                len(shapes),
-                batch,
-                size,
-                shapes[-1].capacity,
-                *(part for shape in shapes for part in (shape.pages, shape.hashes)),
-            )
-            state, some = client.run(KEYS, self._head, *words)
-            answers += some
-            if state == b"full":
-                self._add_layer()
-            elif state == b"changed":
-                self._reload()
-        return answers
+        some = iter(keys)
+        while left := list(islice(some, MAX_BATCH)):
+            while left:
+                shapes = [shape for shape, _ in self._head.counts]
+                batch, size = self._batch(left, shapes[-1].hashes)
+                state, answers = client.run(
+                    KEYS,
+                    (client.address.head.encode(),),
+                    verb,
+                    self._head.made,
+                    len(shapes),
+                    batch,
+                    size,
+                    shapes[-1].capacity,
+                    *(part for shape in shapes for part in (shape.pages, shape.hashes)),
+                )
+                if state == b"full":
+                    self._add_layer()
+                elif state == b"changed":
+                    self._take(_fields_of(client))
+                yield from (answer == ord("1") for answer in answers)
+                left = left[len(answers) :]
 
     def _batch(self, keys: Sequence[bytes | str], hashes: int) -> tuple[bytes, int]:
         """Return the records of keys for the scripts, and the bytes of a record.
@@ -191,25 +239,19 @@ class RedisFilter:
             raise StoreError(f"{self._client.address.shown} was opened read-only")
         return self._client
 
-    @property
-    def _head(self) -> tuple[bytes]:
-        return (self._open().address.head.encode(),)
+    # Its head
 
     def _add_layer(self) -> None:
         """Add a layer, unless another process has just done so."""
-        made, number = self._record.made, len(self._record.layers)
-        words = new_layer(self.parameters, number)
-        added, fields = changed(self._open(), made, number, "", made, *words)
+        made, number = self._head.made, len(self._head.counts)
+        words = _new_layer(self.parameters, number)
+        added, fields = _changed(self._open(), made, number, "", made, *words)
         self._take(fields)
         if added:
-            say_grown(self.parameters, self._record.counts)
-
-    def _reload(self) -> None:
-        """Read the head anew, after another process has changed it."""
-        self._take(fields_of(self._open()))
+            say_grown(self.parameters, self._head.counts)
 
     def _take(self, fields: dict[bytes, bytes]) -> None:
-        """Go on with the head as it is now."""
+        """Go on with the head as it is now; another process may have changed it."""
         address = self._open().address
         if not fields:
             raise StoreError(
@@ -217,53 +259,44 @@ class RedisFilter:
                 " or Redis was started without its data; restore them, or open the"
                 " filter anew to begin an empty one"
             )
-        record = Record.read(fields, address)
-        if record.header != self._record.header:
+        head = Head.read(fields, address)
+        if head.header != self._head.header:
             raise StoreMismatchError(
                 f"{address.shown}: another filter has been made under this name"
                 " since this one was opened; open it again"
             )
-        self._record = record
+        self._head = head
 
     def clear(self) -> None:
         """Forget all keys, for all processes; parameters and secret key stay."""
         client = self._open(to_change=True)
-        words = new_layer(self.parameters, 0)
+        words = _new_layer(self.parameters, 0)
         done = False
         while not done:
-            made, layers = self._record.made, len(self._record.layers)
-            done, fields = changed(client, made, layers, "clear", new_mark(), *words)
+            made, layers = self._head.made, len(self._head.counts)
+            done, fields = _changed(client, made, layers, "clear", _mark(), *words)
             self._take(fields)
-
-    # Its description
 
     def __len__(self) -> int:
         """Count the keys that were new when added."""
-        self._reload()
-        return sum(self._record.keys)
-
-    @property
-    def layer_count(self) -> int:
-        """Layers so far."""
-        self._reload()
-        return len(self._record.layers)
+        return self.info().keys
 
     @property
     def identity(self) -> dict[str, Any]:
         """The identity that the creator of the filter has given to it."""
-        return dict(self._record.header["identity"])
+        return dict(self._head.header["identity"])
 
     def info(self) -> FilterInfo:
-        """Return the given and calculated figures of the filter; no page is read.
+        """Return the given, counted and calculated figures; no page is read.
 
         The memory and the disk of Redis are not included.
         """
-        self._reload()
-        shown = self._open().address.shown
-        return FilterInfo.of(shown, self.parameters, [self._record.counts])
+        client = self._open()
+        self._take(_fields_of(client))
+        return FilterInfo.of(client.address.shown, self.parameters, [self._head.counts])
 
 
-def changed(
+def _changed(
     client: Client,
     made: str,
     layers: int | str,
@@ -280,7 +313,18 @@ def changed(
     return bool(done), dict(zip(found[::2], found[1::2], strict=True))
 
 
-def fields_of(client: Client) -> dict[bytes, bytes]:
+def _fields_of(client: Client) -> dict[bytes, bytes]:
     """Return the fields of the head of a filter; empty if there is none."""
     found: dict[bytes, bytes] = client.ask("HGETALL", client.address.head)
     return found
+
+
+def _mark() -> str:
+    """Draw a mark that tells a filter from an earlier filter of the same name."""
+    return secrets.token_hex(4)
+
+
+def _new_layer(parameters: Parameters, number: int) -> list[str | int]:
+    """Return fields and values of a layer without keys, which is the newest."""
+    shape = json.dumps(parameters.geometry(number)._asdict())
+    return ["layers", number + 1, f"layer:{number}", shape, f"keys:{number}", 0]

@@ -20,6 +20,7 @@ only. The few positions beyond it (192 of 65,536) count as always set. That cost
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -110,16 +111,6 @@ def _number(value: object) -> float | None:
 def optimal_bits_per_key(fpp: float) -> float:
     """m/n of the classic filter: ``-ln p / (ln 2)**2``."""
     return -math.log(fpp) / math.log(2) ** 2
-
-
-def optimal_fpp(bits_per_key: float) -> float:
-    """P of the classic filter for m/n bits per key: ``exp(-m/n (ln 2)**2)``."""
-    return math.exp(-bits_per_key * math.log(2) ** 2)
-
-
-def optimal_hashes(fpp: float) -> float:
-    """K of the classic filter: ``-log2 p`` (not rounded)."""
-    return -math.log2(fpp)
 
 
 def bits_per_key(fpp: float, hashes: int) -> float:
@@ -250,22 +241,14 @@ class Geometry(NamedTuple):
 def geometry(capacity: int, fpp: float, hashes: int) -> Geometry:
     """Return the smallest layer that holds ``capacity`` keys at ``fpp``."""
 
-    def too_few(pages: int) -> bool:
-        return Geometry(capacity, fpp, hashes, pages).rate(capacity) > fpp
+    def holds(pages: int) -> bool:
+        return Geometry(capacity, fpp, hashes, pages).rate(capacity) <= fpp
 
-    low = max(1, int(capacity * bits_per_key(fpp, hashes) / POSITIONS))
-    if not too_few(low):
-        return Geometry(capacity, fpp, hashes, low)
-    high = low + 1
-    while too_few(high):
-        low, high = high, high + max(1, high // 16)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if too_few(middle):
-            low = middle
-        else:
-            high = middle
-    return Geometry(capacity, fpp, hashes, high)
+    # Twice as many are enough for p = 0.5, where every other new key is called seen.
+    least = max(1, int(capacity * bits_per_key(fpp, hashes) / POSITIONS))
+    some = range(least, 2 * least + 8)
+    pages = some[bisect_left(some, True, key=holds)]
+    return Geometry(capacity, fpp, hashes, pages)
 
 
 def layer_geometry(capacity: int, fpp: float, number: int) -> Geometry:
@@ -281,10 +264,8 @@ def layer_geometry(capacity: int, fpp: float, number: int) -> Geometry:
     k never falls from a layer to the next, so the positions of a key in an older
     layer are the first of those in the newest: they are calculated once.
     """
-    first = choose_hashes(fpp * FIRST_SHARE)
-    if number == 0:
-        return geometry(capacity, fpp * FIRST_SHARE, first)
-    hashes = first
+    share = fpp * FIRST_SHARE
+    hashes = choose_hashes(share)
     for layer in range(1, number + 1):
         share = fpp * (1 - FIRST_SHARE) * TIGHTENING**layer
         hashes = choose_hashes(share, GROWTH_BITS_TOLERANCE, hashes)

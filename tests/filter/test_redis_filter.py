@@ -5,8 +5,6 @@ The contract of all filters is tested in ``tests/filter/test_bloom.py``.
 
 from __future__ import annotations
 
-import logging
-import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,23 +56,6 @@ def test_a_batch_with_a_key_of_a_wrong_type_changes_nothing(url: str) -> None:
         assert "a" not in seen
 
 
-def test_a_plain_set_is_the_model(url: str) -> None:
-    random_ = random.Random(7)
-    model: set[int] = set()
-    with opened(url, 500, 1e-9) as seen:
-        for _ in range(60):
-            batch = [random_.randrange(6_000) for _ in range(random_.randrange(150))]
-            texts = [str(number) for number in batch]
-            assert seen.contains_many(texts) == [number in model for number in batch]
-            expected = []
-            for number in batch:
-                expected.append(number not in model)
-                model.add(number)
-            assert seen.add_many(texts) == expected
-            assert len(seen) == len(model)
-        assert seen.layer_count == 3
-
-
 # The same bytes
 
 
@@ -91,7 +72,7 @@ def test_the_same_bytes_as_on_lmdb(
     ):
         assert shared.add_many(added) == [local.add(key) for key in added]
         assert len(shared) == len(local)
-        assert shared.layer_count == local.layer_count >= 2
+        assert len(shared.info().layers) == local.layer_count >= 2
         assert pages(judge, name) == bytes_of(local)
         asked = list(keys(2_000, "out"))
         assert shared.contains_many(asked) == [key in local for key in asked]
@@ -127,13 +108,6 @@ def test_every_page_has_its_full_length(server: RedisServer, name: str) -> None:
 # Growth
 
 
-def test_growth_is_announced(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    with opened(url, 100) as seen:
-        seen.update(keys(100))
-    assert "reached its capacity at 100 keys; layer 2, for 200 more" in caplog.text
-
-
 # Other verbs
 
 
@@ -154,7 +128,7 @@ def test_clear_forgets_for_all_clients(server: RedisServer, name: str) -> None:
     url = server.url(name)
     with opened(url, 100) as one, opened(url) as two, server.client() as judge:
         one.update(keys(500))
-        assert two.layer_count == 3
+        assert len(two.info().layers) == 3
         two.clear()
         assert not any(one.contains_many(keys(500)))
         assert len(one) == 0
@@ -166,17 +140,6 @@ def test_clear_forgets_for_all_clients(server: RedisServer, name: str) -> None:
         two.clear()  # it has not heard of the other clearing
         assert "since then" not in one
         assert not pages(judge, name)
-
-
-def test_a_closed_filter_says_so(url: str) -> None:
-    seen = opened(url, 100)
-    seen.close()
-    seen.close()
-    for use in (seen.add, seen.contains):
-        with pytest.raises(StoreError, match="the filter is closed"):
-            use("a")
-    with pytest.raises(StoreError, match="the filter is closed"):
-        len(seen)
 
 
 def test_readonly_adds_nothing(url: str) -> None:

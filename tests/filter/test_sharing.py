@@ -41,6 +41,10 @@ def opened(url: str, capacity: int | None = None, fpp: float = 1e-9) -> RedisFil
     return found
 
 
+def layers(seen: RedisFilter) -> int:
+    return len(seen.info().layers)
+
+
 # The code of one client: it returns the keys that were new by the filter's answer.
 
 
@@ -113,10 +117,10 @@ def test_a_layer_is_begun_once(url: str) -> None:
         # Both know one layer.
         one._add_layer()
         two._add_layer()
-        assert one.layer_count == two.layer_count == 2
+        assert layers(one) == layers(two) == 2
         # The control: who knows of two layers, begins a third.
         two._add_layer()
-        assert one.layer_count == 3
+        assert layers(one) == 3
 
 
 def test_a_layer_begun_by_another_process_is_found(url: str) -> None:
