@@ -14,6 +14,7 @@ from collections import defaultdict
 from contextlib import suppress
 from functools import cache
 from http.cookiejar import Cookie, CookieJar
+from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
@@ -50,7 +51,6 @@ class CookieJars:
         self._changed: dict[Place, Cookie | None] = {}
         self._known: dict[Any, Any] = {}
         """The jars that are watched, by key."""
-        _check_cookie()
         factory = getattr(self._look(), "default_factory", None)
         if factory is not None:
             _inner(factory())
@@ -198,47 +198,20 @@ def _inner(jar: Any) -> Any:  # noqa: ANN401
     return inner
 
 
+_FIELDS = tuple(signature(Cookie).parameters)
+"""What the constructor of a cookie takes; its attributes have the same names, but for
+``rest``."""
+
+
 def fields_of(cookie: Cookie) -> list[Any]:
     """Return the attributes of a cookie, for :func:`cookie_of`."""
-    return [getattr(cookie, name) for name in _FIELDS]
+    names = ("_rest" if name == "rest" else name for name in _FIELDS)
+    return [getattr(cookie, name) for name in names]
 
 
 def cookie_of(fields: list[Any]) -> Cookie:
     """Return the cookie with these attributes."""
     return Cookie(*fields)
-
-
-_FIELDS = (
-    "version",
-    "name",
-    "value",
-    "port",
-    "port_specified",
-    "domain",
-    "domain_specified",
-    "domain_initial_dot",
-    "path",
-    "path_specified",
-    "secure",
-    "expires",
-    "discard",
-    "comment",
-    "comment_url",
-    "_rest",
-    "rfc2109",
-)
-"""Attributes of a cookie, in the order in which its class takes them."""
-
-
-def _check_cookie() -> None:
-    fields = [0, "n", "v", "80", True, "d", True, False, "/", True, False, 1, False]
-    fields += ["c", "u", {"HttpOnly": None}, True]
-    cookie = cookie_of(fields)
-    if vars(cookie).keys() != set(_FIELDS) or fields_of(cookie) != fields:
-        raise EngineError(
-            "http.cookiejar.Cookie of this Python has other attributes than Python 3.10"
-            " to 3.13 have"
-        )
 
 
 def _unknown(name: str) -> EngineError:
