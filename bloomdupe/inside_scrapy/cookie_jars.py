@@ -10,11 +10,11 @@ Where the jars differ from Scrapy's, :meth:`CookieJars.of` does without them.
 
 from __future__ import annotations
 
+import inspect
 from collections import defaultdict
 from contextlib import suppress
 from functools import cache
 from http.cookiejar import Cookie, CookieJar
-from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
@@ -198,7 +198,7 @@ def _inner(jar: Any) -> Any:  # noqa: ANN401
     return inner
 
 
-_FIELDS = tuple(signature(Cookie).parameters)
+_FIELDS = inspect.getfullargspec(Cookie)[0][1:]
 """What the constructor of a cookie takes; its attributes have the same names, but for
 ``rest``."""
 
