@@ -36,6 +36,8 @@ DEADLINE = 900
 """Seconds; only a process that hangs gets there."""
 ENDED = "waiting"
 """The reason of workers that have found nothing to do before tomorrow."""
+ADDED, AT_ONCE = 24, 6
+"""Pages to which nothing leads: their URLs are added, so many at once."""
 BADLY = "ValueError: as everyday spiders do"
 """The error that the spider itself raises."""
 
@@ -152,7 +154,10 @@ class DisturbedCrawl:
         """Workers that have ended; other workers own their partitions."""
         self.happened = Counter[str]()
         """Faults that took place."""
+        self._added = 0
+        """URLs that were added."""
         self._faults: dict[str, Callable[[Worker], None]] = {
+            "add": self._add,
             "collect": lambda _: self._collect("--follow"),
             "interrupt": partial(self._interrupt, times=1),
             "interrupt twice": partial(self._interrupt, times=2),
@@ -177,13 +182,14 @@ class DisturbedCrawl:
     def _begin(self, before: Before | None = None) -> None:
         """Let stock Scrapy do it; all workers call ``before`` first."""
         self._before = before
-        self.stock: Run = self.crawl.run(Everyday, ADDONS=None)
+        self.stock: Run = self.crawl.run(Everyday, ADDONS=None, ADDED=ADDED)
         self._allow(0)
 
     def _finish(self) -> None:
         """Let the crawl come to its end, and look whether it is one."""
         self.site.release()
-        self._hire(1)
+        self._take(self._start_adding(ADDED))
+        self._hire_one()
         self._until(lambda: not self.alive)
         self._collect()
         self.collectors[-1].process.wait()
@@ -320,6 +326,24 @@ class DisturbedCrawl:
 
     def _kill(self, victim: Worker) -> None:
         victim.kill()
+
+    def _add(self, victim: Worker) -> None:
+        """Kill a worker while URLs are added, those that were added before, too."""
+        self._wait_for([victim])
+        self._added = min(ADDED, self._added + AT_ONCE)
+        adding = self._start_adding(self._added)
+        victim.kill()
+        self._take(adding)
+
+    def _take(self, adding: Process) -> None:
+        run = adding.wait()
+        assert run.status == 0, run.log
+
+    def _start_adding(self, count: int) -> Process:
+        self.crawl.make_project()
+        urls = [f"{self.site.base}/added/{number}" for number in range(count)]
+        job = self.crawl.engine.job
+        return self.crawl.start_bloomdupe("add", job, "--callback", "parse_more", *urls)
 
     def _interrupt(self, victim: Worker, times: int) -> None:
         """Press Ctrl-C, once or twice; it ends while the other workers go on."""

@@ -2,7 +2,7 @@
 
 A program of ``programs.py`` is crawled by stock Scrapy, then undisturbed with a JOBDIR
 or on Redis, then with one to three kills and to its end. Its items and requests must be
-those of stock Scrapy. A program that fails is made smaller for as long as it fails.
+those of stock Scrapy.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import itertools
 import json
 import random
 import shutil
-import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +27,6 @@ from programs import (
     Program,
     answer_to,
     made,
-    smaller,
 )
 from shared_idioms import SharedCrawl, judged
 from spiders.generated import Generated
@@ -39,10 +37,6 @@ from table import Idiom
 from trial import OK, Fault, Outcome, lost
 
 MOST_KILLS = 3
-TRIES = 4
-"""Crawls with kills, after which a smaller program counts as good."""
-SHRINKING = 60.0
-"""Seconds for which a program is made smaller."""
 RAISING = {"fails"}
 NOT_STORED = {"closure", "lambda"}
 
@@ -112,15 +106,12 @@ class GeneratedSpiders(Fault):
             outcomes = self.tried(program, folder, seed)
             bad = next((each for each in outcomes if each != OK), None)
             if bad is not None:
-                small = self.shrunk(program, folder, seed)
-                (folder / "program.json").write_text(json.dumps(small))
-                words = f"{bad.words}\n  {json.dumps(small)}"
+                (folder / "program.json").write_text(json.dumps(program))
+                words = f"{bad.words}\n  {json.dumps(program)}"
                 outcomes[outcomes.index(bad)] = Outcome(bad.verdict, words)
         return outcomes
 
-    def tried(
-        self, program: Program, folder: Path, seed: int, tries: int = 0
-    ) -> list[Outcome]:
+    def tried(self, program: Program, folder: Path, seed: int) -> list[Outcome]:
         """Crawl undisturbed, and with kills. A crawl without a kill does not count."""
         rng = random.Random(seed)
         idiom = idiom_of(program)
@@ -129,11 +120,10 @@ class GeneratedSpiders(Fault):
         if first.outcome != OK:
             return [first.outcome]
         found: list[Outcome] = []
-        tries = tries or self.killed
-        stops = [stops_of(first.points, model, rng) for _ in range(tries)]
+        stops = [stops_of(first.points, model, rng) for _ in range(self.killed)]
         # A slow crawl may not come to the other stops.
         for each in (*stops, [Stop(point="here start")]):
-            if len(found) == tries:
+            if len(found) == self.killed:
                 break
             tried = self.crawl(idiom, model, each, folder)
             if tried.stops:
@@ -141,22 +131,6 @@ class GeneratedSpiders(Fault):
             if tried.outcome != OK:
                 return [tried.outcome]
         return found
-
-    def shrunk(self, program: Program, folder: Path, seed: int) -> Program:
-        """Leave out parts of a program for as long as it fails."""
-        end = time.monotonic() + SHRINKING
-        place = folder / "smaller"
-        place.mkdir()
-        candidates = smaller(program)
-        while time.monotonic() < end:
-            candidate = next(candidates, None)
-            if candidate is None:
-                break
-            outcomes = self.tried(candidate, place, seed, TRIES)
-            if any(outcome != OK for outcome in outcomes):
-                program, candidates = candidate, smaller(candidate)
-        shutil.rmtree(place)
-        return program
 
     def control_of(self, without: str, folder: Path) -> list[Outcome]:
         """Try a page that yields its children again, without a protection."""

@@ -1,4 +1,4 @@
-"""Programs: spiders as data, made by chance from features, and made smaller.
+"""Programs: spiders as data, made by chance from features.
 
 A program is a dictionary that could be JSON:
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from functools import cache
 from typing import Any, TypeAlias
@@ -461,88 +461,3 @@ def made(seed: int, features: tuple[str, ...]) -> Program:
     program = making.program()
     program["features"] = sorted(chosen)
     return program
-
-
-# Smaller programs
-
-
-def smaller(program: Program) -> Iterator[Program]:
-    """Yield programs that have a part less, the largest parts first."""
-    bodies, pages, uses = (program[part] for part in ("bodies", "pages", "uses"))
-    for part in ("features", "limits", "far"):
-        if part in program:
-            yield {name: value for name, value in program.items() if name != part}
-    yield from (_without_body(program, name) for name in bodies if name != "start")
-    for use in uses:
-        yield {**program, "uses": [name for name in uses if name != use]}
-    for page, kind in pages.items():
-        if kind != "ok":
-            yield {**program, "pages": {**pages, page: "ok"}}
-    for name, body in bodies.items():
-        for less in _smaller_bodies(body):
-            yield _tidy({**program, "bodies": {**bodies, name: less}})
-
-
-def _smaller_bodies(body: list[Step]) -> Iterator[list[Step]]:
-    for number in range(len(body)):
-        yield body[:number] + body[number + 1 :]
-    for number, step in enumerate(body):
-        for less in _smaller_steps(step):
-            yield [*body[:number], less, *body[number + 1 :]]
-
-
-def _smaller_steps(step: Step) -> Iterator[Step]:
-    kind, *words = step
-    if kind in ("shuffled", "completed", "files") and len(words[0]) > 1:
-        for number in range(len(words[0])):
-            yield [kind, words[0][:number] + words[0][number + 1 :]]
-    if kind == "ask":
-        body, options = words
-        for name in options.keys() - {"page", "by"}:
-            yield [kind, body, {n: v for n, v in options.items() if n != name}]
-
-
-def _without_body(program: Program, name: str) -> Program:
-    """Leave out a body, and all that asks for it."""
-
-    def rest(steps: list[Step]) -> list[Step]:
-        kept = [step for step in steps if not (step[0] == "ask" and step[1] == name)]
-        return [
-            [step[0], rest(step[1])] if step[0] in ("shuffled", "completed") else step
-            for step in kept
-        ]
-
-    bodies = {other: rest(body) for other, body in program["bodies"].items()}
-    del bodies[name]
-    return _tidy({**program, "bodies": bodies})
-
-
-def _tidy(program: Program) -> Program:
-    """Leave out bodies and pages to which nothing leads."""
-    bodies, pages = program["bodies"], program["pages"]
-    reached: set[str] = set()
-    new = ["start", "idle"]
-    while new:
-        name = new.pop()
-        if name not in reached:
-            reached.add(name)
-            new += _leads_to([*bodies.get(name, []), *bodies.get(f"{name}!", [])])
-            new += pages.get(name, "").removeprefix("to ").split()
-    return {
-        **program,
-        "bodies": {n: body for n, body in bodies.items() if n.rstrip("!") in reached},
-        "pages": {n: kind for n, kind in pages.items() if n in reached},
-    }
-
-
-def _leads_to(steps: list[Step]) -> Iterator[str]:
-    for kind, *words in steps:
-        if kind in ("shuffled", "completed"):
-            yield from _leads_to(words[0])
-        elif kind == "files":
-            yield from words[0]
-        elif kind == "inline":
-            yield words[0]
-        elif kind == "ask":
-            yield words[0]
-            yield words[1].get("page", words[0])

@@ -41,7 +41,17 @@ class SharedCrawls(Fault):
     """Of a case; some do not take place."""
     kinds: ClassVar[tuple[str, ...]] = (
         *("kill", "kill", "stop", "stop", "interrupt", "interrupt twice"),
-        *("part", "collect", "restart", "promote", "stall", "full", "cut off"),
+        *(
+            "add",
+            "add",
+            "part",
+            "collect",
+            "restart",
+            "promote",
+            "stall",
+            "full",
+            "cut off",
+        ),
         "without replicas",
     )
 

@@ -1,4 +1,4 @@
-"""``python -m tests.crash.soak``: fault trials for as long as one likes.
+"""``python -m tests.crash.soak``: fault trials, as many as one likes.
 
 Prints the table of counts: "0 in N trials" means at most 3/N with 95 % confidence.
 A case that fails is kept in ``--keep``, with the command that repeats it.
@@ -7,7 +7,6 @@ A case that fails is kept in ``--keep``, with the command that repeats it.
 from __future__ import annotations
 
 import argparse
-import itertools
 import multiprocessing
 import os
 import random
@@ -28,8 +27,19 @@ sys.path.append(str(Path(__file__).parents[1]))
 sys.path.append(str(Path(__file__).parents[1] / "idioms"))
 sys.path.append(str(Path(__file__).parents[2]))
 
-from every_fault import EVERY_FAULT
+from damage import Damage
+from full_disk import FullDisk
+from generated_spiders import OnDisk, OnRedis
+from hostile_sites import HostileSites
+from models import Models
+from power_cuts import CreationCuts, PowerCuts
+from refusals import Refusals
+from shared_crawls import ReturnedCrawls, SharedCrawls
+from shared_idioms import SharedIdioms
+from shared_kills import SharedKills
+from stop_points import StopPoints
 from support.forks import forks
+from syscalls import IOErrors, SystemCalls
 from trial import Outcome, crashed, scratch
 
 if TYPE_CHECKING:
@@ -41,6 +51,25 @@ if TYPE_CHECKING:
 
     Plan: TypeAlias = "Iterator[tuple[Tally, int, bool]]"
 
+EVERY_FAULT: tuple[Fault, ...] = (
+    SystemCalls(),
+    StopPoints(),
+    PowerCuts(),
+    CreationCuts(),
+    IOErrors(),
+    FullDisk(),
+    Damage(),
+    Refusals(),
+    Models(),
+    HostileSites(),
+    SharedKills(),
+    SharedCrawls(),
+    ReturnedCrawls(),
+    SharedIdioms(),
+    OnDisk(),
+    OnRedis(),
+)
+"""In the order of the fault plan."""
 SECONDS_A_CASE = 1800.0
 """After which a case counts as hung."""
 VERDICTS = ("lost", "silently wrong", "crashed")
@@ -55,8 +84,6 @@ class Tally:
     verdicts: Counter[str] = field(default_factory=Counter)
     control: bool | None = None
     """Whether the control was caught; None: it has not run."""
-    seconds: float = 0.0
-    """By the clock, of all cases."""
     cases: int = 0
 
     @property
@@ -180,7 +207,6 @@ class Soak:
 
     def _take(self, case: Case, outcomes: list[Outcome]) -> None:
         tally = case.tally
-        tally.seconds += time.monotonic() - case.begun
         bad = [outcome for outcome in outcomes if outcome.verdict != "ok"]
         if case.control:
             tally.control = bool(bad) or bool(tally.control)
@@ -235,21 +261,8 @@ def plan_share(soak: Soak, seed: int) -> Plan:
 
 def plan_cases(soak: Soak, seed: int, cases: int) -> Plan:
     """So many cases of each class, without control."""
-    for tally in soak.active:
-        for number in range(seed, seed + cases):
-            yield tally, number, False
-
-
-def plan_hours(soak: Soak, seed: int, hours: float) -> Plan:
-    """The controls, then one class after the other until the time is up."""
-    end = time.monotonic() + hours * 3600
-    for tally in soak.active:
-        yield tally, seed, True
-    for number in itertools.count(seed):
-        # The class that has had least time is next.
-        for tally in sorted(soak.active, key=lambda tally: tally.seconds):
-            if time.monotonic() >= end:
-                return
+    for number in range(seed, seed + cases):
+        for tally in soak.active:
             yield tally, number, False
 
 
@@ -265,7 +278,6 @@ def main() -> int:
         prog="python -m tests.crash.soak", description=__doc__
     )
     much = parser.add_mutually_exclusive_group(required=True)
-    much.add_argument("--hours", type=float, metavar="H", help="for so long")
     much.add_argument("--share", choices=["ci"], help="what CI runs")
     much.add_argument("--cases", type=int, metavar="N", help="so many of each class")
     parser.add_argument("--only", metavar="F2,F3", help="only these classes")
@@ -287,10 +299,8 @@ def main() -> int:
     print(f"seed {seed}", file=sys.stderr, flush=True)
     if options.share:
         plan = plan_share(soak, seed)
-    elif options.cases is not None:
-        plan = plan_cases(soak, seed, options.cases)
     else:
-        plan = plan_hours(soak, seed, options.hours)
+        plan = plan_cases(soak, seed, options.cases)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         soak.run(plan)

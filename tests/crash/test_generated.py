@@ -1,4 +1,4 @@
-"""Programs of F25: those that have failed, and how programs are made and shrunk."""
+"""Programs of F25: those that have failed, and how programs are made."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import itertools
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from crawls import Stop
 from generated_spiders import OnDisk, OnRedis, idiom_of
-from programs import FEATURES, Program, Step, covering, made, smaller
+from programs import FEATURES, Program, Step, covering, made
 from stock import ask_scrapy
 from trial import OK
 
 
 @dataclass(frozen=True)
 class Found:
-    """A program that has failed, made as small as possible."""
+    """A program that has failed, as small as possible."""
 
     name: str
     pages: dict[str, str]
@@ -169,24 +168,3 @@ def test_a_seed_makes_the_same_program() -> None:
     features = tuple(FEATURES)
     programs = [json.dumps(made(seed, features)) for seed in (3, 3, 4)]
     assert programs[0] == programs[1] != programs[2]
-
-
-def test_a_program_that_fails_is_made_smaller(tmp_path: Path) -> None:
-    def fails(program: Program) -> bool:
-        return '["ask", "p4"' in json.dumps(program)
-
-    class Failing(OnDisk):
-        def tried(self, program: Program, *_: Any) -> list[Any]:
-            return [program] if fails(program) else []
-
-    program = Failing().shrunk(made(3, tuple(FEATURES)), tmp_path, 3)
-    assert fails(program)
-    assert not any(map(fails, smaller(program)))
-    assert sum(map(len, program["bodies"].values())) <= 4
-    assert not list(tmp_path.iterdir())
-
-
-def test_smaller_programs_are_smaller() -> None:
-    program = made(5, tuple(FEATURES))
-    for less in smaller(program):
-        assert len(json.dumps(less)) < len(json.dumps(program))

@@ -1,6 +1,6 @@
 """Trial: one injected fault and its outcome; Fault: a class of trials.
 
-A module a class, named by the fault; ``every_fault.py`` lists them all, and
+A module a class, named by the fault; ``soak.py`` lists them all, and
 ``soak.py`` runs as much of each as one likes.
 """
 

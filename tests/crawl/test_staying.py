@@ -224,7 +224,7 @@ def numbered(crawl: Crawl) -> list[str]:
 class TestKills:
     """A feeder adds URLs, some of them twice, while the crawl is killed.
 
-    F26 does so on Redis.
+    F22 does so on Redis.
     """
 
     @pytest.fixture

@@ -99,6 +99,9 @@ class Everyday(Spider):
         yield Page("start")
         yield Request(f"{self.site}/0", dont_filter=True)
         yield Request(f"{self.site}/1", meta=self.on(1))
+        # To the workers, these are added.
+        for number in range(self.settings.getint("ADDED")):
+            yield Request(f"{self.site}/added/{number}", self.parse_more)
         yield Page("started")
 
     def on(self, number: int) -> dict[str, Any]:

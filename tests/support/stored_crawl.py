@@ -58,20 +58,6 @@ class StoredCrawl:
         """Requests that are scheduled for later."""
         return sum(snapshot.entries(LATER) for snapshot in self.snapshots())
 
-    def forget_what_was_seen(self) -> None:
-        """Empty the filters; no worker may be alive."""
-        from bloomdupe.filter.bloom import BloomFilter
-        from bloomdupe.store.redis.owner import PartitionOwner
-
-        partitions = self._crawl.partitions
-        owner = PartitionOwner(self._crawl.client, partitions)
-        for store in owner.take(dict.fromkeys(range(partitions), "")):
-            seen = BloomFilter.open(store)
-            seen.clear()
-            seen.checkpoint()
-        owner.begin({}, give=range(partitions)).send()
-        owner.forget([owner.token])
-
     def lines(self) -> Iterator[tuple[int, str, float]]:
         """Yield the items of the output: feed, line of JSON, Unix time."""
         client, key = self._crawl.client, self._crawl.keys.output
