@@ -148,7 +148,7 @@ def main() -> int:
         ],
         rows,
     )
-    return report.finish(given.json)
+    return report.finish()
 
 
 def _span(values: list[float]) -> str:

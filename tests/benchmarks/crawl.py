@@ -127,7 +127,7 @@ def main() -> int:
         ],
         list(rows(report, what, variants, found)),
     )
-    return report.finish(options.json)
+    return report.finish()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 ``InMemory`` crawls a site that is answered from memory, without a network: the rest
 is Scrapy and us. Page n is on host ``n % hosts``. It links to its two children and to
-pages anywhere, until it has ``links``, as the pages of ``graph_server.py`` do. With
+pages anywhere, until it has ``links``. With
 ``every``, its costs are printed after so many pages, too, with the size of the store in
 ``JOBDIR``.
 """
@@ -15,7 +15,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,17 @@ def hrefs(response: Response) -> list[str]:
     ]
 
 
+def page(number: int, pages: int, links: int, url: Callable[[int], str]) -> str:
+    """Return a page with links to its two children, two above it, and any others.
+
+    So all but two of them were seen before, or soon will be.
+    """
+    found = [2 * number + 1, 2 * number + 2, number // 2, number // 3]
+    found += [number * 7919 + other * 104_729 for other in range(links - 4)]
+    some = "".join(f"<a href='{url(one % pages)}'>x</a>" for one in found[:links])
+    return f"<html><body>{FILLER}{some}</body></html>"
+
+
 class Follow(Spider):
     """As in Scrapy's tutorial."""
 
@@ -87,15 +98,9 @@ class Memory(BaseDownloadHandler):
         if site.latency:
             await asyncio.sleep(site.latency)
         number = int(request.url.rpartition("/")[2] or 0)
-        links = [2 * number + 1, 2 * number + 2, number // 2, number // 3]
-        links += [number * 7919 + other * 104_729 for other in range(site.links - 4)]
-        links = [link % site.pages for link in links[: site.links]]
-        body = "".join(f"<a href='{site.url(link)}'>x</a>" for link in links)
-        return HtmlResponse(
-            request.url,
-            headers={"Content-Type": "text/html"},
-            body=f"<html><body>{FILLER}{body}</body></html>".encode(),
-        )
+        body = page(number, site.pages, site.links, site.url)
+        headers = {"Content-Type": "text/html"}
+        return HtmlResponse(request.url, headers=headers, body=body.encode())
 
 
 class InMemory(Spider):
@@ -142,23 +147,6 @@ class InMemory(Spider):
 
 class ScrapysStats(MemoryStatsCollector):
     """Scrapy's own under another name: for the add-on it is a class of the user."""
-
-
-class Many(Spider):
-    """Asks for so many ``requests``, and counts those that are given up."""
-
-    name = "many"
-    requests = 0
-
-    async def start(self) -> AsyncIterator[Any]:
-        for number in range(self.requests):
-            yield Request(f"{self.start_urls[0]}/{number}", errback=self.lost)
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield {"page": response.url}
-
-    def lost(self, _: object) -> None:
-        self.crawler.stats.inc_value("lost")
 
 
 def main() -> None:

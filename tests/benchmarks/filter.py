@@ -118,7 +118,7 @@ def main() -> int:
     report = Report(describe())
     accuracy(report, quick=given.quick)
     growth(report, quick=given.quick)
-    return report.finish(given.json)
+    return report.finish()
 
 
 if __name__ == "__main__":

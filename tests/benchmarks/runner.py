@@ -19,13 +19,15 @@ sys.path += [str(HERE.parent), str(HERE.parents[1])]
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from support.site import Visit
+
     Rows = Sequence[Sequence[str]]
 
 ADDON: dict[str, Any] = {"ADDONS": {"bloomdupe.Addon": 500}}
 
 
 def parser_of(doc: str | None, **defaults: Any) -> argparse.ArgumentParser:
-    """Return a parser with an option for each default, and ``--json``."""
+    """Return a parser with an option for each default."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -34,7 +36,6 @@ def parser_of(doc: str | None, **defaults: Any) -> argparse.ArgumentParser:
         if isinstance(value, bool):
             what = {"action": "store_true"}
         parser.add_argument(f"--{name.replace('_', '-')}", **what)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write figures")
     return parser
 
 
@@ -113,61 +114,41 @@ def crawl(
 
 @contextmanager
 def graph(pages: int, links: int) -> Iterator[str]:
-    """Serve a site from a process of its own; yield the URL of its first page."""
-    command = [sys.executable, str(HERE / "graph_server.py"), str(pages), str(links)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        try:
-            port = server.stdout.readline().strip()
-            yield f"http://127.0.0.1:{port}/articles/page/0"
-        finally:
-            server.terminate()
+    """Serve a site of ``crawl_child.page()``; yield the URL of its first page."""
+    from crawl_child import page
+    from support.site import Answer, Site
+
+    def answer(visit: Visit) -> Answer:
+        number = int(visit.path.rpartition("/")[2])
+        return Answer(page(number, pages, links, "/articles/page/{}".format))
+
+    with Site(answer) as site:
+        yield f"{site.base}/articles/page/0"
 
 
 class Report:
-    """Prints tables, and remembers them and which bounds were missed."""
+    """Prints tables, and remembers which bounds were missed."""
 
     def __init__(self, machine: dict[str, str]) -> None:
-        self.missed: list[str] = []
-        self._tables: list[dict[str, Any]] = []
-        self._bounds: list[dict[str, Any]] = []
-        self._machine = machine
+        self._missed: list[str] = []
         for name, value in machine.items():
             print(f"* {name}: {value}")
 
     def bound(self, what: str, value: float, limit: float, form: str = ".2f") -> str:
         """Return ``value`` as text, with its bound and whether it is kept."""
-        kept = value <= limit
-        self._bounds.append(
-            {"what": what, "value": value, "limit": limit, "kept": kept}
-        )
-        if not kept:
-            self.missed.append(f"{what}: {value:{form}}, bound {limit:{form}}")
-        return f"{value:{form}} (≤ {limit:{form}} {'ok' if kept else 'MISSED'})"
+        if value > limit:
+            self._missed.append(f"{what}: {value:{form}}, bound {limit:{form}}")
+        kept = "ok" if value <= limit else "MISSED"
+        return f"{value:{form}} (≤ {limit:{form}} {kept})"
 
     def table(self, title: str, note: str, header: Sequence[str], rows: Rows) -> None:
         """Print a table under a heading and a note on how it was measured."""
-        self._tables.append(
-            {"title": title, "note": note, "header": list(header), "rows": list(rows)}
-        )
         print(f"\n### {title}\n\n{note}\n")
-        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        for row in (header, ["-" * width for width in widths], *rows):
-            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            print(f"| {' | '.join(cells)} |", flush=True)
+        for row in (header, ["---"] * len(header), *rows):
+            print(f"| {' | '.join(row)} |", flush=True)
 
-    def finish(self, file: Path | None) -> int:
-        """Print the missed goals, write the JSON file; return the exit code."""
-        kept = len(self._bounds) - len(self.missed)
-        if self._bounds:
-            print(f"\n{kept} of {len(self._bounds)} bounds kept.")
-        for line in self.missed:
+    def finish(self) -> int:
+        """Print the missed goals; return the exit code."""
+        for line in self._missed:
             print(f"MISSED: {line}")
-        if file is not None:
-            result = {
-                "machine": self._machine,
-                "tables": self._tables,
-                "bounds": self._bounds,
-            }
-            file.write_text(json.dumps(result, indent=1) + "\n")
-        return 1 if self.missed else 0
+        return int(bool(self._missed))

@@ -172,7 +172,7 @@ def main() -> int:
         ],
         list(rows(found)),
     )
-    return report.finish(given.json)
+    return report.finish()
 
 
 if __name__ == "__main__":
