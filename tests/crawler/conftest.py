@@ -1,19 +1,22 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.harness import Project, SampleProcess, sample_process
+from support.crawl import Crawl
+from support.project import Project, Sample
+from support.shared_data import REPOSITORY
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path / "project")
+def project(crawl: Crawl) -> Project:
+    return Project(crawl)
 
 
 @pytest.fixture
-def sample(tmp_path: Path) -> Iterator[SampleProcess]:
-    """Serve a sample site of 100 pages."""
-    with sample_process(tmp_path) as server:
-        yield server
+def sample(crawl: Crawl, tmp_path: Path) -> Sample:
+    log = tmp_path / "access.log"
+    program = REPOSITORY / "crawler" / "sample_site" / "__main__.py"
+    server = crawl.start_command(str(program), "--log", str(log), "--pages", "100")
+    server.until_logged("/\n")
+    return Sample(server.log.strip(), log)

@@ -8,15 +8,8 @@ from pathlib import Path
 import pytest
 import scrapy
 from spiders.interrupted import interrupted_at
-from support.harness import (
-    Project,
-    SampleProcess,
-    read_items,
-    read_log,
-    statuses,
-    wait_for,
-)
 from support.ports import kept_port
+from support.project import Project, Sample, read_log
 from support.site import Site, links
 
 from crawler.sample_site import SampleJob, SampleSite
@@ -35,15 +28,15 @@ def keep_port(folder: Path) -> int:
 
 
 def test_a_crawl_fetches_every_page_once_also_if_it_is_run_again(
-    project: Project, sample: SampleProcess
+    project: Project, sample: Sample
 ) -> None:
     for _ in range(2):
         code, log = project.crawl("-a", f"url={sample.url}")
         assert code == 0, log
         assert f"Job {sample.folder}: finished; 100 pages so far, items in " in log
         assert sample.requests() == sample.site.expected_requests()
-        items = read_items(project.folder / sample.folder / "items.jsonl")
-        assert statuses(items) == sample.site.expected_pages(sample.url)
+        found = project.statuses(f"{sample.folder}/items.jsonl")
+        assert found == sample.site.expected_pages(sample.url)
 
 
 def test_the_embedded_site_is_crawled_interrupted_and_crawled_to_its_end(
@@ -60,8 +53,8 @@ def test_the_embedded_site_is_crawled_interrupted_and_crawled_to_its_end(
     assert "Job crawls/sample: finished; 2000 pages so far" in log
     site = SampleSite()
     assert read_log(access) == site.expected_requests() + Counter([ROBOTS])
-    items = read_items(folder / "items.jsonl")
-    assert statuses(items) == site.expected_pages(f"http://localhost:{port}/")
+    found = project.statuses("crawls/sample/items.jsonl")
+    assert found == site.expected_pages(f"http://localhost:{port}/")
 
 
 def test_a_killed_crawl_does_not_block_the_address_of_the_embedded_site(
@@ -70,18 +63,17 @@ def test_a_killed_crawl_does_not_block_the_address_of_the_embedded_site(
     folder = project.folder / "crawls/sample"
     port = keep_port(folder)
     process = project.start()
-    wait_for(lambda: read_log(folder / "sample-site.log").total() > 20, process)
+    process.until(lambda: read_log(folder / "sample-site.log").total() > 20)
     process.kill()
-    process.communicate()
     job = SampleJob.claim(folder)
     job.stop()
     assert job.url == f"http://localhost:{port}/"
 
 
 def test_max_pages_counts_over_the_whole_job_and_loses_nothing(
-    project: Project, sample: SampleProcess
+    project: Project, sample: Sample
 ) -> None:
-    items = project.folder / sample.folder / "items.jsonl"
+    items = f"{sample.folder}/items.jsonl"
     url = f"url={sample.url}"
     fetched: Counter[tuple[int, str]] = Counter()
     # Else a slow process has any number of answers to look at.
@@ -90,7 +82,7 @@ def test_max_pages_counts_over_the_whole_job_and_loses_nothing(
         code, log = project.crawl("-a", url, "-a", "max_pages=30", *alone)
         assert code == 0, log
         assert "not finished (max_pages); 30 pages so far" in log
-        assert len(read_items(items)) == 30
+        assert len(project.items(items)) == 30
         fetched = fetched or sample.requests()
     # In older versions CloseSpider in start() does not stop the requests that wait:
     # the second run fetches some, and puts them back.
@@ -99,7 +91,7 @@ def test_max_pages_counts_over_the_whole_job_and_loses_nothing(
         assert sample.requests() - fetched - Counter([ROBOTS]) == Counter()
     code, log = project.crawl("-a", url, "-a", "max_pages=1000")
     assert code == 0, log
-    assert statuses(read_items(items)) == sample.site.expected_pages(sample.url)
+    assert project.statuses(items) == sample.site.expected_pages(sample.url)
     # Only requests that were on their way when the number was reached come twice.
     surplus = sample.requests() - sample.site.expected_requests()
     surplus.pop(ROBOTS)
@@ -108,7 +100,7 @@ def test_max_pages_counts_over_the_whole_job_and_loses_nothing(
 
 
 def test_allow_and_deny_choose_links_and_redirects(
-    project: Project, sample: SampleProcess
+    project: Project, sample: Sample
 ) -> None:
     options = ("-a", "allow=/(page|old|new|private)/", "-a", "deny=/(new|page/1.)")
     code, log = project.crawl("-a", f"url={sample.url}", *options)
@@ -120,7 +112,7 @@ def test_allow_and_deny_choose_links_and_redirects(
 
 
 def test_other_hosts_are_followed_only_if_named(
-    project: Project, sample: SampleProcess
+    project: Project, sample: Sample
 ) -> None:
     other = sample.url.removeprefix("http://").rstrip("/")
     pages = {"/": links(f"{sample.url}files/0.txt", "/ok")}
@@ -148,7 +140,7 @@ def test_a_page_is_described(project: Project) -> None:
     with Site(pages) as site:
         code, log = project.crawl("-a", f"url={site.base}/", "-O", "out.jsonl")
     assert code == 0, log
-    start, end = read_items(project.folder / "out.jsonl")
+    start, end = project.items("out.jsonl")
     assert not list((project.folder / "crawls").glob("*/items.jsonl"))
     assert start["url"] == f"{site.base}/"
     assert start["title"] == "The start\u00e9"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.harness import Project
+from support.project import Project
 
 
 @pytest.mark.parametrize(

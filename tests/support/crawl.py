@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 FEEDS = {"items.jsonl": {"format": "jsonlines"}}
 """The feed that ``Crawl.items()`` reads."""
 JSON = "--json"
+BLOOMDUPE = Path(sys.executable).with_name("bloomdupe")
 
 Before: TypeAlias = "Callable[[], object]"
 """A function of a module in ``spiders/``, or a ``partial`` of one."""
@@ -363,10 +364,13 @@ class Crawl:
 
     def start_bloomdupe(self, *arguments: str) -> Process:
         """Start a verb of ``bloomdupe``."""
-        script = Path(sys.executable).with_name("bloomdupe")
+        return self.start_command(str(BLOOMDUPE), *arguments)
+
+    def start_command(self, *command: str, **task: Any) -> Process:
+        """Start a script, or ``scrapy``, in the folder: see ``fork_server.py``."""
         place = self._next_place()
-        apart = {"output": str(place / "json")} if JSON in arguments else {}
-        return self._fork([str(script), *arguments], place, **apart)
+        apart = {"output": str(place / "json")} if JSON in command else {}
+        return self._fork([*command], place, **apart, **task)
 
     def has_ended(self, process: Process, status: int) -> None:
         """Wait until the site has read everything that an ended run has sent.
