@@ -32,7 +32,6 @@ from bloomdupe.crawl.progress.watch import Watch
 from bloomdupe.crawl.starting import Starting
 from bloomdupe.crawl.state.cookies import Cookies
 from bloomdupe.crawl.state.failures import Failures
-from bloomdupe.crawl.state.limits import SlotLimits
 from bloomdupe.crawl.state.memory import SpiderMemory
 from bloomdupe.crawl.state.rules import RulesInForce
 from bloomdupe.crawl.state.rules_file import text_of_rules
@@ -110,7 +109,6 @@ class CrawlEngine(Settling):
             session.serializer,
             self.knows,
         )
-        self.limits = SlotLimits(settings, self.frontier, self._stats)
         self._unmarked: dict[bytes, tuple[str, bool]] = {}
         """Marks of requests in memory only: a request that a crash loses must not have
         been marked. The slot of each, and whether ``start()`` has yielded it.
@@ -341,7 +339,8 @@ class CrawlEngine(Settling):
 
     def has_room(self, request: Request) -> bool:
         """Whether the slot of a request may have another request."""
-        return not self.limits.on or self.limits.room_for(self._access.slot_of(request))
+        slots = self._session.slots
+        return not slots.limited or slots.room_for(self._access.slot_of(request))
 
     def take(self, offer: Accepted) -> bool:
         """Make a request pending and mark it; False if it is a duplicate."""
@@ -366,8 +365,8 @@ class CrawlEngine(Settling):
             not_before=offer.not_before,
             volatile=volatile and payload is not None,
         )
-        if self.limits.on and not request.dont_filter:
-            self.limits.took(offer.slot)
+        if not request.dont_filter:
+            self._session.slots.took(offer.slot)
         lease = self._expect(entry, offer, checked=checked)
         if self.durable and (page is None or page.is_start_item):
             self._apart.add(offer, entry, lease)

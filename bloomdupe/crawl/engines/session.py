@@ -63,7 +63,7 @@ class Session:
             growing = GrowingWait(*settings.retry_backoff)
             self.retries = Retries(crawler.stats, growing)
         self.leases = Leases()
-        self.slots = SlotRules(crawler, self.access, self.leases, growing)
+        self.slots = SlotRules(crawler, self.access, self.leases, growing, settings)
         """Decides which slots may have a request."""
         self._closed = False
         self.processing = Processing(

@@ -223,10 +223,10 @@ class WorkerEngine(CrawlEngine):
 
     def has_room(self, request: Request) -> bool:
         """See :meth:`CrawlEngine.has_room`; the receiver of a request decides."""
-        if not self.limits.on:
+        if not self._session.slots.limited:
             return True
         slot = self._slot_of(request)
-        return not self.frontier.is_here(slot) or self.limits.room_for(slot)
+        return not self.frontier.is_here(slot) or self._session.slots.room_for(slot)
 
     def _is_here(self, slot: str) -> bool:
         return self.frontier.is_here(slot)
@@ -253,7 +253,8 @@ class WorkerEngine(CrawlEngine):
                 offer.parent.begun = True
         else:
             self._deliver(sent)
-        if offer.keys and not self.limits.on:  # or there may be room the next time
+        # With limits there may be room the next time.
+        if offer.keys and not self._session.slots.limited:
             self._sent.add(_sent_mark(offer.keys[0][0], request))
         if offer.of_start:
             for key, exact in offer.keys:
@@ -370,8 +371,8 @@ class WorkerEngine(CrawlEngine):
             start=sent.start and self._session.order.starts_apart,
             not_before=sent.not_before,
         )
-        if self.limits.on and not sent.dont_filter:
-            self.limits.took(sent.slot)
+        if not sent.dont_filter:
+            self._session.slots.took(sent.slot)
         if self.frontier.due:
             self._hurry()
 
@@ -391,9 +392,9 @@ class WorkerEngine(CrawlEngine):
                     self._stats.inc_value("dupefilter/filtered")
                     return True
                 keys.append(mark)
-        if sent.repeats or not self.limits.on:
+        if sent.repeats or not self._session.slots.limited:
             return False
-        return not self.limits.room_for(sent.slot)
+        return not self._session.slots.room_for(sent.slot)
 
     def _second_use(
         self, frontier: Frontier, sent: SentRequest

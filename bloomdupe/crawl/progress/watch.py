@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.crawl.progress.history import History, Point
 from bloomdupe.crawl.progress.line import news, progress, warnings
 from bloomdupe.crawl.progress.pace import RECENT, recent, since, time_to_go
-from bloomdupe.crawl.progress.slot_times import SlotTimes
+from bloomdupe.crawl.progress.slot_times import look_at_slots
 from bloomdupe.errors import StoreError
 from bloomdupe.inside_scrapy.engine import Timer
 from bloomdupe.printable import logger_of
@@ -29,6 +29,8 @@ logger = logger_of(__name__)
 
 GLANCE = 5.0
 """Seconds between two looks."""
+PART_OF_TIME = 0.01
+"""Greatest part of the time to spend on looks at all slots: there may be a million."""
 
 
 def glance_of(settings: JobSettings) -> float:
@@ -58,7 +60,9 @@ class Watch:
         self._frontier = frontier
         self._counts = counts
         self._failures = failures
-        self._slots = SlotTimes(frontier, session.access, session.slots.resting)
+        self._access, self._rules = session.access, session.slots
+        self._slots: SlotLook
+        self._slots_due = 0.0
         store = frontier.store
         self.history = None if store is None else History(store)
         self.longest = 0.0
@@ -156,7 +160,7 @@ class Watch:
         )
 
     def _look(self, *, whole: bool = False) -> Point:
-        slots = self._slots.look(whole=whole)
+        slots = self._look_at_slots(whole=whole)
         point = self._point(slots)
         self._longest_since = 0.0
         self._recent.append(point)
@@ -167,6 +171,16 @@ class Watch:
         if self.history is not None:
             self.history.add(point)
         return point
+
+    def _look_at_slots(self, *, whole: bool) -> SlotLook:
+        """Look at all slots, unless that was just done, and takes long."""
+        now = time.monotonic()
+        if whole or now >= self._slots_due:
+            resting = self._rules.resting()
+            self._slots = look_at_slots(self._frontier, self._access, resting)
+            ended = time.monotonic()
+            self._slots_due = ended + (ended - now) / PART_OF_TIME
+        return self._slots
 
     def _figures_at(self, point: Point, slots: SlotLook) -> dict[str, Any]:
         frontier, get = self._frontier, self._stats.get_value

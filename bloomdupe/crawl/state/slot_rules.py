@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.slot_queue import SlotQueue
     from bloomdupe.frontier.slot_state import SlotState
     from bloomdupe.inside_scrapy.engine import EngineAccess
+    from bloomdupe.settings import JobSettings
 
 logger = logger_of(__name__)
 
@@ -67,8 +68,13 @@ such as 500, may be a fault of the page alone.
 
 MOST_LOGGED = 100
 """Lines in the log of a run."""
-MOST_RESTING = 10_000
-"""Names in memory of slots that rest without requests."""
+
+PAGE, PENDING = "page", "pending"
+"""The kinds of limits."""
+LIMITS = {
+    PAGE: "BLOOMDUPE_MAX_PAGES_PER_SLOT",
+    PENDING: "BLOOMDUPE_MAX_PENDING_PER_SLOT",
+}
 
 
 class SlotRules(Participant):
@@ -77,6 +83,13 @@ class SlotRules(Participant):
     A failure is the same as for Scrapy's retry middleware: an error of
     ``RETRY_EXCEPTIONS``, or an answer with a status of ``RETRY_HTTP_CODES``. Without
     ``growing`` waits, no slot rests because of failures.
+
+    ``BLOOMDUPE_MAX_PENDING_PER_SLOT`` bounds the pending requests of a slot,
+    ``BLOOMDUPE_MAX_PAGES_PER_SLOT`` the requests ever accepted, over all runs of the
+    job. A dropped request is not marked as seen: a page that links to it later offers
+    it again, and it is accepted if there is room then. The limits do not apply to
+    requests with ``dont_filter``, such as start requests, nor to retries and redirects
+    of accepted requests.
     """
 
     def __init__(
@@ -85,6 +98,7 @@ class SlotRules(Participant):
         engine: EngineAccess,
         leases: Leases,
         growing: GrowingWait | None,
+        job: JobSettings,
     ) -> None:
         settings = crawler.settings
         assert crawler.stats is not None  # noqa: S101 - the crawl is open
@@ -100,8 +114,12 @@ class SlotRules(Participant):
         self._errors = tuple(map(load_object, settings.getlist("RETRY_EXCEPTIONS")))
         self._statuses: dict[int, int] = {}
         self._paused: AbstractSet[str] = frozenset()
-        self._resting: dict[str, None] = {}
         self._logged = 0
+        self._most_pages = job.max_pages_per_slot
+        self._most_pending = job.max_pending_per_slot
+        self.limited = (self._most_pages, self._most_pending) != (None, None)
+        """Whether there is any limit."""
+        self._full: set[tuple[str, str]] = set()
         self._frontier: Frontier
 
     def attach(self, frontier: Frontier) -> None:
@@ -152,17 +170,43 @@ class SlotRules(Participant):
     def resting(self) -> dict[str, float]:
         """Return the slots that rest, until times of ``time.monotonic()``."""
         now, found = time.monotonic(), {}
-        frontier = self._frontier
-        for name in {*self._resting, *self._paused}:
-            if not frontier.pending_in(name):
-                continue
-            state = frontier.slots.state_of(name)
-            rest = rest_of(state, now, paused=name in self._paused)
-            if rest is None:
-                self._resting.pop(name, None)
-            elif rest.reason != PROBED:
-                found[name] = rest.until
+        for slot in self._frontier.slots:
+            state, paused = slot.state, slot.name in self._paused
+            if slot.pending and (paused or state is not None):
+                rest = rest_of(state, now, paused=paused)
+                if rest is not None and rest.reason != PROBED:
+                    found[slot.name] = rest.until
         return found
+
+    # Limits
+
+    def room_for(self, slot: str) -> bool:
+        """Whether the slot may have another request; counts and logs a refusal."""
+        frontier, pages, pending = self._frontier, self._most_pages, self._most_pending
+        if pages is not None and frontier.slots.state(slot).pages >= pages:
+            self._refuse(PAGE, slot, pages)
+        elif pending is not None and frontier.pending_in(slot) >= pending:
+            self._refuse(PENDING, slot, pending)
+        else:
+            return True
+        return False
+
+    def took(self, slot: str) -> None:
+        """Count an accepted request."""
+        if self._most_pages is not None:
+            self._frontier.slots.state(slot).pages += 1
+            self._frontier.slots.touch(slot)
+
+    def _refuse(self, kind: str, slot: str, limit: int) -> None:
+        stat = f"bloomdupe/dropped_{kind}_limit"
+        self._stats.inc_value(stat)
+        if (kind, slot) not in self._full and len(self._full) < MOST_LOGGED:
+            self._full.add((kind, slot))
+            logger.warning(
+                "Slot %(slot)r has reached %(setting)s = %(limit)d: new requests of it"
+                " are dropped, and counted in %(stat)s",
+                {"slot": slot, "setting": LIMITS[kind], "limit": limit, "stat": stat},
+            )
 
     # What it depends on
 
@@ -270,10 +314,6 @@ class SlotRules(Participant):
         rest = rest_of(state, ticks)
         if rest is None:
             return
-        if len(self._resting) >= MOST_RESTING:
-            get = self._frontier.slots.get
-            self._resting = {one: None for one in self._resting if get(one)}
-        self._resting[name] = None
         cause = "rests, as its Retry-After asks,"
         if rest.reason != RETRY_AFTER:
             times = plural(state.failures, "time")
