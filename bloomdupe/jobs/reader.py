@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import chain
 from time import time
@@ -13,11 +13,7 @@ from bloomdupe.crawl.leases.failure import stored_failures
 from bloomdupe.crawl.progress.history import read_history
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.totals import Totals
-from bloomdupe.errors import (
-    BloomDupeError,
-    StoreError,
-    StoreUnreachableError,
-)
+from bloomdupe.errors import BloomDupeError, StoreError, StoreUnreachableError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.info import info_of_records
 from bloomdupe.filter.opening import is_url
@@ -26,20 +22,21 @@ from bloomdupe.frontier.pending_requests import (
     count_pending,
     pending_requests,
 )
-from bloomdupe.frontier.slot_state import Rest, SlotState, rest_of
+from bloomdupe.frontier.slot_state import SlotState, rest_of
 from bloomdupe.jobs.listed import FailedRequests, ListedRequest, Selection
 from bloomdupe.jobs.state import state_of
 from bloomdupe.jobs.view import MOST_SLOTS, Description, Output, View
-from bloomdupe.store.format import LATER, QUEUE, StoredSlot
+from bloomdupe.store.format import LATER, QUEUE
 from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.filter.info import FilterInfo
     from bloomdupe.jobs.job import Job
-    from bloomdupe.jobs.state import Life
     from bloomdupe.store.snapshot import Snapshot
+    from bloomdupe.store.store import Store
 
 
 class JobReader:
@@ -47,7 +44,12 @@ class JobReader:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._description: Description | None = None
+        self._last: View | None = None
+
+    @contextmanager
+    def _snapshots(self) -> Iterator[tuple[list[Store], list[Snapshot]]]:
+        with self._job.stores() as stores, ExitStack() as stack:
+            yield stores, [stack.enter_context(store.snapshot()) for store in stores]
 
     # The job as a whole
 
@@ -58,29 +60,54 @@ class JobReader:
         with the ``trouble``.
         """
         try:
-            view = self._read().view
+            self._last = self.describe().view
         except StoreUnreachableError as error:
-            if self._description is None or self._description.view is None:
+            if self._last is None:
                 raise
-            return replace(self._description.view, trouble=str(error))
-        if view is None:
+            return replace(self._last, trouble=str(error))
+        if self._last is None:
             shown = self._job.shown
             raise StoreError(
                 f"{shown}: no crawl has used this store; `bloomdupe info {shown}`"
                 " shows its contents"
             )
-        return view
+        return self._last
 
     def describe(self) -> Description:
-        """Describe the job as it was read last; read it if it was not.
+        """Describe the job as of its last checkpoint, or a filter that is no crawl.
 
-        Or describe a filter on Redis that is no crawl.
+        Takes a second for a million slots, however many requests are pending in them.
         """
         job = self._job
-        if self._description is None and is_url(job.named) and job.identity is None:
+        if is_url(job.named) and job.identity is None:
             with BloomFilter.open(job.named, readonly=True) as seen:
                 return Description(seen.info(), seen.identity, None)
-        return self._description or self._read()
+        now, life = time(), job.life()
+        with self._snapshots() as (stores, snapshots):
+            records = [*map(_record_of_filter, snapshots)]
+            filter_ = info_of_records(job.shown, stores, records)
+            identity = stores[0].header.get("identity", {})
+            if snapshots[0].record("frontier") is None:
+                return Description(filter_, identity, None)
+            points, runs = read_history(snapshots[0])
+            notes = records[0]["notes"]
+            known = _counts(snapshots, filter_, notes, now)
+            ready = known["pending"] > known["later"]
+            first = chain.from_iterable(
+                one.next_later(b"", (), 1)[0] for one in snapshots
+            )
+            due = min((one.due for one in first), default=None)
+            view = View(
+                place=job.shown,
+                identity=identity,
+                life=life,
+                state=state_of(life, notes, ready=ready, due=due, now=now),
+                rules=job.rules(),
+                points=points,
+                runs=runs,
+                **known,
+            )
+        return Description(filter_, identity, view)
 
     def contents(self) -> tuple[str, list[str]]:
         """Describe the contents, even if they are damaged; and the output files."""
@@ -95,67 +122,6 @@ class JobReader:
         stays = [output.uri for output in found.view.outputs]
         return f"{held}, {plural(found.view.pages, 'page')}", stays
 
-    def _read(self) -> Description:
-        """Read the last checkpoint.
-
-        Takes a second for a million slots, however many requests are pending in them.
-        """
-        now, life = time(), self._job.life()
-        with self._job.stores() as stores, ExitStack() as stack:
-            snapshots = [stack.enter_context(store.snapshot()) for store in stores]
-            records = [*map(_record_of_filter, snapshots)]
-            filter_ = info_of_records(self._job.shown, stores, records)
-            identity = stores[0].header.get("identity", {})
-            view = None
-            if snapshots[0].record("frontier") is not None:
-                notes = records[0]["notes"]
-                view = self._view(
-                    snapshots, identity, filter_.capacity, notes, life, now
-                )
-        self._description = Description(filter_, identity, view)
-        return self._description
-
-    def _view(
-        self,
-        snapshots: list[Snapshot],
-        identity: dict[str, Any],
-        capacity: int,
-        notes: dict[str, Any],
-        life: Life,
-        now: float,
-    ) -> View:
-        crawls = [snapshot.record("crawl") or {} for snapshot in snapshots]
-        frontiers = [snapshot.record("frontier") or {} for snapshot in snapshots]
-        ready = sum(snapshot.entries(QUEUE) for snapshot in snapshots)
-        later = sum(snapshot.entries(LATER) for snapshot in snapshots)
-        firsts = [one.next_later(b"", (), 1)[0] for one in snapshots]
-        due = min((first.due for first, *_ in filter(None, firsts)), default=None)
-        slots = [*chain.from_iterable(snapshot.slots() for snapshot in snapshots)]
-        rests, delays = _paces(slots, now)
-        points, runs = read_history(snapshots[0])
-        left = sum(one.get("failures_left", 0) for one in crawls)
-        return View(
-            place=self._job.shown,
-            identity=identity,
-            capacity=capacity,
-            life=life,
-            state=state_of(life, notes, ready=ready > 0, due=due, now=now),
-            notes=notes,
-            rules=self._job.rules(),
-            transaction=snapshots[0].transaction,
-            pending=ready + later,
-            later=later,
-            taken_in=sum(frontier.get("sequence", 0) for frontier in frontiers),
-            totals=Totals.together(Totals.of(one.get("totals", {})) for one in crawls),
-            slots={slot.name: slot.requests for slot in slots},
-            resting=rests,
-            delays=delays,
-            outputs=_outputs(crawls[0]),
-            points=points,
-            failed=FailedRequests(_failures(snapshots), left),
-            runs=runs,
-        )
-
     # Single requests
 
     def has_slot(self, slot: str) -> bool:
@@ -168,12 +134,16 @@ class JobReader:
 
     def requests(self, selection: Selection) -> Iterator[ListedRequest]:
         """Yield the pending requests, slot by slot; memory does not grow."""
+        slot = selection.slot
         with self._job.stores() as stores:
-            total = sum(count_pending(store, selection.slot) for store in stores)
-            stored = chain.from_iterable(
-                pending_requests(store, selection.slot) for store in stores
+            total = sum(count_pending(store, slot) for store in stores)
+            stored = (pending_requests(store, slot) for store in stores)
+            sent = (
+                PendingRequest(one.slot, None, b"", one.payload)
+                for one in self._job.sent()
+                if one.payload and slot in (None, one.slot)
             )
-            found = chain(stored, self._sent(selection.slot))
+            found = chain(chain.from_iterable(stored), sent)
             for one in told(found, f"Reading {self._job.shown}", total, "requests"):
                 listed = ListedRequest.of(one)
                 if listed.problem is not None:
@@ -182,15 +152,9 @@ class JobReader:
                 elif selection.has(listed.slot, listed.url):
                     yield listed
 
-    def _sent(self, slot: str | None) -> Iterator[PendingRequest]:
-        for one in self._job.sent():
-            if one.payload and slot in (None, one.slot):
-                yield PendingRequest(one.slot, None, b"", one.payload)
-
     def failed_requests(self) -> FailedRequests:
         """Return those that were not retried since, latest first."""
-        with self._job.stores() as stores, ExitStack() as stack:
-            snapshots = [stack.enter_context(store.snapshot()) for store in stores]
+        with self._snapshots() as (_, snapshots):
             return FailedRequests(_failures(snapshots))
 
 
@@ -207,26 +171,40 @@ def _record_of_filter(snapshot: Snapshot) -> dict[str, Any]:
     return record
 
 
-def _paces(
-    slots: list[StoredSlot], now: float
-) -> tuple[dict[str, Rest], dict[str, float]]:
-    """Return the slots that rest at a Unix time, and the delays of the largest."""
-    rests, delays = {}, {}
-    for slot in slots:
-        if slot.state:
-            rest = rest_of(SlotState.read(slot.state, float), now)
-            if rest is not None:
-                rests[slot.name] = rest
-    for slot in heapq.nlargest(MOST_SLOTS, slots, key=lambda slot: slot.requests):
-        if slot.state and (delay := SlotState.read(slot.state, float).delay):
-            delays[slot.name] = delay
-    return dict(sorted(rests.items(), key=lambda one: one[1].until)), delays
-
-
-def _outputs(crawl: dict[str, Any]) -> list[Output]:
-    """Read the feeds; see :class:`bloomdupe.crawl.engines.checkpoint.CrawlRecord`."""
-    outputs = []
-    for feed in crawl.get("feeds", {}).values():
-        size = None if feed["file"] is None else feed["file"]["size"]
-        outputs.append(Output(feed["uri"], feed["items"], size))
-    return outputs
+def _counts(
+    snapshots: list[Snapshot], filter_: FilterInfo, notes: dict[str, Any], now: float
+) -> dict[str, Any]:
+    """Return the fields of a view that are counts, or are in the records of a crawl."""
+    crawls = [snapshot.record("crawl") or {} for snapshot in snapshots]
+    frontiers = [snapshot.record("frontier") or {} for snapshot in snapshots]
+    later = sum(snapshot.entries(LATER) for snapshot in snapshots)
+    slots = [*chain.from_iterable(snapshot.slots() for snapshot in snapshots)]
+    states = {
+        slot.name: SlotState.read(slot.state, float) for slot in slots if slot.state
+    }
+    rests = {name: rest_of(state, now) for name, state in states.items()}
+    resting = [(name, rest) for name, rest in rests.items() if rest is not None]
+    largest = heapq.nlargest(MOST_SLOTS, slots, key=lambda slot: slot.requests)
+    left = sum(one.get("failures_left", 0) for one in crawls)
+    return {
+        "capacity": filter_.capacity,
+        "notes": notes,
+        "transaction": snapshots[0].transaction,
+        "pending": sum(one.entries(QUEUE) for one in snapshots) + later,
+        "later": later,
+        "taken_in": sum(one.get("sequence", 0) for one in frontiers),
+        "totals": Totals.together(Totals.of(one.get("totals", {})) for one in crawls),
+        "slots": {slot.name: slot.requests for slot in slots},
+        "resting": dict(sorted(resting, key=lambda one: one[1].until)),
+        "delays": {
+            slot.name: states[slot.name].delay
+            for slot in largest
+            if slot.name in states and states[slot.name].delay
+        },
+        # See bloomdupe.crawl.engines.checkpoint.CrawlRecord.
+        "outputs": [
+            Output(feed["uri"], feed["items"], feed["file"] and feed["file"]["size"])
+            for feed in crawls[0].get("feeds", {}).values()
+        ],
+        "failed": FailedRequests(_failures(snapshots), left),
+    }

@@ -64,7 +64,6 @@ def report(view: View) -> str:
             "<details><summary>More</summary>",
             *_charts(drawn[FIRST_CHARTS:]),
             *tables.statuses(view),
-            *tables.failed_requests(view),
             "</details>",
         ],
     )

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 MOST_RUNS = 200
 MOST_GROUPS = 50
-MOST_FAILURES = 100
-"""Rows of the table, latest failures first."""
 TWICE = " Items that pages with a failed callback or pipeline have yielded come twice."
 OTHERS = "(not counted by host)"
 
@@ -55,6 +53,8 @@ def failures(view: View) -> Iterator[str]:
     if len(groups) > MOST_GROUPS:
         more = len(groups) - MOST_GROUPS
         yield f'<p class="note">{more:,} smaller groups are not shown.</p>'
+    gone = f"; {failed.left:,} older ones were removed" if failed.left else ""
+    yield f'<p class="note"><code>bloomdupe list --failed</code> names all{gone}.</p>'
 
 
 def _reason(reason: str, status: int | None, exception: str) -> str:
@@ -149,30 +149,3 @@ def statuses(view: View) -> Iterator[str]:
         yield "<h2>Status codes</h2>"
         rows = ((status, f"{count:,}") for status, count in sorted(counts.items()))
         yield from table((Column("status"), Column("pages", "number")), rows)
-
-
-def failed_requests(view: View) -> Iterator[str]:
-    """Yield the latest failed requests."""
-    failed = view.failed
-    if not failed.requests:
-        return
-    yield "<h2>Failed requests</h2>"
-    shown, count = failed.requests[:MOST_FAILURES], len(failed.requests)
-    gone = f" {failed.left:,} older requests were removed." if failed.left else ""
-    yield f'<p class="note">The last {len(shown):,} of {count:,}.{gone}</p>'
-    yield from table(
-        (
-            Column("URL", "url"), Column("reason", "reason"), Column("times", "number"),
-            Column("last", "time"), Column("linked from", "url"),
-        ),
-        (
-            (
-                one.url,
-                one.cause if one.reason == "status" else f"{one.cause}: {one.detail}",
-                f"{one.times:,}",
-                local(one.time),
-                one.parent or "",
-            )
-            for one in shown
-        ),
-    )  # fmt: skip

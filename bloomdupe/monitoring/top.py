@@ -143,11 +143,10 @@ def screen(
     figures = figures[: max(LEAST, height - beside - 2)]
     rows = max(2, height - beside - len(figures))
     names = _names(view, sort, rows)
-    reasons = [] if width >= WIDE else _reasons(view, names, width)[: rows // 2]
     lines: list[Values] = [*head, []]
     for name, values in figures:
         lines.append([(name.ljust(NAMES), BOLD), *_fitting(values, width - NAMES)])
-    lines += [[], *_slots(view, names[: rows - len(reasons)], width), *reasons]
+    lines += [[], *_slots(view, names, width)]
     following = SORTS[(SORTS.index(sort) + 1) % len(SORTS)]
     lines.append([(f"q quit   s sort by {following}", DIM)])
     return [_drawn(line, width, coloured=coloured) for line in lines]
@@ -323,16 +322,6 @@ def _names(view: View, sort: str, most: int) -> list[str]:
         pending.keys() | failed,
         key=lambda name: (-first.get(name, 0), name),
     )
-
-
-def _reasons(view: View, names: list[str], width: int) -> list[Values]:
-    """Return lines with the reasons why slots are slow, if they fit into no column."""
-    lines: list[Values] = []
-    for name in names:
-        if slow := view.slowness(name):
-            said = printable(f"{slot_name(name)} {slow}")
-            lines += _wrapped(said, YELLOW, width)
-    return lines
 
 
 def _slots(view: View, names: list[str], width: int) -> Iterator[Values]:
