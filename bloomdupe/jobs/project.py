@@ -159,15 +159,9 @@ class Project:
         """Return a request's fingerprint, and whether it must be kept exactly."""
         return self._fingerprint(request), self.exact.match(request.url)
 
-    @property
+    @cached_property
     def crawler(self) -> Crawler:
-        """Settings of the spider, which is made without arguments to read them."""
-        if self._crawler.spider is None:
-            self._crawler.spider = self._class.from_crawler(self._crawler)
-        return self._crawler
-
-    def crawler_with_methods(self) -> Crawler:
-        """Return a crawler with a spider that has its methods, and was not initialised.
+        """A crawler with a spider that has its methods, and was not initialised.
 
         Arguments for the spider may be missing.
         """
@@ -190,12 +184,10 @@ class Project:
     def serializer(self) -> Serializer:
         """Serializer of stored requests, as far as their fingerprints need it.
 
-        Fingerprints of plain fingerprinters do not depend on callbacks. Other
-        fingerprints may, so the spider itself is made, without arguments.
+        Fingerprints of plain fingerprinters do not depend on callbacks; others may.
         """
         if self.is_plain:
-            bare = Spider(self.spider)
-            return Serializer(bare, callbacks=False)
+            return Serializer(Spider(self.spider), callbacks=False)
         spider = self.crawler.spider
         assert spider is not None  # noqa: S101 - it was made
         return Serializer(spider)

@@ -139,7 +139,7 @@ def _take_requests(job: HeldJob, source: Source, imported: Imported) -> None:
     """Add the pending requests; their ages keep the order in which they were taken."""
     project = job.project
     order = project.order
-    crawler = project.crawler_with_methods()
+    crawler = project.crawler
     assert crawler.spider is not None  # noqa: S101 - it was made
     serializer = Serializer(crawler.spider)
     room = job.stores[0].path.parent

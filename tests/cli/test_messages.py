@@ -13,6 +13,8 @@ from support.crawl import Crawl
 from support.jobs import Verb
 from support.monitored_jobs import monitored_job
 
+from bloomdupe import BloomFilter
+
 
 @pytest.fixture
 def crawls(tmp_path: Path) -> Path:
@@ -78,12 +80,55 @@ def test_a_jobdir_of_scrapy_alone_can_be_imported(verb: Verb, tmp_path: Path) ->
     assert f"`bloomdupe import {tmp_path} --spider NAME` imports it" in answer.err
 
 
-@pytest.mark.parametrize("name", ["drop", "requeue", "add", "check"])
-def test_a_verb_without_an_object_is_bad_usage(
-    verb: Verb, crawls: Path, name: str
+URL = "https://a.example/"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("drop", "`--pattern .` selects all"),
+        ("drop no-url", "it is no URL such as https://example.com/: 'no-url'"),
+        ("add", "no URLs are given: name some, or a file with --from"),
+        ("check", "no URLs are given"),
+        ("requeue", "no URLs are given"),
+        (f"requeue --failed {URL}", "--failed goes without URLs"),
+        ("requeue --reason dns", "add --failed"),
+        ("block", "no rule is given: name URLs, --slot, or --pattern"),
+        (f"block {URL} --slot a", "each URL is a rule by itself"),
+        ("block --pattern (", "--pattern '(' is not a regular expression"),
+        ("pause", "--slot SLOT names the slot to pause"),
+        ("list --reason dns", "add --failed"),
+        ("list --failed --reason often", "--reason 'often': expected"),
+        ("list --summary", "--summary groups failed requests: add --failed"),
+        ("list --limit 0", "--limit '0' is not a number of lines"),
+        ("list --limit 1.5", "--limit '1.5' is not a number of lines"),
+        ("top --interval 0", "--interval 0: expected seconds from 0.1 to 3600"),
+        ("add --from nowhere", "cannot read nowhere: No such file or directory"),
+        (f"add {URL} --spider other", "is that of spider 'site'"),
+        ("collect files", "DIRECTORY, --follow, --delete and --rest are for a crawl"),
+        ("report -o .", "--output .: it is a directory"),
+    ],
+)
+def test_bad_usage_is_an_error_in_one_line(
+    verb: Verb, tmp_path: Path, words: str, said: str
 ) -> None:
-    answer = verb(name, crawls / "alpha/job")
+    job = monitored_job(tmp_path)
+    name, *more = words.split()
+    answer = verb(name, job, *more)
     assert (answer.code, answer.out) == (2, "")
+    assert said in answer.err
+    assert answer.err.count("\n") == 1
+
+
+def test_a_store_that_is_no_crawls_is_refused(verb: Verb, tmp_path: Path) -> None:
+    BloomFilter.open(tmp_path / "job/bloomdupe", 100).close()
+    for words, said in (
+        (["check", "job", URL], "not that of a crawl"),
+        (["top", "job"], "no crawl has used this store"),
+    ):
+        answer = verb(*words)
+        assert (answer.code, answer.out) == (1, "")
+        assert said in answer.err
 
 
 # In a crawl

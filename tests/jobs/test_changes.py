@@ -26,7 +26,6 @@ from support.jobs import (
     IDENTITY,
     SPIDER,
     Verb,
-    bare_job,
     killed_after,
     make_job,
     sound,
@@ -64,29 +63,6 @@ def test_check_tells_new_done_and_pending_apart(verb: Verb, job: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://www.x.example/a",
-        "http://www.x.example/a",
-        "https://x.example:8443/a",
-        "http://x.example",
-        "ftp://www.x.example/a",
-        "https://user@x.example/a",
-        "https://x.example/?a=b",
-        "data:,x.example",
-    ],
-)
-def test_a_pending_request_is_found_by_any_spelling_of_its_url(
-    verb: Verb, tmp_path: Path, url: str
-) -> None:
-    others = ["https://ax.example/a", "https://x.example.org/a", "https://x.examples/a"]
-    job = tmp_path / "job"
-    dump = Serializer(SPIDER).dump
-    bare_job(job, "slot", *(dump(Request(one)) for one in (url, *others)))
-    assert verb("check", job, url).out == f"pending in slot, priority 0, parse: {url}\n"
-
-
 def test_another_fingerprinter_is_refused(verb: Verb, tmp_path: Path) -> None:
     identity = {**IDENTITY, "fingerprinter": "project.Fingerprinter"}
     with BloomFilter.open(tmp_path / "job/bloomdupe", 100, identity=identity):
@@ -96,14 +72,6 @@ def test_another_fingerprinter_is_refused(verb: Verb, tmp_path: Path) -> None:
         assert answer.code == 1
         assert "REQUEST_FINGERPRINTER_CLASS = 'project.Fingerprinter'" in answer.err
         assert "call this in the folder of its project" in answer.err
-
-
-def test_a_store_that_is_no_crawls_is_refused(verb: Verb, tmp_path: Path) -> None:
-    with BloomFilter.open(tmp_path / "job/bloomdupe", 100):
-        pass
-    answer = verb("check", tmp_path / "job", "https://a.example/")
-    assert answer.code == 1
-    assert "not that of a crawl" in answer.err
 
 
 # add
@@ -220,25 +188,6 @@ def test_a_file_that_cannot_be_read_is_named(
     assert len(urls(verb, job)) == len(WAIT)
 
 
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        (["add", "--from", "-"], "cannot read standard input: it is closed"),
-        (["check", "--from", "-"], "cannot read standard input: it is closed"),
-        (["reset"], "There is no terminal to confirm it"),
-    ],
-)
-def test_a_closed_standard_input_is_named(
-    verb: Verb, job: Path, words: list[str], reason: str
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "stdin", None)
-        answer = verb(words[0], job, *words[1:])
-    assert answer.code == 2
-    assert reason in answer.err
-    assert len(urls(verb, job)) == len(WAIT)
-
-
 def test_a_job_is_begun_for_a_spider(verb: Verb, tmp_path: Path) -> None:
     answer = verb("add", tmp_path / "job", "https://a.example/")
     assert answer.code == 2
@@ -296,16 +245,6 @@ def test_requeue_chooses_among_the_given_urls(
     assert sorted(urls(verb, job)) == sorted([*WAIT, *DONE[40:]])
 
 
-def test_a_job_may_have_a_name_that_is_no_text(verb: Verb, tmp_path: Path) -> None:
-    job = make_job(tmp_path / "j\udcff", WAIT, done=DONE)
-    assert verb("backup", job, tmp_path / "\udcfe").code == 0
-    shutil.rmtree(job / "bloomdupe")
-    (tmp_path / "\udcfe").rename(job / "bloomdupe")
-    assert verb("add", job, "https://a.example/new").out == "1 pending now\n"
-    assert len(urls(verb, job)) == len(WAIT) + 1
-    assert sound(verb, job)
-
-
 # drop
 
 
@@ -342,15 +281,6 @@ def test_a_url_is_named_as_the_spider_writes_it(verb: Verb, tmp_path: Path) -> N
     answer = verb("drop", job, "https://münchen.example/ä")
     assert answer.out.startswith("1 removed")
     assert urls(verb, job) == []
-
-
-def test_drop_needs_a_choice(verb: Verb, job: Path) -> None:
-    answer = verb("drop", job)
-    assert (answer.code, answer.out) == (2, "")
-    assert "`--pattern .` selects all" in answer.err
-    answer = verb("drop", job, "no url")
-    assert answer.code == 2
-    assert len(urls(verb, job)) == len(WAIT)
 
 
 # block
@@ -402,13 +332,6 @@ def test_blocked_urls_are_not_added_by_hand(
     assert verb("add", job, new[0]).out == "1 pending now\n"
 
 
-def test_block_needs_a_choice(verb: Verb, job: Path) -> None:
-    for options in ([], ["https://a.example/", "--slot", "a"], ["--pattern", "("]):
-        answer = verb("block", job, *options)
-        assert (answer.code, answer.out) == (2, "")
-    assert len(urls(verb, job)) == len(WAIT)
-
-
 @pytest.mark.parametrize(
     ("meta", "said"),
     [
@@ -429,34 +352,6 @@ def test_a_line_that_asks_in_vain_is_named(
 
 
 # reset, ended before its rename
-
-
-@pytest.fixture
-def ended(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Makes the next rename of a path that ends in this end the verb."""
-    rename = Path.rename
-
-    def end(name: str) -> None:
-        def ends(path: Path, target: Path) -> Path:
-            if path.name.endswith(name):
-                monkeypatch.setattr(Path, "rename", rename)
-                raise KeyboardInterrupt
-            return rename(path, target)
-
-        monkeypatch.setattr(Path, "rename", ends)
-
-    return end
-
-
-def test_reset_removes_the_store_last(
-    verb: Verb, job: Path, ended: Callable[[str], None]
-) -> None:
-    (job / "bloomdupe.feeds").mkdir()
-    ended("bloomdupe")
-    assert verb("reset", job, "--yes").err.endswith("interrupted\n")
-    assert [one.name for one in job.iterdir()] == ["bloomdupe"]
-    assert verb("reset", job, "--yes").code == 0
-    assert [*job.iterdir()] == []
 
 
 @pytest.fixture
@@ -489,15 +384,6 @@ def test_reset_removes_the_rest_of_an_interrupted_reset(
     assert "bloomdupe.removing: what an interrupted reset has left" in answer.out
     assert [*job.iterdir()] == []
     assert verb("reset", job, "--yes").code == 1
-
-
-def test_a_new_store_removes_the_rest_of_an_interrupted_reset(
-    verb: Verb, job: Path, not_deleted: Callable[[str], None]
-) -> None:
-    not_deleted("bloomdupe.removing")
-    assert verb("reset", job, "--yes").err.endswith("interrupted\n")
-    make_job(job, [])
-    assert [one.name for one in job.iterdir()] == ["bloomdupe"]
 
 
 # reset

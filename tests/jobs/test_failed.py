@@ -102,9 +102,6 @@ def test_failures_are_grouped_by_reason_exception_and_slot(
     ]
     lines = verb("list", job, "--failed", "--summary", "--reason", "503", "--json").out
     assert [json.loads(line)["requests"] for line in lines.splitlines()] == [3, 1]
-    answer = verb("list", job, "--summary")
-    assert answer.code == 2
-    assert "--summary groups failed requests: add --failed" in answer.err
     # On all screens, every reason is there.
     info = verb("info", job).out.partition("requests failed")[2]
     assert re.findall(r"^  (\S.*?) +(\d)$", info, re.MULTILINE)[:4] == [
@@ -165,21 +162,3 @@ def test_check_knows_failed_requests(verb: Verb, job: Path) -> None:
     found = json.loads(verb("check", job, f"{A}1", "--json").out)
     failed = found["urls"][0]["failed"]
     assert (failed["reason"], failed["status"], failed["times"]) == ("status", 503, 2)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("list", "--reason", "dns"), "add --failed"),
-        (("list", "--failed", "--reason", "often"), "--reason 'often': expected"),
-        (("requeue", "--failed", f"{A}1"), "--failed goes without URLs"),
-        (("requeue", "--reason", "dns"), "add --failed"),
-    ],
-)
-def test_contradictory_options_are_refused(
-    verb: Verb, job: Path, arguments: tuple[str, ...], says: str
-) -> None:
-    name, *rest = arguments
-    answer = verb(name, job, *rest)
-    assert answer.code == 2
-    assert says in answer.err

@@ -205,13 +205,6 @@ def fit_mark(store: Path) -> None:
     (store / "clean.json").write_text(json.dumps(mark).ljust(MARK_BYTES))
 
 
-@pytest.mark.parametrize("limit", ["0", "x", "-1", "1.5"])
-def test_an_invalid_limit_is_refused(verb: Verb, tmp_path: Path, limit: str) -> None:
-    answer = verb("list", tmp_path, f"--limit={limit}")
-    assert answer.code == 2
-    assert f"{limit!r} is not a number of lines" in answer.err
-
-
 def test_a_store_that_was_never_a_crawls_has_no_requests(
     verb: Verb, tmp_path: Path
 ) -> None:

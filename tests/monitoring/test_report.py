@@ -129,9 +129,6 @@ def test_a_job_without_history_has_a_report_without_lines(
 
 def test_a_place_that_cannot_be_written_is_refused(verb: Verb, tmp_path: Path) -> None:
     job = monitored_job(tmp_path)
-    answer = verb("report", job, "-o", tmp_path)
-    assert answer.code == 2
-    assert f"--output {tmp_path}: it is a directory" in answer.err
     answer = verb("report", job, "-o", tmp_path / "no" / "page.html")
     assert answer.code == 1  # it might be written another time
     assert "No such file or directory" in answer.err

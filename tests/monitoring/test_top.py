@@ -13,7 +13,6 @@ from support.jobs import Verb
 from support.monitored_jobs import LONG, NOW, monitored_job, point
 from support.terminal import Terminal
 
-from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.pace import clock, rates
 from bloomdupe.frontier.slot_state import Rest
 from bloomdupe.jobs.job_on_disk import JobOnDisk
@@ -123,19 +122,6 @@ def test_without_a_terminal_it_prints_a_line(verb: Verb, job: Path) -> None:
     assert found["largest"] == {"a.example": 5, "b.example": 1, LONG: 1}
     assert found["pages_per_minute"] == pytest.approx(1200)
     assert found["seconds_to_go"] is None  # it does not run
-
-
-def test_a_directory_without_a_job_is_refused(verb: Verb, tmp_path: Path) -> None:
-    answer = verb("top", tmp_path / "nothing")
-    assert answer.code == 1
-    assert "there is no bloomdupe store" in answer.err
-    BloomFilter.open(tmp_path / "filter", 1_000).close()
-    answer = verb("top", tmp_path / "filter")
-    assert answer.code == 1
-    assert "no crawl has used this store" in answer.err
-    answer = verb("top", tmp_path / "filter", "--interval", "0")
-    assert answer.code == 2
-    assert "--interval 0: expected seconds from 0.1 to 3600" in answer.err
 
 
 def test_keys_sort_and_quit_and_the_terminal_is_as_before(job: Path) -> None:

@@ -378,7 +378,7 @@ def test_a_worker_that_still_runs_is_noticed(theirs: Theirs) -> None:
     theirs.mark(pages(3))
     project = Project(None, "site")
     crawl = RedisJob(theirs.url, project)
-    found = crawl.pending(project.crawler_with_methods(), Path(), Problems())
+    found = crawl.pending(project.crawler, Path(), Problems())
     theirs.client.zpopmin("site:requests")
     assert len(list(found.requests)) < found.total
     with pytest.raises(StoreError, match="has changed meanwhile: stop all its"):
