@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import StoreError
 from bloomdupe.store import files
-from bloomdupe.store.format import MAGIC
-from bloomdupe.store.lmdb.environment import build
+from bloomdupe.store.format import FORMAT, MAGIC, META, TABLES, json_of
+from bloomdupe.store.lmdb.environment import open_environment
+from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
+from bloomdupe.store.lmdb.open_data import OpenData
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ class Directory:
                 for leftover in building.iterdir():
                     if leftover.name != files.OWNER:
                         leftover.unlink()
-                build(building, records)
+                _build(building, records)
                 building.rename(path)
                 files.sync_directory(path.parent)
         return self.open()
@@ -78,3 +80,18 @@ class Directory:
         with explained(f"cannot look for a store at {self.path}", self.path):
             marker = files.read_marker(self.path)
         return marker is not None and marker.get("magic") == MAGIC
+
+
+def _build(building: Path, records: dict[str, dict[str, Any]]) -> None:
+    """Fill a new environment, close it, and mark it as sound."""
+    header = {"magic": MAGIC, "format": FORMAT, **records["store"]}
+    everything = {**records, "store": header}.items()
+    files.make_lock_file(building)
+    with open_environment(building) as env, env.begin(write=True) as txn:
+        batch = LmdbBatch(txn, {name: env.open_db(name, txn) for name in TABLES})
+        batch.change(META, [(name.encode(), json_of(one)) for name, one in everything])
+        ledger = batch.seal()
+    files.write_marker(building, header)
+    data = OpenData(building)
+    data.begin_marking(ledger.transaction)
+    data.close()

@@ -107,14 +107,14 @@ class Snapshot(ABC):
     def values(self, table: bytes) -> Iterator[tuple[bytes, memoryview]]:
         """Yield keys and values, which begin with their sums, in order.
 
-        The log says how far it is.
+        A table in which records are missing is refused. The log says how far it is.
         """
-        task, total = (
-            f"Reading the {table.decode()} of {self.shown}",
-            self.entries(table),
-        )
+        total, number = self.entries(table), 0
+        task = f"Reading the {table.decode()} of {self.shown}"
         for key, value in told(self._range(table), task, total, "records"):
             yield key, self._checked(table, key, value)
+            number += 1
+        self.compare(table, number, total)
 
     def keys(self, table: bytes) -> Iterator[bytes]:
         """Yield all keys, in order; values are not compared with their sums."""
@@ -124,10 +124,6 @@ class Snapshot(ABC):
     @abstractmethod
     def entries(self, table: bytes) -> int:
         """Count the records of a table without reading them."""
-
-    @abstractmethod
-    def version(self, table: bytes) -> object:
-        """Return a value that is different when the table has changed."""
 
     def expect_entries(self, table: bytes, expected: int) -> None:
         """Refuse a table in which records are missing, without reading them."""

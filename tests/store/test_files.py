@@ -29,17 +29,6 @@ from bloomdupe.store.platform import mounts_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WORK = """
-import sys
-from bloomdupe import BloomFilter
-seen = BloomFilter.open(sys.argv[1], 1000)
-for number in range(100):
-    seen.add(str(number))
-    seen.checkpoint()
-print("done", flush=True)
-sys.stdin.read()
-"""
-
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -74,22 +63,6 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_untouched_file_is_not_checked(path: Path, checks: list[Path]) -> None:
     BloomFilter.open(path).close()
     BloomFilter.open(path, readonly=True).close()
-    assert checks == []
-
-
-def test_after_a_kill_an_untouched_file_is_not_checked(
-    tmp_path: Path, checks: list[Path]
-) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", WORK, tmp_path / "seen"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"done\n"
-        child.send_signal(signal.SIGKILL)
-    with BloomFilter.open(tmp_path / "seen") as seen:
-        assert len(seen) == 100
     assert checks == []
 
 

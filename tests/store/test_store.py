@@ -1,14 +1,10 @@
 from __future__ import annotations
 
 import errno
-import functools
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import lmdb
 import pytest
@@ -20,7 +16,6 @@ from bloomdupe.errors import (
     StoreError,
     StoreFullError,
     StoreIOError,
-    StoreLockedError,
     StoreMismatchError,
 )
 from bloomdupe.store.batch import Batch
@@ -35,9 +30,6 @@ from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
 from bloomdupe.store.participant import Part
 from bloomdupe.store.place import Directory
 from bloomdupe.store.system_errors import reason_of
-
-Databases = dict[bytes, Any]
-Change = Callable[[lmdb.Transaction, Databases], None]
 
 
 @pytest.fixture
@@ -132,30 +124,6 @@ def test_files_are_private_also_those_of_a_copy(path: Path, tmp_path: Path) -> N
 # One owner
 
 
-HOLD = """
-import sys
-from bloomdupe import BloomFilter
-seen = BloomFilter.open(sys.argv[1])
-print("open", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_a_second_process_is_refused_and_a_killed_one_forgotten(path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as owner:
-        assert owner.stdout is not None
-        assert owner.stdout.readline() == b"open\n"
-        with pytest.raises(StoreLockedError, match=f"in use by process {owner.pid};"):
-            BloomFilter.open(path)
-        owner.kill()
-    with BloomFilter.open(path) as seen:
-        assert len(seen) > 2900
-
-
 def test_a_forked_child_cannot_write(path: Path) -> None:
     with BloomFilter.open(path) as seen:
         seen.add("of the parent")
@@ -172,87 +140,7 @@ def test_a_forked_child_cannot_write(path: Path) -> None:
         assert "of the parent" in seen
 
 
-# Damage
-
-
-def edit(path: Path, change: Change) -> None:
-    """Change a store behind our back, in a way that LMDB itself finds in order."""
-    until_later(path / "data.mdb")
-    with lmdb.open(str(path), map_size=1 << 24, max_dbs=16, lib_version=0) as env:
-        databases = {name: env.open_db(name) for name in TABLES}
-        with env.begin(write=True) as txn:
-            change(txn, databases)
-
-
-def first(txn: lmdb.Transaction, database: Any) -> tuple[bytes, bytes]:
-    with txn.cursor(database) as cursor:
-        assert cursor.first()
-        key, value = cursor.item()
-        return bytes(key), bytes(value)
-
-
-def flip(table: bytes) -> Change:
-    def change(txn: lmdb.Transaction, databases: Databases) -> None:
-        key, value = first(txn, databases[table])
-        txn.put(key, value[:-1] + bytes([value[-1] ^ 1]), db=databases[table])
-
-    return change
-
-
-def delete(table: bytes) -> Change:
-    def change(txn: lmdb.Transaction, databases: Databases) -> None:
-        key, _ = first(txn, databases[table])
-        txn.delete(key, db=databases[table])
-
-    return change
-
-
-def swap_pages(txn: lmdb.Transaction, databases: Databases) -> None:
-    key, _ = first(txn, databases[b"pages"])
-    with txn.cursor(databases[b"pages"]) as cursor:
-        assert cursor.last()
-        value = cursor.value()
-    txn.put(key, value, db=databases[b"pages"])
-
-
-def flip_record(txn: lmdb.Transaction, databases: Databases) -> None:
-    value = bytes(txn.get(b"filter", b"", db=databases[b"meta"]))
-    txn.put(b"filter", value.replace(b"exact", b"exactI"), db=databases[b"meta"])
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (flip(b"pages"), "record '0{12}' of pages is damaged"),
-        (swap_pages, "record '0{12}' of pages is damaged"),
-        (delete(b"pages"), "pages records stand where"),
-        (flip(b"journal"), "record .* of journal is damaged"),
-        (delete(b"journal"), "0 journal records stand where 1 were written"),
-        (delete(b"exact"), "exact records stand where"),
-        (flip_record, "record 'filter' of meta is damaged"),
-        (delete(b"meta"), "1 meta records stand where 2 were written"),
-    ],
-)
-def test_damage_is_found_before_it_misleads(
-    path: Path, damage: Callable[..., None], message: str
-) -> None:
-    edit(path, damage)
-
-    def use() -> None:
-        with BloomFilter.open(path) as seen:
-            seen.update(map(str, range(3000)))
-
-    with pytest.raises(StoreDamagedError, match=message) as caught:
-        use()
-    assert str(path / "data.mdb") in str(caught.value)
-    assert "a copy of the last backup in its place" in str(caught.value)
-
-
-def test_an_undamaged_store_passes(path: Path) -> None:
-    """The control of the test above."""
-    edit(path, lambda _txn, _databases: None)
-    with BloomFilter.open(path) as seen:
-        assert seen.update(map(str, range(3000))) == 0
+# Damage (what is found in a file: tests/crash/damage.py)
 
 
 def lose_record(batch: Batch) -> None:
@@ -283,43 +171,6 @@ def test_a_filter_whose_parts_disagree_is_damaged(
         BloomFilter.open(path)
 
 
-# Transactions
-
-
-def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
-    """A limit on file size stands for the full disk; lifted, the same object works."""
-    code = """
-import resource, signal, sys
-from bloomdupe import BloomFilter
-from bloomdupe.errors import StoreError
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-seen = BloomFilter.open(sys.argv[1], 1_000_000, 1e-6)
-resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
-try:
-    seen.update(map(str, range(100_000)))
-except StoreError as error:
-    assert "bytes free" in str(error), error
-    assert "the last checkpoint stands" in str(error), error
-else:
-    sys.exit("nothing was refused")
-resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-count = len(seen)
-seen.close()
-print(count)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "seen")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    count = int(done.stdout)
-    with BloomFilter.open(tmp_path / "seen") as seen:
-        assert len(seen) == count > 0
-        assert all(str(number) in seen for number in range(count))
-
-
 @pytest.mark.parametrize(
     ("cause", "reason"),
     [
@@ -345,22 +196,16 @@ def test_a_page_fills_two_overflow_pages_exactly() -> None:
     assert len(value) + 16 == 2 * 4096
 
 
-def test_a_store_of_a_later_format_names_its_writer(path: Path) -> None:
-    edit(path, functools.partial(_write_format, 3))
-    with pytest.raises(StoreMismatchError, match=r"has format 3.*bloomdupe 9\.9"):
-        BloomFilter.open(path)
-
-
 def test_a_store_of_format_1_is_refused_in_one_line(path: Path) -> None:
-    edit(path, functools.partial(_write_format, 1))
+    until_later(path / "data.mdb")
+    record = {"magic": "bloomdupe", "format": 1, "written_by": "bloomdupe 0.9"}
+    with lmdb.open(str(path), map_size=1 << 24, max_dbs=16, lib_version=0) as env:
+        databases = {name: env.open_db(name) for name in TABLES}
+        with env.begin(write=True) as txn:
+            LmdbBatch(txn, databases).put_record("store", record)
     with pytest.raises(StoreMismatchError, match=r"has format 1.* reads format 2") as e:
         BloomFilter.open(path)
     assert "\n" not in str(e.value)
-
-
-def _write_format(number: int, txn: lmdb.Transaction, databases: Databases) -> None:
-    record = {"magic": "bloomdupe", "format": number, "written_by": "bloomdupe 9.9"}
-    LmdbBatch(txn, databases).put_record("store", record)
 
 
 def test_a_record_of_zeros_is_damaged() -> None:

@@ -186,15 +186,6 @@ def test_a_reader_writes_nothing(backend: Backend, store: Store) -> None:
     reader.close()
 
 
-def test_a_table_that_was_changed_has_another_version(store: Store) -> None:
-    versions = []
-    for value in (b"1", b"2"):
-        store.commit(changing(HISTORY, (b"a", value)))
-        with store.snapshot() as snapshot:
-            versions.append(snapshot.version(HISTORY))
-    assert versions[0] != versions[1]
-
-
 # A commit
 
 

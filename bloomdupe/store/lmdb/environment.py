@@ -1,17 +1,15 @@
-"""Environment: LMDB's, opened as a store needs it, and built."""
+"""Environment: LMDB's, opened as a store needs it."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import lmdb
 
 from bloomdupe.errors import StoreError
 from bloomdupe.store import files
-from bloomdupe.store.format import FORMAT, MAGIC, TABLES
-from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
-from bloomdupe.store.lmdb.open_data import OpenData
+from bloomdupe.store.format import TABLES
 from bloomdupe.store.system_errors import limit_of_memory
 
 if TYPE_CHECKING:
@@ -50,24 +48,3 @@ def unmappable(path: Path, size: int) -> StoreError:
         f"cannot map {size:,} bytes of address space for {path / files.DATA}:"
         f" {limit_of_memory()}; raise it"
     )
-
-
-def build(building: Path, records: dict[str, dict[str, Any]]) -> None:
-    """Fill a new environment, close it, and mark it as sound."""
-    files.make_lock_file(building)
-    head = {"magic": MAGIC, "format": FORMAT}
-    records = {**records, "store": head | records["store"]}
-    env = open_environment(building)
-    try:
-        with env.begin(write=True) as txn:
-            tables = {name: env.open_db(name, txn) for name in TABLES}
-            batch = LmdbBatch(txn, tables)
-            for name, record in records.items():
-                batch.put_record(name, record)
-            ledger = batch.seal()
-    finally:
-        env.close()
-    files.write_marker(building, records["store"])
-    data = OpenData(building)
-    data.begin_marking(ledger.transaction)
-    data.close()

@@ -71,10 +71,6 @@ class LmdbSnapshot(Snapshot):
         """Count the records of a table without reading them."""
         return int(self._txn.stat(self._tables[table])["entries"])
 
-    def version(self, table: bytes) -> object:
-        """Return a value that is different when the table has changed."""
-        return self.ledger().totals.get(table)
-
     def ledger(self) -> Ledger:
         """Return the ledger; every store has one."""
         record = self.record(LEDGER)

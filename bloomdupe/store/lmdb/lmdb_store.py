@@ -157,9 +157,6 @@ class LmdbStore(Store):
         if self._lock is not None:
             files.beat(self._lock, moment)
 
-    def own_again(self) -> None:
-        """Do nothing: the lock of a directory is never lost."""
-
     @property
     def totals(self) -> Totals:
         """Records and sums of each table, as of the last transaction."""

@@ -22,8 +22,6 @@ from bloomdupe.store.system_errors import explained
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from typing_extensions import Self
-
 MARK = "clean.json"
 MARK_BYTES = 400
 COMMIT_NANOSECONDS = 5 * 10**9
@@ -53,25 +51,8 @@ class CleanMark(NamedTuple):
     changed: int
     boot: str
     transaction: int
-    committing: int = 0
+    committing: int
     """Unix time in nanoseconds at which the next commit began; 0: it has not begun."""
-
-    @classmethod
-    def of(cls, found: os.stat_result, *more: str | int) -> Self:
-        """Return the mark of a file with this ``stat`` result."""
-        times = found.st_mtime_ns, found.st_ctime_ns
-        numbers = found.st_dev, found.st_ino, found.st_size, *times, *more
-        return cls(*numbers)  # type: ignore[arg-type]
-
-    @classmethod
-    def read(cls, path: Path) -> Self | None:
-        """Return the mark of a store; None if no mark can be read."""
-        try:
-            mark = cls(**(files.read_json(path / MARK) or {}))
-        except (ValueError, TypeError):
-            return None
-        kinds = [type(value) for value in mark]
-        return mark if kinds == [int, int, int, int, int, str, int, int] else None
 
 
 class Marked(NamedTuple):
@@ -88,21 +69,32 @@ class Marked(NamedTuple):
 
 def read_mark(path: Path) -> Marked:
     """Compare the data file with its mark."""
-    mark = CleanMark.read(path)
-    if mark is None:
-        return Marked(clean=False, interrupted=False, transaction=0)
     found = (path / files.DATA).lstat()
-    now = CleanMark.of(found, boot_id(), mark.transaction, mark.committing)
-    same = (mark.device, mark.inode) == (now.device, now.inode)
-    interrupted = (
-        same
-        and mark.boot == now.boot
-        and mark.size <= now.size
-        # A write changes both times. If they differ, a tool has set one of them.
-        and mark.changed <= now.changed == now.modified
-        and now.changed <= mark.committing + COMMIT_NANOSECONDS
+    try:
+        mark = CleanMark(**(files.read_json(path / MARK) or {}))
+        same = (mark.device, mark.inode) == (found.st_dev, found.st_ino)
+        now = _state_of(found, boot_id(), mark.transaction, mark.committing)
+        interrupted = (
+            same
+            and mark.boot == now.boot
+            and mark.size <= now.size
+            # A write changes both times. If they differ, a tool has set one of them.
+            and mark.changed <= now.changed == now.modified
+            and now.changed <= mark.committing + COMMIT_NANOSECONDS
+        )
+        transaction = int(mark.transaction) if same else 0
+    except (ValueError, TypeError):  # there is none, or something else
+        return Marked(clean=False, interrupted=False, transaction=0)
+    return Marked(mark == now, interrupted, transaction)
+
+
+def _state_of(
+    found: os.stat_result, boot: str, transaction: int, committing: int
+) -> CleanMark:
+    times = found.st_mtime_ns, found.st_ctime_ns
+    return CleanMark(
+        found.st_dev, found.st_ino, found.st_size, *times, boot, transaction, committing
     )
-    return Marked(mark == now, interrupted, mark.transaction if same else 0)
 
 
 class OpenData:
@@ -117,7 +109,6 @@ class OpenData:
         self._found = files.identify(path)
         self._file: Descriptor | None = None
         self._boot = ""
-        self._touched = False
 
     def begin_marking(self, transaction: int) -> None:
         """Mark the file as sound, now and after each transaction."""
@@ -130,9 +121,8 @@ class OpenData:
 
     def expect_same(self) -> None:
         """Check before a transaction that the file is the same that was opened."""
-        modified = self._found.st_mtime_ns
-        if self._look().st_mtime_ns != modified:
-            self._touched = True  # another process writes to it
+        if self._look().st_mtime_ns != self._found.st_mtime_ns:
+            self.close()  # another process writes to it
 
     def begin_commit(self, transaction: int) -> None:
         """Note that the commit after this transaction begins now."""
@@ -145,31 +135,26 @@ class OpenData:
 
     def mark(self, transaction: int, committing: int = 0) -> None:
         """Mark the file as sound, as it was found, if this store is the owner's."""
-        if self._file is not None and not self._touched:
-            mark = CleanMark.of(self._found, self._boot, transaction, committing)
+        if self._file is not None:
+            mark = _state_of(self._found, self._boot, transaction, committing)
             text = json.dumps(mark._asdict()).ljust(MARK_BYTES)
             with suppress(OSError):
                 os.pwrite(self._file.fileno(), text.encode(), 0)
 
     def close(self) -> None:
-        """Close the file that holds the mark."""
-        if self._file is not None:
-            self._file.close()
+        """Mark it no more."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
     def _look(self) -> os.stat_result:
-        data = self._path / files.DATA
-        found: os.stat_result | None = None
+        data, before = self._path / files.DATA, self._found
         with explained(f"cannot look at {data}", self._path), suppress(StoreError):
             found = files.identify(self._path)
-        before = self._found
-        if (
-            found is None
-            or (found.st_dev, found.st_ino) != (before.st_dev, before.st_ino)
-            or found.st_size < before.st_size
-        ):
-            raise StoreIOError(
-                f"{data} was deleted, replaced or cut short while it was in use,"
-                " so nothing can be written to it any more; put it back, or"
-                f" {last_backup(self._path)}"
-            )
-        return found
+            same = (found.st_dev, found.st_ino) == (before.st_dev, before.st_ino)
+            if same and found.st_size >= before.st_size:
+                return found
+        raise StoreIOError(
+            f"{data} was deleted, replaced or cut short while it was in use, so nothing"
+            f" can be written to it any more; put it back, or {last_backup(self._path)}"
+        )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bloomdupe.errors import NotOwnerError, StoreDamagedError, StoreError
 from bloomdupe.store.format import (
+    COOKIES,
     EXACT,
     FORMAT,
     LATER,
@@ -124,12 +125,6 @@ class RedisStore(Store):
         """Whether others have committed since a read that began at a commit."""
         return self._owner is None and self.transaction != begun
 
-    def disk_bytes(self) -> int:
-        """Return 0: it takes nothing on the disk of this machine."""
-        return 0
-
-    free_bytes = disk_bytes
-
     def own_again(self) -> None:
         """Be the owner again, if no other worker has it; all must be read again."""
         if self._owner is not None:
@@ -141,9 +136,6 @@ class RedisStore(Store):
         """Forget what was read."""
         self.ahead.clear()
         self.inbox.removed(self.inbox.taken[1])
-
-    def beat(self, moment: float) -> None:
-        """Do nothing: its owner's lease shows that it is alive."""
 
     def begin(self, *parts: Part) -> Commit:
         """Begin a commit to this partition alone."""
@@ -246,8 +238,12 @@ class RedisSnapshot(Snapshot):
         return self._store.wrong(what, self._begun)
 
     def compare(self, table: bytes, found: int, expected: int) -> None:
-        """See :meth:`Snapshot.compare`; of a crawl that goes on, nobody knows it."""
-        if found != expected and not self._store.moved(self._begun):
+        """See :meth:`Snapshot.compare`; of a crawl that goes on, nobody knows it.
+
+        Nor does a worker know it of a table that all of them share.
+        """
+        shared = table == COOKIES
+        if found != expected and not shared and not self._store.moved(self._begun):
             super().compare(table, found, expected)
 
     def _ask(self, command: str, table: bytes, *words: Any) -> Any:  # noqa: ANN401
@@ -331,11 +327,6 @@ class RedisSnapshot(Snapshot):
         """Count the records of a table without reading them."""
         call = "ZCARD" if table in SORTED else "SCARD" if table == EXACT else "HLEN"
         return int(self._ask(call, table))
-
-    def version(self, table: bytes) -> object:
-        """Return a value that is different when the table has changed."""
-        del table
-        return self.transaction
 
 
 def key_size(table: bytes, member: bytes) -> int:
