@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.errors import FeedError
 from bloomdupe.feeds.feed_format import Format, options_of
-from bloomdupe.feeds.file import FeedFile, Growth
+from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.journal import Piece
 from bloomdupe.feeds.uri import with_parameters, without_secret
 
@@ -89,14 +89,14 @@ class Feed:
         self._items = self.slot.itemcount
         self._block = bytearray()
         self._new_file = self.file
-        self._end = Growth(0, b"") if self.file is None else self.file.end
+        self._end = 0 if self.file is None else self.file.end
         self._due = False
 
     def add(self, line: bytes) -> None:
         """Add the line of a settled item."""
         if self._new_file is None:
             line = self._head_for(self._open()) + line
-        elif not self._end.size and not self._block:  # it was stored empty
+        elif not self._end and not self._block:  # it was stored empty
             line = self._format.head + line
         self._items += 1
         self._block += line
@@ -110,7 +110,7 @@ class Feed:
         """
         self._flush()
         if finishing and self._new_file is None and self.slot.store_empty:
-            self._due = not self._open().base.size
+            self._due = not self._open().base
             if not self._due:
                 self._new_file = None
         file = self._new_file
@@ -153,11 +153,11 @@ class Feed:
     def _head_for(self, file: FeedFile) -> bytes:
         """Return the text before the first line, given the present content."""
         head = self._format.head
-        if not file.base.size:
+        if not file.base:
             return head
         if file.begins_with(head):
             head = b""  # the columns are the same
-        return head if file.base.tail.endswith(b"\n") else b"\n" + head
+        return head if file.ends_with(b"\n") else b"\n" + head
 
     def _flush(self) -> None:
         """Add a block to the piece."""
@@ -165,7 +165,7 @@ class Feed:
             data = bytes(self._block)
             self._block.clear()
             self._lines.add(self.number, data)
-            self._end = self._end.plus(data)
+            self._end += len(data)
             self._due = True
 
 

@@ -6,9 +6,7 @@ import fcntl
 import os
 import stat
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from mmh3 import mmh3_x64_128_digest
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.store.descriptor import Descriptor
@@ -22,9 +20,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-TAIL_BYTES = 4096
-"""Bytes at the end of a file by which it is recognized when a crawl goes on."""
-
 
 class Stage(Enum):
     """How far the last piece has come; see the picture in the package's README."""
@@ -32,18 +27,6 @@ class Stage(Enum):
     COMMITTED = "durable in the job, and perhaps in the file, in part"
     WRITTEN = "in the file, and not synced"
     DURABLE = "durable in the file"
-
-
-class Growth(NamedTuple):
-    """What a file is after the next commit."""
-
-    size: int
-    tail: bytes
-    """Its last 4,096 bytes."""
-
-    def plus(self, data: bytes) -> Growth:
-        """Return what it is with more bytes."""
-        return Growth(self.size + len(data), (self.tail + data)[-TAIL_BYTES:])
 
 
 class FeedFile:
@@ -57,7 +40,6 @@ class FeedFile:
     The store keeps, as JSON (:meth:`record`):
 
     ``base``     bytes that are durable in the file
-    ``tail``     digest of the last 4,096 of them
     ``size``     bytes with the piece that is owed to the file
     ``due``      whether a piece is owed, or the file itself, which gets no line
 
@@ -65,13 +47,11 @@ class FeedFile:
     (``flock``).
     """
 
-    def __init__(self, place: Path, size: int = 0) -> None:
+    def __init__(self, place: Path, base: int = 0) -> None:
         self.place = place
         """An absolute path: a spider may change the working directory."""
-        self.base = Growth(size, tail_of(place, size) if size else b"")
-        """What is durable in the file."""
-        self.end = self.base
-        """What is committed."""
+        self.base = self.end = base
+        """The bytes that are durable in the file, and those that are committed."""
         self._stage = Stage.DURABLE
         self._new = False
         self._file: Descriptor | None = None
@@ -100,20 +80,15 @@ class FeedFile:
             sync_data(fd)
             return file
 
-    def record(self, end: Growth, *, due: bool = True) -> dict[str, Any]:
-        """Return the record for the store when it is to grow to this end.
+    def record(self, end: int, *, due: bool = True) -> dict[str, Any]:
+        """Return the record for the store when it is to grow to this size.
 
         ``due`` says that :meth:`append` has something to do then.
         """
-        return {
-            "base": self.base.size,
-            "tail": digest(self.base.tail),
-            "size": end.size,
-            "due": due,
-        }
+        return {"base": self.base, "size": end, "due": due}
 
-    def take(self, end: Growth) -> None:
-        """Accept a commit: :meth:`append` makes the file grow to this end."""
+    def take(self, end: int) -> None:
+        """Accept a commit: :meth:`append` makes the file grow to this size."""
         self.end, self._stage = end, Stage.COMMITTED
 
     @property
@@ -126,10 +101,7 @@ class FeedFile:
 
         Also if the file has its end: a power cut may have left a hole before that.
         """
-        end = self.base
-        for data in piece:
-            end = end.plus(data)
-        self.take(end)
+        self.take(self.base + sum(map(len, piece)))
         self.append(piece)
         self.sync()
 
@@ -145,7 +117,7 @@ class FeedFile:
         with explained(f"cannot write to the feed {self.place}", self.place, remedy):
             fd = self._opened()
             self._check_place(fd, piece)
-            offset = self.base.size
+            offset = self.base
             for data in piece:
                 view = memoryview(data)
                 while view:
@@ -170,6 +142,10 @@ class FeedFile:
     def begins_with(self, head: bytes) -> bool:
         """Whether the file begins with these bytes."""
         return read_bytes(self.place, 0, len(head)) == head
+
+    def ends_with(self, end: bytes) -> bool:
+        """Whether what is durable ends with these bytes."""
+        return read_bytes(self.place, self.base - len(end), self.base) == end
 
     def close(self) -> None:
         """Release the file; nothing is written."""
@@ -205,7 +181,7 @@ class FeedFile:
         if change is not None:
             raise FeedChangedError(
                 f"the feed {self.place} {change} by another program while the crawl was"
-                f" running, which had written {self.base.size:,} bytes to it"
+                f" running, which had written {self.base:,} bytes to it"
             )
 
 
@@ -227,11 +203,9 @@ def change_of(
         if not base <= found.st_size <= most:
             how = "cut" if found.st_size < base else "lengthened"
             return f"was {how} to {found.st_size:,} bytes"
-        if digest(tail_of(place, base)) != record["tail"]:
-            return "was replaced or edited"
         for data in piece if found.st_size > base else ():
             if not _is_begun(read_bytes(place, base, base + len(data)), data):
-                return "was replaced or edited"
+                return f"has other content after {base:,} bytes"
             base += len(data)
     return None
 
@@ -244,23 +218,6 @@ def _is_begun(found: bytes, piece: bytes) -> bool:
     return piece.startswith(found) or all(
         now in (0, new) for now, new in zip(found, piece, strict=False)
     )
-
-
-def digest(tail: bytes) -> str:
-    """Return the digest that identifies the end of a file."""
-    return mmh3_x64_128_digest(tail).hex()
-
-
-def tail_of(place: Path, end: int) -> bytes:
-    """Return the last 4,096 bytes before a position in a file."""
-    return read_bytes(place, max(0, end - TAIL_BYTES), end)
-
-
-def ends_at(place: Path, size: int, tail: str) -> bool:
-    """Whether a file has this size, and a tail with this digest."""
-    if not place.is_file() or place.stat().st_size != size:
-        return False
-    return digest(tail_of(place, size)) == tail
 
 
 def read_bytes(place: Path, start: int, end: int) -> bytes:

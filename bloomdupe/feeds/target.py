@@ -7,12 +7,17 @@ import shutil
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from bloomdupe.feeds.file import digest, ends_at, tail_of
+from mmh3 import mmh3_x64_128_digest
+
+from bloomdupe.feeds.file import read_bytes
 from bloomdupe.store.files import make_directory, sync_directory
 from bloomdupe.store.platform import sync
 
 if TYPE_CHECKING:
     from scrapy import Spider
+
+TAIL_BYTES = 4096
+"""Bytes at the end of a file by which it is recognized."""
 
 
 class Target:
@@ -42,7 +47,8 @@ class Target:
         if whole:
             return
         if last is not None:
-            self._ends = [end for end in last["ends"] if ends_at(self._place, *end)]
+            now = _end_of(self._place)
+            self._ends = [end for end in map(tuple, last["ends"]) if end == now]
         if last is not None and self._ends:
             self._base, self.start = last["base"], last["start"]
         elif self._place.exists():
@@ -67,8 +73,7 @@ class Target:
             file.close()
         with self._beside.open("rb") as written:
             sync(written.fileno())
-        size = self._beside.stat().st_size
-        end = size, digest(tail_of(self._beside, size))
+        end = _end_of(self._beside)
         known = {"base": self._base, "start": self.start}
         return {**known, "ends": [*self._ends, end]}, {**known, "ends": [end]}
 
@@ -76,3 +81,12 @@ class Target:
         """Move the file to its place."""
         self._beside.replace(self._place)
         sync_directory(self._place.parent)
+
+
+def _end_of(place: Path) -> tuple[int, str]:
+    """Return the size of a file, and the digest of its end; of no file, -1."""
+    if not place.is_file():
+        return -1, ""
+    size = place.stat().st_size
+    tail = read_bytes(place, max(0, size - TAIL_BYTES), size)
+    return size, mmh3_x64_128_digest(tail).hex()

@@ -31,7 +31,7 @@ def planted(folder: Path, path: str, *, finished: bool) -> StoredFeeds:
     left = StoredFeeds({}, store, resumed=True)
     left.lines.begin(anew=True)
     left.lines.add(0, TEXT)
-    file = {"path": path, "base": 0, "tail": "", "size": len(TEXT)}
+    file = {"path": path, "base": 0, "size": len(TEXT)}
     file["due"] = True
     record = {
         "feeds": {"mine": {**FEED, "file": file}},
@@ -49,8 +49,8 @@ def test_a_stored_path_is_not_followed(tmp_path: Path, finished: bool) -> None:
     with pytest.raises(FeedError, match="which this run lacks"):
         left.check({"other": (OPTIONS, None)})
     place = tmp_path / "mine"
-    place.write_bytes(b"")
-    with pytest.raises(FeedError, match="was replaced or edited"):
+    place.write_bytes(b"mine")
+    with pytest.raises(FeedError, match="has other content"):
         left.check({"mine": (OPTIONS, place)})
     place.unlink()
     left.check({"mine": (OPTIONS, place)})

@@ -300,12 +300,12 @@ def stop_when_taken() -> None:
 
 def _half(file: FeedFile, piece: bytes) -> None:
     fd = os.open(file.place, os.O_WRONLY | os.O_CREAT)
-    os.pwrite(fd, piece[: len(piece) // 2], file.base.size)
+    os.pwrite(fd, piece[: len(piece) // 2], file.base)
 
 
 def _zeros(file: FeedFile, piece: bytes) -> None:
     fd = os.open(file.place, os.O_WRONLY | os.O_CREAT)
-    os.truncate(fd, file.base.size + 5)
+    os.truncate(fd, file.base + 5)
 
 
 _append = FeedFile.append
