@@ -330,7 +330,7 @@ class FeedExporter(FeedExporterAccess):
         if self._left is not None:
             for feed in self.appended:
                 if feed.file is not None and not self._idle:
-                    await self.tell(feed.slot, stored=True, quiet=not feed.has_grown)
+                    await self.tell(feed.slot, stored=True)
             if not await self.deliver():
                 mark_failed(self.crawler)
             self.release()
@@ -366,13 +366,13 @@ class FeedExporter(FeedExporterAccess):
             )
             return False
 
-    async def tell(self, slot: FeedSlot, stored: bool, *, quiet: bool = False) -> None:
+    async def tell(self, slot: FeedSlot, stored: bool) -> None:
         """Report a complete file in the log, in the stats and by a signal."""
         assert self.crawler.stats is not None  # noqa: S101 - it runs
         kind = type(slot.storage).__name__
         how = "success" if stored else "failed"
         self.crawler.stats.inc_value(f"feedexport/{how}_count/{kind}")
-        if stored and not quiet:
+        if stored:
             logger.info(
                 "Stored %(format)s feed (%(count)d items) in: %(uri)s",
                 {

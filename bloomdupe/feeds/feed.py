@@ -66,9 +66,8 @@ class Feed:
         self.file = self._begun = known.file
         self._overwrite = bool(options.get("overwrite", False)) and not known.ours
         self._format = Format(partial(access.new_exporter, slot), options["fields"])
-        self._before = -1
         if known.record is not None:
-            self._before = slot.itemcount = known.record["items"]
+            slot.itemcount = known.record["items"]
             self._format.resume(known.record["header"], known.record["fields"])
         self.encode = self._format.encode
 
@@ -76,11 +75,6 @@ class Feed:
     def items(self) -> int:
         """The items in it, as of the last commit."""
         return self.slot.itemcount
-
-    @property
-    def has_grown(self) -> bool:
-        """Whether this run has begun the feed, or has given it items."""
-        return self.slot.itemcount > self._before
 
     # Checkpoints
 
@@ -139,7 +133,6 @@ class Feed:
         """Release the file; nothing is written."""
         if self._begun is not None:
             self._begun.close()
-        self._format.close()
 
     def _open(self) -> FeedFile:
         """Return the file, of which there is none yet."""

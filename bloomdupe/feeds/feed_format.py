@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
 
 
+SHAPE = ("format", "fields", "encoding", "indent", "item_export_kwargs")
+"""The options that must not change while a crawl goes on."""
+
+
 class Format:
     """The lines of an exporter, with the line at the head of each file (CSV).
 
@@ -67,11 +71,6 @@ class Format:
         """Keep the columns that an earlier run has fixed."""
         self.header, self.fields = header, fields
 
-    def close(self) -> None:
-        """Finish the exporter."""
-        if self._exporter is not None:
-            self._exporter.finish_exporting()
-
     def _begin(self) -> BaseItemExporter:
         exporter = self._build(self._sink)
         exporter.start_exporting()
@@ -96,22 +95,15 @@ def plain(fields: Any) -> Any:  # noqa: ANN401 - a list, a mapping or None
 
 
 def options_of(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a feed that must not change while a crawl goes on.
+    """Return the options that give a feed its shape, as the store keeps them.
 
     ``options`` are complete: Scrapy has filled in the settings ``FEED_EXPORT_*``. The
-    result consists of plain values, as JSON returns them, and is the same in every
-    process.
+    result is the same in every process.
     """
-    return {
-        "format": options["format"],
-        "fields": plain(options["fields"]),
-        "postprocessing": [str(p) for p in options.get("postprocessing", ())],
-        "encoding": options.get("encoding"),
-        "indent": options.get("indent"),
-        "item_export_kwargs": json.loads(
-            json.dumps(options["item_export_kwargs"], default=_named)
-        ),
-    }
+    shape = {name: options.get(name) for name in SHAPE}
+    shape["fields"] = plain(options["fields"])
+    known: dict[str, Any] = json.loads(json.dumps(shape, default=_named))
+    return known
 
 
 def changed_options(before: dict[str, Any], now: dict[str, Any]) -> str:

@@ -126,7 +126,7 @@ class Collecting:
                 raise FeedError(
                     f"{output.shown} has no feeds, so there is nothing to collect"
                 )
-            collection = Collection.open(directory, output, rest=rest)
+            collection = Collection(directory, output, rest=rest)
             undo.callback(collection.close)
             feeds = exporter_with(
                 output.feeds, settings, output.spider, named, output.shown

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import StoreDamagedError, StoreMismatchError
@@ -12,10 +11,7 @@ from bloomdupe.store.system_errors import explained
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from typing_extensions import Self
-
     from bloomdupe.moving.stream_output import StreamOutput
-    from bloomdupe.store.descriptor import Descriptor
     from bloomdupe.store.participant import Part
 
 FORMAT = 3
@@ -39,97 +35,75 @@ class Collection:
 
     So after any end of the process, record, pieces, journal and files together hold all
     items up to the position.
+
+    It is begun if it is not there. Raises
+    :class:`~bloomdupe.errors.StoreLockedError` if another process has it.
     """
 
-    def __init__(self, directory: Path, output: StreamOutput) -> None:
+    def __init__(self, directory: Path, output: StreamOutput, *, rest: bool) -> None:
         self.directory = directory
-        self.is_new = False
-        """Whether it was begun by this process."""
-        self._output = output
-        self._lock: Descriptor | None = None
-        self._record: dict[str, Any] = {}
-
-    @classmethod
-    def open(cls, directory: Path, output: StreamOutput, *, rest: bool) -> Self:
-        """Open a collection that was begun, or begin a collection.
-
-        Raises :class:`~bloomdupe.errors.StoreLockedError` if another process has it,
-        and :class:`~bloomdupe.errors.StoreMismatchError` if it is of another crawl.
-        """
-        start = output.start(rest=rest)
-        collection = cls(directory, output)
-        with contextlib.ExitStack() as undo:
-            undo.callback(collection.close)
-            with explained(f"cannot collect into {directory}", directory):
-                make_directory(directory)
-                collection._lock = lock_owner(directory, LOCK)
-                collection._read(start)
-            undo.pop_all()
-        return collection
-
-    @property
-    def store(self) -> Path:
+        self.store = directory / RECORD
         """The path beside which the pieces and the journal are."""
-        return self.directory / RECORD
-
-    @property
-    def position(self) -> Any:  # noqa: ANN401 - JSON of the output
+        self.position = output.start(rest=rest)
         """The position in the output up to which it is durable here."""
-        return self._record["position"]
-
-    @property
-    def entries(self) -> dict[str, Any]:
+        self.entries: dict[str, Any] = {}
         """The entries of the feeds, as of the last commit."""
-        return dict(self._record["entries"])
+        self._mark = output.mark
+        with explained(f"cannot collect into {directory}", directory):
+            make_directory(directory)
+            self._lock = lock_owner(directory, LOCK)
+            try:
+                self.is_new = not self._read(output.shown)
+                """Whether it was begun by this process."""
+            except BaseException:
+                self.close()
+                raise
 
-    def commit(self, part: Part, position: Any) -> None:  # noqa: ANN401 - JSON
+    def commit(self, part: Part, position: str) -> None:
         """Make a part of the feeds durable, with the output up to this position.
 
         Raises :class:`~bloomdupe.errors.StoreError`; then the last commit stands.
         """
         record = {
             "format": FORMAT,
-            "frontier": self._output.mark,
+            "frontier": self._mark,
             "position": position,
             "entries": part.entries,
         }
         what = f"cannot write into {self.directory}"
         with explained(what, self.directory, LATER):
             write_json(self.store, record)
-        self._record = record
+        self.position, self.entries = position, part.entries
 
     def close(self) -> None:
         """Release the directory; nothing is written."""
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        self._lock.close()
 
-    def _read(self, start: Any) -> None:  # noqa: ANN401 - JSON
-        """Read the record; refuse a damaged record, or that of another crawl."""
+    def _read(self, shown: str) -> bool:
+        """Read the record, if there is one.
+
+        Raises :class:`~bloomdupe.errors.StoreDamagedError`, or
+        :class:`~bloomdupe.errors.StoreMismatchError` for that of another crawl.
+        """
         try:
             record = read_json(self.store)
             if record is None:
-                self.is_new = True
-                self._record = {"position": start, "entries": {}}
-                return
-            self._check(record)
-            self._record = record
-            _ = self.position, self.entries
+                return False
+            self.position = str(record["position"])
+            self.entries = dict(record["entries"])
+            format_, mark = record["format"], record["frontier"]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            if isinstance(error, StoreMismatchError):
-                raise
             raise StoreDamagedError(
                 f"{self.store} is damaged: {error}. Put it back as it was; or, {ANEW}"
             ) from error
-
-    def _check(self, record: dict[str, Any]) -> None:
-        if record["format"] != FORMAT:
+        if format_ != FORMAT:
             raise StoreMismatchError(
-                f"{self.store} has format {record['format']!r}, this version of"
-                f" bloomdupe reads format {FORMAT}; use the version that wrote it"
+                f"{self.store} has format {format_!r}, this version of bloomdupe reads"
+                f" format {FORMAT}; use the version that wrote it"
             )
-        if record["frontier"] != self._output.mark:
+        if mark != self._mark:
             raise StoreMismatchError(
-                f"{self.directory} was collected from another crawl, or before"
-                f" {self._output.shown} was made anew. Collect into another directory"
+                f"{self.directory} was collected from another crawl, or before {shown}"
+                " was made anew. Collect into another directory"
             )
+        return True
