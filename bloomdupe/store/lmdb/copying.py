@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bloomdupe.store import files
-from bloomdupe.store.format import TABLES
+from bloomdupe.store.format import META, TABLES
 from bloomdupe.store.lmdb.environment import open_environment
 from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
 from bloomdupe.store.platform import sync
@@ -39,9 +39,9 @@ def copy_compacted(
 ) -> int:
     """Write a compacted copy of a store into a directory, with its marker.
 
-    The tables ``without`` are left out; returns the number of their records. Other
-    processes may read and write the store meanwhile. ``map_size`` is the address space
-    that its file needs at most.
+    A store in which records are missing is refused. The tables ``without`` are left
+    out; returns the number of their records. Other processes may read and write the
+    store meanwhile. ``map_size`` is the address space that its file needs at most.
     """
     ledger = snapshot.ledger()
     totals = {n: t for n, t in ledger.totals.items() if n not in without}
@@ -54,10 +54,15 @@ def copy_compacted(
         for name in TABLES:
             if name in without:
                 continue
+            read = 0
             for records, size in portions(snapshot.values(name), BATCH_BYTES):
                 with copy.begin(write=True) as txn, txn.cursor(tables[name]) as cursor:
                     cursor.putmulti(records, append=True)
+                read += len(records)
                 progress.passed(size)
+            # One of them is the ledger itself.
+            expected = totals.get(name, [0])[0] + (name == META)
+            snapshot.compare(name, read, expected)
         with copy.begin(write=True) as txn:
             LmdbBatch(txn, tables, totals).seal()
     data.chmod(0o600)
