@@ -252,25 +252,17 @@ def read_marker(path: Path) -> dict[str, Any] | None:
 # Small files
 
 
-def write_json(
-    place: Path, record: dict[str, Any], *, owner: os.stat_result | None = None
-) -> None:
+def write_json(place: Path, record: dict[str, Any]) -> None:
     """Write a JSON file; see :func:`write_file`."""
     text = json.dumps(record, indent=1) + "\n"
-    write_file(place, [text.encode()], owner=owner)
+    write_file(place, [text.encode()])
 
 
-def write_file(
-    place: Path,
-    parts: Iterable[bytes],
-    *,
-    mode: int = 0o600,
-    owner: os.stat_result | None = None,
-) -> None:
-    """Write a file atomically and durably.
+def write_file(place: Path, parts: Iterable[bytes], *, mode: int = 0o600) -> None:
+    """Write a file atomically and durably; if this fails, nothing is left behind.
 
-    By default only its owner can read it. The ``owner`` of a store may read what root
-    has written there. If this fails, nothing is left behind.
+    By default only its owner can read it. What root writes for another owner of the
+    directory is his.
     """
     building = place.with_name(place.name + ".new")
     fd = open_regular(building, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
@@ -280,8 +272,7 @@ def write_file(
                 file.write(part)
             file.flush()
             sync(fd)
-            if owner is not None:
-                give(building, owner)
+            give(building)
             building.replace(place)
         except BaseException:
             building.unlink(missing_ok=True)
@@ -289,9 +280,10 @@ def write_file(
     sync_directory(place.parent)
 
 
-def give(place: Path, owner: os.stat_result) -> None:
-    """Let the owner of a store read what root has written there."""
-    if os.geteuid() != owner.st_uid:
+def give(place: Path) -> None:
+    """Give what root has made to the owner of its directory."""
+    if not os.geteuid():
+        owner = place.parent.stat()
         os.chown(place, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 

@@ -46,12 +46,12 @@ class Inbox:
         name = f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}"
         place = self._place(name)
         with explained(f"cannot write {place}", self._store):
-            owner = identify(self._store)
+            identify(self._store)
             if not self._folder.is_dir():
                 self._folder.mkdir(mode=0o700, exist_ok=True)
-                give(self._folder, owner)
+                give(self._folder)
                 sync_directory(self._store)
-            write_json(place, entry, owner=owner)
+            write_json(place, entry)
         return name
 
     def names(self) -> list[str]:

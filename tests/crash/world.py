@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from job import Job, working_in
+from support.agreement import disagreements
 from support.judge import compare
 from trial import OK, Outcome, lost, silently_wrong
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import BloomDupeError, StoreDamagedError
-from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.store.files import DATA
-from bloomdupe.store.lmdb.check import check
 
 SLOTS = 7
 FEED = Path("out", "items.jsonl")
@@ -166,7 +165,6 @@ def look(path: Path, world: World) -> tuple[set[int], list[int], int]:
             pending.append(number)
         seen = {n for n in range(world.size) if world.fingerprint(n) in filter_}
     # Not every store is checked when it is opened.
-    report = check(path / DATA)
-    if problems := report.problems or disagreements(report):
+    if problems := disagreements(path / DATA):
         raise StoreDamagedError(problems[0])
     return seen, pending, counted

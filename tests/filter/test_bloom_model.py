@@ -17,13 +17,12 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
-from support.checked import checked
+from support.agreement import disagreements
 from support.repetition import slow_tests_run
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreError
 from bloomdupe.filter import contents, layer
-from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.store.lmdb import environment
 from bloomdupe.store.participant import Part
 
@@ -245,7 +244,7 @@ class SharedFilterMachine(RuleBasedStateMachine):
             return
         self.change.done()
         self.change = None
-        assert disagreements(checked(self.path / "data.mdb")) == []
+        assert disagreements(self.path / "data.mdb") == []
 
     @precondition(lambda self: self.change is not None)
     @rule()
@@ -266,7 +265,7 @@ class SharedFilterMachine(RuleBasedStateMachine):
         keys, notes = self.committed
         self.added = set(keys)
         self.notes = {name: list(value) for name, value in notes.items()}
-        assert disagreements(checked(self.path / "data.mdb")) == []
+        assert disagreements(self.path / "data.mdb") == []
         assert len(self.seen) == len(keys)
         assert all(str(number) in self.seen for number in keys)
         assert self.seen.notes == notes

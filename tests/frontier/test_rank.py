@@ -75,6 +75,6 @@ def test_keys_sort_by_slot_and_then_the_other_way_round(
 
 
 def test_a_plain_request_has_a_short_key() -> None:
-    assert len(request_key(5, rank(0, 12345, False, False))) == 8
+    assert len(request_key(5, rank(0, 12345, False, False))) == 11
     assert len(request_key(100_000, rank(-56, 2**40, True, True))) == 11
     assert len(request_key(100_000, rank(10**30, 2**40, True, True))) == 20

@@ -24,7 +24,6 @@ from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreError
 from bloomdupe.filter import contents, layer
 from bloomdupe.frontier import frontier, later, slot_queue
-from bloomdupe.frontier.agreement import disagreements
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import (
     count_pending,
@@ -34,7 +33,7 @@ from bloomdupe.frontier.pending_requests import (
 from bloomdupe.store.lmdb import environment, lmdb_batch
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from bloomdupe.store.participant import Part
-from support.checked import checked
+from support.agreement import disagreements
 from support.offering import offer
 
 if TYPE_CHECKING:
@@ -239,7 +238,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def agree(self) -> None:
         if self.durable:
-            assert disagreements(checked(self.path / "data.mdb")) == []
+            assert disagreements(self.path / "data.mdb") == []
 
     def store(self) -> LmdbStore:
         assert isinstance(self.owed.store, LmdbStore)

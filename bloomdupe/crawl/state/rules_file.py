@@ -46,10 +46,11 @@ def change_rules(store: Path, changed: Callable[[Rules], Rules]) -> Rules:
 
     Processes that change it at the same time do so one after another.
     """
-    owner, place = files.identify(store), store / files.RULES
+    files.identify(store)
+    place = store / files.RULES
     with explained(f"cannot write {place}", store), _locked(store):
         rules = changed(rules_of(store))
-        files.write_file(place, [rules.written(place)], owner=owner)
+        files.write_file(place, [rules.written(place)])
     return rules
 
 

@@ -54,8 +54,6 @@ class CheckReport:
     """Number of records of each table."""
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The named records of ``meta``."""
-    misfits: list[str] = field(default_factory=list)
-    """Slots that have other requests than were counted."""
 
 
 def check(data: Path, why: str = "") -> CheckReport:

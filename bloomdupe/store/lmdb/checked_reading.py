@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, Any
@@ -18,15 +17,10 @@ import lmdb.verify
 from bloomdupe.errors import StoreError
 from bloomdupe.store.descriptor import open_regular
 from bloomdupe.store.format import (
-    APART,
     CHECKSUM_BYTES,
     LEDGER,
     META,
     MODULUS,
-    QUEUE,
-    SLOT_HEAD,
-    SLOT_KEY,
-    SLOTS,
     TABLES,
     describe,
     sum_of,
@@ -93,7 +87,6 @@ def examine(data: Path, progress: Callable[[int], None]) -> dict[str, Any]:
             name.decode(): total[0] for name, total in sorted(reading.totals.items())
         },
         "records": reading.records,
-        "misfits": reading.misfits()[:MAX_PROBLEMS],
     }
 
 
@@ -106,10 +99,6 @@ class _Reading:
         self.problems: list[str] = []
         self.totals: Totals = {}
         self.records: dict[str, dict[str, Any]] = {}
-        self.queued: Counter[bytes] = Counter()
-        """Requests that were found in ``queue``, by the key of their slot."""
-        self.counted: dict[bytes, int] = {}
-        """The same, as they are counted in ``slots``."""
 
     def problem(self, what: str) -> None:
         if len(self.problems) < MAX_PROBLEMS:
@@ -188,33 +177,16 @@ class _Reading:
                     self.problem(f"{describe(table, keys[number])} is damaged")
                 if len(finder.getmulti(keys)) != len(keys):
                     self.problem(f"{table.decode()}: keys lead to other records")
-                if not damaged:
-                    self._note(table, keys, values)
+                if table == META and not damaged:
+                    self._note(keys, values)
                 if expected is not None and total[0] > expected:
                     break
                 self._progress(size)
 
-    def _note(self, table: bytes, keys: list[bytes], values: list[bytes]) -> None:
-        if table == META:
-            for key, value in zip(keys, values, strict=True):
-                name = key.decode()
-                self.records[name] = json.loads(value[CHECKSUM_BYTES:])
-                if name == LEDGER:  # it does not count itself
-                    self.totals[META][0] -= 1
-                    self.totals[META][1] -= sum_of(value)
-        elif table == SLOTS:
-            for key, value in zip(keys, values, strict=True):
-                if not key.startswith(APART):
-                    requests, _ = SLOT_HEAD.unpack_from(value, CHECKSUM_BYTES)
-                    self.counted[key] = requests
-        elif table == QUEUE:
-            self.queued.update(key[: SLOT_KEY.size] for key in keys)
-
-    def misfits(self) -> list[str]:
-        """Say which slots have other requests than were counted."""
-        return [
-            f"slot {SLOT_KEY.unpack(key)[0]} has {self.queued[key]:,} requests, but"
-            f" {self.counted.get(key, 0):,} were written"
-            for key in sorted(self.queued.keys() | self.counted)
-            if self.queued[key] != self.counted.get(key, 0)
-        ]
+    def _note(self, names: list[bytes], values: list[bytes]) -> None:
+        """Note the records of ``meta``; the ledger does not count itself."""
+        for name, value in zip(names, values, strict=True):
+            self.records[name.decode()] = json.loads(value[CHECKSUM_BYTES:])
+            if name == LEDGER.encode():
+                self.totals[META][0] -= 1
+                self.totals[META][1] -= sum_of(value)

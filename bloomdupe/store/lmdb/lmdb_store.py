@@ -68,9 +68,6 @@ class LmdbStore(Store):
         self._failure: StoreError | None = None
         if not readonly:
             files.check_file_system(path)
-        if not (path / files.OWNER).exists():
-            # Not opened by bloomdupe so far: check before making files in it.
-            check_data(path, owned=False)
         if not readonly:
             self._lock = files.lock_owner(path)
         with contextlib.ExitStack() as undo:
