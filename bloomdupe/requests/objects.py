@@ -49,15 +49,15 @@ differs between processes.
 """
 
 
-def take_apart(value: object) -> list[Any] | None:
-    """Return kind, class name and content of an object; None if its kind is unknown.
+def take_apart(value: object) -> list[Any]:
+    """Return kind, class name and content of an object.
 
     Raises an exception if it could not be put together again.
     """
     class_ = type(value)
     kind = _kind_of(class_)
     if kind is None:
-        return None
+        raise UnserializableError("no class with fields")
     return [kind, name_of_class(class_), _KINDS[kind][0](value)]
 
 

@@ -38,7 +38,14 @@ from bloomdupe.requests.layout import (
     check_kind,
 )
 from bloomdupe.requests.objects import loaded_class, name_of_class, state_of, with_state
-from bloomdupe.requests.values import MOST_BYTES, REMEDY, Writer, unpack
+from bloomdupe.requests.values import (
+    MOST_BYTES,
+    REMEDY,
+    RefusedError,
+    Writer,
+    place_of,
+    unpack,
+)
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -75,6 +82,8 @@ class Serializer:
         """
         try:
             return self._dump(request)
+        except RefusedError as error:
+            raise RefusedError(error.what, _place_in(request)) from error
         except UnserializableError:
             raise
         except Exception as error:  # of a part's own code
@@ -83,8 +92,8 @@ class Serializer:
     def dump_or_none(self, request: Request) -> bytes | None:
         """Return the request as bytes, or None if it cannot be stored."""
         try:
-            return self.dump(request)
-        except UnserializableError:
+            return self._dump(request)
+        except Exception:  # noqa: BLE001 - of a part's own code
             return None
 
     def load(self, payload: bytes) -> Request:
@@ -116,15 +125,8 @@ class Serializer:
         elements = [short_url(url), depth, common, rest or None, others or None]
         while elements[-1] is None:
             elements.pop()
-        writer = Writer(MOST_BYTES)
-        if _is_plain(others, writer):
-            try:
-                return writer.flat(elements)
-            except OverflowError:
-                pass
-        parts = {key: writer.value(NAMES[key], part) for key, part in others.items()}
-        first = [*elements, *([None] * 3)][:4]
-        return writer.request(first, parts)
+        nested = [others[number] for number in _NESTING.intersection(others)]
+        return Writer(MOST_BYTES).pack(elements, nested)
 
     def _others(
         self, request: Request, headers: dict[bytes, Any], meta: dict[Any, Any]
@@ -154,12 +156,7 @@ class Serializer:
                 name = global_object_name(class_)
                 raise UnserializableError(f"{name} has its own {', '.join(replaced)}")
             others[CLASS] = name_of_class(class_)
-            state = {
-                name: value
-                for name, value in state_of(request).items()
-                if name not in _OF_ALL
-            }
-            if state:
+            if state := _state_of(request):
                 others[STATE] = state
         return others
 
@@ -237,14 +234,21 @@ def _may_be_state(class_: type[Request], names: dict[str, Any]) -> bool:
     )
 
 
-def _is_plain(others: dict[int, Any], writer: Writer) -> bool:
-    """Whether C may write a request, see :meth:`Writer.is_plain`."""
-    if type(others.get(CALLBACK)) is list or type(others.get(ERRBACK)) is list:
-        return False
-    if _NESTING.isdisjoint(others):
-        return True
-    parts = [others[number] for number in _NESTING.intersection(others)]
-    return {*map(type, parts)} <= {list, dict} and writer.is_plain(parts)
+def _place_in(request: Request) -> str:
+    """Return where the first part of a request is that cannot be stored."""
+    names = ("meta", "cb_kwargs", "cookies", "flags")
+    parts = {name: getattr(request, name) for name in names}
+    parts["state"] = _state_of(request)
+    for name, part in parts.items():
+        if place := place_of(part):
+            return name + place
+    return "it"
+
+
+def _state_of(request: Request) -> dict[str, Any]:
+    """Return the attributes that a subclass has added."""
+    state = state_of(request)
+    return {name: value for name, value in state.items() if name not in _OF_ALL}
 
 
 def _cut(referer: bytes, url: str) -> tuple[int, bytes]:

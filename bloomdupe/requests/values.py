@@ -23,7 +23,6 @@ import math
 import re
 import uuid
 import zoneinfo
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgpack  # type: ignore[import-untyped]
@@ -46,20 +45,17 @@ kills the process.
 MOST_BYTES = 64 << 20
 """Bytes of one request. Larger requests would stop the reactor for seconds."""
 
-CONTAINER, EXTENSION = 64, 512
-"""Bytes for which a list or dictionary, and any other type, count beside their content.
-
-It takes as long to write one as to write so many bytes of text.
-"""
+EXTENSION = 512
+"""Bytes for which a value of a type that msgpack does not know counts beside its
+content. It takes as long to write one as to write so many bytes of text."""
 
 REMEDY = "; plain values, dataclasses and items can be stored"
-LONGEST_PLACE = 200
-"""Characters of a place that are shown: a value that contains itself has no end."""
 
-_LEAVES = frozenset({str, bytes, int, float, bool, type(None)})
 _TEXTS = frozenset({str, bytes})
 _CONTAINERS = frozenset({list, dict})
-_PLAIN = _LEAVES | _CONTAINERS
+_PLAIN = _TEXTS | _CONTAINERS | {int, float, bool, type(None)}
+_BUFFERS = frozenset({bytearray, memoryview})
+"""Types that msgpack would write as bytes, so that they would come back as bytes."""
 _TEXT_OF_LXML = "lxml.etree._ElementUnicodeResult"
 
 _ZONE_KEY = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
@@ -70,12 +66,9 @@ _FACTORIES: dict[str | None, Any] = {
 } | {None: None}
 """Factories that a ``defaultdict`` may have, by the names that are stored."""
 
-_packer = msgpack.Packer(unicode_errors="surrogatepass")
-_pack, _list_of, _map_of = (
-    _packer.pack,
-    _packer.pack_array_header,
-    _packer.pack_map_header,
-)
+
+_AS_IT_IS = {"strict_types": True, "unicode_errors": "surrogatepass"}
+_pack = msgpack.Packer(**_AS_IT_IS).pack
 
 
 class TooLargeError(UnserializableError):
@@ -88,13 +81,36 @@ class TooLargeError(UnserializableError):
         )
 
 
+class RefusedError(UnserializableError):
+    """A part of a value cannot be stored; ``what`` says which."""
+
+    def __init__(self, what: str, place: str = "it") -> None:
+        super().__init__(f"{place} has {what}{REMEDY}")
+        self.what = what
+
+
 def pack(value: object, *, most: float = math.inf, texts: bool = False) -> bytes:
     """Return a value as bytes, ``most`` of them.
 
     With ``texts`` every text becomes a plain string, as exporters write it. Raises
-    :class:`UnserializableError` with the place of the part that cannot be stored.
+    :class:`UnserializableError`, with the type of the part that cannot be stored.
     """
-    return Writer(most, texts=texts).value("it", value)
+    return Writer(most, texts=texts).pack(value)
+
+
+def place_of(value: object, levels: int = 5) -> str:
+    """Return where the first part is that cannot be stored, such as ``['a'][0]``."""
+    parts: Iterable[tuple[object, object]] = ()
+    if type(value) is dict:
+        parts = value.items()
+    elif type(value) in (list, tuple):
+        parts = enumerate(value)  # type: ignore[arg-type]
+    for key, part in parts:
+        try:
+            pack(part, most=MOST_BYTES)
+        except UnserializableError:
+            return f"[{key!r}]" + (place_of(part, levels - 1) if levels else "")
+    return ""
 
 
 def pack_item(item: object) -> bytes:
@@ -122,168 +138,114 @@ def _unpack(data: bytes) -> Any:  # noqa: ANN401 - any value
     )
 
 
-class _Refused(Exception):  # noqa: N818 - it becomes an UnserializableError
-    """A part that cannot be stored; its place is put together on the way up."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.place = ""
-
-
 class Writer:
-    """Writes the values of a request, of ``most`` bytes together.
+    """Writes a value, of ``most`` bytes.
 
-    A part to which they refer twice is written twice, and counts twice.
+    A part to which it refers twice is written twice, and counts twice.
     """
 
     def __init__(self, most: float, *, texts: bool = False) -> None:
-        self._left = most
+        self._most = self._left = most
         self._texts = texts
         self._level = 0
 
-    def value(self, name: str, value: object) -> bytes:
-        """Return a value as bytes; its ``name`` is for the message of the error."""
-        try:
-            return self._write(value)
-        except _Refused as refused:
-            place = name + refused.place
-            if len(place) > LONGEST_PLACE:
-                place = f"{place[:LONGEST_PLACE]}..."
-            raise UnserializableError(f"{place} is {refused}{REMEDY}") from refused
+    def pack(self, value: object, nested: list[Any] | None = None) -> bytes:
+        """Return a value as bytes.
 
-    def request(self, first: list[Any], others: dict[int, bytes]) -> bytes:
-        """Return the ``first`` elements of a request and all others as bytes."""
-        written = [_list_of(len(first) + 1), *map(self._write, first)]
-        written.append(_map_of(len(others)))
-        for number, part in others.items():
-            written += _pack(number), part
-        return b"".join(written)
-
-    def flat(self, value: Any) -> bytes:  # noqa: ANN401 - see below
-        """Return a value as bytes in which no container can be there twice.
-
-        Raises :class:`OverflowError` for an integer beyond 64 bits.
+        ``nested`` are the parts of it that may hold containers in each other (None:
+        itself). Their own content is not measured: there is no more of it than the
+        spider has.
         """
-        packed: bytes = _pack(value)
-        self._spend(len(packed))
+        if type(value) not in _PLAIN:
+            value, nested = self._extended(value), []
+        elif nested is None:
+            nested = [value]
+        packed = self._packed(value, plain=not nested or self._measure(nested))
+        if len(packed) > self._most:
+            raise TooLargeError
         return packed
 
-    def is_plain(self, level: list[Any]) -> bool:
-        """Whether lists and dicts hold only such and leaves, and are not too large.
+    def _measure(self, level: list[Any], *, from_depth: int = 1) -> bool:
+        """Refuse lists and dicts that are too large, or nested too deeply.
 
-        That is most of what spiders store, and C writes it. Lists that share lists may
-        have 2**100 elements, so each reference counts. Only the content of the first
-        ``level`` itself is not measured: there is no more of it than the spider has.
+        Lists that share lists may have 2**100 elements, so each reference counts.
+        Returns whether they hold nothing that msgpack does not know.
         """
-        size = 0
+        kinds = {*map(type, level)}
+        plain = kinds <= _PLAIN
         for depth in range(MOST_LEVELS - self._level):
+            if not kinds.isdisjoint(_BUFFERS):
+                raise RefusedError("a value of type bytearray or memoryview")
+            if kinds.isdisjoint(_CONTAINERS):
+                return plain
             parts: list[Any] = []
             for container in level:
-                if type(container) is dict:
+                kind = type(container)
+                if kind is dict:
                     parts += container.values()
-                parts += container
+                    parts += container
+                elif kind is list:
+                    parts += container
             kinds = {*map(type, parts)}
-            if not kinds <= _PLAIN:
-                return False
-            if depth:
+            plain = plain and kinds <= _PLAIN
+            if depth >= from_depth:
                 texts = parts
                 if not kinds <= _TEXTS:
                     texts = [part for part in parts if type(part) in _TEXTS]
-                size += len(parts) + sum(map(len, texts))
-                if size > self._left:
-                    return False
-            if kinds <= _LEAVES:
-                return True
-            level = [part for part in parts if type(part) in _CONTAINERS]
-        return False
+                self._spend(len(parts) + sum(map(len, texts)))
+            level = parts
+        raise RefusedError(f"values nested more than {MOST_LEVELS} levels deep")
 
     def _spend(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
             raise TooLargeError
 
-    def _write(self, value: Any, places: str = "[{!r}]") -> bytes:  # noqa: ANN401
-        """Return a value as bytes; ``places`` shows where the values of a dict are."""
-        kind = type(value)
-        is_container = kind in _CONTAINERS
-        if kind in _LEAVES or (is_container and self.is_plain([value])):
+    def _packed(self, value: object, *, plain: bool) -> bytes:
+        packed: bytes
+        if plain:
             try:
-                return self.flat(value)
-            except OverflowError:
+                packed = _pack(value)
+            except (TypeError, OverflowError):  # a long integer, or not measured
                 pass
-        self._level += 1
-        if self._level > MOST_LEVELS:
-            raise _Refused(f"nested more than {MOST_LEVELS} levels deep")
-        self._spend(CONTAINER if is_container else EXTENSION)
-        if kind is dict:
-            written = self._map(value, places)
-        elif kind is list:
-            written = self._list(value)
-        else:
-            written = self._extension(value)
-        self._level -= 1
-        return written
+            else:
+                return packed
+        packed = msgpack.packb(value, default=self._extended, **_AS_IT_IS)
+        return packed
 
-    def _list(self, parts: Iterable[object]) -> bytes:
-        written = self._parts(enumerate(parts), "[{}]")
-        return b"".join([_list_of(len(written)), *written])
-
-    def _map(self, parts: dict[Any, object], places: str) -> bytes:
-        keys = self._parts(((key, key) for key in parts), places)
-        values = self._parts(parts.items(), places)
-        pairs = chain.from_iterable(zip(keys, values, strict=True))
-        return b"".join([_map_of(len(keys)), *pairs])
-
-    def _parts(
-        self, parts: Iterable[tuple[object, object]], places: str
-    ) -> list[bytes]:
-        written: list[bytes] = []
-        name: object = None
-        try:
-            for name, part in parts:  # noqa: B007 - it is shown
-                if type(part) in _TEXTS:
-                    written.append(self.flat(part))
-                else:
-                    written.append(self._write(part))
-        except _Refused as refused:
-            refused.place = places.format(name) + refused.place
-            raise
-        return written
-
-    def _extension(self, value: Any) -> bytes:  # noqa: ANN401 - anything
+    def _extended(self, value: Any) -> Any:  # noqa: ANN401 - anything
+        """Return what stands for a value of a type that msgpack does not know."""
         kind = type(value)
         name = global_object_name(kind)
         try:
             if self._is_text(kind, name):
-                return self.flat(str(value))
+                return str(value)
+            self._level += 1
+            self._spend(EXTENSION)
             if kind in _KINDS:
                 code, arguments, _ = _KINDS[kind]
-                content = self._list(arguments(value))
+                content = self._content([*arguments(value)])
             elif kind in _SETS:
                 code = _SETS[kind]
-                written = self._parts((("", part) for part in value), "{{}}{}")
-                content = b"".join([_list_of(len(written)), *sorted(written)])
+                parts = sorted(self._content(part) for part in value)
+                head: bytes = msgpack.Packer().pack_array_header(len(parts))
+                content = b"".join([head, *parts])
             else:
-                code, content = OBJECT, self._object(value)
-        except (_Refused, TooLargeError):
+                code, content = OBJECT, self._content(take_apart(value))
+        except (RefusedError, TooLargeError):
             raise
         except Exception as error:  # of the value's own code
-            raise _Refused(f"of type {name}: {error}") from error
-        extension: bytes = _pack(msgpack.ExtType(code, content))
-        return extension
+            raise RefusedError(f"a value of type {name} ({error})") from error
+        self._level -= 1
+        return msgpack.ExtType(code, content)
+
+    def _content(self, value: Any) -> bytes:  # noqa: ANN401 - anything
+        return self._packed(value, plain=self._measure([value], from_depth=0))
 
     def _is_text(self, kind: type, name: str) -> bool:
         if self._texts and issubclass(kind, str):
             return not issubclass(kind, enum.Enum)
         return name == _TEXT_OF_LXML
-
-    def _object(self, value: object) -> bytes:
-        taken = take_apart(value)
-        if taken is None:
-            raise _Refused(f"of type {global_object_name(type(value))}")
-        kind, name, content = taken
-        written = self._write(content, ".{}")
-        return b"".join([_list_of(3), _pack(kind), _pack(name), written])
 
 
 # Types beyond those of msgpack: the number, the arguments to make a value again, and
@@ -343,7 +305,6 @@ _KINDS: dict[
     datetime.time: (14, _parts_of_time, datetime.time),
     zoneinfo.ZoneInfo: (15, _key_of, _zone),
     datetime.timezone: (16, lambda value: value.__getinitargs__(), datetime.timezone),
-    bytearray: (17, lambda value: [bytes(value)], bytearray),
 }
 _SETS: dict[type, int] = {set: 2, frozenset: 3}
 OBJECT = 10

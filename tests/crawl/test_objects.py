@@ -301,30 +301,31 @@ def print_on_page() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("make", "place", "kind"),
+    ("make", "kind"),
     [
-        (Ordinary, "meta['v'][0]", "Ordinary"),
-        (lambda: Plain(1, inner={"x": Ordinary()}), "meta['v'][0].inner['x']", "Ord"),
-        (lambda: {Frozen(Ordinary())}, "meta['v'][0]{}.pair", "Ord"),
-        (lambda: Access(0), "meta['v'][0]", "Access"),
-        (lambda: FromBuiltin(1), "meta['v'][0]", "FromBuiltin"),
-        (lambda: Closing(1), "meta['v'][0]", "Closing"),
-        (Unset, "meta['v'][0]", "Unset"),
-        (named_more, "meta['v'][0]", "NamedMore"),
-        (generic, "meta['v'][0]", "GenericModel[int]"),
-        (local, "meta['v'][0]", "Local"),
-        (cycle, "meta['v'][0].inner[0].inner", ""),
-        (deep, "meta['v'][0].inner.inner", ""),
-        (print_on_page, "meta['v'][0].method", "builtin_function"),
+        (Ordinary, "Ordinary"),
+        (lambda: Plain(1, inner={"x": Ordinary()}), "Ordinary"),
+        (lambda: {Frozen(Ordinary())}, "Ordinary"),
+        (lambda: Access(0), "Access"),
+        (lambda: FromBuiltin(1), "FromBuiltin"),
+        (lambda: Closing(1), "Closing"),
+        (Unset, "Unset"),
+        (named_more, "NamedMore"),
+        (generic, "GenericModel[int]"),
+        (local, "Local"),
+        (cycle, "nested more than"),
+        (deep, "nested more than"),
+        (print_on_page, "builtin_function"),
     ],
 )
-def test_other_objects_are_refused_and_named(make: Any, place: str, kind: str) -> None:
+def test_other_objects_are_refused_and_named(make: Any, kind: str) -> None:
     request = Request("http://a.example/", meta={"good": 1, "v": [make()]})
     with pytest.raises(UnserializableError) as caught:
         SAFE.dump(request)
     reason = str(caught.value)
-    assert reason.startswith(place)
-    assert kind in reason.partition(" is of type ")[2]
+    place, _, what = reason.partition(" has ")
+    assert place == "meta['v'][0]"
+    assert kind in what
     assert reason.endswith("; plain values, dataclasses and items can be stored")
 
 

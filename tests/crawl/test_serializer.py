@@ -132,7 +132,6 @@ def test_requests_come_back_as_they_were(request_: Request) -> None:
         datetime.timezone(datetime.timedelta(0), "UTC"),
         ZoneInfo("Europe/Berlin"),
         datetime.timedelta(days=-1, microseconds=5),
-        bytearray(b"x"),
         decimal.Decimal("1.10"),
         uuid.UUID(int=7),
         "\ud800",
@@ -259,7 +258,7 @@ def test_subclasses_of_builtin_types_are_refused(value: Any) -> None:
         Request("http://a.example/", meta={"v": value}),
         Request("http://a.example/", cb_kwargs={"v": [{"in": (value,)}]}),
     ):
-        with pytest.raises(UnserializableError, match="is of type"):
+        with pytest.raises(UnserializableError, match="has a value of type"):
             SAFE.dump(request)
 
 
@@ -271,7 +270,7 @@ ITSELF.append(ITSELF)
     "value",
     [
         object(), open, SPIDER, {"in": [complex(1)]}, defaultdict(lambda: 1), ITSELF,
-        memoryview(b"x"), (memoryview(b"x"), 1),
+        memoryview(b"x"), (memoryview(b"x"), 1), bytearray(b"x"),
     ],
 )  # fmt: skip
 def test_other_values_are_refused_and_the_way_out_is_named(value: object) -> None:
@@ -433,7 +432,7 @@ def test_undeclared_attributes_of_a_subclass_are_kept() -> None:
     assert (again.wait_time, again._steps) == (10, [("click", 3)])
     assert again.to_dict() == request.to_dict()
     request._steps.append(lambda: None)
-    with pytest.raises(UnserializableError, match=r"state\['_steps'\]\[1\] is of type"):
+    with pytest.raises(UnserializableError, match=r"state\['_steps'\]\[1\] has a"):
         SAFE.dump(request)
 
 

@@ -188,7 +188,7 @@ def test_unreadable_requests_are_named_and_left_out(theirs: Theirs) -> None:
     assert answer.code == 1
     assert "3 could not be read:" in answer.out
     assert "site:requests, request 4: " in answer.out
-    assert "https://a.example/x: meta['x'] is of type builtins.object" in answer.out
+    assert "https://a.example/x: meta['x'] has a value of type" in answer.out
     assert theirs.listed() == ["0"]
 
 

@@ -373,7 +373,7 @@ def test_unreadable_requests_are_named_and_left_out(verb: Verb, tmp_path: Path) 
     assert answer.out.startswith("2 requests pending now\n4 URLs count as seen\n")
     assert "2 could not be read:\n" in answer.out
     assert f"{job}/requests.queue/0, request 3: Method 'gone' not found" in answer.out
-    assert "https://a.example/3: meta['x']['y'] is of type builtins.obj" in answer.out
+    assert "https://a.example/3: meta['x']['y'] has a value of type" in answer.out
     found = sorted(urls(verb, job))
     assert found == ["https://a.example/1", "https://a.example/4"]
     # And from the beginning, when the spider was mended.
