@@ -116,6 +116,9 @@ SLOT_HEAD = Struct("<QI")
 APART = b"\xff"
 """Begins the key of a slot without requests; no number of a slot is so large."""
 LATER_KEY = Struct(">QQ")
+RANK_BYTES = 10
+KEY_BYTES = {QUEUE: SLOT_KEY.size + RANK_BYTES, LATER: LATER_KEY.size}
+"""Size of a key."""
 INVERTED = bytes(range(255, -1, -1))
 
 _LATER_HEAD = Struct("<BqI")

