@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from scrapy import Request
 from support.jobs import IDENTITY, SPIDER, Verb, call, make_job
+from support.monitored_jobs import NOW, failures_part
 
 from bloomdupe import BloomFilter
+from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.requests.serializer import Serializer
 from bloomdupe.store.lmdb.open_data import MARK_BYTES
@@ -138,6 +140,8 @@ def test_a_slot_that_the_job_does_not_have_is_named(
         ("queue", ["check", "https://a.example/1"]),
         ("later", ["list"]),
         ("later", ["check", "https://a.example/1"]),
+        ("failures", ["list", "--failed"]),
+        ("failures", ["info"]),
     ],
 )
 def test_a_job_with_a_wrong_number_of_requests_in_a_page_is_refused(
@@ -163,10 +167,15 @@ def job_of_600(jobdir: Path, database: str) -> Path:
     when = 4e9 if database == "later" else None
     with BloomFilter.open(jobdir / "bloomdupe", 1_000, identity=IDENTITY) as seen:
         frontier, serializer = Frontier(seen), Serializer(SPIDER)
-        for url in urls:
+        for url in urls if database != "failures" else urls[:1]:
             payload = serializer.dump(Request(url))
             frontier.push(url.split("/")[2], 0, payload, not_before=when)
         frontier.checkpoint()
+        store = seen.share_store()
+        assert store is not None
+        if database == "failures":
+            failure = Failure("", "timeout", None, "", 1, NOW, None, False, "h", 0, b"")
+            store.commit(failures_part([failure._replace(url=url) for url in urls]))
     return jobdir
 
 
