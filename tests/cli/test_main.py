@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from bloomdupe.cli import main as cli
 from bloomdupe.cli.size import count, memory
 from bloomdupe.cli.verb import BOTH, DISK
 from bloomdupe.cli.verbs import VERBS
-from bloomdupe.frontier.frontier import Frontier
 
 KEY = bytes(16)
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -47,15 +47,8 @@ def test_size_answers_the_questions_of_the_literature(verb: Verb) -> None:
     assert report["memory_bytes"] >= report["disk_bytes"] == report["pages"] * 8168
 
 
-def test_size_buys_a_probability_for_memory(verb: Verb) -> None:
-    _, out, _ = verb("size", "--urls", "1e7", "--memory", "10M", "--json")
-    report = json.loads(out)
-    assert report["bits_per_key"] <= 8
-    assert report["fpp_calculated"] < 1.3 * 0.0214  # exp(-8 ln(2)**2)
-
-
 @pytest.mark.parametrize("place", ["/dev/zero", "/dev/zero/job"])
-@pytest.mark.parametrize("name", ["info", "top", "report", "verify", "list", "add"])
+@pytest.mark.parametrize("name", ["info", "top", "verify", "add"])
 def test_a_file_is_no_job(verb: Verb, name: str, place: str) -> None:
     urls = ["https://a.example/"] if name == "add" else []
     code, _, err = verb(name, place, *urls)
@@ -84,9 +77,7 @@ def test_size_refuses_bad_values(
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    "text", ["ten", "", "1.2.3", "-5", "nan", "10X", "1e999", "1e308", "9" * 5_000]
-)
+@pytest.mark.parametrize("text", ["ten", "", "-5", "nan", "1e999", "9" * 5_000])
 def test_an_invalid_amount_is_refused(verb: Verb, text: str) -> None:
     code, _, last = verb("size", f"--urls={text}")
     assert code == 2
@@ -105,25 +96,18 @@ def test_an_error_about_arguments_is_short(
 
 
 @pytest.mark.parametrize(
-    ("text", "number"),
-    [("10", 10), ("10_000", 10_000), ("1.5M", 1_500_000), ("1B", 10**9)],
-)
-def test_amounts(text: str, number: int) -> None:
-    assert count(text) == number
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
+    ("read", "text", "number"),
     [
-        ("1GiB", 1 << 30),
-        ("64 mib", 64 << 20),
-        ("2GB", 2 * 10**9),
-        ("3B", 3),
-        ("1k", 1000),
+        (count, "10_000", 10_000),
+        (count, "1.5M", 1_500_000),
+        (count, "1B", 10**9),
+        (memory, "64 mib", 64 << 20),
+        (memory, "2GB", 2 * 10**9),
+        (memory, "3B", 3),
     ],
 )
-def test_amounts_of_memory(text: str, number: int) -> None:
-    assert memory(text) == number
+def test_amounts(read: Callable[[str], int], text: str, number: int) -> None:
+    assert read(text) == number
 
 
 # Stores
@@ -142,32 +126,6 @@ def test_info_takes_a_jobdir_or_a_store(verb: Verb, job: Path, inside: str) -> N
     assert "made for spider" in out
     assert "keys kept exactly" in out
     assert (job / "bloomdupe/data.mdb").read_bytes() == before
-
-
-def test_a_backup_has_the_same_keys_and_no_free_space(
-    verb: Verb, job: Path, tmp_path: Path
-) -> None:
-    with BloomFilter.open(job / "bloomdupe") as seen:
-        owed = Frontier(seen)
-        for number in range(2_000):
-            owed.push("host", 0, b"%d" % number + bytes(500))
-        owed.checkpoint()
-        while entry := owed.lease():
-            owed.settle(entry)
-        owed.checkpoint()
-    code, out, _ = verb("backup", job, tmp_path / "copy")
-    assert code == 0
-    sizes = [
-        (place / "data.mdb").stat().st_size
-        for place in (tmp_path / "copy", job / "bloomdupe")
-    ]
-    assert sizes[0] < sizes[1] / 2
-    with (
-        BloomFilter.open(tmp_path / "copy") as copy,
-        BloomFilter.open(job / "bloomdupe") as seen,
-    ):
-        assert copy == seen
-        assert f"{len(seen):,} URLs" in out
 
 
 ON_REDIS = "redis://:secret@localhost:1/0#site"
@@ -198,14 +156,6 @@ def test_a_missing_store_is_an_error(verb: Verb, tmp_path: Path) -> None:
 
 
 # As a user calls it
-
-
-def test_the_console_script(tmp_path: Path) -> None:
-    done = call("size", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["urls"] == 10_000_000
-    assert call(cwd=tmp_path).returncode == 2
-    assert call("--help", cwd=tmp_path).returncode == 0  # of verbs: test_help.py
 
 
 @pytest.mark.parametrize("unbuffered", repeated(["", "1"]))
