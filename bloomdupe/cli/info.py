@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.table import table
 from bloomdupe.cli.verb import Answer
-from bloomdupe.crawl.progress.pace import duration, plural, size, when
+from bloomdupe.crawl.progress.pace import duration, plural, when
 from bloomdupe.crawl.state.rules import described
 from bloomdupe.errors import BloomDupeError
+from bloomdupe.jobs.figures import figures
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.state import RUNNING
 from bloomdupe.jobs.view import slot_name
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bloomdupe.jobs.job import Job
-    from bloomdupe.jobs.state import WorkerFigures
     from bloomdupe.jobs.view import Description, View
 
 
@@ -88,23 +88,12 @@ def _rows(found: Description) -> Iterator[tuple[str, str]]:
 
 def _rows_of_job(view: View) -> Iterator[tuple[str, str]]:
     yield "job", view.state.text
-    if view.state.name == RUNNING and view.rate is not None:
-        left = "no end in sight" if view.to_go is None else duration(view.to_go)
-        left = "all slots rest" if view.all_rest else left
-        yield "  pages a minute", f"{view.rate:,.0f}"
-        yield "  time to go", left
-    yield (
-        "last checkpoint",
-        f"{when(view.life.written_at)} (transaction {view.transaction:,})",
-    )
-    pending = "requests pending" + (" or in progress" if view.state.has_crawl else "")
-    yield pending, f"{view.pending:,}, of {view.taken_in:,} ever added"
-    if view.later:
-        yield "  scheduled for later", f"{view.later:,}"
-    yield from _counts(view)
-    yield "slots with requests", f"{len(view.slots):,}"
-    if view.at_rest:
-        yield "  resting", f"{len(view.at_rest):,}"
+    at, number = when(view.life.written_at), view.transaction
+    yield "last checkpoint", f"{at} (transaction {number:,})"
+    for figure in figures(view):
+        yield figure.name, ", ".join(one.text for one in (figure.value, *figure.more))
+    if view.versions:
+        yield "last with", ", ".join(map(" ".join, view.versions.items()))
     for name, requests in view.largest():
         slow = view.slowness(name)
         yield f"  {slot_name(name)}", f"{requests:,}" + (f", {slow}" if slow else "")
@@ -115,30 +104,3 @@ def _rows_of_job(view: View) -> Iterator[tuple[str, str]]:
     for output in view.outputs:
         written = "" if output.bytes is None else f", {output.bytes:,} bytes"
         yield "output", f"{near(output.uri)}: {plural(output.items, 'item')}{written}"
-    if view.workers is not None:
-        yield from _rows_of_workers(view, view.workers)
-
-
-def _counts(view: View) -> Iterator[tuple[str, str]]:
-    totals = view.totals
-    yield "pages done", f"{view.pages:,}"
-    yield "items", f"{totals.items:,}"
-    yield "requests failed", f"{len(view.failed.requests):,}"
-    for cause, requests in view.failed.reasons.most_common():
-        yield f"  {cause}", f"{requests:,}"
-    together = f"{plural(totals.runs, 'run')} of {totals.seconds:,.0f} s together"
-    yield "round", f"{view.round}, in {together}"
-    if view.versions:
-        yield "  last with", ", ".join(map(" ".join, view.versions.items()))
-
-
-def _rows_of_workers(view: View, workers: WorkerFigures) -> Iterator[tuple[str, str]]:
-    yield "workers", f"{workers.workers:,}"
-    yield "partitions", f"{workers.partitions:,}"
-    if view.unattended:
-        yield "partitions without a worker", f"{view.unattended:,}"
-    entries = plural(workers.output_entries, "entry", "entries")
-    yield "output", f"{entries} in Redis, to be collected"
-    limit = f", of {size(workers.memory_limit)}" if workers.memory_limit else ""
-    used = f"{size(workers.memory_bytes)} used by all data{limit}"
-    yield "memory of this Redis", used

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from bloomdupe.crawl.leases.failure import Failure
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.jobs.listed import Selection
@@ -201,9 +202,7 @@ class HeldJob:
         parts = {}
         for number, store in enumerate(self.stores):
             puts: list[Change] = []
-            with store.snapshot() as snapshot:
-                failures = [*stored_failures(snapshot)]
-            for digest, one in failures:
+            for digest, one in _failures(store):
                 if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
                     continue
                 if one.waiting:
@@ -221,7 +220,7 @@ class HeldJob:
                     self.push(one.slot, one.priority, one.payload)
                     puts.append((digest, one._replace(waiting=True).packed()))
             added.taken_in += len(puts)
-            parts[number] = Part(changes={FAILURES: puts} if puts else {})
+            parts[number] = _part(puts)
         self.commit(parts)
 
     # Removing requests
@@ -229,10 +228,16 @@ class HeldJob:
     def drop(self, selection: Selection, pages: Container[bytes] | None) -> int:
         """Remove pending requests, those for some ``pages`` only; return their number.
 
-        ``pages`` has their fingerprints; None: any. Each thousand is a transaction.
+        ``pages`` has their fingerprints; None: any. Each thousand is a transaction. A
+        failed request that was to be repeated has failed again.
         """
         dropped = 0
         for number, store in enumerate(self.stores):
+            waiting = {
+                one.url: (digest, one)
+                for digest, one in _failures(store)
+                if one.waiting
+            }
             for some in told_portions(store, selection.slot):
                 gone = [
                     one
@@ -241,7 +246,14 @@ class HeldJob:
                     and (pages is None or self.project.stored_key(one.payload) in pages)
                 ]
                 self.frontiers[number].remove(gone)
-                self.commit()
+                urls = (url_of(one.payload) for one in gone)
+                puts: list[Change] = [
+                    (digest, failure._replace(waiting=False).packed())
+                    for digest, failure in (
+                        waiting.pop(u) for u in urls if u in waiting
+                    )
+                ]
+                self.commit({number: _part(puts)})
                 dropped += len(gone)
         return dropped
 
@@ -249,6 +261,16 @@ class HeldJob:
     def pending(self) -> int:
         """Number of pending requests in the stores."""
         return sum(map(count_pending, self.stores))
+
+
+def _failures(store: Store) -> list[tuple[bytes, Failure]]:
+    with store.snapshot() as snapshot:
+        return [*stored_failures(snapshot)]
+
+
+def _part(failures: list[Change]) -> Part:
+    """Return the part of a commit that writes failed requests."""
+    return Part(changes={FAILURES: failures} if failures else {})
 
 
 def pending_among(

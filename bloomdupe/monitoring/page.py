@@ -38,7 +38,8 @@ code { overflow-wrap: anywhere; }
 .tiles div { color: var(--soft); font-size: .87rem; }
 .tiles b { display: block; color: var(--ink); font-size: 1.35rem;
   font-variant-numeric: tabular-nums; white-space: nowrap; }
-.tiles .bad b { color: var(--bad); } .tiles .dim b { opacity: .4; }
+.tiles i { font-style: normal; } .tiles .bad b, i.bad { color: var(--bad); }
+i.warn { color: var(--second); } i.good { color: var(--good); } i.old { opacity: .5; }
 .charts { display: grid; gap: 1rem; margin-top: 2rem;
   grid-template-columns: repeat(auto-fill, minmax(min(21rem, 100%), 1fr)); }
 figure { margin: 0; } figure svg { display: block; width: 100%; height: auto; }

@@ -14,17 +14,9 @@ from textwrap import wrap
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.progress.line import pages_lost
-from bloomdupe.crawl.progress.pace import (
-    RECENT,
-    duration,
-    plural,
-    rates,
-    recent,
-    size,
-    time_to_fill,
-)
+from bloomdupe.crawl.progress.pace import RECENT, rates
 from bloomdupe.jobs import state as states
+from bloomdupe.jobs.figures import BAD, GOOD, OLD, WARN, figures
 from bloomdupe.jobs.view import slot_name
 from bloomdupe.monitoring.verdict import remedy_of
 from bloomdupe.printable import printable
@@ -35,13 +27,10 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.progress.history import Point
     from bloomdupe.jobs.reader import JobReader
-    from bloomdupe.jobs.state import WorkerFigures
     from bloomdupe.jobs.view import View
 
     Values: TypeAlias = list[tuple[str, str]]
     """Texts with their styles, most important first."""
-    Figure: TypeAlias = tuple[str, Values]
-    """A name and its values."""
 
 BARS = "▁▂▃▄▅▆▇█"
 PLAIN_BARS = "_.-=+*#@"
@@ -60,8 +49,9 @@ SORTS = ("pending", "failed", "resting", "name")
 """Ways to sort the slots."""
 LEAST = 3
 """Figures that are always shown."""
-BOLD, DIM, RED, GREEN, YELLOW, BLUE, CYAN = "1", "2", "31", "32", "33", "34", "36"
-"""Styles, as terminals number them. Old forecasts are dim."""
+BOLD, DIM, RED, YELLOW = "1", "2", "31", "33"
+KINDS = {"": "", GOOD: "32", WARN: YELLOW, BAD: "1;31", OLD: DIM}
+"""Styles, as terminals number them."""
 STYLES = {
     states.RUNNING: "1;32",
     states.SLEEPING: "1;34",
@@ -139,12 +129,12 @@ def screen(
     head = _head(view, width)[: max(1, height // 4)]
     beside = BESIDE + len(head)
     # Old forecasts are left out where they cannot be dim.
-    figures = [*_figures(view, width - NAMES, forecasts=coloured)]
-    figures = figures[: max(LEAST, height - beside - 2)]
-    rows = max(2, height - beside - len(figures))
+    shown = [*_figures(view, width - NAMES, old=coloured)]
+    shown = shown[: max(LEAST, height - beside - 2)]
+    rows = max(2, height - beside - len(shown))
     names = _names(view, sort, rows)
     lines: list[Values] = [*head, []]
-    for name, values in figures:
+    for name, values in shown:
         lines.append([(name.ljust(NAMES), BOLD), *_fitting(values, width - NAMES)])
     lines += [[], *_slots(view, names, width)]
     following = SORTS[(SORTS.index(sort) + 1) % len(SORTS)]
@@ -179,9 +169,8 @@ def _head(view: View, width: int) -> list[Values]:
         state = ("Redis does not answer", STYLES[states.KILLED])
     elif view.all_rest:
         state = (state[0], STYLES[states.STOPPED])
-    name, runs = printable(view.spider), view.totals.runs
-    extent = f"run {runs}, {duration(view.seconds)} in all" if runs else ""
-    lines = [_fitting([(name, BOLD), state, (extent, DIM)], width)]
+    name = printable(view.spider)
+    lines = [_fitting([(name, BOLD), state], width)]
     if width < NARROW or len(name) + 2 + len(state[0]) > width:
         lines = [*_wrapped(name, BOLD, width), *_wrapped(*state, width)]
     return [*lines, *_wrapped(remedy_of(view) or "", "", width)]
@@ -191,101 +180,20 @@ def _wrapped(text: str, style: str, width: int) -> list[Values]:
     return [[(line, style)] for line in wrap(text, width)]
 
 
-def _figures(view: View, columns: int, *, forecasts: bool) -> Iterator[Figure]:
-    """Yield the figures that the engine of the job knows."""
-    shown = [states.RUNNING, *[states.SILENT] * forecasts]
-    forecast = view.state.name in shown
-    yield "pages", _pages(view, forecast=forecast)
-    points = view.present
-    if points:
-        yield "", [(history_bars(points, columns), GREEN)]
-    yield "pending", _pending(view, forecast=forecast)
-    if view.workers is not None:
-        alive = [(f"{view.workers.workers:,} alive", "")]
-        if view.unattended:
-            partitions = plural(view.unattended, "partition")
-            alive.append((f"{partitions} without a worker", YELLOW))
-        yield "workers", alive
-    duplicates = view.totals.duplicates
-    share = duplicates / max(1, duplicates + view.taken_in)
-    yield "skipped", [(f"{duplicates:,}", ""), (f"{share:.0%} of all links", "")]
-    yield from _failed(view, columns)
-    last = view.last
-    if last is None:
-        if view.state.name != states.NOT_BEGUN:
-            yield "history", [("none yet", DIM)]
-        return
-    fill = last.seen / view.capacity
-    filled = (f"{fill:.1%} full", YELLOW if fill > 0.8 else "")
-    yield "filter", [filled, (pages_lost(last.loss), "")]
-    if view.workers is not None:
-        yield from _stored_on_redis(view.workers)
-    else:
-        yield from _stored_on_disk(view, last)
-
-
-def _pages(view: View, *, forecast: bool) -> Values:
-    pages = [(f"{view.pages:,}", BOLD)]
-    if view.rate is not None and forecast:
-        style = GREEN if view.rate >= 0.5 else YELLOW
-        style = DIM if view.state.name == states.SILENT else style
-        pages.append((f"{view.rate:,.0f} a minute", style))
-    pages.append((plural(view.totals.items, "item"), ""))
-    return pages
-
-
-def _pending(view: View, *, forecast: bool) -> Values:
-    pending = [(f"{view.pending:,}", BOLD)]
-    silent = view.state.name == states.SILENT
-    if view.all_rest and not silent:
-        pending.append(("all resting", YELLOW))
-    elif forecast and view.points:
-        left = view.to_go
-        text = "no end in sight" if left is None else f"{duration(left)} to go"
-        style = YELLOW if left is None else CYAN
-        pending.append((text, DIM if silent else style))
-        if view.at_rest:
-            pending.append((f"{len(view.at_rest):,} resting", YELLOW))
-    if view.slots:
-        pending.append((plural(len(view.slots), "slot"), ""))
-    if view.later:
-        pending.append((f"{view.later:,} scheduled for later", ""))
-    return pending
-
-
-def _failed(view: View, columns: int) -> Iterator[Figure]:
-    """Yield the number of failed requests, and of each reason; in lines that fit."""
-    failed = len(view.failed.requests)
-    name, values = "failed", [(f"{failed:,}", STYLES[states.KILLED] if failed else "")]
-    for cause, requests in view.failed.reasons.most_common():
-        more = [*values, (printable(f"{requests:,} {cause}"), "")]
-        if len("  ".join(value for value, _ in more)) > columns:
-            yield name, values
-            name, more = "", more[-1:]
-        values = more
-    yield name, values
-
-
-def _stored_on_disk(view: View, last: Point) -> Iterator[Figure]:
-    disk = [(size(last.disk), ""), (f"{size(last.free)} free", "")]
-    running = view.state.name == states.RUNNING
-    filled = time_to_fill(recent(view.points), last) if running else None
-    if filled is not None:
-        disk.append((f"full in {duration(filled)}", ""))
-    yield "disk", disk
-    checkpoint = f"checkpoint {last.checkpoint * 1000:.0f} ms"
-    yield "process", [(f"{size(last.memory)} memory", ""), (checkpoint, "")]
-
-
-def _stored_on_redis(workers: WorkerFigures) -> Iterator[Figure]:
-    entries = plural(workers.output_entries, "entry", "entries")
-    yield "output", [(f"{entries} to be collected", "")]
-    memory = [(f"{size(workers.memory_bytes)} of this Redis", "")]
-    if workers.memory_limit:
-        full = workers.memory_bytes > 0.8 * workers.memory_limit
-        limit = f"{size(workers.memory_limit)} at most"
-        memory.append((limit, YELLOW if full else ""))
-    yield "memory", memory
+def _figures(view: View, columns: int, *, old: bool) -> Iterator[tuple[str, Values]]:
+    """Yield the figures of the job, those of failures in as many lines as they need."""
+    for one in figures(view, old=old):
+        name, values = one.name, [(one.value.text, KINDS[one.value.kind] or BOLD)]
+        for text, kind in one.more:
+            shown = printable(text), KINDS[kind]
+            size = sum(len(before) + 2 for before, _ in values) + len(shown[0])
+            if name == "failed" and size > columns:
+                yield name, values
+                name, values = "", []
+            values.append(shown)
+        yield name, values
+        if one.name == "pages" and view.present:
+            yield "", [(history_bars(view.present, columns), KINDS[GOOD])]
 
 
 def history_bars(points: Sequence[Point], columns: int) -> str:

@@ -65,7 +65,7 @@ def test_only_requests_that_gave_up_are_failed(crawl: Crawl) -> None:
     listed = crawl.bloomdupe("list", shown, "--failed", "--json").splitlines()
     assert {json.loads(one)["reason"] for one in listed} == set(WRONG.values())
     info = crawl.bloomdupe("info", shown)
-    assert "requests failed                        8\n" in info
+    assert "failed                                 8, " in info
     assert found["/404"].status == 404
     assert found["/404"].parent == f"{crawl.site.base}/"
     assert found["/404"].times == 1

@@ -103,15 +103,9 @@ def test_failures_are_grouped_by_reason_exception_and_slot(
     lines = verb("list", job, "--failed", "--summary", "--reason", "503", "--json").out
     assert [json.loads(line)["requests"] for line in lines.splitlines()] == [3, 1]
     # On all screens, every reason is there.
-    info = verb("info", job).out.partition("requests failed")[2]
-    assert re.findall(r"^  (\S.*?) +(\d)$", info, re.MULTILINE)[:4] == [
-        ("callback", "4"),
-        ("HTTP 404", "1"),
-        ("timeout", "1"),
-        ("HTTP 503", "1"),
-    ]
-    top = verb("top", job).out
-    assert "7  4 callback  1 HTTP 404  1 timeout  1 HTTP 503" in top
+    shown = ["7", "4 callback", "1 HTTP 404", "1 timeout", "1 HTTP 503"]
+    assert ", ".join(shown) in verb("info", job).out
+    assert "  ".join(shown) in verb("top", job).out
 
 
 def test_a_crawl_of_which_no_page_succeeded_has_a_remedy(verb: Verb, job: Path) -> None:

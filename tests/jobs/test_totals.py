@@ -77,7 +77,7 @@ def test_the_totals_are_those_of_all_processes(
     assert again.requested == []
     assert check(crawl, pages)["bytes"] == bytes_before
     info = crawl.bloomdupe("info", crawl.engine.job)
-    assert re.search(rf"^pages done +{len(site.log)}$", info, re.MULTILINE)
+    assert re.search(rf"^pages +{len(site.log)}$", info, re.MULTILINE)
     assert re.search(rf"^items +{len(crawl.items())}$", info, re.MULTILINE)
 
 

@@ -49,7 +49,6 @@ def test_the_numbers_are_those_of_info(
     info = json.loads(verb("info", job, "--json").out)["job"]
     for name, figure in (
         ("pages", "pages"), ("items", "items"), ("pending", "pending"),
-        ("active hosts", "slots"),
     ):  # fmt: skip
         assert after(page, name, 2) == [name, f"{info[figure]:,}"]
     assert after(page, "failed", 2) == ["failed", f"{sum(info['failed'].values())}"]
