@@ -20,7 +20,7 @@ GOOD, WARN, BAD, OLD = "good", "warn", "bad", "old"
 """Kinds of a text. Forecasts that hold only if a silent crawl goes on are old."""
 
 
-class Part(NamedTuple):
+class Said(NamedTuple):
     """A text, and its kind."""
 
     text: str
@@ -31,8 +31,8 @@ class Figure(NamedTuple):
     """A figure: its name, its value, and more about it, the most important first."""
 
     name: str
-    value: Part
-    more: list[Part] = []  # noqa: RUF012 - nobody changes it
+    value: Said
+    more: list[Said] = []  # noqa: RUF012 - nobody changes it
 
 
 def figures(view: View, *, old: bool = False) -> Iterator[Figure]:
@@ -43,68 +43,68 @@ def figures(view: View, *, old: bool = False) -> Iterator[Figure]:
     pages = []
     if view.rate is not None and forecast:
         kind = GOOD if view.rate >= 0.5 else WARN
-        pages.append(Part(f"{view.rate:,.0f} a minute", aged or kind))
-    yield Figure("pages", Part(f"{view.pages:,}"), pages)
-    yield Figure("items", Part(f"{view.totals.items:,}"))
+        pages.append(Said(f"{view.rate:,.0f} a minute", aged or kind))
+    yield Figure("pages", Said(f"{view.pages:,}"), pages)
+    yield Figure("items", Said(f"{view.totals.items:,}"))
     pending = [*_of_pending(view, aged, forecast=forecast)]
-    yield Figure("pending", Part(f"{view.pending:,}"), pending)
+    yield Figure("pending", Said(f"{view.pending:,}"), pending)
     failed = len(view.failed.requests)
     causes = view.failed.reasons.most_common()
-    more = [Part(f"{requests:,} {cause}") for cause, requests in causes]
-    yield Figure("failed", Part(f"{failed:,}", BAD * bool(failed)), more)
+    more = [Said(f"{requests:,} {cause}") for cause, requests in causes]
+    yield Figure("failed", Said(f"{failed:,}", BAD * bool(failed)), more)
     duplicates = view.totals.duplicates
     share = duplicates / max(1, duplicates + view.taken_in)
-    of_links = [Part(f"{share:.0%} of all links")]
-    yield Figure("skipped", Part(f"{duplicates:,}"), of_links)
-    yield Figure("downloaded", Part(size(view.totals.bytes)))
-    ran = [Part(plural(view.totals.runs, "run")), Part(f"round {view.round}")]
+    of_links = [Said(f"{share:.0%} of all links")]
+    yield Figure("skipped", Said(f"{duplicates:,}"), of_links)
+    yield Figure("downloaded", Said(size(view.totals.bytes)))
+    ran = [Said(plural(view.totals.runs, "run")), Said(f"round {view.round}")]
     if kills := [how for _, how in view.endings].count(KILLED):
-        ran.insert(1, Part(f"{kills:,} killed"))
-    yield Figure("ran for", Part(duration(view.seconds)), ran)
+        ran.insert(1, Said(f"{kills:,} killed"))
+    yield Figure("ran for", Said(duration(view.seconds)), ran)
     last = view.last
     if last is not None:
         fill = last.seen / view.capacity
-        filled = Part(f"{fill:.1%} full", WARN * (fill > FULL))
-        yield Figure("filter", filled, [Part(pages_lost(last.loss))])
+        filled = Said(f"{fill:.1%} full", WARN * (fill > FULL))
+        yield Figure("filter", filled, [Said(pages_lost(last.loss))])
     if view.workers is not None:
         yield from _on_redis(view, view.workers)
     elif last is not None:
-        disk = [Part(f"{size(last.free)} free")]
+        disk = [Said(f"{size(last.free)} free")]
         filled_in = time_to_fill(recent(view.points), last)
         if name == RUNNING and filled_in is not None:
-            disk.append(Part(f"full in {duration(filled_in)}"))
-        yield Figure("disk", Part(size(last.disk)), disk)
-        checkpoint = Part(f"checkpoint {last.checkpoint * 1000:.0f} ms")
-        yield Figure("memory", Part(size(last.memory)), [checkpoint])
+            disk.append(Said(f"full in {duration(filled_in)}"))
+        yield Figure("disk", Said(size(last.disk)), disk)
+        checkpoint = Said(f"checkpoint {last.checkpoint * 1000:.0f} ms")
+        yield Figure("memory", Said(size(last.memory)), [checkpoint])
 
 
-def _of_pending(view: View, aged: str, *, forecast: bool) -> Iterator[Part]:
+def _of_pending(view: View, aged: str, *, forecast: bool) -> Iterator[Said]:
     if view.all_rest and not aged:
-        yield Part("all resting", WARN)
+        yield Said("all resting", WARN)
     elif forecast and view.points:
         left = view.to_go
         if left is None:
-            yield Part("no end in sight", aged or WARN)
+            yield Said("no end in sight", aged or WARN)
         else:
-            yield Part(f"{duration(left)} to go", aged or GOOD)
+            yield Said(f"{duration(left)} to go", aged or GOOD)
         if view.at_rest:
-            yield Part(f"{len(view.at_rest):,} resting", WARN)
+            yield Said(f"{len(view.at_rest):,} resting", WARN)
     if view.slots:
-        yield Part(plural(len(view.slots), "slot"))
+        yield Said(plural(len(view.slots), "slot"))
     if view.later:
-        yield Part(f"{view.later:,} scheduled for later")
-    yield Part(f"{view.taken_in:,} ever added")
+        yield Said(f"{view.later:,} scheduled for later")
+    yield Said(f"{view.taken_in:,} ever added")
 
 
 def _on_redis(view: View, workers: WorkerFigures) -> Iterator[Figure]:
-    alive = [Part(plural(workers.partitions, "partition"))]
+    alive = [Said(plural(workers.partitions, "partition"))]
     if view.unattended:
-        alive.append(Part(f"{view.unattended:,} without a worker", WARN))
-    yield Figure("workers", Part(f"{workers.workers:,}"), alive)
+        alive.append(Said(f"{view.unattended:,} without a worker", WARN))
+    yield Figure("workers", Said(f"{workers.workers:,}"), alive)
     entries = plural(workers.output_entries, "entry", "entries")
-    yield Figure("output", Part(entries), [Part("to be collected")])
+    yield Figure("output", Said(entries), [Said("to be collected")])
     memory, limit = workers.memory_bytes, workers.memory_limit
-    more = [Part("of this Redis")]
+    more = [Said("of this Redis")]
     if limit:
-        more.append(Part(f"{size(limit)} at most", WARN * (memory > FULL * limit)))
-    yield Figure("memory", Part(size(memory)), more)
+        more.append(Said(f"{size(limit)} at most", WARN * (memory > FULL * limit)))
+    yield Figure("memory", Said(size(memory)), more)
