@@ -8,18 +8,17 @@ those of stock Scrapy.
 from __future__ import annotations
 
 import abc
-import itertools
 import json
 import random
 import shutil
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from crawls import IdiomCrawl, Stop, finished
-from judging import Verdict, ended, judge, run_to_end
+from crawls import Stop
+from judging import Verdict, stopped
 from programs import (
     FEATURES,
     ON_DISK,
@@ -28,13 +27,13 @@ from programs import (
     answer_to,
     made,
 )
-from shared_idioms import SharedCrawl, judged
 from spiders.generated import Generated
 from stock import Model, ask_scrapy
-from stop_points import outcome_of
+from stop_points import outcomes_of
+from support.engines import DISK, Memory, Redis
 from support.redis_server import RedisServer
 from table import Idiom
-from trial import OK, Fault, Outcome, lost
+from trial import OK, Fault, Outcome
 
 MOST_KILLS = 3
 RAISING = {"fails"}
@@ -81,15 +80,6 @@ def idiom_of(program: Program) -> Idiom:
     )
 
 
-@dataclass
-class Tried:
-    """The outcome of a crawl, and the stop points that it has passed."""
-
-    outcome: Outcome
-    points: list[str]
-    stops: list[str]
-
-
 class GeneratedSpiders(Fault):
     """Programs on an engine. Case 0 has the first set of features, and so on."""
 
@@ -97,19 +87,15 @@ class GeneratedSpiders(Fault):
     features: ClassVar[tuple[str, ...]]
     killed: ClassVar[int]
     """Crawls of a program that are killed."""
-    without: str | None = None
-    """A protection that is taken out, for a control."""
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         program = made(seed, self.features)
-        with self.engine(folder):
-            outcomes = self.tried(program, folder, seed)
-            bad = next((each for each in outcomes if each != OK), None)
-            if bad is not None:
-                (folder / "program.json").write_text(json.dumps(program))
-                words = f"{bad.words}\n  {json.dumps(program)}"
-                outcomes[outcomes.index(bad)] = Outcome(bad.verdict, words)
-        return outcomes
+        found = self.tried(program, folder, seed)
+        if found[-1] != OK:
+            text = json.dumps(program)
+            (folder / "program.json").write_text(text)
+            found[-1] = Outcome(found[-1].verdict, f"{found[-1].words}\n  {text}")
+        return found
 
     def tried(self, program: Program, folder: Path, seed: int) -> list[Outcome]:
         """Crawl undisturbed, and with kills. A crawl without a kill does not count."""
@@ -117,65 +103,43 @@ class GeneratedSpiders(Fault):
         idiom = idiom_of(program)
         model = ask_scrapy(idiom)
         first = self.crawl(idiom, model, [], folder)
-        if first.outcome != OK:
-            return [first.outcome]
+        if first.complaints:
+            return outcomes_of(first)
         found: list[Outcome] = []
         stops = [stops_of(first.points, model, rng) for _ in range(self.killed)]
         # A slow crawl may not come to the other stops.
         for each in (*stops, [Stop(point="here start")]):
             if len(found) == self.killed:
                 break
-            tried = self.crawl(idiom, model, each, folder)
-            if tried.stops:
-                found.append(tried.outcome)
-            if tried.outcome != OK:
-                return [tried.outcome]
+            verdict = self.crawl(idiom, model, each, folder)
+            found += outcomes_of(verdict)[-1:]
+            if verdict.complaints:
+                break
         return found
 
-    def control_of(self, without: str, folder: Path) -> list[Outcome]:
-        """Try a page that yields its children again, without a protection."""
-        idiom = idiom_of(WITH_CHILDREN)
-        self.without = without
-        tried = self.crawl(idiom, ask_scrapy(idiom), [Stop(point="here p0 2")], folder)
-        self.without = None
-        return [tried.outcome]
+    def control(self, folder: Path) -> list[Outcome]:
+        """The marks of children are forgotten at a restart."""
+        idiom, stops = idiom_of(WITH_CHILDREN), [Stop(point="here p0 2")]
+        model, without = ask_scrapy(idiom), "waiting_for_pages"
+        return outcomes_of(self.crawl(idiom, model, stops, folder, without))
 
     def crawl(
-        self, idiom: Idiom, model: Model, stops: list[Stop], folder: Path
-    ) -> Tried:
+        self,
+        idiom: Idiom,
+        model: Model,
+        stops: list[Stop],
+        folder: Path,
+        without: str | None = None,
+    ) -> Verdict:
         """Crawl with these stops and to the end; without stops, list the points."""
-        with self.opened(idiom, model, folder) as crawl:
-            if not stops:
-                crawl.run_command(trace=True)
-            for stop in stops:
-                run = crawl.run_command(stop)
-                if finished(run) or (run.status and not run.stopped):
-                    break
-            complaints = run_to_end(crawl)
-            complaints += [
-                ended(run) for run in crawl.runs if run.status and not run.stopped
-            ]
-            outcome = self.judged(model, crawl, complaints)
-            if outcome != OK:
-                crawl.keep = True
-                words = (
-                    f"{', '.join(map(str, stops)) or 'undisturbed'}: {outcome.words}"
-                )
-                outcome = Outcome(outcome.verdict, words)
-            reached = [run.stopped for run in crawl.runs if run.stopped]
-            return Tried(outcome, crawl.runs[0].points, reached)
+        with self.served(folder) as engine:
+            return stopped(
+                idiom, model, stops, engine=engine, without=without, place=folder
+            )
 
     @abc.abstractmethod
-    def engine(self, folder: Path) -> AbstractContextManager[object]:
-        """Return a context in which crawls are possible."""
-
-    @abc.abstractmethod
-    def opened(self, idiom: Idiom, model: Model, folder: Path) -> IdiomCrawl:
-        """Return a new crawl."""
-
-    @abc.abstractmethod
-    def judged(self, model: Model, crawl: Any, complaints: list[str]) -> Outcome:
-        """Judge a crawl that has come to its end, with complaints about its runs."""
+    def served(self, folder: Path) -> AbstractContextManager[Memory]:
+        """Return a context with an engine for a crawl."""
 
 
 def stops_of(points: list[str], model: Model, rng: random.Random) -> list[Stop]:
@@ -202,21 +166,9 @@ class OnDisk(GeneratedSpiders):
     killed = 2
     features = tuple(FEATURES)
 
-    def engine(self, folder: Path) -> AbstractContextManager[object]:
+    def served(self, folder: Path) -> AbstractContextManager[Memory]:
         del folder
-        return nullcontext()
-
-    def opened(self, idiom: Idiom, model: Model, folder: Path) -> IdiomCrawl:
-        del model
-        return IdiomCrawl(idiom, without=self.without, place=folder)
-
-    def judged(self, model: Model, crawl: Any, complaints: list[str]) -> Outcome:
-        reached = [run.stopped for run in crawl.runs if run.stopped]
-        return outcome_of(Verdict(complaints + judge(model, crawl), reached))
-
-    def control(self, folder: Path) -> list[Outcome]:
-        """The marks of children are forgotten at a restart."""
-        return self.control_of("waiting_for_pages", folder)
+        return nullcontext(DISK)
 
 
 class OnRedis(GeneratedSpiders):
@@ -231,23 +183,7 @@ class OnRedis(GeneratedSpiders):
     def missing(self) -> str | None:
         return None if shutil.which("redis-server") else "needs redis-server"
 
-    def engine(self, folder: Path) -> AbstractContextManager[object]:
-        self._server = RedisServer(folder / "redis")
-        self._crawls = itertools.count()
-        return self._server
-
-    def opened(self, idiom: Idiom, model: Model, folder: Path) -> IdiomCrawl:
-        del model
-        job = f"crawl{next(self._crawls)}"
-        options: Any = {"without": self.without, "place": folder}
-        return SharedCrawl(self._server, job, idiom, **options)
-
-    def judged(self, model: Model, crawl: Any, complaints: list[str]) -> Outcome:
-        if complaints:
-            return lost("; ".join(complaints))
-        return judged(crawl, model.items, model.visits)
-
-    def control(self, folder: Path) -> list[Outcome]:
-        """The marks of children are forgotten at a restart."""
-        with self.engine(folder):
-            return self.control_of("waiting_for_pages", folder)
+    @contextmanager
+    def served(self, folder: Path) -> Iterator[Memory]:
+        with RedisServer(folder / "redis") as server:
+            yield Redis(server)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from crawls import IdiomCrawl, Stop
+from crawls import Stop
 from judging import Verdict, stopped, undisturbed
 from table import Idiom, load
 from trial import OK, Fault, Outcome, crashed, each_caught, lost, silently_wrong
@@ -35,16 +35,18 @@ def every_idiom() -> list[Idiom]:
     return [idiom for _, idiom in sorted(load().items())]
 
 
-def outcome_of(verdict: Verdict) -> Outcome:
-    """Put the complaints of the idioms' judge into an outcome."""
+def outcomes_of(verdict: Verdict) -> list[Outcome]:
+    """Return an outcome for each stop; the complaints of the judge are in the last."""
     words = f"{', '.join(verdict.stopped)}: {'; '.join(verdict.complaints)}"
-    if not verdict.complaints:
-        return OK
+    outcome = OK
     if "did not end" in words:
-        return crashed(words)
-    if any(word in words for word in ("missing", "never asked", "ended with")):
-        return lost(words)
-    return silently_wrong(words)
+        outcome = crashed(words)
+    elif any(word in words for word in ("missing", "never asked", "ended with")):
+        outcome = lost(words)
+    elif verdict.complaints:
+        outcome = silently_wrong(words)
+    some = len(verdict.stopped) or len(verdict.complaints)
+    return ([OK] * (some - 1) + [outcome]) if some else []
 
 
 def tried(
@@ -62,14 +64,13 @@ def tried(
     run that finds the job finished.
     """
     model = undisturbed(idiom)
-    with IdiomCrawl(idiom) as crawl:
-        points = crawl.run_command(trace=True).points
+    points = stopped(idiom, model, []).points
     later = (None,) if idle is None else (idle, None)
     verdicts = [
         stopped(idiom, model, stops, without=without, place=folder, later=later)
         for stops in choose(points)
     ]
-    return [outcome_of(verdict) for verdict in verdicts if verdict.stopped]
+    return [outcomes_of(verdict)[-1] for verdict in verdicts if verdict.stopped]
 
 
 class StopPoints(Fault):

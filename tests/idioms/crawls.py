@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from recorder import FILE
 from support.crawl import Crawl, Run
+from support.engines import DISK, Memory
 from support.forks import DEADLINE
 from support.site import Site
 from table import Idiom
@@ -68,8 +69,8 @@ SETTINGS: dict[str, Any] = {
 DURABLE: dict[str, Any] = {
     "ADDONS": {"bloomdupe.Addon": 500},
     "BLOOMDUPE_CHECKPOINT_INTERVAL": INTERVAL,
-    "JOBDIR": "job",
 }
+"""Of those with bloomdupe."""
 RECORDED = {"recorder.Recorder": 1000}
 
 HEAD = ("from support import placing", "placing.install()")
@@ -167,7 +168,8 @@ class Outputs:
 class IdiomCrawl(Crawl):
     """Runs of an idiom's command, as of a project, and their results.
 
-    ``stock`` leaves out bloomdupe and ``JOBDIR``, ``without`` names a protection of it
+    On Redis, each run is a worker that gets all partitions. ``stock`` leaves out
+    bloomdupe and ``JOBDIR``, ``without`` names a protection of it
     that is taken out (see ``without.py``). Its folder is made in ``place``, and is
     removed afterwards without ``keep``. A process may open so many ``open_files``.
     """
@@ -176,6 +178,7 @@ class IdiomCrawl(Crawl):
         self,
         idiom: Idiom,
         *,
+        engine: Memory = DISK,
         stock: bool = False,
         without: str | None = None,
         place: Path | None = None,
@@ -186,7 +189,7 @@ class IdiomCrawl(Crawl):
         if place is None and os.access(MEMORY, os.W_OK):
             place = MEMORY
         folder = Path(tempfile.mkdtemp(prefix="idiom-", dir=place))
-        super().__init__(folder, Site(idiom.pages, delay=DELAY).__enter__())
+        super().__init__(folder, Site(idiom.pages, delay=DELAY).__enter__(), engine)
         self.keep = False
         self.settings = self.project(stock=stock)
         self._module = idiom.spider.__module__
@@ -196,8 +199,10 @@ class IdiomCrawl(Crawl):
 
     def project(self, *, stock: bool) -> dict[str, Any]:
         """Return the settings of its project."""
-        settings = {**SETTINGS, **({} if stock else DURABLE), **self.idiom.settings}
+        settings = {**SETTINGS, **self.idiom.settings}
         if not stock:
+            settings = {**SETTINGS, **self.engine.settings, **DURABLE} | settings
+        if not (stock or self.engine.collects):
             settings["ITEM_PIPELINES"] = {**settings["ITEM_PIPELINES"], **RECORDED}
         return settings
 
@@ -211,23 +216,35 @@ class IdiomCrawl(Crawl):
 
     def run_command(self, stop: Stop | None = None, *, trace: bool = False) -> Run:
         """Run the command once, until it ends or is stopped."""
+        self.engine.pass_on("", last=True)
         self.make_project(*self._code)
-        place = self._next_place()
         wanted = {"trace": True} if trace else (stop or Stop()).fields()
         environment = {
-            "EVENTS": str(place / "events"),
+            "EVENTS": str(self.next_place / "events"),
             "SCRAPY_SETTINGS_MODULE": "crawl_settings",
             "SITE": self.site.base,
             "STOP": json.dumps(wanted if stop or trace else {}),
         }
         self.site.kill_at((stop or Stop()).request or 0)
-        command = self.idiom.command
-        process = self._fork(command, place, environment=environment, **self._limits)
+        task = {"environment": environment, **self._limits}
+        process = self.start_command(*self.idiom.command, **task)
         self.site.name_victim(process.pid)
         self.runs.append(process.ended(DEADLINE))
         return self.runs[-1]
 
     # Results
+
+    def collected(self) -> list[str]:
+        """Let ``bloomdupe collect`` write the feeds of Redis; say what is wrong."""
+        if not self.engine.collects:
+            return []
+        words = self.idiom.arguments
+        named = ["--feed" if word in ("-o", "-O") else word for word in words]
+        try:
+            self.collect(*(named if "--feed" in named else []))
+        except AssertionError as error:
+            return [f"collect failed: {error}"]
+        return [] if self.engine.finished else ["missing: something is still owed"]
 
     @property
     def visits(self) -> Counter[str]:

@@ -16,10 +16,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from crawls import IdiomCrawl, Outputs, Stop, finished, last_checkpoints, went_well
 from stock import Model, of_scrapy
 from support.crawl import Run
+from support.engines import DISK, Memory
 from support.judge import SHOWN, compare_visits, differences
 from table import Idiom
 
@@ -37,16 +39,22 @@ class Verdict:
 
     complaints: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
+    points: list[str] = field(default_factory=list)
+    """All that were passed, if there was to be no stop."""
 
 
-def compare_outputs(expected: Counter[str], outputs: Outputs) -> list[str]:
-    """Compare items in each of the three places."""
+def compare_outputs(
+    expected: Counter[str], outputs: Outputs, *, recorded: bool
+) -> list[str]:
+    """Compare items in each place."""
     found = {"JSON lines": outputs.jsonl, "CSV": outputs.csv}
     complaints = [
         f"{place}: {words}"
         for place, items in found.items()
         if (words := differences(expected, items))
     ]
+    if not recorded:
+        return complaints
     words = differences(Counter(set(expected)), Counter(outputs.pipeline))
     return [*complaints, f"pipeline: {words}"] if words else complaints
 
@@ -64,21 +72,24 @@ def allowed(run: Run, asks: int) -> int:
 
 
 def judge(model: Model, crawl: IdiomCrawl) -> list[str]:
-    """Say what is wrong with a crawl that has come to its end."""
-    outputs = crawl.outputs()
-    complaints = compare_outputs(model.items, outputs)
+    """Say what is wrong with a crawl that has come to its end.
+
+    On Redis, any number of requests may come again, and have tracebacks, after a kill.
+    """
+    outputs, on_redis = crawl.outputs(), crawl.engine.collects
+    complaints = compare_outputs(model.items, outputs, recorded=not on_redis)
     if complaints and outputs.jsonl.total() <= model.items.total() and was_said(crawl):
         complaints.clear()
     visits = crawl.visits
     repeats, asks = crawl.idiom.repeats, crawl.idiom.asks
     most = None
-    if repeats is not None:
+    if repeats is not None and not on_redis:
         most = sum(
             repeats + (0 if run.stopped is None else allowed(run, asks))
             for run in crawl.runs[:-1]
         )
     complaints += compare_visits(model.visits, visits, most).complaints
-    for run in crawl.runs:
+    for run in crawl.runs[-1:] if on_redis else crawl.runs:
         if run.late:
             complaints.append(f"{run.name} did not end")
         well = run.stopped is None or run.status == 0
@@ -113,7 +124,7 @@ def run_to_end(crawl: IdiomCrawl) -> list[str]:
     for _ in range(RUNS):
         run = crawl.run_command()
         if finished(run):
-            return []
+            return crawl.collected()
         if run.status:
             return [ended(run)]
     return [f"not finished after {RUNS} runs"]
@@ -191,6 +202,7 @@ def stopped(
     model: Model,
     stops: Sequence[Stop],
     *,
+    engine: Memory = DISK,
     without: str | None = None,
     place: Path | None = None,
     open_files: int | None = None,
@@ -198,14 +210,16 @@ def stopped(
 ) -> Verdict:
     """Crawl, with a stop after the other, then to the end; and judge.
 
+    Without stops, the points of the first run are listed.
     See :class:`crawls.IdiomCrawl` for ``without``, and for ``place``, in which the
     folder is kept if something is wrong. The finished job is run again with the stops
     ``later``.
     """
     verdict = Verdict()
-    with IdiomCrawl(
-        idiom, without=without, place=place, open_files=open_files
-    ) as crawl:
+    options: Any = {"without": without, "place": place, "open_files": open_files}
+    with IdiomCrawl(idiom, engine=engine, **options) as crawl:
+        if not stops:
+            verdict.points = crawl.run_command(trace=True).points
         for stop in stops:
             run = crawl.run_command(stop)
             if run.stopped is not None:

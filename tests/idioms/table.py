@@ -70,6 +70,11 @@ class Idiom:
         return (self.spider.__doc__ or "").strip().splitlines()[0]
 
     @property
+    def may_be_shared(self) -> bool:
+        """Whether a crawl on Redis can have this idiom: scripts have a ``JOBDIR``."""
+        return self.script is None
+
+    @property
     def command(self) -> list[str]:
         if self.script is not None:
             return [str(HERE / "everyday" / self.script)]

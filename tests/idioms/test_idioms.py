@@ -6,6 +6,8 @@ import pytest
 from crawls import Stop
 from judging import expected, stopped, undisturbed
 from stock import Model, ask_scrapy, of_scrapy
+from support.engines import Redis
+from support.redis_server import RedisServer
 from support.repetition import slow_tests_run
 from table import IDIOMS, Idiom, load
 
@@ -65,3 +67,17 @@ def test_undisturbed_the_items_are_those_of_scrapy(idiom: Idiom) -> None:
     model = undisturbed(idiom)
     assert model.items
     assert model.complaints == []
+
+
+@pytest.mark.slow
+@every_idiom
+def test_a_crawl_killed_on_redis_has_the_result_of_scrapy(
+    redis_server: RedisServer, idiom: Idiom
+) -> None:
+    if not idiom.may_be_shared:
+        pytest.skip("its script has a JOBDIR")
+    model = expected(idiom)
+    for stops in stops_of(idiom, model)[:1]:
+        verdict = stopped(idiom, model, stops[:1], engine=Redis(redis_server))
+        assert verdict.stopped
+        assert verdict.complaints == []

@@ -13,8 +13,8 @@ README = Path(__file__).with_name("README.md")
 
 
 def test_the_document_has_every_idiom() -> None:
-    text = README.read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (\w+) \| (.+) \| \d+ \| \d+ \|$", text, re.MULTILINE)
+    _, _, text = README.read_text("utf-8").partition("| idiom | description |\n")
+    rows = re.findall(r"^\| (\w+) \| (.+) \|$", text, re.MULTILINE)
     assert rows == [(name, idiom.about) for name, idiom in load().items()]
 
 

@@ -385,8 +385,13 @@ class Crawl:
         if status == -signal.SIGKILL and lease == LEASE:
             self.engine.pass_on(process.log, last=not self._alive)
 
+    @property
+    def next_place(self) -> Path:
+        """Return the folder in which the next run puts its log and its events."""
+        return self._place / f"run{self._runs}"
+
     def _next_place(self) -> Path:
-        place = self._place / f"run{self._runs}"
+        place = self.next_place
         place.mkdir()
         self._runs += 1
         return place
