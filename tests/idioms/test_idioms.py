@@ -78,6 +78,6 @@ def test_a_crawl_killed_on_redis_has_the_result_of_scrapy(
         pytest.skip("its script has a JOBDIR")
     model = expected(idiom)
     for stops in stops_of(idiom, model)[:1]:
-        verdict = stopped(idiom, model, stops[:1], engine=Redis(redis_server))
+        verdict = stopped(idiom, model, stops, engine=Redis(redis_server))
         assert verdict.stopped
         assert verdict.complaints == []
