@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 500
 """Members of a key in one answer."""
-COUNTS = {"list": "LLEN", "set": "SCARD", "zset": "ZCARD"}
+QUEUES = {"list": "LLEN", "zset": "ZCARD"}
+SETS = {"set": "SCARD"}
 """Commands that count the members of a key, by its type."""
 ASKED = 100
 """Requests to look up in the fingerprints, at most."""
@@ -75,23 +76,12 @@ class RedisJob(Source):
         self._client.close()
 
     def _counted(self) -> tuple[int, int]:
-        queue, seen = self._size(self._queue), self._size(self._seen, "set")
-        return queue, seen
+        return self._size(self._queue, QUEUES), self._size(self._seen, SETS)
 
-    def _size(self, key: str, *kinds: str) -> int:
-        """Count the members of a key; 0 if it has none."""
-        kind = self._kind(key)
-        if kind not in COUNTS:
-            return 0
-        if kind not in (kinds or ("list", "zset")):
-            raise StoreMismatchError(
-                f"{self.shown}: {key!r} is of another type than its setting says;"
-                " check the names of the keys in the settings"
-            )
-        return int(self._client.ask(COUNTS[kind], key))
-
-    def _kind(self, key: str) -> str:
-        return str(self._client.ask("TYPE", key).decode())
+    def _size(self, key: str, commands: dict[str, str]) -> int:
+        """Count the members of a key; 0 if there is none of such a type."""
+        kind = self._client.ask("TYPE", key).decode()
+        return int(self._client.ask(commands[kind], key)) if kind in commands else 0
 
     def has_pending(self) -> bool:
         """Whether requests are pending."""
@@ -118,7 +108,7 @@ class RedisJob(Source):
 
     def _ordered(self) -> Iterator[bytes]:
         """Yield a sorted set by rising score, or a list from where it is taken."""
-        is_list = self._kind(self._queue) == "list"
+        is_list = self._client.ask("TYPE", self._queue) == b"list"
         command, back = "LRANGE" if is_list else "ZRANGE", is_list and self._from_end
         for start in range(0, self._sizes[0], AT_ONCE):
             first, last = start, start + AT_ONCE - 1
@@ -158,13 +148,10 @@ class RedisJob(Source):
 
     def fingerprints(self, problems: Problems) -> Iterator[bytes]:
         """Yield the fingerprints of requests that were seen, each once or more."""
-        if not self._sizes[1]:
-            return
-        cursor: Any = None
+        cursor: Any = None if self._sizes[1] else 0
         while cursor != 0:
-            cursor, some = self._client.ask(
-                "SSCAN", self._seen, cursor or 0, "COUNT", AT_ONCE
-            )
+            ask = self._client.ask
+            cursor, some = ask("SSCAN", self._seen, cursor or 0, "COUNT", AT_ONCE)
             for member in some:
                 try:
                     yield bytes.fromhex(member.decode("ascii"))
