@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import datetime, timezone
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -63,8 +62,7 @@ class StoredFeeds:
         self.moment = datetime.now(tz=timezone.utc)
         """The time that names of files have: when the crawl has begun."""
         if resumed and "feeds_moment" in record:
-            with suppress(ValueError):
-                self.moment = datetime.fromisoformat(record["feeds_moment"])
+            self.moment = datetime.fromisoformat(record["feeds_moment"])
         self._feeds: dict[str, dict[str, Any]] = dict(record.get("feeds", {}))
         self._indexes = {f["index"] for f in self._feeds.values() if "index" in f}
 

@@ -11,7 +11,6 @@ from spiders.feeds import (
     Empty,
     close_mailbox,
     fill_the_file,
-    fill_the_memory,
     stop_in_a_delivery,
     stop_when_taken,
     stop_while_s3_reads,
@@ -24,7 +23,7 @@ from support.storage_servers import PASSWORD, ftp_server, ftp_uri, s3_server
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from support.crawl import Before, Crawl
+    from support.crawl import Crawl
 
 pytestmark = pytest.mark.slow
 
@@ -92,19 +91,6 @@ def test_a_delivery_that_fails_is_tried_again(crawl: Crawl, place: Path) -> None
         assert read(place / "items.json") == ITEMS
         crawl.run(Articles)
     assert ftp.complete == ["items.json"]
-
-
-def test_batches_are_delivered_when_they_are_full(crawl: Crawl, place: Path) -> None:
-    with ftp_server(place, kept_port()) as ftp:
-        options = {**JSON, "batch_item_count": 10}
-        crawl.settings["FEEDS"] = {f"{ftp.uri}/%(batch_id)d.json": options}
-        for _ in range(2):
-            crawl.killed(Articles, stop=THIRD)
-        crawl.run(Articles)
-        # The last one is not full: it would be added to.
-        assert len([file for file in spooled(crawl) if len(file.suffix) == 2]) == 1
-    assert {*ftp.complete} == {f"{number}.json" for number in range(1, 8)}
-    assert read(*place.iterdir()) == ITEMS
 
 
 def test_a_feed_comes_to_s3_though_the_upload_is_killed(crawl: Crawl) -> None:
@@ -179,32 +165,14 @@ def test_another_kind_of_exporter_is_refused(crawl: Crawl) -> None:
         assert (file.exists() and file.read_bytes()) == content
 
 
-@pytest.mark.parametrize(
-    ("part", "fill"), [("file", fill_the_file), ("memory", fill_the_memory)]
-)
-def test_an_error_of_the_file_or_the_memory_is_no_error_of_an_item(
-    crawl: Crawl, place: Path, part: str, fill: Before
-) -> None:
+def test_an_error_of_the_file_is_no_error_of_an_item(crawl: Crawl, place: Path) -> None:
     crawl.settings["FEEDS"] = {f"mail://{place}": SUMS}
-    run = crawl.run(Articles, before=fill, status=1)
-    assert f"the {part} is full" in run.log
+    run = crawl.run(Articles, before=fill_the_file, status=1)
+    assert "the file is full" in run.log
     assert "Error storing the feed (63 items)" in run.log
     assert not [*place.iterdir()]
     crawl.run(Articles)
     assert mails(place, "sums") == [ITEMS]
-
-
-def test_an_exporter_that_fails_is_reported_while_the_crawl_runs(
-    crawl: Crawl,
-) -> None:
-    broken = {"sums": "spiders.feeds.Quotients"}
-    crawl.settings["FEEDS"] = {"items.sums": SUMS}
-    log = crawl.run(Articles, FEED_EXPORTERS=broken, status=1).log
-    early, _, late = log.partition("Closing spider (finished)")
-    assert early.count("The exporter of the feed items.sums fails") == 1
-    assert "Error storing the feed (63 items)" in late
-    crawl.run(Articles)
-    assert read(crawl.folder / "items.sums") == ITEMS
 
 
 def test_a_plugin_sees_the_exporters_writes_and_may_close_the_file(

@@ -241,14 +241,6 @@ def test_a_job_that_was_not_stopped_in_good_order_is_refused(
     assert json.loads(verb("info", job, "--json").out)["job"]["state"] == "not begun"
 
 
-def test_a_job_that_was_never_stopped_is_refused(verb: Verb, tmp_path: Path) -> None:
-    job = stopped(tmp_path / "job", many(), 5)
-    (job / "requests.queue/active.json").unlink()
-    answer = verb("import", job, *IMPORT)
-    assert (answer.code, answer.out) == (1, "")
-    assert "Let Scrapy go on with it, and stop it by Ctrl-C once" in answer.err
-
-
 def test_files_that_are_newer_than_the_stop_are_refused(
     verb: Verb, tmp_path: Path
 ) -> None:
@@ -262,6 +254,11 @@ def test_files_that_are_newer_than_the_stop_are_refused(
     assert remedy in answer.err
     subprocess.run(remedy.split(), check=True)
     assert verb("import", job, *IMPORT).code == 0
+    other = stopped(tmp_path / "other", many(), 5)
+    (other / "requests.queue/active.json").unlink()
+    answer = verb("import", other, *IMPORT)
+    assert (answer.code, answer.out) == (1, "")
+    assert "Let Scrapy go on with it, and stop it by Ctrl-C once" in answer.err
 
 
 @pytest.mark.parametrize(
@@ -287,11 +284,8 @@ def test_queues_of_other_classes_are_refused(
 # Trust
 
 
-@pytest.mark.parametrize("queue", ["PickleLifoDiskQueue", "MarshalFifoDiskQueue"])
-def test_pending_requests_without_trust_are_refused(
-    verb: Verb, tmp_path: Path, queue: str
-) -> None:
-    job = stopped(tmp_path / "job", [Request("https://a.example/")], 0, queue)
+def test_pending_requests_without_trust_are_refused(verb: Verb, tmp_path: Path) -> None:
+    job = stopped(tmp_path / "job", [Request("https://a.example/")], 0)
     (job / "spider.state").write_bytes(b"a pickle")
     before = contents(job)
     for place in (job, tmp_path / "new"):

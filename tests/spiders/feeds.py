@@ -224,17 +224,6 @@ def fill_the_file() -> None:
     Mailbox.open = full  # type: ignore[assignment,method-assign]
 
 
-def fill_the_memory() -> None:
-    export = Sums.export_item
-
-    def export_item(self: Sums, item: Any) -> None:
-        if self.count:
-            raise MemoryError("the memory is full")
-        export(self, item)
-
-    Sums.export_item = export_item  # type: ignore[method-assign]
-
-
 def stop_while_s3_reads() -> None:
     upload = S3FeedStorage._store_in_thread
 
