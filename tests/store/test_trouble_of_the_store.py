@@ -261,6 +261,20 @@ def test_a_server_is_refused_in_one_line(
     assert "\n" not in str(raised.value)
 
 
+def test_a_user_without_all_rights_is_refused_before_anything_is_written(
+    server: RedisServer, owner: PartitionOwner
+) -> None:
+    put(owner, b"1")
+    with server.client() as judge:
+        judge.execute_command(
+            "ACL", "SETUSER", "some", "on", f">{PASSWORD}", "~*", "+@all", "-hincrby"
+        )
+    url = server.url("crawl").replace("unix://", f"unix://some:{PASSWORD}@")
+    with pytest.raises(StoreAccessError, match="Redis refuses this user"):
+        joined(url)
+    assert owner.look(1).commits == 1
+
+
 def test_another_number_of_partitions_is_refused(owner: PartitionOwner) -> None:
     with pytest.raises(StoreMismatchError, match="has 1 partitions, not 4"):
         PartitionOwner.at(owner.client.address, 4)

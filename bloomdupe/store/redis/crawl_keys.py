@@ -58,6 +58,7 @@ class CrawlKeys:
         self.counts = self._tag + b"counts"
         self.rules = self._tag + b"rules"
         self.output = self._tag + b"output"
+        self.unused = self._tag + b"unused"
 
     @property
     def fence(self) -> tuple[bytes, bytes, bytes]:

@@ -40,7 +40,8 @@ class PartitionOwner(CrawlOnRedis):
         super().__init__(client)
         client.check()
         self.read_head()
-        made = client.run(MAKE, (self.keys.head,), MAGIC, FORMAT, partitions)
+        keys = self.keys.head, self.keys.unused
+        made = client.run(MAKE, keys, MAGIC, FORMAT, partitions)
         found = int(self.checked(pairs(made))["partitions"])
         if found != partitions:
             raise StoreMismatchError(
