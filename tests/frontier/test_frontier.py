@@ -109,22 +109,6 @@ def test_a_full_slot_is_ready_again_when_a_request_is_done(
     assert (owed.pending, owed.leased) == (0, 3)
 
 
-def test_a_slot_is_asked_again_before_its_time(seen: BloomFilter) -> None:
-    full = {"a": 60.0}
-    owed = Frontier(
-        seen, wait=lambda slot, _: full.get(slot.name, 0.0), clock=lambda: 0.0
-    )
-    owed.push("a", 0, b"a")
-    assert owed.lease() is None
-    full.clear()
-    owed.ask_again("no such slot")
-    assert owed.lease() is None
-    owed.ask_again("a")
-    owed.ask_again("a")
-    assert owed.seconds_until_ready() is None  # no slot waits any more
-    assert drain(owed) == ["a"]
-
-
 def test_the_next_of_several_times_counts(seen: BloomFilter) -> None:
     now, delays = [0.0], {"a": 60.0, "b": 90.0, "c": 30.0}
     owed = Frontier(seen, wait=lambda slot, _: delays[slot.name], clock=lambda: now[0])
@@ -145,37 +129,6 @@ def test_the_next_of_several_times_counts(seen: BloomFilter) -> None:
     assert drain(owed) == ["b"]
     now[0] = 100.0
     assert drain(owed) == ["a"]
-
-
-@pytest.mark.parametrize("first_ends", [True, False])
-def test_a_request_that_comes_again_while_it_is_in_progress(first_ends: bool) -> None:
-    """As on Redis, where a worker may lose a partition and get it again."""
-    owed = Frontier(BloomFilter(1000, 1e-6))
-    copies = []
-    for _ in range(2):
-        owed.push("host", 0, b"x", sequence=5)
-        copies.append(owed.lease())
-    first, second = copies if first_ends else reversed(copies)
-    assert first is not None
-    assert second is not None
-    owed.release(second)
-    owed.settle(first)
-    owed.push("host", 0, b"y")
-    owed.settle(second)
-    assert owed.leased == 0
-    assert owed.pending_in("host") == 1
-    assert drain(owed) == ["y"]
-    assert len(owed.slots) == 0
-
-
-def test_values_of_a_request_come_back(seen: BloomFilter) -> None:
-    owed = Frontier(seen)
-    something = object()
-    owed.push("host", 0, b"x", attachment=something)
-    owed.checkpoint()
-    entry = owed.lease()
-    assert entry is not None
-    assert entry.attachment is something
 
 
 def test_empty_slots_are_forgotten(seen: BloomFilter) -> None:
@@ -205,23 +158,6 @@ def test_a_checkpoint_is_due_sooner_if_its_requests_are_in_many_slots(
         assert entry is not None
         owed.settle(entry)
     assert not owed.due
-
-
-def test_memory_is_bounded(
-    stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(frontier, "MAX_LOADED", 50_900)
-    monkeypatch.setattr(frontier, "MAX_HEAD", 5_900)
-    owed = Frontier(stored)
-    for number in range(3000):
-        owed.push(f"host{number % 30}", number % 3, str(number).encode())
-        if number % 100 == 0:
-            owed.checkpoint()
-    owed.checkpoint()
-    in_memory = sum(len(queue.heap or ()) for queue in owed.slots)
-    assert in_memory <= 50
-    assert owed._loaded == sum(queue.loaded for queue in owed.slots)
-    assert sorted(map(int, drain(owed))) == list(range(3000))
 
 
 def test_an_unstorable_request_stays_in_memory(
@@ -319,23 +255,6 @@ def requests_of(path: Path, *instead: tuple[bytes, bytes]) -> list[tuple[bytes, 
                 assert txn.put(key, record, overwrite=True)
             with txn.cursor() as cursor:
                 return [(bytes(key), bytes(record)) for key, record in cursor]
-
-
-def test_a_store_made_without_a_frontier_gets_one(tmp_path: Path) -> None:
-    path = tmp_path / "store"
-    with BloomFilter.open(path, 1000) as seen:
-        seen.add(b"a")
-    with BloomFilter.open(path) as seen:
-        assert seen.record("frontier") is None
-        owed = Frontier(seen)
-        assert not offer(owed, b"a")
-        assert offer(owed, b"b")
-        owed.checkpoint()
-        seen._contents.fold()
-        assert offer(owed, b"c")
-        owed.checkpoint()
-    with BloomFilter.open(path) as seen:
-        assert drain(Frontier(seen)) == ["c", "b"]
 
 
 # While a checkpoint is committed

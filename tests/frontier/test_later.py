@@ -96,34 +96,6 @@ def test_due_requests_have_the_usual_order(owed: Frontier, wall: Wall) -> None:
     assert drain(owed) == order
 
 
-def test_a_single_request_stays_in_memory_however_large(
-    stored: BloomFilter, wall: Wall, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(later, "MAX_NEAR", 900)
-    owed = Frontier(stored, wall=wall)
-    owed.push("host", 0, b"x", not_before=NOON + 1)
-    owed.checkpoint()
-    assert owed._later is not None
-    assert len(owed._later.heap or ()) == 1
-    wall.now += 1
-    assert drain(owed) == [b"x"]
-
-
-def test_a_due_request_has_the_delay_of_its_slot(wall: Wall) -> None:
-    owed = Frontier(
-        BloomFilter(1000, 1e-6),
-        wall=wall,
-        wait=lambda _, out: out * 7.0,
-        clock=lambda: 100.0,
-    )
-    for _ in range(2):
-        owed.push("host", 0, b"x", not_before=NOON + 1)
-    wall.now += 1
-    assert owed.lease() is not None
-    assert owed.lease() is None
-    assert owed.seconds_until_ready() == pytest.approx(7)
-
-
 def test_an_unstorable_request_waits_in_memory(
     stored: BloomFilter, wall: Wall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,19 +145,3 @@ def test_memory_is_bounded(
             owed.checkpoint()
         assert tracemalloc.get_traced_memory()[0] < bound
     assert found == 2_500
-
-
-def test_a_backup_has_scheduled_requests(
-    stored: BloomFilter, tmp_path: Path, wall: Wall
-) -> None:
-    owed = Frontier(stored, wall=wall)
-    owed.push("höst", -5, b"x", not_before=NOON + 0.25, start=True)
-    owed.checkpoint()
-    stored.backup(tmp_path / "backup")
-    with BloomFilter.open(tmp_path / "backup") as seen:
-        store = Frontier(seen, wall=wall).store
-        assert store is not None
-        with store.snapshot() as snapshot:
-            ((found,), _) = snapshot.next_later(b"", (), 9)
-    assert found._replace(key=b"") == (b"", "höst", -5, True, b"x")
-    assert found.due == NOON + 0.25
