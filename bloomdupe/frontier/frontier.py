@@ -8,7 +8,6 @@ from functools import partial
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
-from bloomdupe.frontier.clock import Clock
 from bloomdupe.frontier.later import Later, Waiting
 from bloomdupe.frontier.rank import AFTER_ALL, rank_of
 from bloomdupe.frontier.rotation import Rotation
@@ -87,7 +86,6 @@ class Frontier:
 
     ``sequence``  requests numbered so far
     ``numbered``  slots numbered so far
-    ``clock``     Unix time of the checkpoint
     """
 
     def __init__(
@@ -111,14 +109,13 @@ class Frontier:
         self._wait = wait
         self._clock = clock
         self._wall = wall
-        self._longest_rest = longest_rest
         self._load = None
         if self._store is not None and self._store.remote:
             self._load = load
         self._shared = rotation
         self.sharers = 1
         """Frontiers in this process, which share the memory for loaded requests."""
-        self.slots = Slots(self._store, downloader)
+        self.slots = Slots(self._store, downloader, longest_rest)
         """The slots with requests that are pending or in progress, and their states."""
         self._begin()
 
@@ -170,8 +167,7 @@ class Frontier:
         with store.snapshot() as snapshot:
             record = snapshot.record(RECORD) or {}
             self._sequence = record.get("sequence", 0)
-            clock = Clock(record.get("clock"), most=self._longest_rest)
-            self.slots.restore(snapshot, record.get("numbered", 0), clock)
+            self.slots.restore(snapshot, record.get("numbered", 0))
             stored, later = snapshot.entries(QUEUE), snapshot.entries(LATER)
         self.pending = sum(pending for _, pending in self.slots.pending())
         if self.pending != stored:
@@ -506,11 +502,7 @@ class Frontier:
             stored[queue] += queue.stored
         scheduled = stored.pop(later, later.stored)
         slots = self.slots.prepare(stored)
-        record = {
-            "sequence": self._sequence,
-            "numbered": self.slots.numbered,
-            "clock": round(self._wall(), 3),
-        }
+        record = {"sequence": self._sequence, "numbered": self.slots.numbered}
         gone.sort()
         over.sort()
         written = self._prepared = self._fresh.copy()

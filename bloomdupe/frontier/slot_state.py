@@ -7,12 +7,7 @@ from __future__ import annotations
 
 import math
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
-
-from bloomdupe.frontier.clock import NEVER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import NamedTuple
 
 RETRY_AFTER = "Retry-After"
 """Reason of a rest that the server has asked for."""
@@ -37,8 +32,7 @@ class SlotState:
     """Pages, delay and rests of a slot.
 
     In the store: pages u64; delay, last, held and until f64; failures and rests u32;
-    dead u8 (all little-endian); reason in UTF-8. A time is Unix time there, and 0 is
-    never; in memory it is one of ``time.monotonic()``.
+    dead u8 (all little-endian); reason in UTF-8. Times are Unix times, and 0 is never.
     """
 
     __slots__ = (
@@ -60,15 +54,15 @@ class SlotState:
         """Requests ever taken in, if they are limited."""
         self.delay = 0.0
         """Seconds between two requests."""
-        self.last = NEVER
+        self.last = 0.0
         """When another process has sent its last request."""
-        self.held = NEVER
+        self.held = 0.0
         """Until when its server wants to be left alone."""
         self.failures = 0
         """Failures in a row."""
         self.rests = 0
         """Rests in a row; 0: it has not failed so often."""
-        self.until = NEVER
+        self.until = 0.0
         """When the last of these rests ends."""
         self.dead = False
         """Whether it counts as dead: it does not rest any more."""
@@ -93,19 +87,17 @@ class SlotState:
         for name in OF_SERVER:
             setattr(self, name, getattr(other, name))
 
-    def packed(
-        self, at: Callable[[float], float], delay: float = 0.0, last: float = NEVER
-    ) -> bytes:
-        """Return it as bytes; ``at`` makes the times, :meth:`Clock.at`.
+    def packed(self, delay: float = 0.0, last: float = 0.0) -> bytes:
+        """Return it as bytes.
 
         The ``delay``, and the time of the ``last`` request, are those of this process.
         """
         head = HEAD.pack(
             self.pages,
             delay or self.delay,
-            at(max(last, self.last)),
-            at(self.held),
-            at(self.until),
+            max(last, self.last),
+            self.held,
+            self.until,
             self.failures,
             self.rests,
             self.dead,
@@ -113,12 +105,19 @@ class SlotState:
         return head + self.reason.encode()
 
     @classmethod
-    def read(cls, stored: bytes, until: Callable[[float], float]) -> SlotState:
-        """Read it from bytes; ``until`` reads the times, as :meth:`Clock.until`."""
+    def read(cls, stored: bytes) -> SlotState:
+        """Read it from bytes."""
         state = cls()
-        state.pages, state.delay, last, held, rest, *counts = HEAD.unpack_from(stored)
-        state.failures, state.rests, dead = counts
-        state.last, state.held, state.until = until(last), until(held), until(rest)
+        (
+            state.pages,
+            state.delay,
+            state.last,
+            state.held,
+            state.until,
+            state.failures,
+            state.rests,
+            dead,
+        ) = HEAD.unpack_from(stored)
         state.dead = bool(dead)
         state.reason = str(stored[HEAD.size :], "utf-8")
         return state

@@ -7,7 +7,6 @@ from collections import deque
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
-from bloomdupe.frontier.clock import Clock
 from bloomdupe.frontier.slot_queue import SlotQueue
 from bloomdupe.frontier.slot_state import SlotState
 from bloomdupe.store.format import SLOTS, StoredSlot, slot_apart, slot_record
@@ -46,7 +45,7 @@ class Downloader(Protocol):
         """Return the seconds between two requests to a slot."""
 
     def last_request_of(self, name: str) -> float:
-        """Return when the last request was sent, in ``time.monotonic()``."""
+        """Return the Unix time of the last request; 0 if there was none."""
 
 
 class Slots:
@@ -61,13 +60,16 @@ class Slots:
     bytes: it has a number in the place of a queue until its turn comes.
     """
 
-    def __init__(self, store: Store | None, downloader: Downloader | None) -> None:
+    def __init__(
+        self, store: Store | None, downloader: Downloader | None, longest: float
+    ) -> None:
+        """No rest that is stored is taken to be longer than ``longest`` seconds."""
         self._store = store
+        self._longest = longest
         self._delays_of = downloader
         if downloader is not None and not downloader.has_delays:
             self._delays_of = None
         self._throttled = downloader is not None and downloader.throttled
-        self._clock = Clock(None)
         self.idle: deque[str] = deque()
         """Names of those with pending requests, and none in progress, by their turns:
         see :class:`bloomdupe.frontier.rotation.Rotation`."""
@@ -82,13 +84,12 @@ class Slots:
         self._touched: dict[str, int] = {}
         self._touches = 0
 
-    def restore(self, snapshot: Snapshot, numbered: int, clock: Clock) -> None:
+    def restore(self, snapshot: Snapshot, numbered: int) -> None:
         """Restore the slots as they are stored, and keep what is known of servers."""
         known = {queue.name: queue.state for queue in self if queue.state is not None}
         known |= self._apart
         self._queues, self._apart, self._touched = {}, {}, {}
         self.idle.clear()
-        self._clock = clock
         self.numbered = numbered
         for slot in snapshot.slots():
             self._queues[slot.name] = slot.number << BITS | slot.requests
@@ -102,7 +103,10 @@ class Slots:
 
     def _read(self, stored: bytes) -> SlotState | None:
         """Read a state; None if nothing in it matters any more."""
-        state, now = SlotState.read(stored, self._clock.until), time.monotonic()
+        state, now = SlotState.read(stored), time.time()
+        # The clock may have been set back since.
+        state.last, latest = min(state.last, now), now + self._longest
+        state.held, state.until = min(state.held, latest), min(state.until, latest)
         waits = state.last + state.delay > now
         if not self._throttled:
             state.delay = 0.0  # the settings have it
@@ -200,7 +204,7 @@ class Slots:
 
     def _keep_apart(self, name: str, state: SlotState) -> None:
         if len(self._apart) >= MOST_APART:
-            now, stored = time.monotonic(), self._store is not None
+            now, stored = time.time(), self._store is not None
             self._apart = {
                 one: known
                 for one, known in self._apart.items()
@@ -259,11 +263,11 @@ class Slots:
         self, apart: dict[str, SlotState], moved: dict[SlotState, bool]
     ) -> Iterator[Change]:
         """Yield the changes for slots that have no requests in the store."""
-        now = time.monotonic()
+        now = time.time()
         for name, state in apart.items():
             if state.lasts(now):
                 moved[state] = True
-                yield slot_apart(name, state.packed(self._clock.at))
+                yield slot_apart(name, state.packed())
             elif state.apart:
                 moved[state] = False
                 yield slot_apart(name)
@@ -274,7 +278,7 @@ class Slots:
         stored = b""
         if delays is not None:
             delay, last = delays.delay_of(name), delays.last_request_of(name)
-            stored = (state or SlotState()).packed(self._clock.at, delay, last)
+            stored = (state or SlotState()).packed(delay, last)
         elif state is not None:
-            stored = state.packed(self._clock.at)
+            stored = state.packed()
         return StoredSlot(queue.number, requests, name, stored)

@@ -6,7 +6,6 @@ in :mod:`bloomdupe.inside_scrapy.private_names`.
 
 from __future__ import annotations
 
-import math
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -105,14 +104,14 @@ class EngineAccess:
         return float(given.get("delay", self._delay))
 
     def last_request_of(self, name: str) -> float:
-        """Return when the last request of a slot was sent, in ``time.monotonic()``.
+        """Return the Unix time of the last request of a slot.
 
-        Minus infinity if the downloader does not know the slot, or has sent none.
+        0 if the downloader does not know the slot, or has sent none.
         """
         slot = self._slots.get(name)
         if slot is None or not slot.lastseen:
-            return -math.inf
-        return float(slot.lastseen - self._clock() + time.monotonic())
+            return 0.0
+        return float(slot.lastseen - self._clock() + time.time())
 
     @property
     def has_delays(self) -> bool:

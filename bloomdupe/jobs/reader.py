@@ -179,9 +179,7 @@ def _counts(
     frontiers = [snapshot.record("frontier") or {} for snapshot in snapshots]
     later = sum(snapshot.entries(LATER) for snapshot in snapshots)
     slots = [*chain.from_iterable(snapshot.slots() for snapshot in snapshots)]
-    states = {
-        slot.name: SlotState.read(slot.state, float) for slot in slots if slot.state
-    }
+    states = {slot.name: SlotState.read(slot.state) for slot in slots if slot.state}
     rests = {name: rest_of(state, now) for name, state in states.items()}
     resting = [(name, rest) for name, rest in rests.items() if rest is not None]
     largest = heapq.nlargest(MOST_SLOTS, slots, key=lambda slot: slot.requests)

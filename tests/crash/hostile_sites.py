@@ -104,7 +104,7 @@ def _pages_counted(store: Path) -> int:
         opened.snapshot() as snapshot,
     ):
         states = [StoredSlot.read(0, v).state for _, v in snapshot.records(SLOTS)]
-    return sum(SlotState.read(state, float).pages for state in states if state)
+    return sum(SlotState.read(state).pages for state in states if state)
 
 
 def one_off_queries(folder: Path) -> Outcome:

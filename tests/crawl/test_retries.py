@@ -136,7 +136,7 @@ def rests(crawl: Crawl) -> bool:
     """Whether a slot rests, as it is stored."""
     with closing(Directory(crawl.store).open(readonly=True)) as store:
         states = [slot.state for slot in slots_of(store) if slot.state]
-    return any(SlotState.read(state, float).rests for state in states)
+    return any(SlotState.read(state).rests for state in states)
 
 
 def test_waits_grow_by_the_factor_up_to_the_limit() -> None:

@@ -22,7 +22,7 @@ class SlotLook(NamedTuple):
     """The slots at a moment."""
 
     resting: Mapping[str, float]
-    """Slots with pending requests that rest, until times of ``time.monotonic()``."""
+    """Slots with pending requests that rest, until Unix times."""
     slowest: float
     """Seconds that the slowest slot takes at least, by its delay and its rest."""
     largest: list[tuple[str, int]]
@@ -37,7 +37,7 @@ def look_at_slots(
     A slot with a delay takes it for each of its pending requests, however fast it
     answers.
     """
-    now, slots = time.monotonic(), frontier.pending_by_slot
+    now, slots = time.time(), frontier.pending_by_slot
     slowest = max(resting.values(), default=now) - now
     if engine.has_delays:
         for slot, pending in slots():

@@ -23,7 +23,6 @@ from twisted.python.failure import Failure
 
 from bloomdupe.crawl.later.retries import tries_of
 from bloomdupe.crawl.progress.pace import clock, plural
-from bloomdupe.frontier.clock import NEVER
 from bloomdupe.frontier.slot_state import PROBED, RETRY_AFTER, rest_of
 from bloomdupe.printable import logger_of
 from bloomdupe.store.participant import Part, Participant
@@ -159,8 +158,8 @@ class SlotRules(Participant):
         """Return the seconds until a slot may have another request."""
         state, name = slot.state, slot.name
         if state is not None or name in self._paused:
-            now, delay = time.monotonic(), 0.0
-            if state is not None and state.last != NEVER:
+            now, delay = time.time(), 0.0
+            if state is not None and state.last:
                 delay = self._engine.delay_of(name)
             rest = rest_of(state, now, paused=name in self._paused, delay=delay)
             if rest is not None:
@@ -168,8 +167,8 @@ class SlotRules(Participant):
         return self._engine.wait(name, in_progress)
 
     def resting(self) -> dict[str, float]:
-        """Return the slots that rest, until times of ``time.monotonic()``."""
-        now, found = time.monotonic(), {}
+        """Return the slots that rest, until Unix times."""
+        now, found = time.time(), {}
         for slot in self._frontier.slots:
             state, paused = slot.state, slot.name in self._paused
             if slot.pending and (paused or state is not None):
@@ -219,16 +218,16 @@ class SlotRules(Participant):
         value = response.headers.get("Retry-After")
         seconds = None if value is None else seconds_of(value)
         if seconds:
-            until = time.monotonic() + min(seconds, LONGEST_HOLD)
+            until = time.time() + min(seconds, LONGEST_HOLD)
             self.hold(self._engine.slot_of(request), until)
 
     def hold(self, name: str, until: float) -> None:
-        """Hold a slot back until a time of ``time.monotonic()``, or longer."""
+        """Hold a slot back until a Unix time, or longer."""
         slots = self._frontier.slots
         state = slots.state(name)
         held, state.held = state.held, max(until, state.held)
         slots.touch(name)
-        if held <= time.monotonic() < until:
+        if held <= time.time() < until:
             self.say(name, state)
 
     def _handed_out(self, lease: Lease) -> None:
@@ -266,7 +265,7 @@ class SlotRules(Participant):
         if state is None or not state.failures:
             return
         rests, state.rests, state.failures = state.rests, 0, 0
-        state.dead, state.until, state.probe = False, NEVER, None
+        state.dead, state.until, state.probe = False, 0.0, None
         if rests:
             self._frontier.slots.touch(slot.name)
             self._log(slot.name, f"answers again after {plural(rests, 'rest')}")
@@ -298,7 +297,7 @@ class SlotRules(Participant):
             self._ask_again(name)
             return
         state.rests += 1
-        state.until = time.monotonic() + growing.seconds(state.rests)
+        state.until = time.time() + growing.seconds(state.rests)
         self._stats.inc_value("bloomdupe/slot_rests")
         self.say(name, state)
 
@@ -310,15 +309,15 @@ class SlotRules(Participant):
 
     def say(self, name: str, state: SlotState) -> None:
         """Log a rest, if there is any."""
-        now, ticks = time.time(), time.monotonic()
-        rest = rest_of(state, ticks)
+        now = time.time()
+        rest = rest_of(state, now)
         if rest is None:
             return
         cause = "rests, as its Retry-After asks,"
         if rest.reason != RETRY_AFTER:
             times = plural(state.failures, "time")
             cause = f"has failed {times} in a row ({rest.reason}) and rests"
-        self._log(name, f"{cause} until {clock(now + rest.until - ticks, now)}")
+        self._log(name, f"{cause} until {clock(rest.until, now)}")
 
     def _log(self, name: str, news: str) -> None:
         """Log news of a slot: the rest of a sentence that begins with it."""
