@@ -35,7 +35,6 @@ JUSTIFIED = {
     f"{SLEEP} in spiders/everyday.py:process_item": SLOW,
     f"{PORT} in crawl/test_metrics.py:"
     "test_a_port_that_is_taken_is_named_and_the_crawl_goes_on": OPEN,
-    f"{PORT} in filter/test_trouble.py:test_not_a_redis": OPEN,
     f"{PORT} in support/cutting.py:__init__": OPEN,
     f"{PORT} in support/ports.py:kept_port": "It keeps the port.",
     f"{PORT} in support/site.py:until_quiet": "It is the port of a client.",

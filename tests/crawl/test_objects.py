@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import subprocess
 import sys
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
 import attr
 import attrs
@@ -100,15 +99,6 @@ class Model(pydantic.BaseModel):
         return 2 * number
 
 
-class Root(pydantic.RootModel[list[int]]):
-    pass
-
-
-@pydantic.dataclasses.dataclass
-class Checked:
-    number: int
-
-
 class Color(enum.Enum):
     RED = (1, 2)
 
@@ -164,8 +154,6 @@ VALUES = [
     Hashed("text"),
     with_privates(),
     Model(number=3, theText="x"),
-    Root([1, 2]),
-    Checked(1),
     Color.RED,
     Word.YES,
     Level.LOW,
@@ -251,46 +239,12 @@ class Unset:
     number: int = dataclasses.field(init=False)
 
 
-class NamedMore(Point):
-    pass
-
-
-T = TypeVar("T")
-
-
-class GenericModel(pydantic.BaseModel, Generic[T]):
-    value: T
-
-
 def local() -> object:
     @dataclasses.dataclass
     class Local:
         number: int
 
     return Local(1)
-
-
-def cycle() -> object:
-    plain = Plain(1)
-    plain.inner = [plain]
-    return plain
-
-
-def deep() -> object:
-    plain = Plain(0)
-    for number in range(5000):
-        plain = Plain(number, inner=plain)
-    return plain
-
-
-def named_more() -> object:
-    value = NamedMore(1)
-    value.more = 2  # type: ignore[attr-defined]
-    return value
-
-
-def generic() -> object:
-    return GenericModel[int](value=1)
 
 
 def print_on_page() -> Any:
@@ -310,11 +264,7 @@ def print_on_page() -> Any:
         (lambda: FromBuiltin(1), "FromBuiltin"),
         (lambda: Closing(1), "Closing"),
         (Unset, "Unset"),
-        (named_more, "NamedMore"),
-        (generic, "GenericModel[int]"),
         (local, "Local"),
-        (cycle, "nested more than"),
-        (deep, "nested more than"),
         (print_on_page, "builtin_function"),
     ],
 )
@@ -349,16 +299,12 @@ HERE = __name__
         (("object", f"{HERE}.ran", {}), "no class"),
         (("object", f"{HERE}.Ordinary", {}), "another kind"),
         (("object", f"{HERE}.Closing", {"number": 1}), "another kind"),
-        (("object", "builtins.dict", {}), "another kind"),
         (("enum", f"{HERE}.Plain", {}), "another kind"),
-        (("anything", f"{HERE}.Plain", {}), "another kind"),
         (("object", f"{HERE}.Plain", {"number": 1}), "nothing for inner, names"),
         (("object", f"{HERE}.SlottedChild", {"number": 1, "x": 2}), "not as it was"),
         (("object", f"{HERE}.Plain", 7), "not as it was"),
-        (("object", f"{HERE}.Model", {}), "nothing for number, text"),
         (("object", f"{HERE}.Model", 7), "not as it was"),
         (("enum", f"{HERE}.Color", "GREEN"), "not as it was"),
-        (("enum", f"{HERE}.Color", ["RED"]), "not as it was"),
         (("tuple", f"{HERE}.Point", [1]), "2 fields, not 1"),
         ((), "argument"),
     ],
@@ -393,15 +339,3 @@ def test_reading_runs_no_property() -> None:
     value: Any = put_together("object", f"{HERE}.WithSetter", content)
     assert value.text == "t"
     assert not Setter.calls
-
-
-def test_pydantic_attrs_and_playwright_are_not_imported() -> None:
-    code = (
-        "import sys, bloomdupe.requests.serializer as s, scrapy\n"
-        "spider = scrapy.Spider('x')\n"
-        "serializer = s.Serializer(spider)\n"
-        "request = scrapy.Request('http://a.example/', meta={'v': (1, {2})})\n"
-        "assert serializer.load(serializer.dump(request)).meta == request.meta\n"
-        "assert not {'pydantic', 'scrapy_playwright'} & sys.modules.keys()\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

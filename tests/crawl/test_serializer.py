@@ -18,16 +18,16 @@ import msgpack  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scrapy import FormRequest, Request, Selector, Spider
+from scrapy import Request, Selector, Spider
 from scrapy.http import JsonRequest, XmlRpcRequest
 from scrapy.http.request import NO_CALLBACK
-from scrapy.spiders import CrawlSpider, SitemapSpider
+from scrapy.spiders import CrawlSpider
 
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.requests import serializer
 from bloomdupe.requests.serializer import Serializer
-from bloomdupe.requests.values import MOST_BYTES, pack, pack_item, unpack
+from bloomdupe.requests.values import pack, pack_item, unpack
 
 
 class Example(Spider):
@@ -54,7 +54,6 @@ SPIDER = Example()
 SAFE = Serializer(SPIDER)
 NONE = (None, None, None)
 UTC = datetime.timezone.utc
-ZONES = next(path for path in map(Path, TZPATH) if (path / "UTC").exists())
 
 
 def back(request: Request, serializer: Serializer = SAFE) -> Request:
@@ -81,15 +80,11 @@ def back(request: Request, serializer: Serializer = SAFE) -> Request:
             cb_kwargs={"a": (1, 2)},
         ),
         Request("http://a.example/", callback=NO_CALLBACK),
-        FormRequest("http://a.example/", formdata={"a": "b"}),
         JsonRequest("http://a.example/", data={"a": 1}, dumps_kwargs={"indent": 2}),
         XmlRpcRequest("http://a.example/", params=(1,), methodname="m"),
         Request("data:,hello"),
         Request("http://a.example/b/c", headers={"Referer": "http://a.example/b/c"}),
-        Request("http://a.example/b/c", headers={"Referer": "http://a.example/b/"}),
-        Request("http://a.example/b/c", headers={"Referer": "http://a.example/d"}),
         Request("http://a.example/b/c", headers={"Referer": "https://b.example/d"}),
-        Request("http://a.example/", headers={"Referer": ""}),
         Request("http://a.example/", headers={"Referer": b"\xff/\xe4"}),
         Request("http://a.example/", headers={"Referer": ["a", "b"]}),
         Request("http://a.example/", headers={"Referer": "x", "Later": "y"}),
@@ -99,11 +94,9 @@ def back(request: Request, serializer: Serializer = SAFE) -> Request:
             meta={"verbatim_url": True, "depth": True},
         ),
         Request("http://a.example/", meta={"depth": 0, "x": 1}),
-        Request("http://www.a.example/", headers={"Referer": "http://www.a.example/b"}),
         Request("https://www.a.example/", headers={"Referer": "https://www."}),
         Request("https://a.example/", headers={"Referer": "https://www.a.example/"}),
         Request("\4a://verbatim", meta={"verbatim_url": True}),
-        Request("\5a://verbatim", meta={"verbatim_url": True}),
     ],
 )
 def test_requests_come_back_as_they_were(request_: Request) -> None:
@@ -158,33 +151,6 @@ def test_times_come_back_with_zone_and_fold(value: Any) -> None:
     assert unpack(pack_item([value])) == [value]
 
 
-class Zone(datetime.tzinfo):
-    def utcoffset(self, _: object) -> datetime.timedelta:
-        return datetime.timedelta(0)
-
-    dst = utcoffset
-
-    def tzname(self, _: object) -> str:
-        return "Z"
-
-
-@pytest.mark.parametrize(
-    "zone",
-    [
-        Zone(),
-        ZoneInfo.from_file(io.BytesIO((ZONES / "Europe/Berlin").read_bytes())),
-        ZoneInfo.from_file(io.BytesIO((ZONES / "UTC").read_bytes()), key="a.b/c"),
-    ],
-)
-def test_time_zones_without_a_portable_name_are_refused(zone: datetime.tzinfo) -> None:
-    for value in (
-        datetime.datetime(2026, 1, 1, tzinfo=zone),
-        datetime.time(tzinfo=zone),
-    ):
-        with pytest.raises(UnserializableError, match=r"Zone|no portable name"):
-            pack(value)
-
-
 @pytest.mark.parametrize(
     "key",
     [
@@ -211,14 +177,6 @@ VALUES: st.SearchStrategy[object] = st.recursive(
     ),
     max_leaves=20,
 )
-
-
-@pytest.mark.parametrize("value", ["now", 7, {"a": 1}, [1]])
-def test_only_a_time_has_a_zone(value: object) -> None:
-    zone = msgpack.unpackb(pack(UTC))
-    bad = msgpack.ExtType(14, msgpack.packb([value, zone, 0]))
-    with pytest.raises(UnserializableError):
-        unpack(msgpack.packb(bad))
 
 
 @given(VALUES)
@@ -262,6 +220,7 @@ def test_subclasses_of_builtin_types_are_refused(value: Any) -> None:
             SAFE.dump(request)
 
 
+NAMELESS = next(path for path in map(Path, TZPATH) if (path / "UTC").exists()) / "UTC"
 ITSELF: list[object] = []
 ITSELF.append(ITSELF)
 
@@ -271,6 +230,7 @@ ITSELF.append(ITSELF)
     [
         object(), open, SPIDER, {"in": [complex(1)]}, defaultdict(lambda: 1), ITSELF,
         memoryview(b"x"), (memoryview(b"x"), 1), bytearray(b"x"),
+        datetime.time(tzinfo=ZoneInfo.from_file(io.BytesIO(NAMELESS.read_bytes()))),
     ],
 )  # fmt: skip
 def test_other_values_are_refused_and_the_way_out_is_named(value: object) -> None:
@@ -308,15 +268,12 @@ def doubled(value: Any, pair: Callable[[Any], Any], times: int) -> Any:
 @pytest.mark.parametrize(
     "pair",
     [
-        lambda value: [value, value],
-        lambda value: (value, value),
         lambda value: {"a": value, "b": value},
-        lambda value: OrderedDict(a=value, b=value),
+        lambda value: (value, value),
         lambda value: [(value, 1), {"a": value}],
         lambda value: Pair(value, value),
-        pytest.param(lambda value: [Pair((value, value), {})], marks=pytest.mark.slow),
     ],
-    ids=["list", "tuple", "dict", "ordered", "mixed", "object", "within"],
+    ids=["dict", "tuple", "mixed", "object"],
 )
 def test_values_that_share_values_are_refused_before_they_are_written(
     pair: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
@@ -328,22 +285,13 @@ def test_values_that_share_values_are_refused_before_they_are_written(
         SAFE.dump(request)
     few = Request("http://a.example/", meta={"v": doubled("x", pair, 4)})
     assert back(few).meta == few.meta
+    few.meta["v"] = ["x" * 10_000] * 20  # each reference counts
+    assert SAFE.dump_or_none(few) is None
+    few = Request("http://a.example/", method="POST", body=b"x" * (1 << 17))
+    assert SAFE.dump_or_none(few) is None
 
 
-@pytest.mark.parametrize("shared", ["x" * 10_000, b"x" * 10_000, [1] * 10_000])
-def test_large_values_count_for_each_reference(
-    shared: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(serializer, "MOST_BYTES", 6 << 20)
-    for times, fits in ((600, True), (700, False)):
-        request = Request("http://a.example/", meta={"v": [shared] * times})
-        assert (SAFE.dump_or_none(request) is not None) is fits
-
-
-def test_a_body_that_is_too_large_is_refused() -> None:
-    request = Request("http://a.example/", method="POST", body=b"x" * MOST_BYTES)
-    with pytest.raises(UnserializableError, match="it has more than 64 MB"):
-        SAFE.dump(request)
+NO_TIME = msgpack.ExtType(14, msgpack.packb(["now", 7, 0]))
 
 
 @pytest.mark.parametrize(
@@ -352,23 +300,16 @@ def test_a_body_that_is_too_large_is_refused() -> None:
         (["\4a.example/", *NONE, {13: "os.system"}], "no class os.system"),
         (["\4a.example/", *NONE, {13: "scrapy.Spider"}], "not a subclass of Request"),
         (["\4a.example/", *NONE, {13: "no.such.Class"}], "the module of .* not loaded"),
-        (["\4a.example/", *NONE, {13: "scrapy.Nothing"}], "no class scrapy.Nothing"),
-        (["\4a.example/", *NONE, {13: 7}], "the module of 7 is not loaded"),
         (
             ["\4a.example/", *NONE, {13: "scrapy.FormRequest", 14: {"_url": "x"}}],
             "attributes that are not a subclass",
         ),
-        (
-            ["\4a.example/", *NONE, {13: "scrapy.FormRequest", 14: {"__a__": 1}}],
-            "attributes that are not a subclass",
-        ),
         (["\4a.example/", *NONE, {14: {"a": 1}}], "attributes that are not a subclass"),
         (["\4a.example/", *NONE, {1: "gone"}], "no method 'gone'"),
-        (["\4a.example/", *NONE, {1: "name"}], "no method 'name'"),
         ([""], "index out of range"),
         ([7], "subscriptable"),
         (["\4a.example/", *NONE, 7], "no attribute 'items'"),
-        (["\4a.example/", 1, "x"], "indices"),
+        (["\4a.example/", *NONE, {7: {"v": NO_TIME}}], "interpreted as an integer"),
         ([], "unknown kind"),
         ({}, "unknown kind"),
     ],
@@ -473,14 +414,6 @@ def test_no_constructor_of_a_subclass_runs_again() -> None:
         SAFE.dump(OfItsOwn("http://a.example/?"))
 
 
-def test_a_class_that_could_not_be_found_again_is_refused() -> None:
-    class Local(Request):
-        pass
-
-    with pytest.raises(UnserializableError, match=r"<locals>\.Local"):
-        SAFE.dump(Local("http://a.example/"))
-
-
 class Guarded(CrawlSpider):
     name = "guarded"
 
@@ -545,13 +478,6 @@ def test_nothing_else_of_the_spider_is_a_callback(name: str) -> None:
             Serializer(Guarded()).load(payload)
 
 
-def test_the_sitemap_of_a_sitemap_spider_is_a_callback() -> None:
-    spider = SitemapSpider("sitemap")
-    request = Request("http://a.example/", callback=spider._parse_sitemap)
-    serializer = Serializer(spider)
-    assert serializer.load(serializer.dump(request)).callback == request.callback
-
-
 def test_common_values_take_a_byte_each() -> None:
     request = Request(
         "https://www.example.com/articles/12/title.html",
@@ -559,11 +485,6 @@ def test_common_values_take_a_byte_each() -> None:
         meta={"depth": 7},
     )
     assert len(SAFE.dump(request)) == len(request.url) - len("https://www.") + 6
-
-
-def test_the_url_of_any_request_can_be_read() -> None:
-    payload = SAFE.dump(Request("http://a.example/x", callback=SPIDER.parse_it))
-    assert url_of(payload) == "http://a.example/x"
 
 
 def test_a_planted_url_breaks_no_line_of_the_log() -> None:

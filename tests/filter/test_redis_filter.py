@@ -80,18 +80,6 @@ def test_the_same_bytes_as_on_lmdb(
             assert vars(here).items() <= vars(there).items()
 
 
-def test_an_extra_bit_would_be_noticed(server: RedisServer, name: str) -> None:
-    """The control of the test above."""
-    local = BloomFilter(1_500, key=KEY)
-    with opened(server.url(name), 1_500, key=KEY) as shared, server.client() as judge:
-        shared.add("a")
-        local.add("a")
-        assert pages(judge, name) == bytes_of(local)
-        (key,) = judge.scan_iter(f"bloomdupe:{{{name}}}:*:*:*")
-        judge.setbit(key, 4_711, 1)
-        assert pages(judge, name) != bytes_of(local)
-
-
 def test_every_page_has_its_full_length(server: RedisServer, name: str) -> None:
     """A string that grows bit by bit would take twice the memory."""
     with opened(server.url(name), 30_000) as seen, server.client() as judge:
@@ -109,19 +97,6 @@ def test_every_page_has_its_full_length(server: RedisServer, name: str) -> None:
 
 
 # Other verbs
-
-
-def test_the_filter_describes_itself(url: str) -> None:
-    with opened(url, 1_000, identity={"spider": "site"}) as seen:
-        seen.add("a")
-        assert seen.identity == {"spider": "site"}
-        assert seen.parameters.capacity == 1_000
-        info = seen.info()
-        assert (info.path, info.capacity, info.fpp) == (url, 1_000, 1e-6)
-        assert (info.keys, info.disk_bytes) == (1, 0)
-        assert 0 < info.current_fpp < 1e-6
-        assert info.expected_loss < 1e-6
-        assert info.as_dict()["keys"] == 1
 
 
 def test_clear_forgets_for_all_clients(server: RedisServer, name: str) -> None:

@@ -123,13 +123,6 @@ def test_a_layer_is_begun_once(url: str) -> None:
         assert layers(one) == 3
 
 
-def test_a_layer_begun_by_another_process_is_found(url: str) -> None:
-    with opened(url, 100) as one, opened(url) as two:
-        one.update(KEYS[:500])
-        assert two.add_many(KEYS[400:600]) == [False] * 100 + [True] * 100
-        assert not any(one.add_many(KEYS[:600]))
-
-
 @pytest.mark.parametrize("batches", repeated([5, 1, 9]))
 def test_a_client_that_is_killed(url: str, batches: int) -> None:
     """Its last step is there wholly or not at all, and the counts agree."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import threading
@@ -65,14 +64,11 @@ def test_a_url_names_server_and_filter(url: str, shown: str, head: str) -> None:
     ("url", "message"),
     [
         ("redis://:open-sesame@host:6379/0", "must end in the name of the filter"),
-        ("redis://:open-sesame@host/0#", "must end in the name of the filter"),
         ("redis://:open-sesame@host/0#a{b}", "must have no braces"),
         ("redis://:open-sesame@host:port#a", "cannot be read"),
-        ("redis://:open-sesame@[::1#a", "cannot be read"),
         ("redis://me:12/open-sesame@host/0#a", "In a password, / "),
         ("redis://:12#open-sesame@host/0#a", "In a password, / "),
         ("Redis://:open-sesame@host/0#a", "must specify one of the following schemes"),
-        (" redis://:open-sesame@host/0#a", "must specify one of the following schemes"),
         ("http://:open-sesame@host/0#a", "must specify one of the following schemes"),
         ("redis://:open-sesame@host?decode_responses=1#a", "pages are bytes"),
         ("redis://:open-sesame@host?socket_timeout=soon#a", "socket_timeout"),
@@ -98,6 +94,8 @@ def test_without_the_package() -> None:
 
 
 # Another filter than the one asked for
+
+OTHER_HASH = json.dumps({"hash": "md5", "written_by": "another version"})
 
 
 @pytest.mark.parametrize(
@@ -130,9 +128,8 @@ def test_other_parameters_are_refused(
         (("SET", "HEAD", "x"), StoreMismatchError, "something else than a filter"),
         (("HSET", "HEAD", "a", "b"), StoreMismatchError, "something else than a"),
         (("HSET", "HEAD", "format", "2"), StoreMismatchError, "has format 2"),
-        (("HDEL", "HEAD", "keys:0"), StoreDamagedError, "not as it was written"),
         (("HSET", "HEAD", "layer:0", "{"), StoreDamagedError, "not as it was written"),
-        (("HSET", "HEAD", "layers", "x"), StoreDamagedError, "not as it was written"),
+        (("HSET", "HEAD", "header", OTHER_HASH), StoreMismatchError, "hash = 'md5'"),
     ],
 )
 def test_keys_of_other_programs_are_refused(
@@ -152,16 +149,6 @@ def test_keys_of_other_programs_are_refused(
             with pytest.raises(error, match=message):
                 BloomFilter.open(server.url(name), capacity)
         assert other.execute_command("DUMP", head) == before
-
-
-def test_another_hash_is_refused(server: RedisServer, name: str) -> None:
-    with server.client() as other:
-        BloomFilter.open(server.url(name), 100).close()
-        head = f"bloomdupe:{{{name}}}"
-        header = json.loads(other.execute_command("HGET", head, "header"))
-        other.hset(head, "header", json.dumps({**header, "hash": "md5"}))
-        with pytest.raises(StoreMismatchError, match="has hash = 'md5'"):
-            BloomFilter.open(server.url(name))
 
 
 def test_a_filter_that_is_deleted_while_in_use(server: RedisServer, name: str) -> None:
@@ -191,11 +178,15 @@ def test_a_filter_that_is_deleted_while_in_use(server: RedisServer, name: str) -
 # The server
 
 
-def test_a_password(folder: Path) -> None:
+def test_a_password_and_a_server_that_evicts_keys(folder: Path) -> None:
+    evicting = ("--maxmemory-policy", "allkeys-lru")
+    with (
+        RedisServer(folder, *evicting) as server,
+        pytest.raises(StoreMismatchError, match=r"allkeys-lru.* noeviction"),
+    ):
+        BloomFilter.open(server.url("seen"), 100)
     with RedisServer(folder, "--requirepass", PASSWORD) as server:
         for url in (
-            server.url("seen"),
-            f"unix://:{PASSWORD}x@{server.socket}#seen",
             f"unix://{server.socket}?password={PASSWORD}x#seen",
             f"unix://somebody:{PASSWORD}@{server.socket}#seen",
         ):
@@ -272,37 +263,6 @@ def test_tls(folder: Path) -> None:
             plain = url.replace(f"?ssl_ca_certs={certificate}", "")
             with pytest.raises(StoreUnreachableError, match="no Redis answers"):
                 BloomFilter.open(plain)
-
-
-@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
-def test_not_a_redis(answer: bytes) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-
-        def serve() -> None:
-            connection, _ = listening.accept()
-            with connection:
-                connection.recv(1_000)
-                connection.sendall(answer)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        url = f"redis://127.0.0.1:{listening.getsockname()[1]}#a"
-        with pytest.raises(StoreUnreachableError, match="no Redis answers"):
-            BloomFilter.open(url, 100)
-        thread.join()
-
-
-def test_a_server_that_evicts_keys(folder: Path) -> None:
-    with RedisServer(folder) as server, server.client() as other:
-        for policy in ("allkeys-lru", "allkeys-lfu", "allkeys-random"):
-            other.config_set("maxmemory-policy", policy)
-            with pytest.raises(StoreMismatchError, match=f"{policy}.* noeviction"):
-                BloomFilter.open(server.url("seen"), 100)
-        # These policies spare keys without a time to live, and our keys have none.
-        other.config_set("maxmemory-policy", "volatile-lru")
-        with BloomFilter.open(server.url("seen"), 100) as seen:
-            seen.update(KEYS)
-        assert {other.ttl(key) for key in other.scan_iter()} == {-1}
 
 
 def test_a_refusal_that_passes(folder: Path) -> None:

@@ -1,17 +1,11 @@
-"""Fast ``urljoin`` and ``safe_url_string`` return the same as the originals.
-
-``PYTHONPATH=tests python tests/links/test_fast_urls.py 10000000`` compares so many URLs
-put together at random, and all of the shared URLs.
-"""
+"""Fast ``urljoin`` and ``safe_url_string`` return the same as the originals."""
 
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Iterable
 from functools import partial
 from importlib import import_module
-from itertools import product
 from typing import Any
 from urllib import parse
 
@@ -22,7 +16,7 @@ from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 from support.repetition import repeated
-from support.url_lists import BASES, LINKS, SEED, at_random, listed, result, specified
+from support.url_lists import BASES, SEED, at_random, listed, result, specified
 from w3lib import url as w3lib_url
 
 from bloomdupe import Addon
@@ -169,13 +163,3 @@ def test_the_add_on_adds_it_unless_it_is_switched_off() -> None:
     assert FastFunctions not in names(
         {"bloomdupe.crawl.fast_functions.FastFunctions": None}
     )
-
-
-if __name__ == "__main__":
-    number = int(sys.argv[1])
-    print(compare(at_random(random.Random(), number)))
-    print("specified links", compare(product(BASES, specified())))
-    print("specified bases", compare(product(specified(), LINKS)))
-    for name in ("dev_eot", "dev_mixed", "odd_urls"):
-        everything = listed(name)
-        print(name, compare(zip(everything[1:], everything, strict=False)))

@@ -1,8 +1,4 @@
-"""The fast fingerprint is Scrapy's, byte for byte.
-
-``PYTHONPATH=tests python tests/links/test_fingerprint.py`` compares all of the shared
-URLs, not a sample.
-"""
+"""The fast fingerprint is Scrapy's, byte for byte."""
 
 from __future__ import annotations
 
@@ -134,12 +130,3 @@ def test_it_is_not_used_where_scrapy_has_another_formula(
     monkeypatch.setattr(own, "_fingerprint", lambda request: b"new " + fast(request))
     request = Request("http://a.example/")
     assert fingerprint_function(own)(request) == b"new " + fingerprint(request)
-
-
-if __name__ == "__main__":
-    for name in ("dev_eot", "dev_mixed", "odd_urls"):
-        compared, quick, changed = compare(listed(name))
-        print(
-            f"{name}: {compared:,} equal, {quick / compared:.1%} the fast way,"
-            f" {changed:,} not canonical"
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 import tracemalloc
 from collections import Counter
 from dataclasses import dataclass
@@ -13,15 +13,130 @@ import pytest
 from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
-from support.forks import forks
+from spiders.links import (
+    Asynchronous,
+    ByHand,
+    ByRules,
+    Follow,
+    Headers,
+    Kinds,
+    Offsite,
+    Unstorable,
+)
+from spiders.poet import PoetSpider
+from support.crawl import Crawl
 from support.repetition import repeated
 from support.site import Site
 
 from bloomdupe import Addon, LinkFilter
 from bloomdupe.links.known_urls import MAX_BYTES, KnownUrls
 
-HERE = Path(__file__).parent
 BRANCHES, LEVELS = 2, 3
+SCRAPYS_SCHEDULER = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
+HERE = "spiders.links"
+LINK_FILTERS = (
+    "bloomdupe.LinkFilter",
+    f"{HERE}.ByUrlOnly",
+    f"{HERE}.ByUrlDespitePoet",
+    f"{HERE}.Reckless",
+)
+# One page at a time, and of it one link, on each version of Scrapy.
+IN_TURN = {
+    "CONCURRENT_ITEMS": 1,
+    "CONCURRENT_REQUESTS": 1,
+    "SCRAPER_SLOT_MAX_ACTIVE_SIZE": 0,
+}
+POET = "scrapy_poet.Addon"
+POETS_BASE = "SCRAPY_POET_REQUEST_FINGERPRINTER_BASE_CLASS"
+CASES: dict[str, tuple[type[Spider], dict[str, Any]]] = {
+    "follow": (Follow, {}),
+    "follow_stored": (Follow, {"JOBDIR": "job"}),
+    "asynchronous": (Asynchronous, {}),
+    "by_hand": (ByHand, {}),
+    "by_rules": (ByRules, {}),
+    "kinds": (Kinds, {}),
+    "unstorable": (Unstorable, {"JOBDIR": "job"}),
+    "poet": (PoetSpider, {"ADDONS": {"bloomdupe.Addon": 1, POET: 2}}),
+    "poet_first": (PoetSpider, {"ADDONS": {"bloomdupe.Addon": 2, POET: 1}}),
+    "says_so": (
+        Kinds,
+        {
+            "REQUEST_FINGERPRINTER_CLASS": f"{HERE}.LowerCaseFingerprinter",
+            **IN_TURN,
+        },
+    ),
+    "poet_on_other": (
+        PoetSpider,
+        {
+            "ADDONS": {"bloomdupe.Addon": 1, POET: 2},
+            POETS_BASE: f"{HERE}.LowerCaseFingerprinter",
+        },
+    ),
+    "exact": (Follow, {"BLOOMDUPE_EXACT": True}),
+    "scrapys_scheduler": (Follow, SCRAPYS_SCHEDULER),
+    "url_length": (Follow, {"URLLENGTH_LIMIT": "fits"}),
+    "depth": (Follow, {"DEPTH_LIMIT": 1}),
+    "offsite": (Offsite, {}),
+    "lower_order": (
+        Follow,
+        {"SPIDER_MIDDLEWARES": {f"{HERE}.Rewrite": 543, "bloomdupe.LinkFilter": 500}},
+    ),
+    # Where it must step aside:
+    "headers": (
+        Headers,
+        {"REQUEST_FINGERPRINTER_CLASS": f"{HERE}.LanguageFingerprinter"},
+    ),
+    "fragments": (
+        Follow,
+        {"REQUEST_FINGERPRINTER_CLASS": f"{HERE}.FragmentFingerprinter"},
+    ),
+    "poet_on_unknown": (
+        PoetSpider,
+        {
+            "ADDONS": {"bloomdupe.Addon": 1, POET: 2},
+            POETS_BASE: f"{HERE}.LanguageFingerprinter",
+        },
+    ),
+    "rewrite": (Follow, {"SPIDER_MIDDLEWARES": {f"{HERE}.Rewrite": 543}}),
+    "listener": (Follow, {"EXTENSIONS": {f"{HERE}.Listener": 0}}),
+    "drop_listener": (Follow, {"EXTENSIONS": {f"{HERE}.DropListener": 0}}),
+    "debug": (Follow, {"DUPEFILTER_DEBUG": True}),
+    "depths": (Follow, {"DEPTH_STATS_VERBOSE": True}),
+    "scrapys_filter": (
+        Follow,
+        {"DUPEFILTER_CLASS": "scrapy.dupefilters.RFPDupeFilter", **SCRAPYS_SCHEDULER},
+    ),
+    # Controls:
+    "control_url_only": (
+        Kinds,
+        {
+            "SPIDER_MIDDLEWARES": {
+                f"{HERE}.ByUrlOnly": 1e4,
+                "bloomdupe.LinkFilter": None,
+            }
+        },
+    ),
+    "control_poet": (
+        PoetSpider,
+        {
+            "ADDONS": {"bloomdupe.Addon": 1, POET: 2},
+            "SPIDER_MIDDLEWARES": {
+                f"{HERE}.ByUrlDespitePoet": 1e4,
+                "bloomdupe.LinkFilter": None,
+            },
+        },
+    ),
+    "control_rewrite": (
+        Follow,
+        {
+            "SPIDER_MIDDLEWARES": {
+                f"{HERE}.Rewrite": 543,
+                f"{HERE}.Reckless": 1e4,
+                "bloomdupe.LinkFilter": None,
+            }
+        },
+    ),
+}
 
 
 def page(name: str) -> str:
@@ -45,12 +160,13 @@ class Result:
     requests: Counter[str]
     stats: dict[str, Any]
     log: list[str]
+    """Lines about duplicates."""
 
 
 class Results(dict[str, Result]):
-    """The crawls of link_crawls.py, by the name of case and ``-on`` or ``-off``.
+    """The crawls of a case, with the link filter and without it, when asked for.
 
-    A case is crawled when it is asked for.
+    Their names are that of the case and ``-on`` or ``-off``.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -58,26 +174,28 @@ class Results(dict[str, Result]):
         self._folder = folder
 
     def __missing__(self, name: str) -> Result:
-        case = name.rpartition("-")[0]
-        out, log = self._folder / f"{case}.json", self._folder / f"{case}.log"
-        with Site(lambda visit: page(Path(visit.path).stem)) as site:
-            command = [HERE / "link_crawls.py", site.base, out, self._folder, case]
-            task = {
-                "folder": str(self._folder),
-                "command": [*map(str, command)],
-                "log": str(log),
-            }
-            status, _ = forks().run(task, lambda _: None)
-        assert status == 0, log.read_text()
-        requests: dict[str, Counter[str]] = {}
-        for visit in site.log:
-            _, crawl, rest = visit.path.split("/", 2)
-            language = visit.headers.get("X-Language", "")
-            what = f"{visit.method} {rest} {visit.body} {language}"
-            requests.setdefault(crawl, Counter())[what] += 1
-        for crawl, found in json.loads(out.read_text()).items():
-            self[crawl] = Result(requests[crawl], found["stats"], found["log"])
-        return self[name]
+        case, _, way = name.rpartition("-")
+        spider, options = CASES[case]
+        settings = {"JOBDIR": None, **options}
+        if way == "off":
+            middlewares = settings.get("SPIDER_MIDDLEWARES", {})
+            off = dict.fromkeys(LINK_FILTERS)
+            settings["SPIDER_MIDDLEWARES"] = {**middlewares, **off}
+        with (
+            Site(lambda visit: page(Path(visit.path).stem)) as site,
+            Crawl(self._folder / name, site, COOKIES_ENABLED=False) as crawl,
+        ):
+            if "URLLENGTH_LIMIT" in settings:
+                settings["URLLENGTH_LIMIT"] = len(f"{site.base}/000.html")
+            run = crawl.run(spider, starts=["/0.html"], **settings)
+        requests = Counter(
+            f"{visit.method} {visit.path} {visit.body}"
+            f" {visit.headers.get('X-Language', '')}"
+            for visit in run.visits
+        )
+        said = re.findall(r": (Filtered dup.*|Duplicate links.*)", run.log)
+        found = self[name] = Result(requests, run.stats, said)
+        return found
 
 
 @pytest.fixture(scope="module")

@@ -23,12 +23,20 @@ def hrefs(response: Response) -> list[str]:
 
 
 class Follow(Spider):
+    name = "follow"
+
     def parse(self, response: Response) -> Iterator[Any]:
         for href in hrefs(response):
             yield response.follow(href)
 
 
+class Offsite(Follow):
+    allowed_domains = ["elsewhere.example"]
+
+
 class Asynchronous(Spider):
+    name = "asynchronous"
+
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         for number, href in enumerate(hrefs(response)):
             if number % 5 == 0:
@@ -37,6 +45,8 @@ class Asynchronous(Spider):
 
 
 class ByHand(Spider):
+    name = "byhand"
+
     def parse(self, response: Response) -> Iterator[Any]:
         urls = [response.urljoin(href) for href in hrefs(response)]
         for url in new_links(self, urls):
@@ -44,6 +54,8 @@ class ByHand(Spider):
 
 
 class ByRules(CrawlSpider):
+    name = "byrules"
+
     rules = (Rule(LinkExtractor(unique=False), process_links="new_links"),)
 
     def new_links(self, links: Any) -> Any:
@@ -52,6 +64,8 @@ class ByRules(CrawlSpider):
 
 class Kinds(Spider):
     """Requests that differ in more than their URL, or only seem to."""
+
+    name = "kinds"
 
     def parse(self, response: Response) -> Iterator[Any]:
         for href in hrefs(response):
@@ -73,6 +87,8 @@ class Kinds(Spider):
 class Headers(Spider):
     """For a fingerprinter that looks at a header."""
 
+    name = "headers"
+
     def parse(self, response: Response) -> Iterator[Any]:
         for href in hrefs(response):
             for language in ("de", "en"):
@@ -80,6 +96,8 @@ class Headers(Spider):
 
 
 class Unstorable(Spider):
+    name = "unstorable"
+
     def parse(self, response: Response, _: object = None) -> Iterator[Any]:
         for href in hrefs(response):
             yield response.follow(href, callback=partial(self.parse, _=response))

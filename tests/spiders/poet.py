@@ -22,6 +22,8 @@ class Nothing(WebPage[Any]):
 class PoetSpider(Spider):
     """Yields requests with the same URL that poet's fingerprinter tells apart."""
 
+    name = "poet"
+
     def parse(self, response: Response, page: Links) -> Iterator[Any]:
         yield from response.follow_all(page.urls())
         for url in page.urls():
