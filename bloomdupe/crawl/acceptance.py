@@ -95,14 +95,13 @@ class Acceptance:
         ):
             return False
         page = None if work is None else work.root
-        offer = self._offer(request, parent, page, keys, answers=answers)
-        if start or forced or answers:
-            form = answers and _is_form(parent)
-            offer = offer._replace(of_start=start, forced=forced, after_form=form)
-        if engine.take(offer):
-            return True
-        self._dupefilter.log(request, self._spider)
-        return False
+        engine.take(
+            self._offer(
+                request, parent, page, keys,
+                answers=answers, start=start, forced=forced,
+            )
+        )  # fmt: skip
+        return True
 
     def _key_of(self, request: Request) -> tuple[Key, bool]:
         """Return the key of a request, and whether it is known to be new.
@@ -178,21 +177,10 @@ class Acceptance:
         keys: list[Key],
         *,
         answers: bool,
+        start: bool,
+        forced: bool,
     ) -> Accepted:
-        """Return a request as the engine gets it."""
-        request, payload, slot, repeats, not_before = self._prepared(
-            request, parent, answers=answers
-        )
-        return Accepted(request, payload, slot, parent, page, keys, repeats, not_before)
-
-    def _prepared(
-        self, request: Request, parent: Lease | None, *, answers: bool
-    ) -> tuple[Request, bytes | None, str, bool, float | None]:
-        """Return a request without its options, and what the engine needs of it.
-
-        That is its payload, its slot, whether it replaces its parent, and the Unix time
-        before which it waits.
-        """
+        """Return a request without its options, and what the engine needs of it."""
         engine = self._engine
         not_before = None
         if not ASKING.isdisjoint(request.meta):
@@ -213,7 +201,11 @@ class Acceptance:
             payload = self._dump(request)
         elif engine.revisits.concerns(request, parent if repeats else None):
             payload = self._session.serializer.dump_or_none(request) or b""
-        return request, payload, slot, repeats, not_before
+        form = answers and _is_form(parent)
+        return Accepted(
+            request, payload, slot, parent, page, keys, repeats, not_before, start,
+            forced, form,
+        )  # fmt: skip
 
     def _dump(self, request: Request) -> bytes | None:
         session = self._session

@@ -342,20 +342,20 @@ class CrawlEngine(Settling):
         slots = self._session.slots
         return not slots.limited or slots.room_for(self._access.slot_of(request))
 
-    def take(self, offer: Accepted) -> bool:
-        """Make a request pending and mark it; False if it is a duplicate."""
+    def take(self, offer: Accepted) -> None:
+        """Make a request pending, and mark it."""
         if self.run.idle:
             self._has_work()
         request, payload, page = offer.request, offer.payload, offer.page
         checked = self._filtered and not request.dont_filter
         volatile = self.durable and page is not None and not checked
         if page is not None and page.is_left and (volatile or payload is None):
-            return True  # the next run yields it again
+            return  # the next run yields it again
         if payload and offer.parent is not None and offer.repeats:
             payload = self._with_visit(payload, offer.parent)
         if payload is not None and not self._is_here(offer.slot):
             self._send(offer, payload, volatile=volatile)
-            return True
+            return
         entry = self.frontier.push(
             offer.slot,
             request.priority,
@@ -373,7 +373,6 @@ class CrawlEngine(Settling):
         self._count_enqueued(stored=payload is not None)
         if self.frontier.due:
             self._hurry()
-        return True
 
     def _expect(self, entry: Entry, offer: Accepted, *, checked: bool) -> Lease | None:
         """Mark a pushed request, and note it if it is not durable by itself."""
