@@ -134,9 +134,11 @@ class Refusing:
 class _Nothing:
     """Stands for what the model does without."""
 
-    idle = on = False
+    idle = False
 
     def read_again(self, _: object = None) -> None: ...
+
+    def took(self, _: str) -> None: ...
 
     def wake(self) -> None: ...
 
@@ -174,6 +176,7 @@ class _Session:
 
     def __init__(self) -> None:
         self.leases = Leases()
+        self.slots = _Nothing()
 
     def comes_last(self, _: Request) -> bool:
         return False
@@ -195,7 +198,7 @@ class Engine(CrawlEngine):
         self.failures = None
         self.hurried = False
         nothing: Any = _Nothing()
-        self.run = self.limits = self._access = nothing
+        self.run = self._access = nothing
         self.memory = self._added = self._refused = None
         self._apart = Apart()
         self.frontier = Frontier(
