@@ -15,8 +15,9 @@ from scrapy.utils.project import get_project_settings
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
-from bloomdupe.errors import SettingError, StoreMismatchError, UnserializableError
+from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.inside_scrapy.commands import load_addons
+from bloomdupe.inside_scrapy.plain_request import makes_the_same, plain_request
 from bloomdupe.links.fingerprint import fingerprint_function, is_plain
 from bloomdupe.requests.callbacks import may_be_callback
 from bloomdupe.requests.layout import check_payload, summary_of
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 PLAIN_END = b"\x95"
 """First byte of a stored request that has attributes beside URL, depth, referer."""
+NOTHING = (None, None, None, None)
+"""Neither callbacks nor meta nor arguments."""
 FINGERPRINTER = "REQUEST_FINGERPRINTER_CLASS"
 
 
@@ -100,27 +103,18 @@ class Project:
         return project
 
     @cached_property
-    def _fingerprinter_class(self) -> Any:  # noqa: ANN401 - any class of the project
+    def fingerprinter(self) -> str:
+        """Name of the class that makes fingerprints."""
         with _loading(self.settings, FINGERPRINTER):
-            return load_object(self.settings[FINGERPRINTER])
+            return global_object_name(load_object(self.settings[FINGERPRINTER]))
 
     @cached_property
     def _fingerprinter(self) -> Any:  # noqa: ANN401 - any object of the project
-        return build_from_crawler(self._fingerprinter_class, self._crawler)
+        return build_from_crawler(load_object(self.fingerprinter), self._crawler)
 
     @cached_property
     def _fingerprint(self) -> Callable[[Request], bytes]:
         return fingerprint_function(self._fingerprinter)
-
-    @cached_property
-    def fingerprinter(self) -> str:
-        """Name of the class that makes fingerprints."""
-        return global_object_name(self._fingerprinter_class)
-
-    @cached_property
-    def is_plain(self) -> bool:
-        """Whether nothing but URL, method and body makes a fingerprint."""
-        return is_plain(self._fingerprinter)
 
     @classmethod
     def of_job(
@@ -186,17 +180,27 @@ class Project:
 
         Fingerprints of plain fingerprinters do not depend on callbacks; others may.
         """
-        if self.is_plain:
+        if is_plain(self._fingerprinter):
             return Serializer(Spider(self.spider), callbacks=False)
         spider = self.crawler.spider
         assert spider is not None  # noqa: S101 - it was made
         return Serializer(spider)
 
+    @cached_property
+    def _is_quick(self) -> bool:
+        """Whether a request with nothing but a URL can be made in the quick way."""
+        return is_plain(self._fingerprinter) and makes_the_same()
+
     def stored_key(self, payload: bytes) -> bytes | None:
         """Return the fingerprint of a stored request; None if it cannot be read."""
         try:
-            return self._fingerprint(self.request_of(payload))
-        except UnserializableError:
+            if self._is_quick and payload[:1] < PLAIN_END:
+                url = summary_of(payload).url
+                request = plain_request(url, "utf-8", *NOTHING, 0, False)
+            else:
+                request = self.request_of(payload)
+            return self._fingerprint(request)
+        except ValueError:
             return None
 
     def request_of(self, payload: bytes) -> Request:
@@ -204,14 +208,8 @@ class Project:
 
         All other data may be missing. Raises :class:`UnserializableError`.
         """
-        if not self.is_plain or payload[:1] >= PLAIN_END:
-            check_payload(payload)
-            return self.serializer.load(payload)
-        url = summary_of(payload).url
-        try:
-            return Request(url)  # quicker
-        except ValueError as error:
-            raise UnserializableError(str(error)) from error
+        check_payload(payload)
+        return self.serializer.load(payload)
 
     def check_method(self, use: str, name: str) -> None:
         """Refuse a method that cannot be a callback of the spider, if it is known.

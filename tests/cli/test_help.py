@@ -34,21 +34,6 @@ def test_help_has_an_example_that_can_be_called(
     assert options.verb == name
 
 
-@pytest.mark.parametrize("name", VERBS)
-def test_help_fits_into_a_narrow_terminal_without_colours(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    monkeypatch.setenv("NO_COLOR", "1")
-    with pytest.raises(SystemExit):
-        cli.main([name, "--help"])
-    out = capsys.readouterr().out
-    assert "\x1b" not in out
-    # The usage itself argparse indents by the name of the program.
-    _, _, explained = out.partition("\n\n")
-    assert max(map(len, explained.splitlines())) <= 40
-
-
 def test_the_scrapy_command_has_the_same_verbs(tmp_path: Path) -> None:
     done = call("bloomdupe", "--help", cwd=tmp_path, script="scrapy")
     assert done.returncode == 0, done.stderr
