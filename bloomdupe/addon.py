@@ -47,9 +47,9 @@ class Addon:
         """Change the settings; called by Scrapy."""
         settings.set("DUPEFILTER_CLASS", "bloomdupe.BloomDupeFilter", "addon")
         _replace(settings, feedexport.FeedExporter, FeedExporter)
-        _add_link_filter(settings)
-        _add_extension(settings, WholeFiles, 0)
-        _add_extension(settings, FastFunctions, 0)
+        _add(settings, "SPIDER_MIDDLEWARES", LinkFilter, ORDER)
+        _add(settings, "EXTENSIONS", WholeFiles, 0)
+        _add(settings, "EXTENSIONS", FastFunctions, 0)
         _count_faster(settings)
         find_job(self._crawler, settings)
         settings.set("SCHEDULER", "bloomdupe.FrontierScheduler", "addon")
@@ -83,17 +83,9 @@ def _count_faster(settings: BaseSettings) -> None:
         settings.set(name, global_object_name(Stats), priority)
 
 
-def _add_link_filter(settings: BaseSettings) -> None:
-    name = "SPIDER_MIDDLEWARES"
-    middlewares = settings.getdict(name)
-    if LinkFilter not in map(load_object, middlewares):
-        middlewares["bloomdupe.LinkFilter"] = ORDER
-        settings.set(name, middlewares, settings.getpriority(name) or 0)
-
-
-def _add_extension(settings: BaseSettings, extension: type, order: int) -> None:
-    name = "EXTENSIONS"
-    extensions = settings.getdict(name)
-    if extension not in map(load_object, extensions):
-        extensions[global_object_name(extension)] = order
-        settings.set(name, extensions, settings.getpriority(name) or 0)
+def _add(settings: BaseSettings, name: str, component: type, order: int) -> None:
+    """Add a component to a setting, unless it is there already."""
+    components = settings.getdict(name)
+    if component not in map(load_object, components):
+        components[global_object_name(component)] = order
+        settings.set(name, components, settings.getpriority(name) or 0)
