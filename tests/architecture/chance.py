@@ -1,7 +1,7 @@
 """Patterns by which a test fails by chance, found in its source without running it.
 
 A test waits for an event, never for an amount of time, and a fault is injected at a
-named point, not after a delay. Programs inside string literals are searched, too.
+named point, not after a delay.
 """
 
 from __future__ import annotations
@@ -11,17 +11,14 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 __all__ = ["PATTERNS", "Finding", "found_in"]
 
 KILLS = {"kill", "terminate", "send_signal"}
 SIZES = {"st_size", "st_mtime", "st_mtime_ns", "getsize", "getmtime"}
-STATS = {"stat", "lstat", "fstat"}
 TIMERS = {"Timer", "call_later", "callLater"}
 WAITS = ("wait", "until", "patiently")
-MINUTE = 60
-"""Seconds, of which a busy machine may need some for nothing."""
 
 Function: TypeAlias = "ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -36,43 +33,19 @@ class Finding(NamedTuple):
 
 
 def found_in(module: str, source: str) -> list[Finding]:
-    """Return what is found in a module."""
-    possible = {
-        pattern: matches
-        for pattern, matches in PATTERNS.items()
-        if any(word in source for word in WORDS[pattern])
+    """Return what is found in a module: in it, and in each of its functions."""
+    functions: dict[Function, str] = {
+        node: f"{module}:{node.name}" if hasattr(node, "name") else module
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef))
     }
-    found = []
-    for name, function in _functions(ast.parse(source)) if possible else ():
-        place = f"{module}:{name}" if name else module
-        _own.cache_clear()
-        for pattern, matches in possible.items():
-            if matches(function):
-                found.append(Finding(place, pattern))
-    return found
-
-
-def _functions(tree: ast.Module, name: str = "") -> Iterator[tuple[str, Function]]:
-    """Yield a program, its functions, and those of programs in string literals."""
-    yield name, tree
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node.name, node
-        elif (program := _program(node)) is not None:
-            yield from _functions(program, "a text")
-
-
-def _program(node: ast.AST) -> ast.Module | None:
-    if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
-        return None
-    if "\n" not in node.value.strip():
-        return None
-    try:
-        program = ast.parse(node.value)
-    except (SyntaxError, ValueError):  # ValueError: it is no UTF-8
-        return None
-    # A sentence of one word is a program as well; it does nothing.
-    return program if any(isinstance(n, ast.Call) for n in ast.walk(program)) else None
+    _own.cache_clear()
+    return [
+        Finding(place, pattern)
+        for function, place in functions.items()
+        for pattern, matches in PATTERNS.items()
+        if matches(function)
+    ]
 
 
 def _called(node: ast.AST) -> str:
@@ -129,20 +102,6 @@ def kills_after_a_time(function: Function) -> bool:
     return False
 
 
-def gives_up_early(function: Function) -> bool:
-    """Whether a call may fail because an answer takes a while."""
-    return any(
-        keyword.arg is not None
-        and keyword.arg.endswith("timeout")
-        and isinstance(keyword.value, ast.Constant)
-        and isinstance(keyword.value.value, (int, float))
-        and keyword.value.value < MINUTE
-        for node in _own(function)
-        if isinstance(node, ast.Call)
-        for keyword in node.keywords
-    )
-
-
 def _kills(call: ast.AST) -> bool:
     return any(
         isinstance(node, ast.Attribute) and node.attr in KILLS
@@ -165,40 +124,14 @@ def polls_files(function: Function) -> bool:
     )
 
 
-def compares_all_times(function: Function) -> bool:
-    """Whether it compares a whole answer of ``stat()``, with the time of reading."""
-    return any(
-        _called(part) in STATS
-        for node in _own(function)
-        if isinstance(node, ast.Compare)
-        for part in (node.left, *node.comparators)
-    )
-
-
 def asks_for_a_port(function: Function) -> bool:
     """Whether it takes a free port by itself: its number may outlive its socket."""
     return any(_called(node) == "getsockname" for node in _own(function))
-
-
-def logs_late(function: Function) -> bool:
-    """Whether a Redis keeps a log, and answers before it has written it."""
-    texts = {node.value for node in _own(function) if isinstance(node, ast.Constant)}
-    return "--appendonly" in texts and "always" not in texts
 
 
 PATTERNS: dict[str, Callable[[Function], bool]] = {
     "sleeps without a condition": sleeps,
     "kills after a time": kills_after_a_time,
     "polls the size or the time of a file": polls_files,
-    "compares the time at which a file was read": compares_all_times,
     "takes a free port by itself": asks_for_a_port,
-    "gives up after less than a minute": gives_up_early,
-    "lets a Redis answer before it has written its log": logs_late,
 }
-
-TELLING = [
-    {"sleep"}, TIMERS | {"Timeout"}, SIZES, STATS, {"getsockname"}, {"timeout"},
-    {"appendonly"},
-]  # fmt: skip
-WORDS = dict(zip(PATTERNS, TELLING, strict=True))
-"""Of each pattern, words of which a source has one that matches."""
