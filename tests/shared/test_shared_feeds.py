@@ -15,10 +15,9 @@ from spiders.feeds import (
 )
 from spiders.shared_feeds import InMemory
 from support.crawl import Crawl
-from support.ports import kept_port
 from support.shop import ITEMS, NEW, PAGES, items_in, read
 from support.site import Pages
-from support.storage_servers import ftp_server, s3_server
+from support.storage_servers import s3_server
 
 from bloomdupe.moving.collection import RECORD
 
@@ -87,23 +86,13 @@ def test_a_storage_that_only_redis_names_gets_nothing(
     assert mails(place) == [ITEMS]
 
 
-def test_servers_get_the_whole_feed_when_the_crawl_has_ended(
-    crawl: Crawl, place: Path
-) -> None:
-    with ftp_server(place, kept_port()) as ftp, s3_server() as (endpoint, client):
-        crawl.settings |= {
-            "AWS_ENDPOINT_URL": endpoint,
-            "AWS_REGION_NAME": "us-east-1",
-            "AWS_ACCESS_KEY_ID": "key",
-            "AWS_SECRET_ACCESS_KEY": "secret",
-            "FEEDS": {f"{ftp.uri}/items.json": JSON, "s3://bucket/items.json": JSON},
-        }
+def test_s3_gets_the_whole_feed_when_the_crawl_has_ended(crawl: Crawl) -> None:
+    with s3_server() as (settings, client):
+        crawl.settings |= {**settings, "FEEDS": {"s3://bucket/items.json": JSON}}
         crawl.finish(Articles)
         crawl.collect("--delete")
         answer = client.get_object(Bucket="bucket", Key="items.json")
         assert items_in(answer["Body"].read(), "json") == ITEMS
-        assert read(place / "items.json") == ITEMS
-    assert ftp.complete == ["items.json"]
 
 
 def test_a_delivery_that_fails_is_tried_again(crawl: Crawl, place: Path) -> None:

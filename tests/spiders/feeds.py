@@ -17,7 +17,6 @@ from scrapy.extensions.feedexport import (
     BlockingFeedStorage,
     FeedExporter,
     FeedSlot,
-    FTPFeedStorage,
     S3FeedStorage,
 )
 from support.counters import PerRun
@@ -271,7 +270,7 @@ def stop_in_a_delivery() -> None:
     watch(FeedSlot, "start_exporting", "begun", "opened")
     watch(FeedSlot, "finish_exporting", "all items", "exported")
     watch(Target, "prepare", "unsynced", "synced")
-    for storage in (Target, FTPFeedStorage):
+    for storage in (Target, S3FeedStorage):
         watch(storage, "store", "not stored", "stored")
     watch(Delivered, "put", "not recorded", "recorded")
     watch(FeedFile, "append", "committed", "appended")
