@@ -117,6 +117,7 @@ class Frontier:
         """Frontiers in this process, which share the memory for loaded requests."""
         self.slots = Slots(self._store, downloader, longest_rest)
         """The slots with requests that are pending or in progress, and their states."""
+        self.slots.frontier = self
         self._begin()
 
     def drop(self) -> None:
@@ -157,7 +158,7 @@ class Frontier:
         later = 0
         if self._store is not None:
             later = self._recover(self._store)
-        self._later = Later(self._store, later)
+        self._later = Later(self.slots, self._store, later)
 
     def _recover(self, store: Store) -> int:
         """Restore the last checkpoint; requests in progress are pending again.

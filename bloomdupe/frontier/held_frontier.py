@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.frontier.later import Waiting
 from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.sent_request import PARTITIONS, partition_of
 from bloomdupe.store.participant import Part
@@ -138,15 +137,11 @@ class HeldFrontier:
         """Return the frontier of a slot, if its partition is here, or is leaving."""
         return self.frontiers.get(partition_of(slot, self._partitions))
 
-    def _of_queue(self, queue: SlotQueue) -> Frontier:
-        found = self.of_slot(queue.name)
-        return found if found and found.slots.idle is queue.idle else self.memory
-
-    def frontier_of(self, entry: Entry) -> Frontier:
+    @staticmethod
+    def frontier_of(entry: Entry) -> Frontier:
         """Return the frontier that has a request."""
-        if isinstance(entry, Waiting):
-            return (entry.payload and self.of_slot(entry.slot)) or self.memory
-        return self._of_queue(entry.queue)
+        found: Frontier = entry.queue.slots.frontier
+        return found
 
     # The life of a request
 
@@ -172,9 +167,9 @@ class HeldFrontier:
         for frontier in (*staying, self.memory):
             frontier.move_due()
         while (queue := self._rotation.next(self._clock())) is not None:
-            frontier = self._of_queue(queue)
-            if frontier.is_loaded(queue):
-                return frontier.lease_from(queue)
+            owner: Frontier = queue.slots.frontier
+            if owner.is_loaded(queue):
+                return owner.lease_from(queue)
         return None
 
     def release(self, entry: Entry) -> None:
@@ -441,11 +436,6 @@ class HeldSlots:
         """Yield those of them that are not cold."""
         for frontier in self._frontier.all:
             yield from frontier.slots
-
-    def get(self, name: str) -> SlotQueue | None:
-        """See :meth:`Slots.get`."""
-        found = (one.slots.get(name) for one in self._frontier.with_slot(name))
-        return next(filter(None, found), None)
 
     def state_of(self, name: str) -> SlotState | None:
         """See :meth:`Slots.state_of`."""

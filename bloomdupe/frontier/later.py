@@ -11,6 +11,7 @@ from bloomdupe.store.format import LATER_KEY, later_key, later_record
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from bloomdupe.frontier.slots import Slots
     from bloomdupe.store.store import Store
 
 MAX_NEAR = 5 << 20
@@ -55,8 +56,9 @@ class Later(SlotQueue):
     exactly one table. The frontier writes and deletes them as it does all requests.
     """
 
-    def __init__(self, store: Store | None, stored: int) -> None:
+    def __init__(self, slots: Slots, store: Store | None, stored: int) -> None:
         super().__init__(0, "", stored)
+        self.slots = slots
         self._store = store
         self.next_due = math.inf
         """Unix time at which the next request is due; infinite if there are no

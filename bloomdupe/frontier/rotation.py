@@ -126,8 +126,8 @@ class Rotation:
         if queue.ring is not None:
             self._take(queue)
         if not active:
-            queue.ring = queue.idle
-            queue.idle.append(queue.name)
+            queue.ring = queue.slots.idle
+            queue.slots.idle.append(queue.name)
             return
         if len(rings) < active:  # it was in the ring before
             rings.append(OrderedDict())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.frontier.rank import AFTER_ALL, BEFORE_ALL
 
@@ -87,7 +87,6 @@ class SlotQueue:
         "beyond",
         "bound",
         "heap",
-        "idle",
         "loaded",
         "loading",
         "name",
@@ -95,6 +94,7 @@ class SlotQueue:
         "out",
         "pending",
         "ring",
+        "slots",
         "state",
         "stored",
     )
@@ -119,8 +119,9 @@ class SlotQueue:
         self.batch = MIN_BATCH
         self.state: SlotState | None = None
         """What is remembered of the slot besides its requests."""
+        self.slots: Any
+        """The :class:`Slots` that it belongs to."""
         # Of bloomdupe.frontier.rotation:
-        self.idle: deque[str]
         self.active = 0
         self.ring: OrderedDict[SlotQueue, None] | deque[str] | None = None
         self.alarm = 0

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import math
-from struct import Struct
 from typing import NamedTuple
+
+import msgpack  # type: ignore[import-untyped]
 
 RETRY_AFTER = "Retry-After"
 """Reason of a rest that the server has asked for."""
@@ -21,18 +22,18 @@ PROBING = 1.0
 probe comes first.
 """
 
-HEAD = Struct("<QddddIIB")
-OF_SERVER = (
-    "dead", "delay", "failures", "held", "last", "reason", "rests", "until",
+STORED = (
+    "pages", "delay", "last", "held", "until", "failures", "rests", "dead", "reason",
 )  # fmt: skip
-"""Attributes of a state that do not depend on the requests of this crawl."""
+"""Attributes of a state that are stored; all but the pages are what is known of the
+server."""
 
 
 class SlotState:
     """Pages, delay and rests of a slot.
 
-    In the store: pages u64; delay, last, held and until f64; failures and rests u32;
-    dead u8 (all little-endian); reason in UTF-8. Times are Unix times, and 0 is never.
+    In the store it is a msgpack array of the attributes that are ``STORED``. Times are
+    Unix times, and 0 is never.
     """
 
     __slots__ = (
@@ -84,7 +85,7 @@ class SlotState:
 
     def learn(self, other: SlotState) -> None:
         """Take over what another state says of the server."""
-        for name in OF_SERVER:
+        for name in STORED[1:]:
             setattr(self, name, getattr(other, name))
 
     def packed(self, delay: float = 0.0, last: float = 0.0) -> bytes:
@@ -92,34 +93,17 @@ class SlotState:
 
         The ``delay``, and the time of the ``last`` request, are those of this process.
         """
-        head = HEAD.pack(
-            self.pages,
-            delay or self.delay,
-            max(last, self.last),
-            self.held,
-            self.until,
-            self.failures,
-            self.rests,
-            self.dead,
-        )
-        return head + self.reason.encode()
+        pages, own_delay, own_last, *rest = (getattr(self, name) for name in STORED)
+        values = [pages, delay or own_delay, max(last, own_last), *rest]
+        packed: bytes = msgpack.packb(values)
+        return packed
 
     @classmethod
     def read(cls, stored: bytes) -> SlotState:
         """Read it from bytes."""
         state = cls()
-        (
-            state.pages,
-            state.delay,
-            state.last,
-            state.held,
-            state.until,
-            state.failures,
-            state.rests,
-            dead,
-        ) = HEAD.unpack_from(stored)
-        state.dead = bool(dead)
-        state.reason = str(stored[HEAD.size :], "utf-8")
+        for name, value in zip(STORED, msgpack.unpackb(stored), strict=True):
+            setattr(state, name, value)
         return state
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from operator import attrgetter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bloomdupe.frontier.slot_queue import SlotQueue
 from bloomdupe.frontier.slot_state import SlotState
@@ -64,6 +64,8 @@ class Slots:
         self, store: Store | None, downloader: Downloader | None, longest: float
     ) -> None:
         """No rest that is stored is taken to be longer than ``longest`` seconds."""
+        self.frontier: Any = None
+        """Whose slots they are."""
         self._store = store
         self._longest = longest
         self._delays_of = downloader
@@ -150,7 +152,7 @@ class Slots:
             queue.ring = self.idle
         else:
             return one
-        queue.idle = self.idle
+        queue.slots = self
         self._queues[name] = queue
         return queue
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import time
 from dataclasses import dataclass
@@ -37,10 +36,10 @@ class GrowingWait:
 
     def longest(self, failures: int) -> float:
         """Return the longest wait after so many failures in a row, in seconds."""
-        exponent = (failures - 1) * math.log(self.factor)
-        if exponent >= math.log(self.limit / self.base):
-            return self.limit  # the power might be too large for a float
-        return self.base * math.exp(exponent)
+        try:
+            return min(self.base * float(self.factor) ** (failures - 1), self.limit)
+        except OverflowError:
+            return self.limit
 
     def seconds(self, failures: int) -> float:
         """Draw the wait after so many failures in a row."""

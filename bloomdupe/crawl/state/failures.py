@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.leases.failure import (
@@ -109,10 +110,9 @@ class Failures(Participant):
 
         An HTTP status is a reason, as in ``BLOOMDUPE_RETRY_FAILED``.
         """
-        found: Counter[str] = Counter()
-        for ledger in self._here.values():
-            found.update(ledger.options)
-        return {why: count for why, count in found.most_common() if count}
+        known = (ledger.known.values() for ledger in self._here.values())
+        found = Counter(one.option for one in chain.from_iterable(known))
+        return dict(found.most_common())
 
     # A run
 
@@ -307,7 +307,6 @@ class _Ledger:
         """URLs of the failed requests: a request with a different URL need not be
         looked up.
         """
-        self.options: Counter[str] = Counter()
         self.known: dict[bytes, _Known] = {}
         """In the order of their failures."""
         self.retried = False
@@ -337,14 +336,12 @@ class _Ledger:
         """Count a failure that was not known."""
         self.known[digest] = _Known(failure.url, failure.option, failure.times)
         self.urls[failure.url] += 1
-        self.options[failure.option] += 1
 
     def forget(self, digest: bytes) -> None:
         """Remove a failure, if it is known."""
         known = self.known.pop(digest, None)
         if known is None:
             return
-        self.options[known.option] -= 1
         self.urls[known.url] -= 1
         if not self.urls[known.url]:
             del self.urls[known.url]
