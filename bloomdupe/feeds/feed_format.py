@@ -107,13 +107,13 @@ def options_of(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def changed_options(before: dict[str, Any], now: dict[str, Any]) -> str:
-    """Return the options that differ from those of the record, as text; "" if none."""
+    """Say which options differ from those of the record; "" if none does."""
     names = [name for name in before if before[name] != now.get(name)]
     was, has = (
         ", ".join(f"{name} = {options.get(name)!r}" for name in names)
         for options in (before, now)
     )
-    return f"{was}, now it has {has}" if names else ""
+    return f"was begun with {was}, now it has {has}" if names else ""
 
 
 def _named(value: object) -> str:

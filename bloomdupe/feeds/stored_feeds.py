@@ -117,15 +117,18 @@ class StoredFeeds:
     def _check(
         self, record: dict[str, Any], options: dict[str, Any], place: Path | None
     ) -> None:
-        change: object = None
+        change: str | None = None
         if ("index" in record) != (place is None):
-            change = "another exporter or storage, see FEED_EXPORTERS and FEED_STORAGES"
+            change = (
+                "was begun with another exporter or storage, see FEED_EXPORTERS and"
+                " FEED_STORAGES"
+            )
         elif place is not None and self._is_begun(record):
             change = changed_options(record["options"], options_of(options))
         if change:
             raise FeedChangedError(
-                f"FEEDS: {record['uri']} was begun with {change}: set it back, name"
-                f" another file, or {self._anew}"
+                f"FEEDS: {record['uri']} {change}: set it back, name another file, or"
+                f" {self._anew}"
             )
         file = record["file"]
         if place is None or file is None:
