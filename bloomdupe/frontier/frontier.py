@@ -50,10 +50,6 @@ MAX_HEAD = 640 << 10
 MOST_MOVED = 320 << 10
 """Bytes of due requests that join their slots at once."""
 
-MANY = 40
-"""New requests of a slot in one checkpoint from which they are written by themselves:
-see :meth:`bloomdupe.store.batch.Batch.replace`."""
-
 
 def _at_once(_slot: SlotQueue, _in_progress: int) -> float:
     return 0.0
@@ -469,14 +465,9 @@ class Frontier:
         marks = self.seen.prepare()
         later = self._later
         stored = Counter(entry.queue for entry in self._fresh)
-        many: dict[SlotQueue, list[tuple[bytes, bytes]]] = {
-            queue: []
-            for queue, number in stored.items()
-            if number > MANY and queue is not later
-        }
         # A dict of bytes is nothing that Python's garbage collector follows. With lists
         # and tuples here, it took as long as all the rest of this method.
-        few: dict[bytes, bytes] = {}
+        new: dict[bytes, bytes] = {}
         waiting: dict[bytes, bytes] = {}
         for entry in self._fresh:
             queue = entry.queue
@@ -487,10 +478,7 @@ class Frontier:
                 payload = entry.payload
                 assert payload is not None  # noqa: S101 - or it would not be fresh
                 key, value = request_record(queue.number, entry.rank, payload)
-                if queue in many:
-                    many[queue].append((key, value))
-                else:
-                    few[key] = value
+                new[key] = value
         gone, over = [], []
         for entry in self._settled:
             queue = entry.queue
@@ -512,7 +500,7 @@ class Frontier:
 
         def write(batch: Batch) -> None:
             marks.apply(batch)
-            batch.replace(QUEUE, gone, few, map(sorted, many.values()))
+            batch.replace(QUEUE, gone, new)
             batch.replace(LATER, over, waiting)
             slots.apply(batch)
             batch.put_record(RECORD, record)

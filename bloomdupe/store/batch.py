@@ -45,15 +45,9 @@ class Batch(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def replace(
-        self,
-        table: bytes,
-        gone: list[bytes],
-        new: dict[bytes, bytes],
-        many: Iterable[list[tuple[bytes, bytes]]] = (),
-    ) -> None:
+    def replace(self, table: bytes, gone: list[bytes], new: dict[bytes, bytes]) -> None:
         """Remove records of ``queue`` or ``later``, and store new ones.
 
-        ``gone`` are keys, best in order. ``new`` are records by key, ``many`` those of
-        slots with many, in order; the values begin with their sums.
+        ``gone`` are keys, best in order. ``new`` are records by key; the values begin
+        with their sums.
         """

@@ -390,7 +390,7 @@ def test_large_requests_end_a_portion(store: Store) -> None:
     few = dict(request_record(0, rank, bytes(400_000)) for rank in RANKS[:4])
 
     def write(batch: Batch) -> None:
-        batch.replace(QUEUE, [], {}, [sorted(few.items())])
+        batch.replace(QUEUE, [], few)
 
     store.commit(writing(write))
     found, more = store.now.next_requests(0, BEFORE_ALL, (), 256)

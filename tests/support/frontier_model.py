@@ -30,7 +30,7 @@ from bloomdupe.frontier.pending_requests import (
     pending_requests,
     portions,
 )
-from bloomdupe.store.lmdb import environment, lmdb_batch
+from bloomdupe.store.lmdb import environment
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from bloomdupe.store.participant import Part
 from support.agreement import disagreements
@@ -369,8 +369,6 @@ LIMITS = (
     (frontier, "MAX_HEAD", 1_900),
     (frontier, "MOST_MOVED", 3_000),
     (later, "MAX_NEAR", 4_900),
-    (frontier, "MANY", 1),
-    (lmdb_batch, "LMDB_PAGE_BYTES", 50),
     (environment, "MAP_BYTES", 1 << 17),
 )
 

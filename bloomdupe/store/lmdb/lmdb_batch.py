@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.store.batch import Change
 
-LMDB_PAGE_BYTES = 4096
-
 
 class LmdbBatch(Batch):
     """A write transaction.
@@ -80,20 +78,8 @@ class LmdbBatch(Batch):
             self._txn.drop(self._tables[table], delete=False)
             self._totals[table] = [0, 0]
 
-    def replace(
-        self,
-        table: bytes,
-        gone: list[bytes],
-        new: dict[bytes, bytes],
-        many: Iterable[list[tuple[bytes, bytes]]] = (),
-    ) -> None:
-        """Remove and store records of ``queue`` or ``later``.
-
-        LMDB fills its pages only where records are appended at their ends; a page in
-        which more records follow splits into halves, over and over. So if a slot gets
-        many records, a page of the records that follow them is taken out and put back
-        at the end.
-        """
+    def replace(self, table: bytes, gone: list[bytes], new: dict[bytes, bytes]) -> None:
+        """Remove and store records of ``queue`` or ``later``."""
         pop, database, number_of = self._txn.pop, self._tables[table], int.from_bytes
         records, sums = self._totals[table]
         for key in gone:
@@ -102,20 +88,12 @@ class LmdbBatch(Batch):
                 records -= 1
                 sums -= number_of(before[:CHECKSUM_BYTES], "little")
         with self._txn.cursor(database) as cursor:
-            for some in many:
-                lifted = _lift(cursor, some)
-                cursor.putmulti(some)
-                cursor.putmulti(lifted)
-                for _, value in some:
-                    sums += number_of(value[:CHECKSUM_BYTES], "little")
-                records += len(some)
             # One call in C for all of them. In the order of the keys: each page of the
             # tree is touched once.
             cursor.putmulti(sorted(new.items()))
-            for value in new.values():
-                sums += number_of(value[:CHECKSUM_BYTES], "little")
-            records += len(new)
-        self._totals[table] = [records, sums]
+        for value in new.values():
+            sums += number_of(value[:CHECKSUM_BYTES], "little")
+        self._totals[table] = [records + len(new), sums]
 
     def seal(self) -> Ledger:
         """Write the ledger: the number of records of each table, and their sums."""
@@ -134,21 +112,3 @@ class LmdbBatch(Batch):
         value = checksum(META, key, value) + value
         self._txn.put(key, value, db=self._tables[META])
         return ledger
-
-
-def _lift(
-    cursor: lmdb.Cursor, records: list[tuple[bytes, bytes]]
-) -> list[tuple[bytes, bytes]]:
-    """Take out and return about a page of the records that follow the new records."""
-    if not cursor.set_range(records[0][0]) or not cursor.prev():
-        return []  # no record follows, or none precedes
-    lifted = []
-    size = 0
-    there = cursor.next()
-    while there and size < LMDB_PAGE_BYTES:
-        record = (bytes(cursor.key()), bytes(cursor.value()))
-        lifted.append(record)
-        size += len(record[0]) + len(record[1])
-        cursor.delete()
-        there = bool(cursor.key())  # now at the next record, if any
-    return lifted

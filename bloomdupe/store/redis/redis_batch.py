@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from bloomdupe.store.batch import Batch
@@ -51,19 +50,13 @@ class RedisBatch(Batch):
             self._calls.append((b"DEL", table, []))
             self.cleared.add(table)
 
-    def replace(
-        self,
-        table: bytes,
-        gone: list[bytes],
-        new: dict[bytes, bytes],
-        many: Iterable[list[tuple[bytes, bytes]]] = (),
-    ) -> None:
+    def replace(self, table: bytes, gone: list[bytes], new: dict[bytes, bytes]) -> None:
         """Remove and store records."""
         bounds: list[bytes] = []
         for key in gone:
             bounds += (b"[" + key, b"(" + successor(key))
         members: list[bytes] = []
-        for key, value in chain(new.items(), *many):
+        for key, value in new.items():
             members += (b"0", key + value)
         self._calls += (b"CUT", table, bounds), (b"ZADD", table, members)
 
