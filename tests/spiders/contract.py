@@ -28,55 +28,6 @@ from bloomdupe.inside_scrapy.processing import CURRENT
 AT_ONCE = 5
 
 
-def _key_of(one: Any) -> object:
-    """Identify an offer; or a settlement, to which the thread may add counts."""
-    lease = getattr(one, "lease", None)
-    return id(one) if lease is None else lease.token
-
-
-class Durable:
-    """Waits until everything is durable that the engine was told."""
-
-    def __init__(self, engine: Any) -> None:
-        self.engine = engine
-        self.told: dict[object, Any] = {}
-        if not hasattr(engine, "committing"):
-            self.loop = asyncio.get_running_loop()
-            self.changed = asyncio.Event()
-            for name in ("offer", "settle"):
-                self.watch(name)
-
-    def watch(self, name: str) -> None:
-        """Notice the calls of the engine's thread, and those that are carried out."""
-        worker, frontier = self.engine._worker, self.engine._frontier
-        tell, say = getattr(worker, name), getattr(frontier, name)
-
-        def told(one: Any) -> None:
-            self.told[_key_of(one)] = one
-            tell(one)
-
-        def said(some: Any) -> Any:
-            answer = say(some)
-            self.loop.call_soon_threadsafe(self.forget, some)
-            return answer
-
-        setattr(worker, name, told)
-        setattr(frontier, name, said)
-
-    def forget(self, some: list[Any]) -> None:
-        for one in some:
-            self.told.pop(_key_of(one), None)
-        self.changed.set()
-
-    async def all(self) -> None:
-        if hasattr(self.engine, "committing"):
-            self.engine.committing.commit()
-            return
-        while self.told:
-            self.changed.clear()
-            await self.changed.wait()
-
-
 class BreakingOffError(Exception):
     """The processing of a request breaks off."""
 
@@ -119,7 +70,6 @@ class Drives(Spider):
         engine: Any = self.crawler.engine
         self.scheduler = engine._slot.scheduler
         self.session = self.scheduler._session
-        self.durable = Durable(self.session.engine)
         for start in self.program.starts:
             yield self.asked(start)
         try:
@@ -164,7 +114,7 @@ class Drives(Spider):
     async def step(self) -> None:
         """Go on to the next step, unless something comes before it."""
         if next(self.waits):
-            await self.durable.all()
+            self.session.engine.committing.commit()
         self.steps += 1
         event = self.events.get(self.steps)
         if event == "kill":
@@ -201,8 +151,6 @@ class Drives(Spider):
         else:
             response = Response(request.url, request=request)
             lease.answered(response)
-            if hasattr(lease, "given"):  # on Redis
-                lease.given(response)
             items, requests = self.output_of(request, page)
             if retried_by:
                 items, requests = [], [failed(request)]

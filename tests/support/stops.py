@@ -47,10 +47,6 @@ class Points:
     def __init__(self, stop: dict[str, Any], events: str | None) -> None:
         self.commits = 0
         """Checkpoints on disk that have become durable."""
-        self.handed = 0
-        """The number of calls that a worker was given for Redis."""
-        self.said = 0
-        """The number of them that Redis has."""
         self._stop = stop
         self._passed = 0
         self._first = None if "since" in stop else 0
@@ -196,11 +192,8 @@ def in_progress(spider: Spider) -> int:
 
 async def durable(spider: Spider) -> None:
     """Wait until a checkpoint, or Redis, holds all that has happened so far."""
-    while _points.said < _points.handed:
-        await pause(0.01)
-    if not _points.handed:
-        for _ in range(2):
-            await _next_checkpoint(spider)
+    for _ in range(2):
+        await _next_checkpoint(spider)
 
 
 async def _next_checkpoint(spider: Spider) -> None:
