@@ -30,35 +30,20 @@ FIGURES = (
 )
 """Names and figures, in the order in which they are printed."""
 
-DECIMAL = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-COUNTS = {**DECIMAL, "B": 10**9}
-BYTES = {
-    **{f"{unit}{b}": size for unit, size in DECIMAL.items() for b in ("", "B")},
-    **{f"{unit}IB": 1 << 10 * power for power, unit in enumerate("KMGT", 1)},
-}
+AMOUNT = re.compile(r"([0-9_.]+(?:e[0-9]+)?)\s*([KMGT]?)(i?)(b?)", re.I)
 
 
-def count(text: str) -> int:
-    """Read a number of URLs: ``10000000``, ``10_000_000``, ``1e7``, ``10M``, ``1B``.
-
-    K, M, G or B, and T are powers of 1000.
-    """
-    return _amount("--urls", text, COUNTS, "10000000, 1e7 or 10M")
-
-
-def memory(text: str) -> int:
-    """Read a number of bytes: ``64M``, ``64MB``, ``1GiB``.
+def amount(text: str, name: str, examples: str) -> int:
+    """Read a number, of URLs or of bytes: ``10_000_000``, ``1e7``, ``10M``, ``64MB``.
 
     K, M, G and T are powers of 1000; KiB, MiB, GiB and TiB are powers of 1024.
     """
-    return _amount("--memory", text, BYTES, "64000000, 64MB or 1GiB")
-
-
-def _amount(name: str, text: str, units: dict[str, int], examples: str) -> int:
-    match = re.fullmatch(r"([0-9_.]+(?:e[0-9]+)?)\s*([A-Z]*)", text.strip(), re.I)
+    match = AMOUNT.fullmatch(text.strip())
     try:
-        number = float(match[1]) * units[match[2].upper()] if match else math.nan
-    except (ValueError, OverflowError, KeyError):
+        power = " KMGT".index(match[2].upper() or " ") if match else 0
+        base = 1024 if match and match[3] else 1000
+        number = float(match[1]) * base**power if match else math.nan
+    except (ValueError, OverflowError):
         number = math.nan
     if not number <= sizing.MOST_KEYS:
         raise SettingError(f"{name} {shown(text)} is not a number such as {examples}")
@@ -67,7 +52,9 @@ def _amount(name: str, text: str, units: dict[str, int], examples: str) -> int:
 
 def size(options: Namespace) -> Answer:
     """Calculate the figures."""
-    capacity = sizing.check_capacity(count(options.urls), "--urls")
+    capacity = sizing.check_capacity(
+        amount(options.urls, "--urls", "10000000, 1e7 or 10M"), "--urls"
+    )
     fpp = _given_fpp(options, capacity)
     shape = sizing.layer_geometry(capacity, fpp, 0)
     found: dict[str, Any] = {
@@ -92,7 +79,7 @@ def _given_fpp(options: Namespace, capacity: int) -> float:
         return sizing.check_fpp(options.fpp or DEFAULT_FPP, "--fpp")
     if options.fpp is not None:
         raise SettingError("give one of --fpp and --memory")
-    bits = 8 * memory(options.memory) / capacity
+    bits = 8 * amount(options.memory, "--memory", "64MB or 1GiB") / capacity
     fpp = sizing.affordable_fpp(capacity, bits)
     if fpp is None:
         raise SettingError(

@@ -113,11 +113,10 @@ VERBS = (
         "info.info",
         BOTH,
         "the contents of a store, and the state of its job; or all jobs in a directory",
-        "Show the contents of a store, pending requests, output files, and which"
-        " process runs the job, as of the last checkpoint; a crawl may run. A crawl on"
-        " Redis, or a filter there, is named by its URL, redis://host:6379/0#name. Of a"
-        " directory, show a line for each job in it, and in directories in it; the exit"
-        " code is 1 if any of them cannot be read.",
+        "Show the contents of a store, and the state of its job, as of the last"
+        " checkpoint; a crawl may run. A crawl on Redis, or a filter there, is named by"
+        " its URL, redis://host:6379/0#name. Of a directory, show a line for each job;"
+        " the exit code is 1 if any of them cannot be read.",
         "info crawls/site",
         store_required=False,
     ),
@@ -126,11 +125,10 @@ VERBS = (
         "listing.list_requests",
         BOTH,
         "the pending or the failed requests, by slot and pattern",
-        "List the pending requests of the last checkpoint: slot, priority, method,"
-        " callback and URL, slot by slot, the next request of a slot first. While a"
-        " crawl runs, requests in progress are among them. With --failed, list the"
-        " failed requests instead, the latest first; --summary counts them by reason,"
-        " exception and slot. With --json, print an object on each line.",
+        "List the pending requests of the last checkpoint, and those in progress: slot,"
+        " priority, method, callback and URL, slot by slot, the next request first."
+        " With --failed, list the failed requests instead, the latest first. With"
+        " --json, print an object on each line.",
         "list crawls/site --slot example.com --pattern '/tag/' --limit 20",
         (*SELECTION, *FAILED, "--summary", "--limit"),
         store_required=False,
@@ -164,10 +162,9 @@ VERBS = (
         BOTH,
         "whether a job has seen URLs, and whether they are pending",
         "Show for each URL whether the job has seen it, whether it is pending, and"
-        " whether it has failed. A URL that is seen and not pending is done, was"
-        " removed, or is in progress. The project's fingerprinter decides which URLs"
-        " are the same; run this in its folder. Reads the last checkpoint; a crawl may"
-        " be running.",
+        " whether it has failed, as of the last checkpoint. A URL that is seen and not"
+        " pending is done, was removed, or is in progress. The project's fingerprinter"
+        " decides which URLs are the same; run this in its folder.",
         "check crawls/site https://example.com/a https://example.com/b",
         REQUESTS,
     ),
@@ -176,13 +173,11 @@ VERBS = (
         "change.add",
         BOTH,
         "add URLs that a job has not seen",
-        "Add URLs to a job, unless it has seen them; use `requeue` for URLs that it has"
-        " seen. Added requests come after the other pending requests of their priority,"
-        " like start requests, in the given order. Lines that are no URLs are printed"
-        " with their numbers, and the exit code is 1; all other lines are added. A"
-        " running crawl takes them in at its next checkpoint, and logs their numbers."
-        " The job is written every thousand requests: if this is interrupted, run it"
-        " again.",
+        "Add URLs to a job, unless it has seen them; `requeue` is for those. They come"
+        " after the other pending requests of their priority, in the given order. Lines"
+        " that are no URLs are printed with their numbers, and the exit code is 1; all"
+        " other lines are added. A running crawl takes them in at its next checkpoint,"
+        " and logs their numbers. If this is interrupted, run it again.",
         "add crawls/site --from urls.txt --callback parse_item",
         (*REQUESTS, "--callback", "--priority", "--spider"),
     ),
@@ -191,12 +186,10 @@ VERBS = (
         "change.drop",
         BOTH,
         "remove pending requests of a job that does not run",
-        "Remove pending requests from a job that does not run: those for these URLs, of"
-        " a slot, or with a pattern in their URLs; if several are given, those that"
-        " match all. Removed requests stay seen, so no link adds them again; `requeue`"
-        " does, and `block` keeps new requests out. If the job runs, stop it, drop, and"
-        " start it again: it goes on where it was. If this is interrupted, run it"
-        " again.",
+        "Remove the pending requests that match all of these: URLs, a slot, a pattern."
+        " They stay seen, so no link adds them again; `requeue` does, and `block` keeps"
+        " new requests out. If the job runs, stop it, drop, and start it again: it goes"
+        " on where it was. If this is interrupted, run it again.",
         "drop crawls/site --slot example.com --pattern '[?]sort='",
         ("urls", *SELECTION),
     ),
@@ -217,12 +210,11 @@ VERBS = (
         "change.requeue",
         BOTH,
         "fetch pages again that are done or have failed",
-        "Make pages pending again that are done, in a job that does not run. A job does"
-        " not keep the URLs of pages that are done, so name them; --slot and --pattern"
-        " select among them. URLs that were never seen are not added: use `add` for"
-        " them. With --failed, failed requests become pending again, with their"
-        " retries. If the job runs, stop it, requeue, and start it again: it goes on"
-        " where it was.",
+        "Make pages pending again that are done. A job does not keep their URLs, so"
+        " name them; --slot and --pattern select among them. For URLs that were never"
+        " seen, use `add`. With --failed, failed requests become pending again, with"
+        " their retries. If the job runs, stop it, requeue, and start it again: it goes"
+        " on where it was.",
         "requeue crawls/site https://example.com/a --callback parse_item",
         (*REQUESTS, *SELECTION, *FAILED, "--callback", "--priority"),
     ),
@@ -265,9 +257,8 @@ VERBS = (
         DISK,
         "make a job of what Scrapy's own scheduler, or scrapy-redis, has left",
         "Make a job of the pending requests and the seen URLs in SOURCE: a JOBDIR that"
-        " Scrapy's own scheduler has closed in good order, or the URL of a Redis"
-        " (redis://, rediss://, redis+sentinel://, unix://) on which scrapy-redis has"
-        " run the crawl. Without SOURCE, the job of Scrapy in STORE itself is imported."
+        " Scrapy's own scheduler has closed in good order, or the URL of a Redis on"
+        " which scrapy-redis has run the crawl. Without SOURCE, it is STORE itself."
         " Requests that cannot be read are printed and left out, and the exit code is"
         " 1. If this is interrupted, there is no job: run it again.",
         "import crawls/site --spider site --trust-pickles",
@@ -278,13 +269,12 @@ VERBS = (
         "collecting.collect",
         BOTH,
         "write the output of a crawl into its feeds",
-        "Write the output of a crawl into its feeds, each item once, while the crawl"
-        " runs or later. Of a crawl on Redis, relative paths of feeds begin in"
-        " DIRECTORY. JSON lines and CSV grow while items come; other formats and"
-        " storages get whole files when the crawl has ended. After any end, run it"
-        " again: it goes on at its position. Of a job in a directory, the feeds that"
-        " wait for the end of the crawl get all items that are there now. Call it in"
-        " the folder of the project.",
+        "Write the output of a crawl into its feeds, each item once; call it in the"
+        " folder of the project. Of a crawl on Redis, relative paths of feeds begin in"
+        " DIRECTORY. JSON lines and CSV grow while items come; other feeds get whole"
+        " files when the crawl has ended. After any end, run it again: it goes on. Of a"
+        " job in a directory, the feeds that wait for the end of the crawl get all"
+        " items that are there now.",
         "collect redis://localhost:6379/0#site output --follow --delete",
         ("directory", "--follow", "--delete", "--rest", "--feed"),
     ),
@@ -293,10 +283,9 @@ VERBS = (
         "change.reset",
         BOTH,
         "begin a job anew: remove all its data",
-        "Remove the store of a job, so that the next run begins anew: seen URLs,"
-        " pending requests, cookies, spider.state, and counts. Output files stay. The"
-        " contents are shown first, and confirmed by typing yes, or by --yes. The job"
-        " must not run. `backup` makes a copy before. Of a crawl on Redis, all keys are"
+        "Remove the store of a job that does not run, and spider.state, so that the"
+        " next run begins anew; output files stay. The contents are shown first, and"
+        " confirmed by typing yes, or by --yes. Of a crawl on Redis, all keys are"
         " removed, output that was not collected included.",
         "reset crawls/site",
         ("--yes",),

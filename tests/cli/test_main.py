@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
-from bloomdupe.cli.size import count, memory
+from bloomdupe.cli.size import amount
 from bloomdupe.cli.verb import BOTH, DISK
 from bloomdupe.cli.verbs import VERBS
 
@@ -96,18 +95,17 @@ def test_an_error_about_arguments_is_short(
 
 
 @pytest.mark.parametrize(
-    ("read", "text", "number"),
+    ("text", "number"),
     [
-        (count, "10_000", 10_000),
-        (count, "1.5M", 1_500_000),
-        (count, "1B", 10**9),
-        (memory, "64 mib", 64 << 20),
-        (memory, "2GB", 2 * 10**9),
-        (memory, "3B", 3),
+        ("10_000", 10_000),
+        ("1.5M", 1_500_000),
+        ("64 mib", 64 << 20),
+        ("2GB", 2 * 10**9),
+        ("3B", 3),
     ],
 )
-def test_amounts(read: Callable[[str], int], text: str, number: int) -> None:
-    assert read(text) == number
+def test_amounts(text: str, number: int) -> None:
+    assert amount(text, "--memory", "") == number
 
 
 # Stores
