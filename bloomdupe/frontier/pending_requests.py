@@ -7,23 +7,22 @@ they are done.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.frontier.rank import BEFORE_ALL, is_start, sequence_of
 from bloomdupe.store.format import LATER, QUEUE
 from bloomdupe.store.snapshot import READ_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from bloomdupe.store.format import StoredLater, StoredSlot
+    from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
 
 PORTION = 1_000
 """Requests, up to ``READ_BYTES``, that are read in one transaction of LMDB. During the
 transaction a running crawl cannot reuse free pages."""
-
-Read = TypeVar("Read")
 
 
 class PendingRequest(NamedTuple):
@@ -66,10 +65,13 @@ def count_pending(store: Store, slot: str | None = None) -> int:
     are counted for all slots.
     """
     with store.snapshot() as snapshot:
-        if slot is None:
-            return snapshot.entries(QUEUE) + snapshot.entries(LATER)
-        found = (one.requests for one in snapshot.slots() if one.name == slot)
-        return snapshot.entries(LATER) + sum(found)
+        return snapshot.entries(LATER) + _count_in_slots(snapshot, slot)
+
+
+def _count_in_slots(snapshot: Snapshot, slot: str | None) -> int:
+    if slot is None:
+        return snapshot.entries(QUEUE)
+    return sum(one.requests for one in snapshot.slots() if one.name == slot)
 
 
 def pending_requests(store: Store, slot: str | None = None) -> Iterator[PendingRequest]:
@@ -78,7 +80,7 @@ def pending_requests(store: Store, slot: str | None = None) -> Iterator[PendingR
     The requests scheduled for later come last, in the order of their times. With a
     ``slot``, it yields only the requests of this slot. Memory does not grow with the
     requests. While a crawl runs, a request that it adds or settles meanwhile may be
-    missing or not.
+    missing or not. If none runs, requests that are missing are noticed.
     """
     yield from chain.from_iterable(_in_slots(store, slot))
     yield from chain.from_iterable(_scheduled(store, slot))
@@ -94,34 +96,10 @@ def portions(store: Store, slot: str | None = None) -> Iterator[list[PendingRequ
     yield from _in_slots(store, slot)
 
 
-def _all_of(
-    store: Store, table: bytes, slot: str | None, portions: Iterable[list[Read]]
-) -> Iterator[list[Read]]:
-    """Yield the portions of a table, and refuse it if requests are missing.
-
-    If a crawl has written meanwhile, nobody knows how many there should be.
-    """
-    with store.snapshot() as snapshot:
-        begun = snapshot.transaction
-        expected = snapshot.entries(table)
-        if slot is not None and table == QUEUE:
-            slots = snapshot.slots()
-            expected = sum(one.requests for one in slots if one.name == slot)
-    read = 0
-    for portion in portions:
-        read += len(portion)
-        yield portion
-    with store.snapshot() as snapshot:
-        if snapshot.transaction == begun:
-            snapshot.compare(table, read, expected)
-
-
 def _in_slots(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
-    return _all_of(store, QUEUE, slot, _slot_by_slot(store, slot))
-
-
-def _slot_by_slot(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
-    slots = iter([one for one in slots_of(store) if slot in (None, one.name)])
+    with store.snapshot() as snapshot:
+        begun, left = snapshot.transaction, _count_in_slots(snapshot, slot)
+        slots = iter([one for one in snapshot.slots() if slot in (None, one.name)])
     current, after = next(slots, None), BEFORE_ALL
     while current is not None:
         found: list[PendingRequest] = []
@@ -136,24 +114,34 @@ def _slot_by_slot(store: Store, slot: str | None) -> Iterator[list[PendingReques
                     after = some[-1][0]
                 else:
                     current, after = next(slots, None), BEFORE_ALL
+        left -= len(found)
         yield found
+    _expect_none(store, QUEUE, begun, left)
 
 
 def _scheduled(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
-    for items in _all_of(store, LATER, slot, _by_time(store)):
-        yield [_for_later(item) for item in items if slot in (None, item.slot)]
-
-
-def _by_time(store: Store) -> Iterator[list[StoredLater]]:
-    after = b""
-    while True:
+    with store.snapshot() as snapshot:
+        begun, left = snapshot.transaction, snapshot.entries(LATER)
+    after: bytes | None = b""
+    while after is not None:
         with store.snapshot() as snapshot:
             items, more = snapshot.next_later(after, (), PORTION)
-        yield items
-        if not more:
-            return
-        after = items[-1].key
+        left -= len(items)
+        after = items[-1].key if more else None
+        yield [
+            PendingRequest(one.slot, None, one.key, one.payload, one)
+            for one in items
+            if slot in (None, one.slot)
+        ]
+    _expect_none(store, LATER, begun, left)
 
 
-def _for_later(item: StoredLater) -> PendingRequest:
-    return PendingRequest(item.slot, None, item.key, item.payload, item)
+def _expect_none(store: Store, table: bytes, begun: object, left: int) -> None:
+    """Refuse a table in which others than so many records were found.
+
+    If a crawl has written meanwhile, nobody knows how many there should be.
+    """
+    with store.snapshot() as snapshot:
+        if snapshot.transaction == begun:
+            expected = snapshot.entries(table)
+            snapshot.compare(table, expected - left, expected)

@@ -66,18 +66,7 @@ def test_a_date_is_so_many_seconds_away(now: float, usegmt: bool) -> None:
     assert seconds_of(value.encode()) == 100 - 0.25  # a date has whole seconds
 
 
-pieces = st.sampled_from(
-    [
-        "Mon,", "Mon", "Monday,", "01", "31", "99", "Jan", "jan.", "2020", "20", "0001",
-        "99999", "24:00:00", "23:59:60", "12.30.10", "GMT", "EST", "-0000", "+9999",
-        "-99999999999999999999", "01-Jan-20", "9" * 5_000, "+", "-", ",", ":", ";",
-        "(c)", "\t", "\0", "\xe9", "",
-    ]
-)  # fmt: skip
-texts = st.builds(str.join, st.sampled_from(["", " "]), st.lists(pieces, max_size=9))
-
-
-@given(st.binary() | texts.map(lambda text: text.encode("latin-1")))
+@given(st.binary())
 @example(b"Mon, 01 Jan 2020 00:00:00 +99999999999999999999")
 def test_no_header_raises(value: bytes) -> None:
     seconds = seconds_of(value)
