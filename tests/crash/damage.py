@@ -139,7 +139,6 @@ class Damage(Fault):
 
     number = "F9"
     name = "damaged store, nine kinds"
-    trials = len(KINDS) * TRIALS
     cases = 2
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:

@@ -55,7 +55,6 @@ class FullDisk(Fault):
 
     number = "F8"
     name = "disk really full, then freed; creation on a nearly full disk"
-    trials = 62
     cases = 4
     excusable = True
 

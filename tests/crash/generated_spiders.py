@@ -161,7 +161,6 @@ class OnDisk(GeneratedSpiders):
     """With a JOBDIR."""
 
     name = "`kill -9` of generated spiders"
-    trials = 24
     cases = 20
     killed = 2
     features = tuple(FEATURES)
@@ -175,7 +174,6 @@ class OnRedis(GeneratedSpiders):
     """On a Redis, one worker after the other."""
 
     name = "`kill -9` of generated spiders on Redis"
-    trials = 20
     cases = 20
     killed = 1
     features = tuple(name for name in FEATURES if name not in ON_DISK)

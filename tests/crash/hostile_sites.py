@@ -35,7 +35,6 @@ class HostileSites(Fault):
 
     number = "F16"
     name = "hostile sites, planted pickles"
-    trials = 8
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:  # noqa: ARG002
         return [_played(script, folder) for script in SCRIPTS]

@@ -22,7 +22,7 @@ class Models(Fault):
 
     number = "F13"
     name = "model against store: crash, reopen, map full"
-    trials = 150
+    cases = 3
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _examples(folder, seed, EXAMPLES)

@@ -31,7 +31,6 @@ class PowerCuts(Fault):
 
     number = "F4"
     name = "power cut, replayed from a log of system calls"
-    trials = 900
     cases = PARTS
 
     def missing(self) -> str | None:
@@ -54,7 +53,6 @@ class CreationCuts(PowerCuts):
 
     number = "F4"
     name = "power cut during creation, replayed"
-    trials = 300
     cases = 2
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:

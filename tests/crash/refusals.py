@@ -227,7 +227,6 @@ class Refusals(Fault):
 
     number = "F10"
     name = "truncated, replaced, foreign, not a store"
-    trials = len(REFUSED) + len(HARMLESS)
 
     def missing(self) -> str | None:
         return None if os.geteuid() == 0 else "needs root, to be somebody else"

@@ -36,7 +36,6 @@ class SharedCrawls(Fault):
 
     number = "F22"
     name = "real workers on Redis killed, stopped, interrupted; Redis killed"
-    trials = 12
     faults: ClassVar[int] = 15
     """Of a case; some do not take place."""
     kinds: ClassVar[tuple[str, ...]] = (
@@ -114,7 +113,6 @@ class ReturnedCrawls(SharedCrawls):
 
     number = "F23"
     name = "real workers on a Redis that goes back; workers killed, stopped"
-    trials = 6
     faults = 8
     kinds = ("back", "back", "back", "kill", "stop")
 

@@ -29,7 +29,6 @@ class SharedIdioms(Fault):
 
     number = "F24"
     name = "`kill -9` of workers on Redis that crawl as everyday spiders do"
-    trials = 20
     cases = 12
 
     def missing(self) -> str | None:

@@ -37,7 +37,6 @@ class SharedKills(Fault):
         "workers on Redis killed, or stopped longer than their leases; Redis killed, or"
         " back at older data"
     )
-    trials = 15
 
     def missing(self) -> str | None:
         return None if shutil.which("redis-server") else "needs redis-server"

@@ -7,6 +7,7 @@ A case that fails is kept in ``--keep``, with the command that repeats it.
 from __future__ import annotations
 
 import argparse
+import itertools
 import multiprocessing
 import os
 import random
@@ -84,16 +85,10 @@ class Tally:
     verdicts: Counter[str] = field(default_factory=Counter)
     control: bool | None = None
     """Whether the control was caught; None: it has not run."""
-    cases: int = 0
 
     @property
     def trials(self) -> int:
         return self.verdicts.total()
-
-    def wants(self, begun: int) -> bool:
-        """Whether CI's share asks for more cases than ``begun``."""
-        expected = begun * self.trials / self.cases if self.cases else 0
-        return begun < self.fault.cases or expected < self.fault.trials
 
     @property
     def failed(self) -> bool:
@@ -180,10 +175,10 @@ class Soak:
     def active(self) -> list[Tally]:
         return [tally for tally in self.tallies if tally.skipped is None]
 
-    def run(self, plan: Plan) -> None:
-        """Run a plan: class, seed, whether it is the control."""
+    def run(self, cases: Plan) -> None:
+        """Run cases: class, seed, whether it is the control."""
         forks()  # so that all cases share the servers
-        for tally, seed, control in plan:
+        for tally, seed, control in cases:
             self._under_way.append(Case.start(tally, seed, control=control))
             while len(self._under_way) >= self._jobs:
                 self._collect()
@@ -211,7 +206,6 @@ class Soak:
         if case.control:
             tally.control = bool(bad) or bool(tally.control)
         else:
-            tally.cases += 1
             tally.verdicts.update(outcome.verdict for outcome in outcomes)
             if bad:
                 self._keep_case(case, bad)
@@ -242,28 +236,16 @@ def _not_files(folder: str, names: list[str]) -> list[str]:
     ]
 
 
-def plan_share(soak: Soak, seed: int) -> Plan:
-    """CI's share: the controls, then as many trials of each class as it says.
-
-    In turn, so that it is known how many trials a case of a class makes before too
-    many are begun.
-    """
-    for tally in soak.active:
+def plan(soak: Soak, seed: int, cases: int = 0) -> Plan:
+    """So many cases of each class, in turn; or the controls and CI's share of cases."""
+    for tally in () if cases else soak.active:
         yield tally, seed, True
-    begun = Counter[str]()
-    wanting = soak.active
-    while wanting:
+    for number in itertools.count():
+        wanting = [one for one in soak.active if number < (cases or one.fault.cases)]
+        if not wanting:
+            return
         for tally in wanting:
-            yield tally, seed + begun[tally.fault.name], False
-            begun[tally.fault.name] += 1
-        wanting = [tally for tally in wanting if tally.wants(begun[tally.fault.name])]
-
-
-def plan_cases(soak: Soak, seed: int, cases: int) -> Plan:
-    """So many cases of each class, without control."""
-    for number in range(seed, seed + cases):
-        for tally in soak.active:
-            yield tally, number, False
+            yield tally, seed + number, False
 
 
 def table(tallies: list[Tally]) -> str:
@@ -279,7 +261,9 @@ def main() -> int:
     )
     much = parser.add_mutually_exclusive_group(required=True)
     much.add_argument("--share", choices=["ci"], help="what CI runs")
-    much.add_argument("--cases", type=int, metavar="N", help="so many of each class")
+    much.add_argument(
+        "--cases", type=int, default=0, metavar="N", help="so many of each class"
+    )
     parser.add_argument("--only", metavar="F2,F3", help="only these classes")
     parser.add_argument("--seed", type=int, help="of the first case (default: random)")
     parser.add_argument("--jobs", type=int, default=2, help="cases at a time (2)")
@@ -297,13 +281,9 @@ def main() -> int:
     soak = Soak(faults, options.jobs, options.keep)
     begun = time.monotonic()
     print(f"seed {seed}", file=sys.stderr, flush=True)
-    if options.share:
-        plan = plan_share(soak, seed)
-    else:
-        plan = plan_cases(soak, seed, options.cases)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        soak.run(plan)
+        soak.run(plan(soak, seed, options.cases))
     except KeyboardInterrupt:
         soak.stop()
         print("interrupted: this is what there is so far", file=sys.stderr)

@@ -82,7 +82,7 @@ class StopPoints(Fault):
 
     number = "F3"
     name = "`kill -9`, Ctrl-C, SIGTERM, an error at every commit, write and sync"
-    trials = 80
+    cases = 4
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         idioms = every_idiom()

@@ -106,7 +106,6 @@ class SystemCalls(_EveryCall):
 
     number = "F2"
     name = "`kill -9` at every write and sync system call"
-    trials = 100
     happens = ("signal=SIGKILL",)
 
     def control(self, folder: Path) -> list[Outcome]:
@@ -140,7 +139,6 @@ class IOErrors(_EveryCall):
 
     number = "F7"
     name = "EIO and ENOSPC at every system call"
-    trials = 170
     traced = (*strace.WRITES, *OPENING, "pread64", "flock")
     happens = ("error=EIO", "error=ENOSPC")
 

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from soak import Soak, plan_cases, plan_share, table
+from soak import Soak, plan, table
 from trial import OK, Fault, Outcome, lost
 
 
 class Fake(Fault):
     number = "F0"
     name = "a fault of our own"
-    trials = 5
+    cases = 3
 
     def __init__(self, run: Callable[[Path], list[Outcome]], *, good: bool) -> None:
         self._run = run
@@ -30,14 +30,14 @@ class Fake(Fault):
 
 def run(fault: Fault, keep: Path) -> Soak:
     soak = Soak([fault], 2, keep)
-    soak.run(plan_share(soak, 7))
+    soak.run(plan(soak, 7))
     return soak
 
 
-def test_as_many_trials_as_asked_for(tmp_path: Path) -> None:
+def test_as_many_cases_as_asked_for(tmp_path: Path) -> None:
     soak = run(Fake(lambda _: [OK, OK], good=False), tmp_path)
     (tally,) = soak.tallies
-    assert tally.trials >= 5
+    assert tally.trials == 6
     assert not tally.failed
     row = tally.row()
     assert row[2:] == [f"{tally.trials}", "0", "0", "0", row[6], "caught"]
@@ -59,7 +59,7 @@ def test_failing_trials_are_kept(
         return [OK, lost("a page")]
 
     soak = Soak([Fake(fails, good=False)], 2, tmp_path)
-    soak.run(plan_cases(soak, 7, 1))
+    soak.run(plan(soak, 7, 1))
     assert soak.tallies[0].failed
     assert soak.tallies[0].verdicts == {"ok": 1, "lost": 1}
     assert (tmp_path / "F0-7" / "store").read_text() == "evidence"
@@ -74,5 +74,5 @@ def test_a_case_that_dies_has_crashed(tmp_path: Path) -> None:
         return []
 
     soak = Soak([Fake(dies, good=False)], 2, tmp_path)
-    soak.run(plan_cases(soak, 7, 2))
+    soak.run(plan(soak, 7, 2))
     assert soak.tallies[0].verdicts == {"crashed": 2}

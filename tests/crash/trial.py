@@ -94,10 +94,8 @@ class Fault(abc.ABC):
     """``F2`` ..."""
     name: ClassVar[str]
     """A few words for the table."""
-    trials: ClassVar[int]
-    """In CI's share, at least."""
     cases: ClassVar[int] = 1
-    """Cases in CI's share, at least."""
+    """In CI's share."""
     excusable: ClassVar[bool] = False
     """Whether CI may do without, on a machine that cannot do it at all."""
 

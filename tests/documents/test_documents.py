@@ -26,7 +26,6 @@ from support.jobs import call
 from support.ports import kept_port
 from support.redis_server import RedisServer
 
-import bloomdupe
 from bloomdupe import errors
 from bloomdupe.settings import DEFAULTS
 
@@ -490,12 +489,6 @@ def test_every_room_has_half_a_page_for_its_maintainers(room: Path) -> None:
     assert set(re.findall(r"`(\w+)", named)) == users - {"__init__", name}
 
 
-def test_every_document_links_to_the_glossary() -> None:
-    glossary = DOCS / "glossary.md"
-    for document in {*DOCS.glob("*.md")} - {glossary}:
-        assert (glossary, "") in links_of(document), document
-
-
 def links_of(document: Path) -> list[tuple[Path, str]]:
     """Return where a document's links within the repository lead: file and anchor."""
     links = re.findall(r"\]\(([^)\s]+)\)", FENCED.sub("", TEXTS[document]))
@@ -538,13 +531,6 @@ def test_named_files_exist(document: Path) -> None:
         if not name.startswith(("PATH/", "shop/")):  # the reader's
             places = (REPOSITORY, document.parent, PACKAGE, SITE_PACKAGES)
             assert any((place / name).exists() for place in places), name
-
-
-def test_the_package_brings_its_documents() -> None:
-    installed = Path(bloomdupe.__file__).parent
-    assert {path.relative_to(installed) for path in installed.rglob("*.md")} == {
-        path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.md")
-    }
 
 
 if __name__ == "__main__":
