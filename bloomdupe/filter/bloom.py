@@ -20,16 +20,15 @@ from bloomdupe.filter.parameters import (
     default_memory,
 )
 from bloomdupe.store.format import COOKIES
-from bloomdupe.store.participant import Part
 from bloomdupe.store.place import Directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
 
     from bitarray import bitarray
     from typing_extensions import Self
 
+    from bloomdupe.store.participant import Part
     from bloomdupe.store.store import Store, StorePlace
 
 # Bound once: the hot path calls them for every key.
@@ -60,7 +59,8 @@ class BloomFilter:
     ``key`` (16 bytes) is mixed into every hash; only filters with the same key can
     be combined. It is drawn at random unless given.
 
-    Not thread-safe. A forked child must not write.
+    Parameters are attributes, such as ``capacity``. Not thread-safe. A forked child
+    must not write.
     """
 
     __hash__ = None  # type: ignore[assignment]
@@ -86,9 +86,9 @@ class BloomFilter:
         memory: int | None = None,
     ) -> None:
         self.parameters = parameters
+        self.capacity, self.fpp = parameters.capacity, parameters.fpp
+        self.exact, self.key = parameters.exact, parameters.key
         self._store = store
-        self._secret = parameters.key
-        self._all_exact = parameters.exact
         self._shared = False
         self._memory = default_memory() if memory is None else memory
         self.read_again()
@@ -168,12 +168,7 @@ class BloomFilter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # Adding and asking
@@ -189,7 +184,7 @@ class BloomFilter:
         # of them, and one list append. It calls no function of ours unless k > 8.
         if type(key) is not bytes:
             key = hashing.as_bytes(key)
-        first = _digest(self._secret + key)
+        first = _digest(self.key + key)
         hashed = _page_hash(first)
         # Locals first: CPython cannot specialize `self._head(first)`.
         head = self._head
@@ -205,10 +200,10 @@ class BloomFilter:
         if (page[where[0]] and page[where].all()) or (
             self._guarded and self._guard(where, hashed, first)
         ):
-            if not (exact or self._all_exact) or self._contents.has_exact(key):
+            if not (exact or self.exact) or self._contents.has_exact(key):
                 return False
             self._contents.add_exact(key)
-        elif exact or self._all_exact:
+        elif exact or self.exact:
             self._contents.add_exact(key)
         page[where] = 1
         pending = self._pending
@@ -242,7 +237,7 @@ class BloomFilter:
         """
         if type(key) is not bytes:
             key = hashing.as_bytes(key)
-        first = _digest(self._secret + key)
+        first = _digest(self.key + key)
         hashed = _page_hash(first)
         head = self._head
         tail = self._tail
@@ -258,7 +253,7 @@ class BloomFilter:
             page[where[0]] and page[where[self._other]] and page[where].all()
         ) and not (self._older and self._in_older(where, hashed, first)):
             return False
-        if exact or self._all_exact:
+        if exact or self.exact:
             return self._contents.has_exact(key)
         return True
 
@@ -368,13 +363,7 @@ class BloomFilter:
         be written; earlier parts that are not done are given up.
         """
         self._durable("prepare")
-        part = self._contents.prepare()
-
-        def done() -> None:
-            part.done()
-            self._point_at_newest()
-
-        return Part(write=part.apply, done=done)
+        return self._contents.prepare(then=self._point_at_newest)
 
     def backup(self, path: str | os.PathLike[str], *, cookies: bool = False) -> int:
         """Checkpoint, and write a copy without free space to the new store ``path``.
@@ -394,26 +383,6 @@ class BloomFilter:
         return self._store
 
     # Figures and parameters
-
-    @property
-    def capacity(self) -> int:
-        """n: expected keys of the first layer."""
-        return self.parameters.capacity
-
-    @property
-    def fpp(self) -> float:
-        """p: false-positive probability of the whole filter."""
-        return self.parameters.fpp
-
-    @property
-    def exact(self) -> bool:
-        """Whether all keys are kept exactly."""
-        return self.parameters.exact
-
-    @property
-    def key(self) -> bytes:
-        """The secret key; with it, keys that collide can be made."""
-        return self.parameters.key
 
     @property
     def identity(self) -> dict[str, Any]:

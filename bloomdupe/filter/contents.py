@@ -25,7 +25,7 @@ from bloomdupe.store.participant import Part
 from bloomdupe.store.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
     from bloomdupe.filter.parameters import Parameters
@@ -267,11 +267,14 @@ class Contents:
             or self.notes != self._record["notes"]
         )
 
-    def prepare(self, *, everything: bool = False) -> Part:
+    def prepare(
+        self, *, everything: bool = False, then: Callable[[], None] | None = None
+    ) -> Part:
         """Return the part of the next checkpoint, and change nothing.
 
-        ``everything`` sweeps as many pages as one transaction may hold. A part that was
-        prepared before and is not done yet is given up.
+        ``everything`` sweeps as many pages as one transaction may hold; ``then`` is
+        called at the end. A part that was prepared before and is not done yet is given
+        up.
         """
         record, journal = self._record, self._journal
         end = record["journal_end"]
@@ -323,6 +326,8 @@ class Contents:
             self._debt = max(0.0, debt - passed)
             self._exact.difference_update(identities)
             self._record = after
+            if then is not None:
+                then()
 
         part.write, part.done = write, done
         return part

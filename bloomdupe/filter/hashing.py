@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from functools import lru_cache
-from struct import Struct
+from struct import Struct, unpack_from
 from typing import TYPE_CHECKING
 
 from mmh3 import mmh3_32_uintdigest, mmh3_x64_128_digest
@@ -103,9 +103,7 @@ def chain(first: bytes, hashes: int) -> bytes:
 
 def positions(first: bytes, hashes: int) -> list[int]:
     """Return all k positions of a digest, each in ``range(65536)``."""
-    tail = tail_of_positions(hashes)
-    further = () if tail is None else tail(digest(first))
-    return [*head_of_positions(hashes)(first), *further]
+    return [*unpack_from(f"<{hashes}H", chain(first, hashes))]
 
 
 def exact_id(secret: bytes, key: bytes) -> bytes:

@@ -26,14 +26,14 @@ class LayerInfo:
 
     capacity: int
     """Keys it was sized for."""
-    keys: int
-    """Keys added to it."""
     fpp: float
     """Its share of the filter's false-positive probability."""
     hashes: int
     """Positions per key (k)."""
     pages: int
     """Pages of 8,168 bytes."""
+    keys: int
+    """Keys added to it."""
     bits_per_key: float
     """m/n at capacity."""
 
@@ -90,14 +90,7 @@ class FilterInfo:
             exact_keys=exact_keys,
             disk_bytes=disk_bytes,
             layers=[
-                LayerInfo(
-                    shape.capacity,
-                    number,
-                    shape.fpp,
-                    shape.hashes,
-                    shape.pages,
-                    shape.bits_per_key,
-                )
+                LayerInfo(*shape, number, shape.bits_per_key)
                 for shape, number in chain.from_iterable(parts)
             ],
         )

@@ -27,6 +27,7 @@ through, so that the right stat counts them.
 from __future__ import annotations
 
 from enum import Enum
+from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from scrapy import Request, signals
@@ -36,7 +37,6 @@ from w3lib.url import safe_url_string
 
 from bloomdupe.inside_scrapy.engine import listeners, spider_middlewares
 from bloomdupe.links.fingerprint import is_known_early, is_plain
-from bloomdupe.links.known_urls import KnownUrls
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
@@ -57,6 +57,11 @@ ORDER = 10_000
 
 HARMLESS = ("scrapy.spidermiddlewares.", "bloomdupe.")
 """Spider middlewares that change no fingerprint; their checks are repeated here."""
+
+KNOWN_BYTES = 8_000_000
+"""Bytes of known URLs, about, at which all are forgotten: 40,000 of 70 characters."""
+PLACE_BYTES = 80
+"""Bytes of a place in a set, at most."""
 
 SPECIAL = frozenset({"verbatim_url", "depth_reset"})
 """Keys of ``meta`` that distinguish requests with the same URL."""
@@ -85,9 +90,11 @@ class DupeFilter(Protocol):
 class LinkFilter:
     """A spider middleware that drops requests that the scheduler would filter."""
 
-    def __init__(self, crawler: Crawler, known: KnownUrls) -> None:
+    def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._known = known
+        self._known: set[str] = set()
+        """URLs that were found to be seen: themselves, so that a match is certain."""
+        self._known_bytes = 0
         self._would_drop: Callable[[Request], Duplicate] | None = None
         self._dupefilter: DupeFilter | None = None
         settings = crawler.settings
@@ -107,7 +114,7 @@ class LinkFilter:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the link filter of a crawl; called by Scrapy."""
-        return cls(crawler, KnownUrls())
+        return cls(crawler)
 
     def attach(
         self, would_drop: Callable[[Request], Duplicate], dupefilter: DupeFilter
@@ -123,6 +130,7 @@ class LinkFilter:
     def forget(self) -> None:
         """Ask about every URL again, because seen URLs may have become unseen."""
         self._known.clear()
+        self._known_bytes = 0
 
     # Between spider and engine
 
@@ -177,8 +185,7 @@ class LinkFilter:
             and not request.body
             and (not meta or SPECIAL.isdisjoint(meta))
         )
-        known = self._known
-        if not (plain and (url in known.young or url in known)):
+        if not (plain and url in self._known):
             drop = (
                 Duplicate.NO if self._would_drop is None else self._would_drop(request)
             )
@@ -191,7 +198,10 @@ class LinkFilter:
                 and drop is Duplicate.ALL
                 and (not self._new_links_used or safe_url_string(url) == url)
             ):
-                known.add(url)
+                self._known.add(url)
+                self._known_bytes += getsizeof(url) + PLACE_BYTES
+                if self._known_bytes > KNOWN_BYTES:
+                    self.forget()
         if not self._logged:
             self._log(request)
         return True
@@ -238,7 +248,7 @@ class LinkFilter:
         if not self._new_links_used:
             # From now on Request(url) must lead to the same URL for every known one.
             self._new_links_used = True
-            self._known.clear()
+            self.forget()
         known = self._known
         given = list(links)
         kept = [

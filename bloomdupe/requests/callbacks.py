@@ -103,8 +103,7 @@ class Callbacks:
         # An attribute such as self.callback may lead to another method later on.
         in_class = name_in_class(self.spider, plain) or ""
         for name in (in_class, *own, *dir(self.spider)):
-            method = _method_of(self.spider, name)
-            if method is not None and method.__func__ is plain:
+            if _function_of(self.spider, name) is plain:
                 if name not in own:
                     self._names[plain] = name
                 return name
@@ -115,11 +114,10 @@ class Callbacks:
             return getattr(self.spider, name)  # type: ignore[no-any-return]
         if name == 0:
             return NO_CALLBACK
-        method = _method_of(self.spider, str(name))
-        if method is None:
+        if _function_of(self.spider, str(name)) is None:
             raise TypeError(f"the spider has no method {name!r} any more")
         self._of_class.add(name)
-        return method
+        return getattr(self.spider, name)  # type: ignore[no-any-return]
 
 
 def _refusal(function: Any, spider: Spider) -> str:  # noqa: ANN401 - any callable
@@ -146,16 +144,15 @@ def name_in_class(owner: object, plain: Any) -> str | None:  # noqa: ANN401
     return None
 
 
-def _method_of(spider: Spider, name: str) -> MethodType | None:
-    """Return the method of this name, if it could have been a callback.
+def _function_of(spider: Spider, name: str) -> object:
+    """Return the function of a method that could have been a callback, or None.
 
-    It is bound to the spider. Properties are not evaluated.
+    The method is bound to the spider. Properties are not evaluated.
     """
-    if not may_be_callback(spider, name):
-        return None
-    method = getattr(spider, name)
-    bound = isinstance(method, MethodType) and method.__self__ is spider
-    return method if bound else None
+    method = getattr(spider, name) if may_be_callback(spider, name) else None
+    if isinstance(method, MethodType) and method.__self__ is spider:
+        return method.__func__
+    return None
 
 
 def may_be_callback(spider: Spider | type[Spider], name: str) -> bool:

@@ -42,17 +42,16 @@ MEMORY = st.sampled_from([0, 10_000, 100_000, None])
 ENDS = st.sampled_from(["done", "done", "dropped", "never noted"])
 
 
-class FilterMachine(RuleBasedStateMachine):
+class Machine(RuleBasedStateMachine):
     """Drives a filter in a store, with every limit so small that it is crossed."""
+
+    shared = False
 
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(tempfile.mkdtemp())
         self.path = self.directory / "seen"
-        self.copies = 0
         self.added: set[int] = set()
-        self.durable: set[int] = set()
-        self.exact = False
 
     @initialize(
         capacity=st.sampled_from([50, 900, 30_000]),
@@ -64,14 +63,26 @@ class FilterMachine(RuleBasedStateMachine):
         self, capacity: int, fpp: float, exact: bool, memory: int | None
     ) -> None:
         self.exact = exact
+        self.memory = memory
         self.parameters = (capacity, fpp, exact)
         self.seen = BloomFilter.open(
             self.path, capacity, fpp, exact=exact, key=KEY, memory=memory
         )
+        if self.shared:
+            self.seen.share_store()
 
     def teardown(self) -> None:
         self.seen.close()
         shutil.rmtree(self.directory)
+
+
+class FilterMachine(Machine):
+    """Drives a filter that makes its checkpoints itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.copies = 0
+        self.durable: set[int] = set()
 
     @rule(numbers=NUMBERS)
     def add(self, numbers: list[int]) -> None:
@@ -152,7 +163,7 @@ class FilterMachine(RuleBasedStateMachine):
             assert abs(len(self.seen) - len(self.added)) <= 0.02 * len(self.added) + 2
 
 
-class SharedFilterMachine(RuleBasedStateMachine):
+class SharedFilterMachine(Machine):
     """Drives a filter, and prepares, commits and notes its checkpoints from outside.
 
     Keys that are added in between belong to the next checkpoint. After a crash the
@@ -160,35 +171,13 @@ class SharedFilterMachine(RuleBasedStateMachine):
     was prepared.
     """
 
+    shared = True
+
     def __init__(self) -> None:
         super().__init__()
-        self.directory = Path(tempfile.mkdtemp())
-        self.path = self.directory / "seen"
-        self.added: set[int] = set()
         self.notes: dict[str, Any] = {}
         self.committed: tuple[set[int], dict[str, Any]] = (set(), {})
         self.change: Part | None = None
-
-    @initialize(
-        capacity=st.sampled_from([50, 900, 30_000]),
-        fpp=st.sampled_from([0.3, 1e-2, 1e-6]),
-        exact=st.booleans(),
-        memory=MEMORY,
-    )
-    def create(
-        self, capacity: int, fpp: float, exact: bool, memory: int | None
-    ) -> None:
-        self.exact = exact
-        self.parameters = (capacity, fpp, exact)
-        self.memory = memory
-        self.seen = BloomFilter.open(
-            self.path, capacity, fpp, exact=exact, key=KEY, memory=memory
-        )
-        self.seen.share_store()
-
-    def teardown(self) -> None:
-        self.seen.close()
-        shutil.rmtree(self.directory)
 
     def store(self) -> Store:
         assert self.seen._store is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tracemalloc
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,6 @@ from support.repetition import repeated
 from support.site import Site
 
 from bloomdupe import Addon, LinkFilter
-from bloomdupe.links.known_urls import MAX_BYTES, KnownUrls
 
 BRANCHES, LEVELS = 2, 3
 SCRAPYS_SCHEDULER = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
@@ -329,20 +327,6 @@ def test_control_an_unsound_link_filter_loses_pages(
     lost = off.requests - on.requests
     assert lost
     assert on.requests.total() < off.requests.total()
-
-
-def test_known_urls_stay_within_their_bytes() -> None:
-    tracemalloc.start()
-    try:
-        known = KnownUrls(MAX_BYTES // 10)
-        for number in range(15_000):
-            known.add(f"https://www.example.com/{number:060}")
-        held, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert 2_500 < len(known) < 15_000
-    assert held <= 0.11 * MAX_BYTES
-    assert peak <= 0.16 * MAX_BYTES  # while a table grows
 
 
 def test_the_add_on_respects_the_users_own_order() -> None:

@@ -23,7 +23,7 @@ from bloomdupe.errors import (
     UnserializableError,
 )
 from bloomdupe.feeds.stream import StreamFeeds
-from bloomdupe.filter.recent import RecentFilter
+from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.held_frontier import CONTROL, HeldFrontier
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.outcomes import Key, Line
     from bloomdupe.crawl.progress.standing import Standing
     from bloomdupe.feeds.exporter import FeedExporter
-    from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.frontier.held_frontier import HeldFilter
     from bloomdupe.store.redis.crawl_reader import Look
@@ -109,7 +108,7 @@ class WorkerEngine(CrawlEngine):
         # Outputs of start(); only the leader may let them count.
         self._held: list[Accepted] = []
         self._start_items: deque[StartItemDone] = deque(maxlen=STARTS_KEPT)
-        self._sent = RecentFilter(MOST_SENT, 1e-6)
+        self._sent = BloomFilter(MOST_SENT, 1e-6)
         super().__init__(session, cast("BloomFilter", seen), filtered=True)
         self.starting.may_go_on = self._may_start
         self.starting.is_ours = lambda: self.frontier.leads
@@ -255,6 +254,8 @@ class WorkerEngine(CrawlEngine):
             self._deliver(sent)
         # With limits there may be room the next time.
         if offer.keys and not self._session.slots.limited:
+            if len(self._sent) >= MOST_SENT - 1:  # one more would add a layer
+                self._sent.clear()
             self._sent.add(_sent_mark(offer.keys[0][0], request))
         if offer.of_start:
             for key, exact in offer.keys:
