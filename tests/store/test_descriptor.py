@@ -8,9 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from support.jobs import PROJECT, call
 
-from bloomdupe.crawl.engines.crawl_job import refuse_queue_of_scrapy
 from bloomdupe.errors import StoreError, StoreLockedError
 from bloomdupe.store.descriptor import open_regular
 from bloomdupe.store.files import beat, lock_owner, write_file
@@ -132,27 +130,6 @@ def test_only_a_regular_file_is_opened(
         open_regular(tmp_path / "none")
 
 
-@pytest.mark.parametrize(
-    ("name", "make"),
-    [
-        ("requests.seen", fifo),
-        ("requests.queue/active.json", unix_socket),
-    ],
-)
-def test_an_import_refuses_what_is_no_file(
-    tmp_path: Path, name: str, make: Callable[[Path], None]
-) -> None:
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
-    (tmp_path / "project.py").write_text(PROJECT)
-    (tmp_path / "other" / "requests.queue").mkdir(parents=True)
-    (tmp_path / "other" / "requests.queue" / "active.json").write_text("[]")
-    (tmp_path / "other" / name).unlink(missing_ok=True)
-    make(tmp_path / "other" / name)
-    ended = call("import", "new", "other", "--spider", "site", cwd=tmp_path)
-    assert ended.returncode == 1
-    assert f"other/{name} is not a regular file" in ended.stderr
-
-
 @pytest.mark.parametrize("make", SPECIAL)
 def test_what_is_no_file_is_neither_written_nor_a_change(
     tmp_path: Path, make: Callable[[Path], None]
@@ -165,13 +142,3 @@ def test_what_is_no_file_is_neither_written_nor_a_change(
     make(tmp_path / "inbox" / "1.json")
     with pytest.raises(ValueError, match=r"1\.json is not a regular file"):
         Inbox(tmp_path).read("1")
-
-
-@pytest.mark.parametrize("make", SPECIAL)
-def test_a_crawl_reads_no_queue_that_is_no_file(
-    tmp_path: Path, make: Callable[[Path], None]
-) -> None:
-    (tmp_path / "requests.queue").mkdir()
-    make(tmp_path / "requests.queue" / "active.json")
-    with pytest.raises(StoreError, match=r"active\.json is not a regular file"):
-        refuse_queue_of_scrapy(tmp_path, "s")

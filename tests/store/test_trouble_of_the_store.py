@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.cutting import Cutting
 from support.redis_cluster import RedisCluster
-from support.redis_sentinel import RedisSentinel
 from support.redis_server import LOGGED, RedisServer
 from support.waiting import until
 
@@ -203,21 +202,6 @@ def test_what_does_not_pass_is_said_in_one_line(
         with pytest.raises(kind) as raised:
             put(owner, b"1")
         assert "\n" not in str(raised.value)
-
-
-@pytest.mark.slow
-def test_a_replica_that_is_promoted_goes_on(folder: Path) -> None:
-    with RedisSentinel(folder) as sentinel:
-        for node in sentinel._nodes:
-            with node.client() as judge:
-                judge.config_set("save", "100000 1")
-        owner = joined(sentinel.url("crawl"))
-        put(owner, b"1")
-        sentinel.wait_for_replicas()
-        sentinel.kill_master()
-        put(owner, b"2")
-        assert stored(owner) == b"2"
-        owner.close()
 
 
 @pytest.mark.slow

@@ -181,37 +181,31 @@ class LmdbStore(Store):
         if self._failure is not None:
             raise self._failure
         self._end_reader()  # otherwise the pages that it reads could not be used again
-        with self._failing():
+        try:
             self._data.expect_same()
+            self._ledger = self._committed(write)
+            self._data.written(self._ledger.transaction)
+        except StoreIOError as error:
+            # No later sync restores the pages that a failed sync has dropped.
+            self._failure = error
+            raise
+
+    def _committed(self, write: Callable[[lmdb.Transaction], Ledger]) -> Ledger:
         while True:
             try:
                 with self._env.begin(write=True) as txn:
                     ledger = write(txn)
                     self._data.begin_commit(self._ledger.transaction)
-                break
             except lmdb.MapFullError:
                 self._grow_map()
             except lmdb.Error as error:
                 # Not a kill: the next process checks the file if it has changed.
                 self._data.mark(self._ledger.transaction)
                 what = f"cannot write to {self._file}"
-                failure = failed(what, self.path, error, "the last checkpoint stands")
-                if isinstance(failure, StoreIOError):
-                    # No later sync restores the pages that a failed sync has dropped.
-                    self._failure = failure
-                raise failure from error
-        with self._failing():
-            self._data.written(ledger.transaction)
-        self._ledger = ledger
-
-    @contextlib.contextmanager
-    def _failing(self) -> Iterator[None]:
-        """Refuse all later writes after an error of the data file."""
-        try:
-            yield
-        except StoreError as error:
-            self._failure = error
-            raise
+                then = "the last checkpoint stands"
+                raise failed(what, self.path, error, then) from error
+            else:
+                return ledger
 
     def _grow_map(self) -> None:
         size = 2 * int(self._env.info()["map_size"])
