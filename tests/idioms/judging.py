@@ -27,6 +27,8 @@ from table import Idiom
 
 HINTS = ("clean.json", "owner.lock")
 """Files without which nothing is lost: they may fail to be written."""
+STOPPED_TWICE = "\ntwisted.internet.error.ReactorNotRunning: "
+"""Ends a traceback of Twisted when a script's own crawler gets Ctrl-C twice."""
 USERS = (0, signal.SIGINT, signal.SIGTERM)
 """How a run may end that a user has stopped: well, or before Scrapy has begun."""
 RUNS = 8
@@ -93,7 +95,8 @@ def judge(model: Model, crawl: IdiomCrawl) -> list[str]:
         if run.late:
             complaints.append(f"{run.name} did not end")
         well = run.stopped is None or run.status == 0
-        if well and "Traceback" in run.log and not crawl.idiom.raises:
+        said = run.log.count("Traceback") > run.log.count(STOPPED_TWICE)
+        if well and said and not crawl.idiom.raises:
             complaints.append(f"{run.name}: {traceback_in(run.log)}")
     return complaints
 
