@@ -6,10 +6,9 @@ leaves either no job or the whole job, and an interrupted import is called again
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Protocol
 
 from bloomdupe.crawl.progress.rounds import IMPORTED
 from bloomdupe.errors import StoreError, UnserializableError
@@ -50,37 +49,28 @@ class Imported:
     """Requests and fingerprints that could not be read."""
 
 
-class Pending(NamedTuple):
-    """The requests that are pending in a source."""
-
-    total: int
-    requests: Iterator[Request]
-    """In the order in which the other program would take them."""
-
-
-class Source(ABC):
+class Source(Protocol):
     """A crawl of another program, which has stopped. It is not changed."""
 
     shown: str
     """Its name in messages."""
 
-    @abstractmethod
     def has_pending(self) -> bool:
         """Whether requests are pending; raises :class:`StoreError` if some are lost."""
 
-    @abstractmethod
-    def pending(self, crawler: Crawler, room: Path, problems: Problems) -> Pending:
-        """Load the requests, which can run any code that was put into them.
+    def pending(
+        self, crawler: Crawler, room: Path, problems: Problems
+    ) -> tuple[int, Iterator[Request]]:
+        """Count and load the requests, which can run any code that was put into them.
 
-        ``crawler`` has the spider with their callbacks. ``room`` is a directory for
-        temporary files. A request that cannot be read is a problem.
+        They come in the order in which the other program would take them. ``crawler``
+        has the spider with their callbacks. ``room`` is a directory for temporary
+        files. A request that cannot be read is a problem.
         """
 
-    @abstractmethod
     def fingerprints(self, problems: Problems) -> Iterator[bytes]:
         """Yield the fingerprints of the requests that were seen."""
 
-    @abstractmethod
     def end(self, imported: Imported, jobdir: Path, *, trusted: bool) -> None:
         """Check that the source is as it was, and add remarks, before the job counts.
 

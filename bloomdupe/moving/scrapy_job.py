@@ -30,7 +30,6 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from bloomdupe.errors import StoreError
 from bloomdupe.foreign import LARGEST, json_of
-from bloomdupe.moving.imports import Pending, Source
 from bloomdupe.store.descriptor import open_regular
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ SIZE_BYTES = 2
 _hexadecimal = re.compile(rb"(?:[0-9a-f]{2})+").fullmatch
 
 
-class ScrapyJob(Source):
+class ScrapyJob:
     """A job that Scrapy has stopped in good order."""
 
     def __init__(self, directory: Path) -> None:
@@ -104,7 +103,9 @@ class ScrapyJob(Source):
         except (ValueError, TypeError) as error:
             raise StoreError(f"{active} is damaged: {error}") from error
 
-    def pending(self, crawler: Crawler, room: Path, problems: Problems) -> Pending:
+    def pending(
+        self, crawler: Crawler, room: Path, problems: Problems
+    ) -> tuple[int, Iterator[Request]]:
         """Open a copy of the queues."""
         copy = room / QUEUE
         try:
@@ -115,7 +116,7 @@ class ScrapyJob(Source):
         except Exception as error:  # of any class of a queue
             raise self._unread(error) from error
         total = sum(len(queue) for _, queue in queues)
-        return Pending(total, self._popped(copy, queues, problems))
+        return total, self._popped(copy, queues, problems)
 
     def _opened(self, copy: Path, crawler: Crawler) -> Iterator[tuple[str, Any]]:
         """Open the queues in the order in which Scrapy would empty those of a slot."""

@@ -21,7 +21,6 @@ from scrapy.utils.request import request_from_dict
 from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.links.scrapy_redis import ScrapyRedisFingerprinter
-from bloomdupe.moving.imports import Pending, Source
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
 
@@ -44,7 +43,7 @@ ASKED = 100
 """Requests to look up in the fingerprints, at most."""
 
 
-class RedisJob(Source):
+class RedisJob:
     """A crawl of scrapy-redis with stopped workers. Close it."""
 
     def __init__(self, url: str, project: Project) -> None:
@@ -87,7 +86,12 @@ class RedisJob(Source):
         """Whether requests are pending."""
         return self._sizes[0] > 0
 
-    def pending(self, crawler: Crawler, room: Path, problems: Problems) -> Pending:  # noqa: ARG002 - nothing is copied
+    def pending(
+        self,
+        crawler: Crawler,
+        room: Path,  # noqa: ARG002 - nothing is copied
+        problems: Problems,
+    ) -> tuple[int, Iterator[Request]]:
         """Read the requests, if their fingerprints are those of this project."""
         try:
             loads = load_object(f"{self._serializer}.loads")
@@ -104,7 +108,7 @@ class RedisJob(Source):
 
         some = (one for one in read(Problems()) if not one.dont_filter)
         self._check_fingerprints(list(islice(some, ASKED)))
-        return Pending(self._sizes[0], read(problems))
+        return self._sizes[0], read(problems)
 
     def _ordered(self) -> Iterator[bytes]:
         """Yield a sorted set by rising score, or a list from where it is taken."""

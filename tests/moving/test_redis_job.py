@@ -303,9 +303,9 @@ def test_a_worker_that_still_runs_is_noticed(theirs: Theirs) -> None:
     theirs.mark(pages(3))
     project = Project(None, "site")
     crawl = RedisJob(theirs.url, project)
-    found = crawl.pending(project.crawler, Path(), Problems())
+    total, requests = crawl.pending(project.crawler, Path(), Problems())
     theirs.client.zpopmin("site:requests")
-    assert len(list(found.requests)) < found.total
+    assert len(list(requests)) < total
     with pytest.raises(StoreError, match="has changed meanwhile: stop all its"):
         crawl.end(Imported(), Path(), trusted=True)
     crawl.close()
