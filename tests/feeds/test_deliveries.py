@@ -12,7 +12,6 @@ from spiders.feeds import (
     close_mailbox,
     fill_the_file,
     stop_in_a_delivery,
-    stop_when_taken,
     stop_while_s3_reads,
 )
 from support.ports import kept_port
@@ -99,7 +98,7 @@ def test_standard_output_gets_the_whole_feed_at_the_end(crawl: Crawl) -> None:
     assert not crawl.run(Articles, CLOSESPIDER_PAGECOUNT=1).log
     log = (crawl.folder / "log").read_text()
     assert "it is stored in stdout: when the crawl has finished" in log
-    run = crawl.killed(Articles, stop="here taken", before=stop_when_taken)
+    run = crawl.killed(Articles, stop="here recorded", before=stop_in_a_delivery)
     assert items_in(run.log.encode(), "json") == ITEMS
     assert not crawl.run(Articles).log
     added = crawl.run(Articles, starts=("/", "/new")).log

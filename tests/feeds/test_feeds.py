@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,9 +21,6 @@ from support.shop import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from support.crawl import Crawl
 
 pytestmark = pytest.mark.slow
@@ -76,29 +71,3 @@ def test_without_a_job_feeds_are_as_in_scrapy(crawl: Crawl) -> None:
     for name in feeds():
         assert read(crawl.folder / name) == ITEMS
     assert "Not safe against crashes" not in run.log
-
-
-@pytest.fixture
-def full_disk(crawl: Crawl) -> Iterator[Path]:
-    """A file system for the output only, all of it taken by a file ``filler``."""
-    place = crawl.folder / "out"
-    place.mkdir()
-    if os.geteuid():
-        pytest.skip("needs root, to mount a tmpfs")
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "none", str(place)]
-    subprocess.run(mount, check=True)
-    (place / "filler").write_bytes(bytes(16 << 10))
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
-
-
-def test_when_the_disk_of_a_feed_is_full_the_crawl_stops_and_goes_on_later(
-    crawl: Crawl, full_disk: Path
-) -> None:
-    crawl.settings["FEEDS"] = {"out/items.jsonl": {"format": "jsonlines"}}
-    run = crawl.start(Shop).wait()
-    assert run.finish_reason == "frontier_disk_full"
-    assert f"cannot write to the feed {full_disk / 'items.jsonl'}" in run.log
-    (full_disk / "filler").unlink()
-    crawl.run(Shop)
-    assert read(full_disk / "items.jsonl") == ITEMS

@@ -11,7 +11,7 @@ from spiders.feeds import (
     Articles,
     Shop,
     close_mailbox,
-    stop_around_storing,
+    stop_in_a_delivery,
 )
 from spiders.shared_feeds import InMemory
 from support.crawl import Crawl
@@ -126,15 +126,13 @@ def test_nothing_is_delivered_while_a_worker_goes_on(crawl: Crawl, place: Path) 
     assert json.loads(mail.read_text()) == [{"page": "/first"}, {"page": "/last"}]
 
 
-@pytest.mark.parametrize("instant", ["before", "after"])
+@pytest.mark.parametrize("instant", ["not stored", "stored"])
 def test_a_local_file_gets_a_delivery_once_though_the_process_dies(
     crawl: Crawl, instant: str
 ) -> None:
     crawl.settings["FEEDS"] = {"out/items.sums": SUMS}
     crawl.finish(Articles)
-    crawl.collect(
-        stop=f"here {instant} storing", before=stop_around_storing, code=KILLED
-    )
+    crawl.collect(stop=f"here {instant}", before=stop_in_a_delivery, code=KILLED)
     for _ in range(2):
         crawl.collect()
     assert read(crawl.folder / "out" / "items.sums") == ITEMS

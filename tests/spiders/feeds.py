@@ -239,20 +239,6 @@ def stop_while_s3_reads() -> None:
     S3FeedStorage._store_in_thread = dying  # type: ignore[method-assign]
 
 
-def stop_around_storing() -> None:
-    def watch(target: Any) -> None:
-        store = target.store
-
-        def watched(self: object, file: Any) -> None:
-            stop_at("before storing")
-            store(self, file)
-            stop_at("after storing")
-
-        target.store = watched
-
-    watch(Target)
-
-
 def stop_in_a_delivery() -> None:
     """Offer a stop at each step of a delivery, and before a file is appended to."""
 
@@ -274,16 +260,6 @@ def stop_in_a_delivery() -> None:
         watch(storage, "store", "not stored", "stored")
     watch(Delivered, "put", "not recorded", "recorded")
     watch(FeedFile, "append", "committed", "appended")
-
-
-def stop_when_taken() -> None:
-    put = Delivered.put
-
-    def watched(self: Delivered, name: str, record: Any) -> None:
-        put(self, name, record)
-        stop_at("taken")
-
-    Delivered.put = watched  # type: ignore[method-assign]
 
 
 def _half(file: FeedFile, piece: bytes) -> None:
