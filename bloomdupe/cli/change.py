@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.state.rules import Rule, Rules
     from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.jobs.held import Added, HeldJob
-    from bloomdupe.jobs.job import Removal
+    from bloomdupe.jobs.job import Removed
     from bloomdupe.jobs.project import Project
 
 
@@ -213,19 +213,15 @@ def stop(options: Namespace) -> Answer:
 
 def reset(options: Namespace) -> Answer:
     """Ask, then remove."""
-    with options.job.removal() as removal:
-        if not options.yes:
-            _confirm(removal)
-        removal.remove()
-    places, stays = [*removal.places], [*removal.stays]
-    lines = [f"removed: {', '.join(places)}: {removal.contents}"]
-    lines += [f"stays: {name}" for name in stays]
-    record = {"removed": places, "held": removal.contents, "stays": stays}
-    return Answer(lines, record)
+    removed: Removed = options.job.remove((lambda _: None) if options.yes else _confirm)
+    lines = [f"removed: {', '.join(removed.places)}: {removed.contents}"]
+    lines += [f"stays: {name}" for name in removed.stays]
+    places, held, stays = removed
+    return Answer(lines, {"removed": places, "held": held, "stays": stays})
 
 
-def _confirm(removal: Removal) -> None:
-    names, held = ", ".join(removal.places), removal.contents
+def _confirm(removed: Removed) -> None:
+    names, held = ", ".join(removed.places), removed.contents
     if sys.stdin is None or not sys.stdin.isatty():
         raise SettingError(
             f"this removes {names}: {held}. There is no terminal to confirm it; --yes"

@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
-from bloomdupe.cli.output import ToldProgress, flush, say_all, warn
+from bloomdupe.cli.output import flush, progress_told, say_all, warn
 from bloomdupe.cli.verb import BOTH, INTERRUPTED
 from bloomdupe.cli.verbs import OPTIONS, VERBS
 from bloomdupe.errors import BloomDupeError, SettingError
@@ -127,7 +127,7 @@ def run(options: Namespace) -> int:
     """Carry out parsed options; return the exit code."""
     verb = next(verb for verb in VERBS if verb.name == options.verb)
     try:
-        with ToldProgress():
+        with progress_told():
             if verb.on:
                 options.job = _job_for(verb, options.store)
             answer = verb.run(options)

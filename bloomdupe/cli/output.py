@@ -16,7 +16,7 @@ from bloomdupe.errors import BloomDupeError
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 
 def say_all(lines: Iterable[str]) -> None:
@@ -62,29 +62,24 @@ def warn(line: str) -> None:
             print(_shown(line, file), file=file, flush=True)
 
 
-class ToldProgress(logging.Handler):
-    """Prints how far a long task is, such as the check of a store, in a terminal.
+@contextlib.contextmanager
+def progress_told() -> Iterator[None]:
+    """Print how far a long task is, such as the check of a store, in a terminal."""
+    logger, handler = logging.getLogger("bloomdupe.store.progress"), _ToTerminal()
+    level, propagate = logger.level, logger.propagate
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate
 
-    It is entered with ``with``, and tells nothing outside.
-    """
 
-    def __init__(self) -> None:
-        super().__init__(logging.INFO)
-        self._logger = logging.getLogger("bloomdupe.store.progress")
-
-    def __enter__(self) -> None:
-        self._before = self._logger.level, self._logger.propagate
-        self._logger.setLevel(logging.INFO)
-        self._logger.propagate = False
-        self._logger.addHandler(self)
-
-    def __exit__(self, *_: object) -> None:
-        self._logger.removeHandler(self)
-        level, self._logger.propagate = self._before
-        self._logger.setLevel(level)
-
+class _ToTerminal(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a record; called by logging."""
         if _in_terminal():
             warn(record.getMessage())
 

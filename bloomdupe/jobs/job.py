@@ -16,7 +16,7 @@ from bloomdupe.crawl.progress.pace import duration
 from bloomdupe.errors import StoreLockedError, StoreMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
     from typing import Any
@@ -39,16 +39,14 @@ PAUSE = 0.05
 """Seconds between two looks for a crawl that ends."""
 
 
-class Removal(NamedTuple):
-    """A job that is about to be removed."""
+class Removed(NamedTuple):
+    """A job that is removed, or about to be."""
 
-    places: Sequence[str]
+    places: list[str]
     """The directories or the URL to remove, without passwords."""
     contents: str
     """The contents, for the question to the user."""
-    remove: Callable[[], object]
-    """Removes the job; raises :class:`~bloomdupe.errors.StoreError`."""
-    stays: Sequence[str] = ()
+    stays: list[str]
     """Output files, which stay."""
 
 
@@ -113,8 +111,8 @@ class Job(ABC):
         return []
 
     @abstractmethod
-    def removal(self) -> AbstractContextManager[Removal]:
-        """Prepare to remove the job, which stays locked within the context."""
+    def remove(self, confirm: Callable[[Removed], None]) -> Removed:
+        """Remove the job, which does not run, unless ``confirm`` raises an error."""
 
     # Changing
 

@@ -13,7 +13,7 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.held_frontier import counts_of
 from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
 from bloomdupe.jobs.held import HeldJob
-from bloomdupe.jobs.job import Job, Removal
+from bloomdupe.jobs.job import Job, Removed
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.state import Life, WorkerFigures
 from bloomdupe.store.participant import Part
@@ -164,9 +164,8 @@ class JobInRedis(Job):
             for number, some in entries.items():
                 crawl.client.ask("RPUSH", crawl.keys.inbox(number), *some)
 
-    @contextmanager
-    def removal(self) -> Iterator[Removal]:
-        """Read the crawl; refuse one that runs."""
+    def remove(self, confirm: Callable[[Removed], None]) -> Removed:
+        """Remove all keys in one step; a worker that is still there is refused then."""
         if self.identity is None:
             raise self._missing()
         life = self.life()
@@ -180,12 +179,11 @@ class JobInRedis(Job):
         if life.workers is not None:
             entries = plural(life.workers.output_entries, "entry", "entries")
             contents += f", {entries} of output not collected"
-        yield Removal([self.shown], contents, self._remove, stays)
-
-    def _remove(self) -> None:
-        """Remove all keys in one step; a worker that is still there is refused then."""
+        removed = Removed([self.shown], contents, stays)
+        confirm(removed)
         with self._crawl() as crawl:
             crawl.client.ask("UNLINK", *crawl.keys.every(crawl.partitions))
+        return removed
 
 
 def taken(

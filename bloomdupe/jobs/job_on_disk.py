@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import shutil
 from contextlib import ExitStack, closing, contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.added_requests import AddedRequests, message_of
 from bloomdupe.crawl.state.rules_file import change_rules, rules_of
 from bloomdupe.errors import StoreError
 from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.jobs.job import Job, Removal
+from bloomdupe.jobs.job import Job, Removed
 from bloomdupe.jobs.places import jobs_at, store_at
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.state import Life
@@ -120,18 +119,18 @@ class JobOnDisk(Job):
         """Leave requests in the inbox."""
         Inbox(self.directory).post(message_of(requests))
 
-    @contextmanager
-    def removal(self) -> Iterator[Removal]:
-        """Lock the job and prepare to remove its store.
+    def remove(self, confirm: Callable[[Removed], None]) -> Removed:
+        """Lock the job and remove its store.
 
         If an earlier removal was interrupted when the store had lost its name already,
-        prepare to remove the rest.
+        remove the rest.
         """
         rest = files.aside(self.new_directory)
         if rest.is_dir() and not self.new_directory.exists():
-            remove = partial(files.delete_unfinished, rest)
-            yield Removal([str(rest)], "what an interrupted reset has left", remove, [])
-            return
+            removed = Removed([str(rest)], "what an interrupted reset has left", [])
+            confirm(removed)
+            files.delete_unfinished(rest)
+            return removed
         store = self.directory
         if not Directory(store).exists():
             raise StoreError(f"{store}: there is no bloomdupe store")
@@ -143,12 +142,13 @@ class JobOnDisk(Job):
             lock = files.lock_owner(store)
         with lock:
             places = [store, store.with_name(store.name + ".feeds")]
-            paths = [place for place in places if place.is_dir()]
             state = store.with_name(STATE)  # which Scrapy writes beside the store
             has_state = store.name == "bloomdupe" and state.is_file()
-            states = [state] if has_state else []
-            named = [str(path) for path in paths + states]
-            yield Removal(named, contents, partial(_remove, states, places), stays)
+            there = [one for one in places if one.is_dir()] + [state] * has_state
+            removed = Removed([*map(str, there)], contents, stays)
+            confirm(removed)
+            _remove([state] * has_state, places)
+        return removed
 
 
 def _remove(states: list[Path], places: list[Path]) -> None:

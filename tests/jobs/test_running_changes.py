@@ -12,7 +12,6 @@ import pytest
 from spiders.follow import Follow, Unstorable, without_room
 from support.crawl import Crawl, Process
 from support.jobs import killed_after
-from support.rules import BAD, make_bad
 from support.site import PAGES, Pages, Site, links
 
 from bloomdupe.crawl.scheduler import MOST_KEPT_OUT
@@ -269,19 +268,3 @@ def test_a_message_that_cannot_be_read_stays(
     site.release()
     running.finish()
     assert set(site.requested) == PAGES.keys()
-
-
-def test_a_running_crawl_keeps_its_rules_if_the_file_is_bad(
-    crawl: Crawl, site: Site, running: Process
-) -> None:
-    crawl.bloomdupe("block", "job", "--pattern", "[cde]1?$")
-    running.until_logged("keeps requests out by 1 rule")
-    for number, (text, why) in enumerate(BAD[:-2], 1):  # those say the same
-        make_bad(crawl.store, text)
-        until_now = "Until then the crawl keeps the rules that it has"
-        running.until(lambda: running.log.count(until_now) == number)  # noqa: B023
-        assert why in running.log.splitlines()[-1]
-    site.release()
-    running.finish()
-    gone = {f"/{name}{more}" for name in "cde" for more in ("", "1")}
-    assert Counter(site.requested) == Counter(PAGES.keys() - gone)

@@ -36,41 +36,11 @@ def pages() -> Pages:
     return {**PAGES, **dict.fromkeys(["/ago", "/now", "/past"], "x")}
 
 
-SCREENS = ("info", "json", "top", "report")
-
-
-class Shown(dict[str, str]):
-    """The state of a job on each screen, which is drawn when it is asked for."""
-
-    def __init__(self, call: Callable[..., str], place: Path) -> None:
-        super().__init__()
-        self.call = call
-        self.place = place
-
-    def __missing__(self, name: str) -> str:
-        if name == "info":
-            (self[name],) = re.findall(r"^job +(.*)$", self.call(name), re.MULTILINE)
-        elif name == "json":
-            self[name] = json.loads(self.call("info", "--json"))["job"]["state"]
-        elif name == "top":
-            top = self.call(name, "--interval=0.1")
-            self.title = f"Crawl of {top.split()[0]}"
-            self[name] = re.split(" {2,}", top.splitlines()[0])[1]
-        else:
-            assert self["top"]
-            self.call(name, "-o", str(self.place))
-            page = Page(self.place.read_text("utf-8"))
-            texts = [text for text in page.texts if text.strip()]
-            # The title is in the head, too.
-            self[name] = texts[len(texts) - texts[::-1].index(self.title)]
-        return self[name]
-
-
 @pytest.fixture
 def shown(
     crawl: Crawl, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> Callable[[], Shown]:
-    """Return a function that looks at the job now."""
+) -> Callable[[], dict[str, str]]:
+    """Return a function that looks at the state of the job now, on each screen."""
 
     def call(name: str, *words: str) -> str:
         job = str(crawl.folder / "job") if crawl.engine.name == "disk" else ""
@@ -78,7 +48,19 @@ def shown(
         assert answer.code == 0, answer.err
         return answer.out
 
-    return lambda: Shown(call, tmp_path / "page")
+    def look() -> dict[str, str]:
+        (state,) = re.findall(r"^job +(.*)$", call("info"), re.MULTILINE)
+        call("report", "-o", str(tmp_path / "page"))
+        texts = Page((tmp_path / "page").read_text("utf-8")).texts
+        title, *texts = filter(None, texts)  # it is above the state, too
+        return {
+            "info": state,
+            "json": json.loads(call("info", "--json"))["job"]["state"],
+            "top": re.split(" {2,}", call("top").splitlines()[0])[1],
+            "report": texts[texts.index(title) + 1],
+        }
+
+    return look
 
 
 def hour_later(crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +76,7 @@ def beat_of(crawl: Crawl) -> float | None:
 
 def test_a_crawl_that_hangs_gives_no_sign_of_life(
     crawl: Crawl,
-    shown: Callable[[], Shown],
+    shown: Callable[[], dict[str, str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     process = crawl.start(Hang, CONCURRENT_REQUESTS=1)
@@ -117,7 +99,7 @@ def test_a_crawl_that_hangs_gives_no_sign_of_life(
 
 
 def test_a_killed_process_whose_number_was_given_away_stays_killed(
-    crawl: Crawl, site: Site, shown: Callable[[], Shown]
+    crawl: Crawl, site: Site, shown: Callable[[], dict[str, str]]
 ) -> None:
     site.hold("/b")
     process = crawl.start(Follow)
@@ -154,7 +136,7 @@ def test_the_heart_beats_while_nothing_changes_and_writes_no_data(
 
 
 def test_a_crawl_that_sleeps_says_until_when(
-    crawl: Crawl, shown: Callable[[], Shown]
+    crawl: Crawl, shown: Callable[[], dict[str, str]]
 ) -> None:
     process = crawl.start(Later, SECONDS=HOUR, **OFTEN)
     process.until_logged("the crawl sleeps until then")
@@ -170,19 +152,19 @@ def test_a_crawl_that_sleeps_says_until_when(
 
 
 def test_a_job_is_in_use_while_a_command_has_it(
-    crawl: Crawl, shown: Callable[[], Shown]
+    crawl: Crawl, shown: Callable[[], dict[str, str]]
 ) -> None:
     crawl.bloomdupe("add", "job", "https://a.example/", "--spider", "follow")
     said = "Not begun: 1 pending on 1 host. It begins with the first run."
     found = shown()
-    assert {found[name] for name in SCREENS} == {"not begun", said}
+    assert {*found.values()} == {"not begun", said}
     with files.lock_owner(crawl.store):
         assert shown()["info"] == f"in use by process {os.getpid()}"
 
 
 @pytest.mark.usefixtures("engine")
 def test_a_stopped_and_a_finished_job_say_so(
-    crawl: Crawl, shown: Callable[[], Shown]
+    crawl: Crawl, shown: Callable[[], dict[str, str]]
 ) -> None:
     crawl.interrupted(Follow, after=3, CONCURRENT_REQUESTS=1)
     found = shown()
