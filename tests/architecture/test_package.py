@@ -56,66 +56,50 @@ NOT_FOR_A_PLAIN_CRAWL = {
 """Modules and packages that a crawl on disk, without extras, has no need of."""
 
 
-def names_after(code: str, directory: Path | None = None) -> set[str]:
+STEPS = """
+import sys
+import bloomdupe
+print(*sys.modules)
+from bloomdupe import BloomFilter
+BloomFilter(10).add("a")
+import bloomdupe.filter.opening, bloomdupe.cli.main
+print(*sys.modules)
+from bloomdupe import *
+import bloomdupe.monitoring.top, bloomdupe.cli.monitor
+print(*sys.modules)
+try:
+    BloomFilter.open("unix:///nowhere#a", 10)
+except OSError:
+    print(*sys.modules)
+"""
+
+
+def test_scrapy_and_redis_are_imported_where_they_are_needed() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=directory,
+        [sys.executable, "-c", STEPS], capture_output=True, text=True, check=True
     )
-    return set(done.stdout.split())
-
-
-def modules_after(code: str) -> set[str]:
-    return {name.partition(".")[0] for name in names_after(code)}
-
-
-def test_without_scrapy_and_redis() -> None:
-    code = (
-        "from bloomdupe import BloomFilter; BloomFilter(10).add('a')\n"
-        "import bloomdupe.filter.opening, bloomdupe.cli.main"
-    )
-    assert not modules_after(code) & {"scrapy", "redis", "twisted"}
-
-
-def test_only_the_redis_engine_needs_redis() -> None:
-    code = (
-        "from bloomdupe import *\n"
-        "import bloomdupe.monitoring.top, bloomdupe.cli.monitor"
-    )
-    assert "redis" not in modules_after(code)
-
-
-def test_the_dupefilter_does_need_scrapy() -> None:
-    """The control of the tests above."""
-    assert "scrapy" in modules_after("from bloomdupe import BloomDupeFilter")
-
-
-def test_a_url_does_need_redis() -> None:
-    """Another control."""
-    code = (
-        "from contextlib import suppress; from bloomdupe import BloomFilter\n"
-        "with suppress(OSError): BloomFilter.open('unix:///nowhere#a', 10)"
-    )
-    assert "redis" in modules_after(code)
+    face, filter_, all_of_it, on_redis = map(str.split, done.stdout.splitlines())
+    ours = [name for name in face if name.startswith("bloomdupe.")]
+    assert ours == ["bloomdupe._version"]
+    assert not {"scrapy", "redis", "twisted"} & {*filter_}
+    assert "redis" not in all_of_it
+    assert "scrapy" in all_of_it
+    assert "redis" in on_redis
 
 
 def test_a_plain_crawl_imports_nothing_before_it_is_needed(tmp_path: Path) -> None:
-    imported = names_after(CRAWL, tmp_path)
+    code = f"{CRAWL}\nimport sys\nprint(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    imported = {*done.stdout.split()}
     assert {"bloomdupe.crawl.scheduler", "bloomdupe.feeds.exporter", "lmdb"} <= imported
     assert not {
         name
         for name in imported
         for part in NOT_FOR_A_PLAIN_CRAWL
         if name == part or name.startswith(f"{part}.")
-    }
-
-
-def test_the_face_alone_imports_almost_nothing() -> None:
-    imported = names_after("import bloomdupe")
-    assert {name for name in imported if name.startswith("bloomdupe.")} == {
-        "bloomdupe._version",
     }
 
 

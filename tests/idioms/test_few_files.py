@@ -5,17 +5,16 @@ from __future__ import annotations
 import pytest
 from crawls import Stop
 from judging import stopped, undisturbed
-from support.repetition import repeated
 from table import load
+
+pytestmark = pytest.mark.slow
 
 FILES = 64
 """The soft limit of open files: a crawl has some 30; each item is one in two feeds."""
 STOP = Stop(point="after commit", nth=4)
 
 
-@pytest.mark.parametrize(
-    "name", repeated(["one_a_piece", "memory_tree", "batches", "object_meta"])
-)
+@pytest.mark.parametrize("name", ["one_a_piece", "memory_tree", "batches"])
 def test_few_files_are_enough(name: str) -> None:
     idiom = load()[name]
     model = undisturbed(idiom)

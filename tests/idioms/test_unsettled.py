@@ -11,6 +11,8 @@ from table import IDIOMS, Idiom, load
 
 load()
 
+pytestmark = pytest.mark.slow
+
 KILLS = 20
 UNSETTLED = [idiom for idiom in IDIOMS.values() if idiom.theme == "unsettled"]
 
@@ -25,7 +27,6 @@ def stop_of(idiom: Idiom, requests: int, rng: random.Random) -> Stop:
     return rng.choice(where)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("idiom", UNSETTLED, ids=lambda idiom: idiom.name)
 def test_children_that_differ_in_each_run_are_done_once(idiom: Idiom) -> None:
     model = expected(idiom)
