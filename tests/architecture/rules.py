@@ -168,7 +168,7 @@ def repeated_classes(modules: Mapping[str, ast.Module]) -> list[str]:
 
 
 def undocumented_imports(modules: Mapping[str, ast.Module]) -> list[str]:
-    """What Scrapy does not document is imported from ``inside_scrapy.helpers``.
+    """What Scrapy does not document is imported from ``private_names``.
 
     So every module can be imported, even if this Scrapy lacks it.
     """

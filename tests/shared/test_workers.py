@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from typing import Any
 
 import pytest
 from scrapy import Spider
-from spiders.workers import All, Alone, Broken, Closing, Other, Parked
+from spiders.workers import All, Closing, Other
 from support.crawl import Crawl
 from support.judge import lines
 from support.site import Pages, graph
-from support.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -54,46 +51,3 @@ def test_an_impossible_crawl_is_refused(crawl: Crawl) -> None:
         run = crawl.refused(spider, **{name: value})
         assert re.search(words, run.log), run.log
     assert crawl.items() == items
-
-
-def test_a_worker_waits_for_requests_that_redis_does_not_know(crawl: Crawl) -> None:
-    crawl.finish(Alone)
-    assert lines(crawl.items()) == lines({"page": n} for n in range(6))
-
-
-class TestPagesOfTwoWorkers:
-    """The spiders wait for files."""
-
-    @pytest.fixture
-    def pages(self) -> Pages:
-        paths = ["/0", *(f"/0?{n}" for n in range(100))]
-        return dict.fromkeys([*paths, *(f"/0?{n}bad" for n in range(6))], "page")
-
-    def numbers(self, key: str, *values: object) -> Counter[str]:
-        return lines({key: value} for value in values)
-
-    def test_a_slot_goes_on_while_requests_of_it_are_at_hand(
-        self, crawl: Crawl
-    ) -> None:
-        crawl.finish(Parked)
-        assert lines(crawl.items()) == self.numbers("page", *range(100))
-
-    def test_pages_that_break_off_keep_no_worker(self, crawl: Crawl) -> None:
-        engine: Any = crawl.engine
-        workers = [crawl.start(Broken) for _ in range(2)]
-        until(lambda: [*engine.owners.values()] == [8, 8])
-        (crawl.folder / "go").touch()
-        for worker in workers:
-            run = worker.wait()
-            assert (run.status, run.finish_reason) == (1, "incomplete"), run.log
-            assert "Requests that are not done" in run.log
-        # Pages that have broken off come again as a whole, as with a JOBDIR.
-        good = self.numbers("page", *range(6, 20), *range(6, 20))
-        assert lines(crawl.items()) == good
-        (crawl.folder / "mended").touch()
-        crawl.finish(Broken)
-        # Each item once, though a page may have been tried by both.
-        bad = self.numbers("bad", *(f"{n}bad" for n in range(6)))
-        mended = self.numbers("page", *range(6), *range(6))
-        after = self.numbers("after", *range(6))
-        assert lines(crawl.items()) == good + mended + bad + after
