@@ -44,7 +44,7 @@ class Address(NamedTuple):
     @classmethod
     def of(cls, url: str) -> Address:
         """Take a URL apart, or raise :class:`~bloomdupe.errors.SettingError`."""
-        found = cls._read(url, EXAMPLE)
+        found = cls.of_server(url)
         if not NAME.fullmatch(found.name):
             raise SettingError(
                 f"{found.shown}: the URL must end in the name of the filter, such as"
@@ -54,17 +54,7 @@ class Address(NamedTuple):
 
     @classmethod
     def of_server(cls, url: str) -> Address:
-        """Take a URL apart that names a server, and no filter on it."""
-        found = cls._read(url, EXAMPLE.partition("#")[0])
-        if found.name:
-            raise SettingError(
-                f"{found.shown}: leave out the # and the name behind it, which would"
-                " name a filter or a crawl of bloomdupe"
-            )
-        return found._replace(shown=found.shown.removesuffix("#"))
-
-    @classmethod
-    def _read(cls, url: str, example: str) -> Address:
+        """Take a URL apart that need not name a filter."""
         try:
             parts = urlsplit(url)
             places = _places_of(parts)
@@ -72,12 +62,13 @@ class Address(NamedTuple):
             # Both the text of the error and the URL may contain the password.
             raise SettingError(
                 f"this URL of a Redis cannot be read ({type(error).__name__}); expected"
-                f" a URL such as {example}. In a password, / ? # and @ are %2F %3F %23"
+                f" a URL such as {EXAMPLE}. In a password, / ? # and @ are %2F %3F %23"
                 " and %40"
             ) from None
         user = f"{parts.username}@" if parts.username else ""
         hosts = parts.netloc.rpartition("@")[2]
         shown = f"{parts.scheme}://{user}{hosts}{parts.path}#{parts.fragment}"
+        shown = shown.removesuffix("#")
         if "decode_responses" in parts.query:
             raise SettingError(
                 f"{shown}: decode_responses: pages are bytes; leave it out"

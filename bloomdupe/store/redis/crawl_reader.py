@@ -84,9 +84,6 @@ class CrawlOnRedis:
 
     def read_head(self) -> dict[str, str]:
         """Return the fields of the head; empty if there is no crawl."""
-        key_type = self.client.ask("TYPE", self.keys.head)
-        if key_type not in (b"hash", b"none"):
-            raise self.client.foreign()
         return self.checked(pairs(self.client.ask("HGETALL", self.keys.head)))
 
     def checked(self, head: dict[str, str]) -> dict[str, str]:

@@ -39,7 +39,6 @@ class PartitionOwner(CrawlOnRedis):
     def __init__(self, client: Client, partitions: int = 1) -> None:
         super().__init__(client)
         client.check()
-        self.read_head()
         keys = self.keys.head, self.keys.unused
         made = client.run(MAKE, keys, MAGIC, FORMAT, partitions)
         found = int(self.checked(pairs(made))["partitions"])
