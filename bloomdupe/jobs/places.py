@@ -99,22 +99,20 @@ def _no_job(path: Path) -> StoreError:
 
 
 def _hint(path: Path) -> str:
-    if not path.exists():
-        near = Path() if path == Path(path.name) else path.parent
-        # Such as the name of a spider, whose job lies deeper.
-        with contextlib.suppress(OSError):  # what cannot be read gives no hints
-            inside = (one for one in near.iterdir() if one.is_dir())
-            names = {one.name: one for one in [*inside, *_jobs_in(near, 2)]}
-            for name in get_close_matches(path.name, names, 1):
-                return f"; did you mean {names[name]}?"
-        return ""
     if any((path / name).exists() for name in SCRAPYS):
         return (
             f". It is a JOBDIR of Scrapy's own scheduler: `bloomdupe import {path}"
             " --spider NAME` imports it"
         )
-    jobs = _jobs(path)
-    if not jobs:
+    near = path if path.exists() else path.parent
+    jobs: list[Path] = []
+    with contextlib.suppress(OSError):  # what cannot be read gives no hints
+        jobs = [*_jobs_in(near, 2)]
+    # Such as the name of a spider, whose job lies deeper.
+    names = {part: job for job in jobs for part in (job.parent.name, job.name)}
+    if near != path and (close := get_close_matches(path.name, names, 1)):
+        return f"; did you mean {names[close[0]]}?"
+    if near != path or not jobs:
         return ""
     some = ", ".join(map(str, jobs[:MOST_NAMED])) + ", ..." * (len(jobs) > MOST_NAMED)
     return (

@@ -71,46 +71,23 @@ class State(NamedTuple):
     name: str
     read_at: float
     """Unix time of this state."""
-    detail: str = ""
-    """The owner of the job, or the reason why it stopped; empty: none is known."""
+    text: str
+    """The state in words."""
+    detail: str | None = None
+    """The owner of the job, or the reason why it stopped, if one is known."""
     moment: float | None = None
     """Unix time until which it sleeps, of its last sign of life, or of its end."""
-    again: bool = False
-    """Whether requests are pending although it was finished."""
 
     @property
     def has_crawl(self) -> bool:
         """Whether a crawl has the job, be it alive or hanging."""
         return self.name in (RUNNING, SLEEPING, WAITING, SILENT)
 
-    @property
-    def text(self) -> str:
-        """The state in words."""
-        if self.name == IN_USE:
-            return f"{IN_USE} by {self.detail}"
-        if self.name == STOPPED:
-            return f"{STOPPED}: {self.detail}"
-        text = self.name + self._time
-        if self.detail:
-            text += f" ({self.detail})"
-        return text + (", and has requests again" if self.again else "")
-
-    @property
-    def _time(self) -> str:
-        if self.moment is None:
-            return ""
-        if self.name == SILENT:
-            return f" for {duration(self.read_at - self.moment)}"
-        if self.name == SLEEPING:
-            left = duration(self.moment - self.read_at)
-            return f" until {clock(self.moment, self.read_at)}, {left} to go"
-        return f" at {when(self.moment)}"
-
     def as_dict(self) -> dict[str, str | float | None]:
         """Return plain types, for JSON."""
         return {
             "state": self.name,
-            "state_detail": self.detail or None,
+            "state_detail": self.detail,
             "state_time": self.moment,
         }
 
@@ -128,22 +105,27 @@ def state_of(
     The ``notes`` are those of the crawl. Requests are ``ready`` that are in progress,
     or not scheduled for later; the next one that is scheduled is ``due`` at a time.
     """
-    if life.owner is None:
+    owner = life.owner
+    if owner is None:
         ended = notes.get("run")
         if ended in (None, IMPORTED):
-            return State(NOT_BEGUN, now)
+            return State(NOT_BEGUN, now, NOT_BEGUN)
         if ended == OPEN:
-            return State(KILLED, now)
-        if ended == ENDED:
-            again = ready or due is not None
-            return State(FINISHED, now, moment=notes.get("finished"), again=again)
-        return State(STOPPED, now, ended)
+            return State(KILLED, now, KILLED)
+        if ended != ENDED:
+            return State(STOPPED, now, f"{STOPPED}: {ended}", ended)
+        at = notes.get("finished")
+        text = FINISHED if at is None else f"{FINISHED} at {when(at)}"
+        text += ", and has requests again" * (ready or due is not None)
+        return State(FINISHED, now, text, moment=at)
     if life.beat is None:
-        return State(IN_USE, now, life.owner)
-    if life.silence(now) is not None:
-        return State(SILENT, now, life.owner, life.beat)
-    if not ready and due is not None and due > now:
-        return State(SLEEPING, now, life.owner, due)
-    if notes.get("stays") and not ready and due is None:
-        return State(WAITING, now, life.owner)
-    return State(RUNNING, now, life.owner)
+        return State(IN_USE, now, f"{IN_USE} by {owner}", owner)
+    name, said, moment = RUNNING, "", None
+    if (silence := life.silence(now)) is not None:
+        name, said, moment = SILENT, f" for {duration(silence)}", life.beat
+    elif not ready and due is not None and due > now:
+        name, moment = SLEEPING, due
+        said = f" until {clock(due, now)}, {duration(due - now)} to go"
+    elif notes.get("stays") and not ready and due is None:
+        name = WAITING
+    return State(name, now, f"{name}{said} ({owner})", owner, moment)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.progress.pace import clock, duration, plural
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.jobs import state as states
 
 if TYPE_CHECKING:
@@ -55,34 +55,15 @@ def verdict(view: View) -> str:
 
 
 def _facts(view: View) -> Iterator[str]:
-    state = view.state
-    if state.name != states.NOT_BEGUN:
+    """Yield how much is done and left; all other figures stand by themselves."""
+    state, pending = view.state.name, view.pending - view.later
+    if state != states.NOT_BEGUN:
         yield plural(view.pages, "page")
-    if state.name == states.RUNNING and view.rate is not None:
-        yield f"{view.rate:,.0f} a minute"
-    if view.pending or state.name != states.FINISHED:
-        yield f"{view.pending - view.later:,} pending{_hosts(view)}"
-        if view.later:
-            yield f"{view.later:,} scheduled for later"
-    if state.name == states.RUNNING and view.to_go and not view.all_rest:
-        yield f"{duration(view.to_go)} to go"
-    failed = len(view.failed.requests)
-    if failed:
+    if pending or state != states.FINISHED:
+        rest = ", all at rest" if view.all_rest else ""
+        hosts = f" on {plural(len(view.slots), 'host')}" if view.slots else ""
+        yield f"{pending:,} pending{hosts}{rest}"
+    if view.later:
+        yield f"{view.later:,} scheduled for later"
+    if failed := len(view.failed.requests):
         yield f"{failed:,} failed"
-
-
-def _hosts(view: View) -> str:
-    if not view.slots:
-        return ""
-    hosts = f" on {plural(len(view.slots), 'host')}"
-    if not view.at_rest:
-        return hosts
-    if not view.all_rest:
-        return f"{hosts} ({len(view.at_rest):,} resting)"
-    ends = [rest.until for rest in view.resting.values()]
-    if not ends:
-        return f"{hosts}, {'which is' if len(view.slots) == 1 else 'all'} paused"
-    until = clock(min(ends), view.state.read_at)
-    if len(view.slots) == 1:
-        return f"{hosts}, which rests until {until}"
-    return f"{hosts}, which all rest, the first until {until}"

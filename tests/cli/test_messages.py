@@ -54,7 +54,7 @@ def test_a_path_that_was_mistyped_is_corrected(
 ) -> None:
     answer = verb(name, crawls / "alhpa")
     assert answer.code == 1
-    assert f"did you mean {crawls / 'alpha'}?" in answer.err
+    assert f"did you mean {crawls / 'alpha/job'}?" in answer.err
     answer = verb(name, crawls / "gamma/delta/x")
     assert answer.code == 1
     assert "there is no bloomdupe store\n" in answer.err
