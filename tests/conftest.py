@@ -16,7 +16,7 @@ from support.forks import forks
 from support.jobs import verb
 from support.made_urls import everyday
 from support.repetition import LEAVE_OUT_SLOW, slow_tests_run
-from support.shared_data import REPOSITORY, SHARED, how_to_run
+from support.shared_data import REPOSITORY, SHARED
 from tldextract import TLDExtract
 
 if TYPE_CHECKING:
@@ -148,11 +148,3 @@ def _listed(name: str, count: int) -> list[str]:
     if path.exists():
         return lzma.decompress(path.read_bytes()).decode().splitlines()
     return everyday(name, count)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how the tests can be run that need a program or a package."""
-    skipped = terminalreporter.stats.get("skipped", [])
-    for line in how_to_run(report.longrepr[2] for report in skipped):
-        terminalreporter.write_line(line)

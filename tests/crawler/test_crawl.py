@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import scrapy
-from spiders.interrupted import interrupted_at
 from support.ports import kept_port
 from support.project import Project, Sample, read_log
 from support.site import Site, links
@@ -45,9 +44,11 @@ def test_the_embedded_site_is_crawled_interrupted_and_crawled_to_its_end(
     folder = project.folder / "crawls/sample"
     port = keep_port(folder)
     access = folder / "sample-site.log"
-    code, log = project.crawl(*interrupted_at(100))
-    assert code == 0, log
-    assert "not finished (shutdown)" in log
+    process = project.start()
+    process.until(lambda: read_log(access).total() > 100)
+    run = process.interrupt()
+    assert run.status == 0, run.log
+    assert "not finished (shutdown)" in run.log
     code, log = project.crawl()
     assert code == 0, log
     assert "Job crawls/sample: finished; 2000 pages so far" in log

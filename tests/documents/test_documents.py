@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import pytest
 import scrapy
-from spiders.interrupted import paused_at
+from spiders.paused import paused_at
 from support.jobs import call
 from support.ports import kept_port
 from support.redis_server import RedisServer

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import shutil
-from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SHARED = REPOSITORY.parent / "shared"
@@ -35,22 +30,6 @@ def needs_package(*names: str) -> None:
     for name in names:
         if importlib.util.find_spec(name) is None:
             _lacks(f"needs {name}: `pip install '.[test-all]'`")
-
-
-def how_to_run(reasons: Iterable[str]) -> list[str]:
-    """Return a line for each command that runs some of the tests that were skipped.
-
-    ``reasons`` are the reasons of all skipped tests, in any wording around them.
-    """
-    names: defaultdict[str, list[str]] = defaultdict(list)
-    for reason in reasons:
-        for name, command in re.findall("needs (\\S+): `(.+?)`", reason):
-            names[command].append(name)
-    return [
-        f"{len(found)} tests were skipped because they need"
-        f" {', '.join(sorted(set(found)))}: `{command}` runs them"
-        for command, found in sorted(names.items())
-    ]
 
 
 def _lacks(reason: str) -> NoReturn:

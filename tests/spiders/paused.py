@@ -1,0 +1,35 @@
+"""An extension that pauses its own crawl."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scrapy import signals
+from scrapy.crawler import Crawler
+
+
+def paused_at(pages: str) -> tuple[str, ...]:
+    """Return options of a crawl of the ``site`` spider that pauses for good.
+
+    It does so when the job has so many pages, and goes on writing checkpoints.
+    """
+    extension = f"{Paused.__module__}.{Paused.__qualname__}"
+    return ("-s", f"PAUSED_AT={pages}", "-s", f'EXTENSIONS={{"{extension}": 0}}')
+
+
+class Paused:
+    """Pauses the engine; ``PAUSED_AT`` says at how many pages of the job."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._limit = crawler.settings.getint("PAUSED_AT")
+        crawler.signals.connect(self.look, signals.item_scraped)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Paused:
+        return cls(crawler)
+
+    def look(self, spider: Any) -> None:
+        if spider.state["pages"] >= self._limit:
+            assert self._crawler.engine is not None
+            self._crawler.engine.pause()
