@@ -24,7 +24,6 @@ from support.collecting_child import (
     NAMED,
     NAMES,
     Crawl,
-    Disk,
     collect,
     ended,
     started,
@@ -230,18 +229,15 @@ def test_each_line_comes_once_after_an_end_at_any_point(
 ) -> None:
     """Twice; meanwhile the crawl goes on. Afterwards it is called once more.
 
-    An end is a kill, a power cut, Ctrl-C, or a disk that fails once.
+    An end is a kill, Ctrl-C, or a disk that fails once.
     """
-    errors = [None, KeyboardInterrupt(), OSError(errno.EIO, "it failed")]
-    kinds = deque(
-        (options, power, error)
-        for options, power, error in product([(), ("--delete",)], [False, True], errors)
-        if not (power and error)
-    )
+    kinds: deque[tuple[tuple[str, ...], BaseException | None]]
+    kinds = deque(product([(), ("--delete",)], [None, KeyboardInterrupt()]))
+    kinds.append(((), OSError(errno.EIO, "it failed")))
     ends = 0
     for stop in count(1, STRIDE):
         kinds.rotate()
-        (options, power, error), rng = kinds[0], random.Random(stop)
+        (options, error), rng = kinds[0], random.Random(stop)
         crawl = Crawl(server.url(f"ended{next(_numbers)}"))
         crawl.put_out(9, rng)
         out = tmp_path / f"out{stop}"
@@ -249,17 +245,12 @@ def test_each_line_comes_once_after_an_end_at_any_point(
         said = Path(f"{out}.said")
         for number, point in enumerate((stop, rng.randint(1, 60))):
             crawl.leave()
-            disk = Disk(out, tmp_path / f"disk{stop}-{number}") if power else None
-            code = collect(
-                crawl.url, out, *options, stop=point, disk=disk, raises=error
-            )
+            code = collect(crawl.url, out, *options, stop=point, raises=error)
             assert code in ((0, 1, 130) if error else (0, -signal.SIGKILL))
             assert "Traceback" not in said.read_text()
             ends += code != 0
             if not number and not code:
                 kinds.popleft()  # it has fewer points than that: all were tried
-            if disk is not None and code:
-                disk.cut(rng)
             crawl.join()
             crawl.put_out(3, rng)
         crawl.leave()
@@ -270,12 +261,9 @@ def test_each_line_comes_once_after_an_end_at_any_point(
     assert ends > 100 // STRIDE
 
 
-@pytest.mark.parametrize(
-    ("without", "power"),
-    [("sync", True), ("pieces", False), ("pieces", True), ("repair", False)],
-)
+@pytest.mark.parametrize("without", ["sync", "pieces", "repair"])
 def test_the_judge_finds_errors(
-    server: RedisServer, tmp_path: Path, without: str, *, power: bool
+    server: RedisServer, tmp_path: Path, without: str
 ) -> None:
     """The control of the test above."""
     for stop in range(30, 150):
@@ -284,11 +272,7 @@ def test_the_judge_finds_errors(
         crawl.put_out(9, rng)
         crawl.leave()
         out = tmp_path / f"out{stop}"
-        out.mkdir()
-        disk = Disk(out, tmp_path / f"disk{stop}") if power else None
-        collect(crawl.url, out, stop=stop, disk=disk, without=without)
-        if disk is not None:
-            disk.cut(rng)
+        collect(crawl.url, out, stop=stop, without=without)
         if collect(crawl.url, out, without=without) or crawl.complaints(out):
             return
     pytest.fail("nothing was found")

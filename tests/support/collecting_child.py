@@ -1,8 +1,8 @@
 """A crawl on Redis, a process that collects its output, and ends of that process.
 
 The process is a fork, and is really killed: before, in or after a call that reaches
-the disk or deletes from Redis. A power cut is replayed on the files that it leaves:
-any part of the data that was not synced may be gone.
+the disk or deletes from Redis. A power cut may take what is not synced, so nothing
+that is needed may be unsynced when a record is replaced, or entries are deleted.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ import csv
 import io
 import json
 import os
-import shutil
 import signal
-import stat
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,7 +52,8 @@ DELETING = ("HSET", "XTRIM")
 """The commands with which ``collect --delete`` deletes."""
 
 # As they are before a child puts points around them.
-_open, _pwrite, _seal = os.open, os.pwrite, Journal.seal
+_open, _pwrite, _replace, _seal = os.open, os.pwrite, os.replace, Journal.seal
+_ask = Client.ask
 
 
 class Crawl:
@@ -189,80 +188,6 @@ def _damaged(place: Path) -> bool:
 # Ends
 
 
-class Disk:
-    """What is durable of a directory: what is there now, and what is synced later."""
-
-    def __init__(self, directory: Path, place: Path) -> None:
-        self.directory = directory
-        self.place = place
-        place.mkdir()
-        for name, inode in self.names().items():
-            if inode:
-                self.data(inode).write_bytes((directory / name).read_bytes())
-        self.listing.write_text(json.dumps(self.names()))
-
-    @property
-    def listing(self) -> Path:
-        return self.place / "names"
-
-    def data(self, inode: int) -> Path:
-        return self.place / f"data-{inode}"
-
-    def kept(self, inode: int) -> Path:
-        return self.place / f"kept-{inode}"
-
-    def made(self, path: Path) -> None:
-        """Record a new file. A second name keeps its inode from being reused."""
-        kept = self.kept(path.stat().st_ino)
-        if path.is_relative_to(self.directory) and not kept.exists():
-            os.link(path, kept)
-
-    def synced(self, fd: int) -> None:
-        """Record the data that an fsync makes durable."""
-        found = os.fstat(fd)
-        if stat.S_ISDIR(found.st_mode):
-            place = Path(f"/proc/self/fd/{fd}").readlink()
-            if place.is_relative_to(self.directory.resolve()):
-                inside = place.relative_to(self.directory.resolve())
-                before = json.loads(self.listing.read_text())
-                now = self.names()
-                names = {n: before[n] for n in before if Path(n).parent != inside}
-                names |= {n: now[n] for n in now if Path(n).parent == inside}
-                self.listing.write_text(json.dumps(names))
-        else:
-            data = Path(f"/proc/self/fd/{fd}").read_bytes()
-            self.data(found.st_ino).write_bytes(data)
-
-    def names(self) -> dict[str, int]:
-        """Return the inodes by their names; a directory has 0."""
-        found = {}
-        for path in sorted(self.directory.rglob("*")):
-            if path.is_file():
-                self.made(path)
-            name = str(path.relative_to(self.directory))
-            found[name] = path.stat().st_ino if path.is_file() else 0
-        return found
-
-    def cut(self, rng: random.Random) -> None:
-        """Put the files after a power cut in the directory's place."""
-        names = rng.choice([json.loads(self.listing.read_text()), self.names()])
-        data = {}
-        for name, inode in names.items():
-            parent = str(Path(name).parent)
-            if not inode or (parent != "." and parent not in names):
-                continue
-            durable = self.data(inode)
-            whole = self.kept(inode).read_bytes()
-            data[name] = rng.choice(
-                [durable.read_bytes() if durable.exists() else b"", whole]
-            )
-        shutil.rmtree(self.directory)
-        self.directory.mkdir()
-        for name, bytes_ in data.items():
-            (self.directory / name).parent.mkdir(exist_ok=True)
-            (self.directory / name).write_bytes(bytes_)
-
-
 class Points:
     """Calls that matter, numbered in their order; the process is killed at its number.
 
@@ -270,17 +195,14 @@ class Points:
     """
 
     def __init__(
-        self,
-        stop: int = 0,
-        disk: Disk | None = None,
-        without: str = "",
-        raises: BaseException | None = None,
+        self, stop: int = 0, without: str = "", raises: BaseException | None = None
     ) -> None:
         self._stop = stop
         self._raises = raises
-        self._disk = disk
         self._without = without
         self._passed = 0
+        self._unsynced = set[tuple[Path, Path]]()
+        """The file, and what is to be synced: it has new data, or its directory."""
 
     def reach(self) -> None:
         self._passed += 1
@@ -298,13 +220,12 @@ class Points:
         os.open = self._open  # type: ignore[assignment]
         os.pwrite = self._pwrite
         os.fsync = os.fdatasync = self._around(self._sync)
-        for name in ("ftruncate", "replace"):
-            setattr(os, name, self._around(getattr(os, name)))
-        ask = Client.ask
-        deleting = self._around(ask)
+        os.ftruncate = self._around(os.ftruncate)
+        os.replace = self._around(self._replace)
+        deleting = self._around(self._deleting)
 
         def watched(client: Client, *words: Any) -> Any:
-            return (deleting if words[0] in DELETING else ask)(client, *words)
+            return (deleting if words[0] in DELETING else _ask)(client, *words)
 
         Client.ask = watched  # type: ignore[method-assign,assignment]
 
@@ -322,12 +243,12 @@ class Points:
             return _open(path, flags, *more)
         self.reach()
         fd = _open(path, flags, *more)
-        if self._disk is not None:
-            self._disk.made(Path(path))
+        self._changed(place_of(fd), place_of(fd).parent)
         self.reach()
         return fd
 
     def _pwrite(self, fd: int, data: Any, offset: int) -> int:
+        self._changed(place_of(fd), place_of(fd))
         half = len(data) // 2
         for first, some in ((0, data[:half]), (half, data[half:])):
             self.reach()
@@ -336,14 +257,34 @@ class Points:
         return len(data)
 
     def _sync(self, fd: int) -> None:
-        """Record the data that becomes durable; do not wait for the real disk.
+        """Note that it is durable; do not wait for the real disk.
 
-        The kernel keeps the writes of a killed process, and the state after a power cut
-        is calculated.
+        The kernel keeps the writes of a killed process.
         """
-        name = Path(f"/proc/self/fd/{fd}").readlink().name
-        if self._disk is not None and not (self._without == "sync" and name[0] != "."):
-            self._disk.synced(fd)
+        place = place_of(fd)
+        if self._without != "sync" or place.name[0] == ".":
+            self._unsynced = {one for one in self._unsynced if one[1] != place}
+
+    def _changed(self, place: Path, what: Path) -> None:
+        if place.suffix != ".lock":
+            self._unsynced.add((place, what))
+
+    def _replace(self, source: Any, place: Any) -> None:
+        folder = Path(place).resolve().parent
+        self._unsynced.discard((folder / Path(source).name, folder))
+        assert not self._unsynced, self._unsynced
+        _replace(source, place)
+        self._changed(Path(place), folder)
+
+    def _deleting(self, *arguments: Any) -> Any:
+        feeds = {Path(name).name for name in NAMES}  # what they lack is in the journal
+        assert {place.name for place, _ in self._unsynced} <= feeds, self._unsynced
+        return _ask(*arguments)
+
+
+def place_of(fd: int) -> Path:
+    """Return the path of an open file."""
+    return Path(f"/proc/self/fd/{fd}").readlink()
 
 
 def without_pieces(journal: Journal) -> dict[str, Any]:
