@@ -16,7 +16,7 @@ from bloomdupe.store.snapshot import READ_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bloomdupe.store.format import StoredLater, StoredSlot
+    from bloomdupe.store.format import StoredLater
     from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
 
@@ -50,12 +50,6 @@ class PendingRequest(NamedTuple):
     def not_before(self) -> float | None:
         """Unix time before which it is not handed out."""
         return None if self.later is None else self.later.due
-
-
-def slots_of(store: Store) -> list[StoredSlot]:
-    """Return the slots that have requests; each takes about 200 bytes of memory."""
-    with store.snapshot() as snapshot:
-        return list(snapshot.slots())
 
 
 def count_pending(store: Store, slot: str | None = None) -> int:

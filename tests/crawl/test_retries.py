@@ -13,7 +13,6 @@ from support.crawl import Crawl
 from support.site import Answer, Site, Visit
 
 from bloomdupe.crawl.later.retries import GrowingWait
-from bloomdupe.frontier.pending_requests import slots_of
 from bloomdupe.frontier.slot_state import SlotState
 from bloomdupe.store.place import Directory
 
@@ -135,7 +134,8 @@ def test_a_slot_rests_over_a_restart(crawl: Crawl, site: Site) -> None:
 def rests(crawl: Crawl) -> bool:
     """Whether a slot rests, as it is stored."""
     with closing(Directory(crawl.store).open(readonly=True)) as store:
-        states = [slot.state for slot in slots_of(store) if slot.state]
+        with store.snapshot() as snapshot:
+            states = [slot.state for slot in snapshot.slots() if slot.state]
     return any(SlotState.read(state).rests for state in states)
 
 
