@@ -82,6 +82,7 @@ class Frontier:
 
     ``sequence``  requests numbered so far
     ``numbered``  slots numbered so far
+    ``clock``     Unix time of the checkpoint
     """
 
     def __init__(
@@ -164,7 +165,8 @@ class Frontier:
         with store.snapshot() as snapshot:
             record = snapshot.record(RECORD) or {}
             self._sequence = record.get("sequence", 0)
-            self.slots.restore(snapshot, record.get("numbered", 0))
+            numbered, clock = record.get("numbered", 0), record.get("clock", 0.0)
+            self.slots.restore(snapshot, numbered, clock)
             stored, later = snapshot.entries(QUEUE), snapshot.entries(LATER)
         self.pending = sum(pending for _, pending in self.slots.pending())
         if self.pending != stored:
@@ -491,7 +493,11 @@ class Frontier:
             stored[queue] += queue.stored
         scheduled = stored.pop(later, later.stored)
         slots = self.slots.prepare(stored)
-        record = {"sequence": self._sequence, "numbered": self.slots.numbered}
+        record = {
+            "sequence": self._sequence,
+            "numbered": self.slots.numbered,
+            "clock": round(self._wall(), 3),
+        }
         gone.sort()
         over.sort()
         written = self._prepared = self._fresh.copy()

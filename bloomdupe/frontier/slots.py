@@ -68,6 +68,8 @@ class Slots:
         """Whose slots they are."""
         self._store = store
         self._longest = longest
+        self._set_back = 0.0
+        """Seconds by which the clock was set back since the last checkpoint."""
         self._delays_of = downloader
         if downloader is not None and not downloader.has_delays:
             self._delays_of = None
@@ -86,12 +88,13 @@ class Slots:
         self._touched: dict[str, int] = {}
         self._touches = 0
 
-    def restore(self, snapshot: Snapshot, numbered: int) -> None:
+    def restore(self, snapshot: Snapshot, numbered: int, clock: float) -> None:
         """Restore the slots as they are stored, and keep what is known of servers."""
         known = {queue.name: queue.state for queue in self if queue.state is not None}
         known |= self._apart
         self._queues, self._apart, self._touched = {}, {}, {}
         self.idle.clear()
+        self._set_back = max(0.0, clock - time.time())
         self.numbered = numbered
         for slot in snapshot.slots():
             self._queues[slot.name] = slot.number << BITS | slot.requests
@@ -106,9 +109,10 @@ class Slots:
     def _read(self, stored: bytes) -> SlotState | None:
         """Read a state; None if nothing in it matters any more."""
         state, now = SlotState.read(stored), time.time()
-        # The clock may have been set back since.
-        state.last, latest = min(state.last, now), now + self._longest
-        state.held, state.until = min(state.held, latest), min(state.until, latest)
+        latest, back = now + self._longest, self._set_back
+        state.last = min(state.last - back, now)
+        state.held = min(state.held - back, latest)
+        state.until = min(state.until - back, latest)
         waits = state.last + state.delay > now
         if not self._throttled:
             state.delay = 0.0  # the settings have it

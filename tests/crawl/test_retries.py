@@ -133,9 +133,11 @@ def test_a_slot_rests_over_a_restart(crawl: Crawl, site: Site) -> None:
 
 def rests(crawl: Crawl) -> bool:
     """Whether a slot rests, as it is stored."""
-    with closing(Directory(crawl.store).open(readonly=True)) as store:
-        with store.snapshot() as snapshot:
-            states = [slot.state for slot in snapshot.slots() if slot.state]
+    with (
+        closing(Directory(crawl.store).open(readonly=True)) as store,
+        store.snapshot() as snapshot,
+    ):
+        states = [slot.state for slot in snapshot.slots() if slot.state]
     return any(SlotState.read(state).rests for state in states)
 
 
