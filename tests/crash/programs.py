@@ -175,6 +175,31 @@ class Making:
         return deepcopy(program)
 
 
+Steps: TypeAlias = Callable[[Making, str], list[Step]]
+
+
+def put(steps: Steps, places: int = PLACES) -> Callable[[Making], None]:
+    def make(making: Making) -> None:
+        """Put steps into some bodies; they are made of the name of the body."""
+        for body in making.some(places):
+            making.put(body, *steps(making, body))
+
+    return make
+
+
+def at_start(steps: Steps, times: int = 1) -> Callable[[Making], None]:
+    def make(making: Making) -> None:
+        """Put steps into ``start()``."""
+        for number in range(times):
+            making.put("start", *steps(making, f"{number}"))
+
+    return make
+
+
+def some_children(making: Making, page: str, count: int = 4) -> list[Step]:
+    return [making.child(page) for _ in range(count)]
+
+
 def children(by: str) -> Callable[[Making], None]:
     def make(making: Making) -> None:
         """Have several children for the own page, told apart in one way."""
@@ -208,18 +233,6 @@ def callbacks(making: Making) -> None:
         options.setdefault("callback", making.rng.choice(kinds))
 
 
-def shuffled(making: Making) -> None:
-    for body in making.some():
-        steps = [making.child(body) for _ in range(4)]
-        making.put(body, ["shuffled", [*steps, ["item", "s"]]], ["pause"])
-
-
-def completed(making: Making) -> None:
-    for body in making.some():
-        steps = [making.child(body) for _ in range(4)]
-        making.put(body, ["completed", steps])
-
-
 def other_page(making: Making) -> None:
     """A child for a page to which links lead, too."""
     body, page = making.some()
@@ -243,11 +256,6 @@ def grandchildren(making: Making) -> None:
         making.put(body, child, ["pause"], making.child(page))
 
 
-def twice(making: Making) -> None:
-    for body in making.some():
-        making.put(body, making.child(making.page("ok"), twice=True))
-
-
 def redirects(making: Making) -> None:
     for page in making.some():
         making.lead_to(f"to {page}", f"to {making.page('ok')}")
@@ -258,12 +266,6 @@ def far(making: Making) -> None:
     making.far += making.some(len(making.ordinary) // 3)
     making.far.append(apart := making.page("ok"))
     making.lead_to(f"to {making.far[0]}", f"to {apart}")
-
-
-def own(making: Making) -> None:
-    """A page that redirects to itself: only children get through."""
-    for body in making.some():
-        making.put(body, making.child(making.page("own")))
 
 
 def some_are(kind: str) -> Callable[[Making], None]:
@@ -290,44 +292,8 @@ def fails(kind: str) -> Callable[[Making], None]:
     return make
 
 
-def inline(making: Making) -> None:
-    for body in making.some():
-        making.put(body, ["inline", making.page("ok")])
-
-
-def pauses(making: Making) -> None:
-    for body in making.some(4):
-        making.put(body, ["pause"])
-
-
-def start_items(making: Making) -> None:
-    for number in range(3):
-        making.put("start", ["item", f"{number}"])
-
-
-def start_waits(making: Making) -> None:
-    for _ in range(2):
-        making.put("start", ["pause"])
-
-
-def start_children(making: Making) -> None:
-    """Start requests with ``dont_filter`` for the same page."""
-    page = making.page("ok")
-    making.put("start", *(making.child(page) for _ in range(3)))
-
-
-def start_inline(making: Making) -> None:
-    making.put("start", ["inline", making.page("ok")])
-
-
 def idle(making: Making) -> None:
     making.bodies["idle"] = [making.link(making.page("ok")) for _ in range(3)]
-
-
-def crawl(making: Making) -> None:
-    """``engine.crawl()`` instead of a yield."""
-    for body in making.some():
-        making.put(body, ["ask", making.page("ok"), {"crawl": True}])
 
 
 def login(making: Making) -> None:
@@ -388,24 +354,29 @@ FEATURES: dict[str, Callable[[Making], None]] = {
     "children by cookies": children("cookie"),
     "children by nested arguments": children("nested"),
     "children by query": children("query"),
-    "another order": shuffled,
-    "as completed": completed,
+    "another order": put(
+        lambda m, body: [
+            ["shuffled", [*some_children(m, body), ["item", "s"]]],
+            ["pause"],
+        ]
+    ),
+    "as completed": put(lambda m, body: [["completed", some_children(m, body)]]),
     "shared child": shared_child,
     "child of a linked page": other_page,
     "grandchildren": grandchildren,
-    "yielded twice": twice,
+    "yielded twice": put(lambda m, _: [m.child(m.page("ok"), twice=True)]),
     "redirects": redirects,
-    "redirect to itself": own,
+    "redirect to itself": put(lambda m, _: [m.child(m.page("own"))]),
     "errbacks": fails("gone"),
     "given up": fails("broken"),
-    "inline downloads": inline,
-    "pauses": pauses,
-    "start items": start_items,
-    "start waits": start_waits,
-    "start children": start_children,
-    "start inline": start_inline,
+    "inline downloads": put(lambda m, _: [["inline", m.page("ok")]]),
+    "pauses": put(lambda *_: [["pause"]], 4),
+    "start items": at_start(lambda _, number: [["item", number]], 3),
+    "start waits": at_start(lambda *_: [["pause"]], 2),
+    "start children": at_start(lambda m, _: some_children(m, m.page("ok"), 3)),
+    "start inline": at_start(lambda m, _: [["inline", m.page("ok")]]),
     "idle": idle,
-    "engine.crawl": crawl,
+    "engine.crawl": put(lambda m, _: [["ask", m.page("ok"), {"crawl": True}]]),
     "login": login,
     "delays": delays,
     "CloseSpider": closes,
