@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 import scrapy
-from support.forks import forks
+from support.jobs import run_script
 from support.site import Pages, Site, links
 
 from bloomdupe.crawl.admission import expand_jobdir
@@ -73,17 +73,10 @@ class Project:
         (self.folder / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
 
     def run(self, *command: str) -> Ended:
-        log = self.folder.with_name("log")
-        task = {
-            "folder": str(self.folder),
-            "environment": {"SITE": self.site.base, "DOMAINS": self.domains},
-            "command": command,
-            "log": str(log),
-        }
-        status, late = forks().run(task, lambda _: None)
+        environment = {"SITE": self.site.base, "DOMAINS": self.domains}
+        done = run_script(command, self.folder, b"", **environment)
         self.site.until_quiet()
-        assert not late, log.read_text()
-        return Ended(status, log.read_text())
+        return Ended(done.returncode, done.stdout + done.stderr)
 
     def scrapy(self, *args: str, status: int = 0) -> Ended:
         ended = self.run("scrapy", *args)

@@ -1,4 +1,7 @@
-"""The judge itself: what is spoilt on purpose must be seen, and in which place."""
+"""The judge itself: what is spoilt on purpose must be seen, and in which place.
+
+That it sees protections which are taken out is shown by the controls of F3 and F25.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from crawls import IdiomCrawl, Stop
-from judging import again, judge, run_to_end, stopped, undisturbed
+from judging import again, judge, run_to_end, undisturbed
 from recorder import FILE
 from stock import Model
 from table import load
@@ -125,25 +128,6 @@ def test_a_finished_job_that_changes_is_seen() -> None:
         shutil.rmtree(crawl.folder / "job")
         # It asks for pages, puts out items in two feeds, and changes files.
         assert len(again(crawl, None)) == 4
-
-
-@pytest.mark.parametrize(
-    ("without", "stops"),
-    [
-        ("consuming_while_preparing", [KILL]),
-        (
-            "stopping_on_failure",
-            [Stop(point="before fdatasync items.jsonl", action="EIO")],
-        ),
-    ],
-)
-def test_a_protection_that_is_taken_out_is_missed(
-    model: Model, without: str, stops: list[Stop]
-) -> None:
-    assert stopped(PLAIN, model, stops).complaints == []
-    verdict = stopped(PLAIN, model, stops, without=without)
-    assert verdict.stopped
-    assert verdict.complaints
 
 
 def test_the_judge_sees_a_request_that_counts_too_early() -> None:

@@ -39,10 +39,3 @@ def test_children_that_differ_in_each_run_are_done_once(idiom: Idiom) -> None:
         verdict = stopped(idiom, model, stops)
         assert verdict.complaints == [], stops
         kills += len(verdict.stopped)
-
-
-def test_the_control_doubles_children_whose_page_is_not_done() -> None:
-    idiom = IDIOMS["random_values"]
-    stops = [Stop(point="here children done")]
-    verdict = stopped(idiom, expected(idiom), stops, without="waiting_for_pages")
-    assert any("too many" in words for words in verdict.complaints)

@@ -20,12 +20,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from support.delays import dawdle
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TESTS = Path(__file__).parents[1]
 SOCKETS = "BLOOMDUPE_TEST_FORKS"
@@ -94,20 +91,6 @@ class Forks:
         server = self.servers[0]
         (pid,) = server.ask(task)
         return Child(server, pid)
-
-    def run(
-        self, task: dict[str, Any], began: Callable[[int], None]
-    ) -> tuple[int, bool]:
-        """Run a task; return its exit status and whether it was too late.
-
-        ``began`` is told its process ID.
-        """
-        child = self.start(task)
-        began(child.pid)
-        status = child.wait()
-        if status is None:
-            return child.kill(), True
-        return status, False
 
 
 @cache

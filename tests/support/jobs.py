@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from uuid import uuid4
 
 import pytest
@@ -196,7 +196,7 @@ def call(
 
 
 def run_script(
-    command: list[Any], cwd: Path, given: bytes = b""
+    command: Iterable[object], cwd: Path, given: bytes = b"", **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a script in a fork of a process that has imported all."""
     words = [*map(str, command)]
@@ -207,10 +207,12 @@ def run_script(
         task = {
             "folder": str(cwd),
             "command": words,
-            "environment": dict(os.environ),
+            "environment": {**os.environ, **environment},
             **{name: str(place / name) for name in names},
         }
-        status, late = forks().run(task, lambda _: None)
+        child = forks().start(task)
+        late = child.wait() is None
+        status = child.kill()
         out, err = ((place / name).read_text("latin-1") for name in names[1:])
     assert not late, err
     return subprocess.CompletedProcess(words, status, out, err)
