@@ -79,10 +79,13 @@ class FeedExporter(FeedExporterAccess):
         return exporter
 
     @classmethod
-    def is_enabled(cls, crawler: Crawler) -> bool:
-        """Whether the settings let Scrapy make this extension."""
+    def early(cls, crawler: Crawler) -> FeedExporter:
+        """Return the exporter that Scrapy will make; it has no feeds if it is off."""
+        exporter = cls(crawler)
         extensions = crawler.settings.getwithbase("EXTENSIONS").items()
-        return cls in (load_object(name) for name, at in extensions if at is not None)
+        if cls not in (load_object(name) for name, at in extensions if at is not None):
+            exporter.feeds.clear()
+        return exporter
 
     # Opening
 
@@ -92,10 +95,7 @@ class FeedExporter(FeedExporterAccess):
 
         Raises :class:`~bloomdupe.errors.FeedError`.
         """
-        exporter = cls(crawler)
-        if not cls.is_enabled(crawler):
-            exporter.feeds.clear()
-        exporter._checked(left)
+        cls.early(crawler)._checked(left)
 
     def restore(self, left: StoredFeeds, put: Put, fail: Fail) -> None:
         """Make the feeds part of the checkpoint; called when the crawl opens.

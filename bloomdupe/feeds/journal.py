@@ -36,9 +36,8 @@ class Journal:
     """Records that are durable before they count, in one of two files that take turns.
 
     A job has two: ``lines`` begins anew with each checkpoint, and holds the pieces that
-    files may lack, and the lines that are compressed later. ``items`` has the items of
-    all feeds that are written when the crawl has finished; an item is there once, after
-    the indexes of its feeds.
+    files may lack. ``items`` has the items of all feeds that are written when the crawl
+    has finished; an item is there once, after the indexes of its feeds.
 
     The store keeps the ``turn``, a number that is another one when the journal has
     begun anew, and the ``size`` of the file. Nothing counts before it is synced and

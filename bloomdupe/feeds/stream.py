@@ -68,9 +68,7 @@ def feed_names(crawler: Crawler) -> list[str]:
 
     They are their URIs, without secrets and times.
     """
-    if not FeedExporter.is_enabled(crawler):
-        return []
-    return [feed.name for feed in _waiting(FeedExporter(crawler)).values()]
+    return [feed.name for feed in _waiting(FeedExporter.early(crawler)).values()]
 
 
 def _waiting(exporter: FeedExporter) -> dict[str, WaitingFeed]:
