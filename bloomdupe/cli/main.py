@@ -24,8 +24,8 @@ LONGEST = 300
 """Characters of an error about arguments, which quotes them."""
 
 
-def build_parser(verbs: Iterable[Verb] = VERBS) -> ArgumentParser:
-    """Return the parser of the ``bloomdupe`` command, with these of its verbs."""
+def build_parser() -> ArgumentParser:
+    """Return the parser of the ``bloomdupe`` command."""
     parser = _Parser(
         prog="bloomdupe",
         description="Size Bloom filters and look after the stores of crawls.",
@@ -34,20 +34,18 @@ def build_parser(verbs: Iterable[Verb] = VERBS) -> ArgumentParser:
     parser.add_argument(
         "--version", action="version", version=f"bloomdupe {__version__}"
     )
-    add_verbs(parser, verbs=verbs)
+    add_verbs(parser)
     return parser
 
 
-def add_verbs(
-    parser: ArgumentParser, jobdir: str | None = None, verbs: Iterable[Verb] = VERBS
-) -> None:
-    """Add verbs; ``jobdir`` is the default store."""
+def add_verbs(parser: ArgumentParser, jobdir: str | None = None) -> None:
+    """Add the verbs; ``jobdir`` is the default store."""
     # Those of the project, if Scrapy has them at hand already.
     parser.set_defaults(project_settings=None)
     parsers = parser.add_subparsers(
         dest="verb", metavar="VERB", required=True, parser_class=_AnyOrder
     )
-    for verb in verbs:
+    for verb in VERBS:
         its_parser = parsers.add_parser(
             verb.name,
             help=verb.help,
@@ -106,11 +104,9 @@ class _AnyOrder(_Parser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return the exit code: 0 done, 1 failed, 2 bad usage."""
     words = sys.argv[1:] if arguments is None else arguments
-    # To build the parsers of all verbs takes ten times as long as that of one.
-    named = [verb for verb in VERBS if verb.name in words[:1]]
     try:
         try:
-            return run(build_parser(named or VERBS).parse_args(words))
+            return run(build_parser().parse_args(words))
         except BrokenPipeError:  # --help had no reader, which Python 3.10 does not mind
             return 0
         finally:
