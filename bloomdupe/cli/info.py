@@ -82,7 +82,7 @@ def _rows(found: Description) -> Iterator[tuple[str, str]]:
     if workers is None:
         yield "layers", str(len(filter_.layers))
     yield "keys kept exactly", f"{filter_.exact_keys:,}"
-    if filter_.disk_bytes:
+    if filter_.disk_bytes and view is None:
         yield "disk", f"{filter_.disk_bytes:,} bytes"
 
 

@@ -185,22 +185,6 @@ def test_the_file_is_on_the_disk_before_it_has_its_name_and_then_the_name(
     assert calls == ["sync", "rules.json.new -> rules.json", "sync directory"]
 
 
-def test_a_disk_that_is_full_leaves_the_old_rules(
-    store: Path, verb: Verb, job: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old = change_rules(store, lambda there: there.pausing(["a"]))
-
-    def full(_: int) -> None:
-        raise OSError(28, os.strerror(28))
-
-    monkeypatch.setattr("bloomdupe.store.files.sync", full)
-    answer = verb("pause", job, "--slot", "b")
-    assert answer.code == 1
-    assert "rules.json: [Errno 28] No space left on device" in answer.err
-    assert rules_of(store) == old
-    assert not [*(job / "bloomdupe").glob("*.new")]
-
-
 def test_a_backup_has_the_rules(verb: Verb, job: Path, tmp_path: Path) -> None:
     verb("block", job, "--pattern", "x")
     verb("pause", job, "--slot", "a.example")
