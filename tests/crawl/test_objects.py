@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import sys
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import attr
 import attrs
@@ -21,7 +21,6 @@ from scrapy import Request, Spider
 from support.shared_data import needs_package
 
 from bloomdupe.errors import UnserializableError
-from bloomdupe.requests.objects import put_together
 from bloomdupe.requests.serializer import Serializer
 
 SPIDER = Spider("example")
@@ -67,6 +66,15 @@ class Derived:
     def __setattr__(self, name: str, value: object) -> None:
         ran.append("setattr")
         super().__setattr__(name, value)
+
+    @property
+    def beside(self) -> int:
+        return self.__dict__["beside"]  # type: ignore[no-any-return]
+
+    @beside.setter
+    def beside(self, value: int) -> None:
+        ran.append("property")
+        self.__dict__["beside"] = value
 
 
 @attrs.define
@@ -313,29 +321,3 @@ def test_an_object_that_cannot_be_restored_says_why(taken: Any, reason: str) -> 
     with pytest.raises(UnserializableError, match=reason):
         SAFE.load(payload_of(*taken))
     assert "planted_objects" not in sys.modules
-
-
-class Setter:
-    """Assigning to a property would run code."""
-
-    calls: ClassVar[list[object]] = []
-
-    @property
-    def number(self) -> int:
-        return 1
-
-    @number.setter
-    def number(self, value: int) -> None:
-        self.calls.append(value)
-
-
-@dataclasses.dataclass(init=False)
-class WithSetter(Setter):
-    text: str
-
-
-def test_reading_runs_no_property() -> None:
-    content = {"text": "t", "number": 2}
-    value: Any = put_together("object", f"{HERE}.WithSetter", content)
-    assert value.text == "t"
-    assert not Setter.calls

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import random
-from functools import partialmethod
 from typing import Any
 from weakref import ref
 
@@ -139,34 +138,6 @@ def test_other_types_take_the_usual_way() -> None:
         same(page_of(), url)
     for selector in page_of(body=b'<a href=" /d ">e</a>').css("a, a::attr(href)"):
         same(page_of(), selector)
-
-
-# In Scrapy
-
-
-def test_scrapy_uses_it_while_a_crawl_runs() -> None:
-    extension = FastFunctions()
-    extension.spider_opened()
-    try:
-        assert TextResponse.follow is follow
-        page = page_of()
-        assert [each.url for each in page.follow_all(["/e", "é"])] == [
-            "http://a.example/e",
-            "http://a.example/b/%C3%A9",
-        ]
-    finally:
-        extension.spider_closed()
-    assert TextResponse.follow is scrapys_follow
-
-
-def test_a_method_of_other_code_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = partialmethod(scrapys_follow, priority=1)
-    monkeypatch.setattr(TextResponse, "follow", mine)
-    extension = FastFunctions()
-    extension.spider_opened()
-    assert vars(TextResponse)["follow"] is mine
-    extension.spider_closed()
-    assert vars(TextResponse)["follow"] is mine
 
 
 def test_a_request_that_differs_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:

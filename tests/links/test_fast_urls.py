@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from functools import partial
+from functools import partial, partialmethod
 from importlib import import_module
 from typing import Any
 from urllib import parse
@@ -12,7 +12,7 @@ from urllib import parse
 import pytest
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
-from scrapy.http import HtmlResponse
+from scrapy.http import HtmlResponse, TextResponse
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 from support.repetition import repeated
@@ -22,6 +22,7 @@ from w3lib import url as w3lib_url
 from bloomdupe import Addon
 from bloomdupe.crawl.fast_functions import FastFunctions
 from bloomdupe.links import safe_urls
+from bloomdupe.links.fast_follow import follow, follows_the_same, scrapys_follow
 from bloomdupe.links.safe_urls import safe_url_string, urljoin
 
 request_module: Any = import_module("scrapy.http.request")
@@ -113,6 +114,7 @@ def test_other_types_take_the_usual_way() -> None:
 # In Scrapy
 
 
+@pytest.mark.skipif(not follows_the_same(), reason="this Scrapy takes the usual way")
 def test_scrapy_uses_them_while_a_crawl_runs() -> None:
     one, other = FastFunctions(), FastFunctions()
     one.spider_opened()
@@ -123,23 +125,37 @@ def test_scrapy_uses_them_while_a_crawl_runs() -> None:
         assert response_module.urljoin is urljoin
         assert extractor_module.safe_url_string is safe_url_string
         assert extractor_module.urljoin is urljoin
+        assert TextResponse.follow is follow
         page = HtmlResponse("http://a.example/b/c", body=b"")
-        assert page.follow("d").url == "http://a.example/b/d"
+        assert [each.url for each in page.follow_all(["d", "é"])] == [
+            "http://a.example/b/d",
+            "http://a.example/b/%C3%A9",
+        ]
         assert Request("http://a.example/é").url == "http://a.example/%C3%A9"
     finally:
         other.spider_closed()
     assert request_module.safe_url_string is w3lib_url.safe_url_string
     assert response_module.urljoin is parse.urljoin
+    assert TextResponse.follow is scrapys_follow
 
 
-def test_a_function_of_other_code_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = partial(w3lib_url.safe_url_string)
-    monkeypatch.setattr(request_module, "safe_url_string", mine)
+@pytest.mark.parametrize(
+    ("place", "name", "wrapped"),
+    [
+        (request_module, "safe_url_string", partial),
+        (TextResponse, "follow", partialmethod),
+    ],
+)
+def test_a_function_of_other_code_stays(
+    place: Any, name: str, wrapped: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = wrapped(getattr(place, name))
+    monkeypatch.setattr(place, name, mine)
     extension = FastFunctions()
     extension.spider_opened()
-    assert request_module.safe_url_string is mine
+    assert vars(place)[name] is mine
     extension.spider_closed()
-    assert request_module.safe_url_string is mine
+    assert vars(place)[name] is mine
 
 
 @pytest.mark.parametrize(
