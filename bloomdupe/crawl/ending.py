@@ -29,7 +29,7 @@ from bloomdupe.errors import (
 )
 from bloomdupe.inside_scrapy.engine import Timer, fail_crawl, mark_failed, stop_crawl
 from bloomdupe.printable import logger_of
-from bloomdupe.store.system_errors import limit_of_memory, reason_of
+from bloomdupe.store.system_errors import ADDRESSES, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -251,7 +251,7 @@ class Stopping:
         if isinstance(error, StoreError):
             what = "The store or a feed failed"
         if isinstance(error, MemoryError):
-            what, reason = "Memory has run out", limit_of_memory()
+            what, reason = "Memory has run out", f"see {ADDRESSES}"
         # A feed that cannot be continued says it all, unless a plugin has failed.
         plain = isinstance(error, (SettingError, UnserializableError)) or (
             isinstance(error, FeedError) and error.__cause__ is None

@@ -65,13 +65,10 @@ class Inbox:
     def read(self, name: str) -> dict[str, Any]:
         """Return a message; raises :class:`ValueError` if it cannot be read."""
         try:
-            entry = read_json(self._place(name))
+            return read_json(self._place(name)) or {}
         except OSError as error:
             why = error.strerror or error
             raise ValueError(f"it cannot be read: {why}") from error
-        if entry is None:
-            raise ValueError("it is gone")
-        return entry
 
     def remove(self, names: Iterable[str]) -> None:
         """Delete messages, durably: none of them may come back."""

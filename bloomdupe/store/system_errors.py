@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PROBE_BYTES = 1 << 20
+ROOM = (
+    "make room on the disk or in the quota, or raise the limit on file size (ulimit -f)"
+)
+ADDRESSES = "the limit on address space (ulimit -v)"
 
 
 @contextmanager
@@ -40,7 +44,7 @@ def failed(what: str, path: Path, error: Exception, then: str = "") -> StoreErro
     kind: type[StoreError] = StoreError
     remedy = ""
     if code in FULL or (code == errno.EIO and _is_full(path)):
-        kind, remedy = StoreFullError, _make_room()
+        kind, remedy = StoreFullError, ROOM
         reason = f"{error}"
         if code == errno.EIO:  # as LMDB reports a write that was cut short
             reason = f"{os.strerror(errno.ENOSPC)} ({error})"
@@ -69,21 +73,6 @@ def reason_of(error: BaseException) -> str:
             return "frontier_io_error"
         cause = cause.__cause__
     return "frontier_error"
-
-
-def limit_of_memory() -> str:
-    """Describe the limit on the address space of the process."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit == resource.RLIM_INFINITY:
-        return "no limit on address space (ulimit -v)"
-    return f"the limit on address space (ulimit -v) is {limit:,} bytes"
-
-
-def _make_room() -> str:
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-    if limit == resource.RLIM_INFINITY:
-        return "make room on the disk or in the quota"
-    return f"make room on the disk, or raise the limit of {limit:,} bytes on file size"
 
 
 def _is_full(path: Path) -> bool:

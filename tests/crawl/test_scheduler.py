@@ -154,7 +154,7 @@ def test_out_of_memory_the_crawl_stops_and_the_page_is_pending(
 ) -> None:
     first = crawl.run(Forgetful, status=1, FAIL=fail, **ONE)
     assert first.finish_reason == "out_of_memory"
-    assert "Memory has run out, so the crawl stops: no limit" in first.log
+    assert "Memory has run out, so the crawl stops: see the limit" in first.log
     assert len(first.requested) < len(PAGES)
     second = crawl.run(Forgetful, FAIL="other").requested
     assert set(first.requested + second) == set(PAGES)

@@ -10,7 +10,7 @@ import lmdb
 from bloomdupe.errors import StoreError
 from bloomdupe.store import files
 from bloomdupe.store.format import TABLES
-from bloomdupe.store.system_errors import limit_of_memory
+from bloomdupe.store.system_errors import ADDRESSES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,5 +46,5 @@ def unmappable(path: Path, size: int) -> StoreError:
     """Return the error that says why so many bytes cannot be mapped."""
     return StoreError(
         f"cannot map {size:,} bytes of address space for {path / files.DATA}:"
-        f" {limit_of_memory()}; raise it"
+        f" raise {ADDRESSES}"
     )
