@@ -84,20 +84,6 @@ def test_missing_lines_are_written(place: Path, written: int) -> None:
     assert place.read_bytes() == BASE + PIECE + b"three\n"
 
 
-def test_zeros_after_a_power_cut_are_ours(place: Path) -> None:
-    state = left(place, 3)
-    os.truncate(place, len(BASE) + 6)
-    resumed(place, state)
-    assert place.read_bytes() == BASE + PIECE
-
-
-def test_a_power_cut_may_leave_a_piece_in_any_order(place: Path) -> None:
-    state = left(place, 0)
-    place.write_bytes(BASE + b"\0\0e\n\0\0o\n")
-    resumed(place, state)
-    assert place.read_bytes() == BASE + PIECE
-
-
 def test_a_power_cut_may_leave_a_hole_before_the_end(place: Path) -> None:
     piece = b"x" * 12_288 + b"\n"
     state = left(place, 0, piece)
@@ -144,18 +130,12 @@ def put_folder(place: Path) -> None:
     place.mkdir()
 
 
-def put_fifo(place: Path) -> None:
-    place.unlink()
-    os.mkfifo(place)
-
-
 CHANGES = [
     (cut, "was cut to 8,889 bytes"),
     (delete, "was deleted"),
     (lengthen, "was lengthened to 8,903 bytes"),
     (append, "has other content after 8,890 bytes"),
     (put_folder, "was replaced by something that is not a file"),
-    (put_fifo, "was replaced by something that is not a file"),
 ]
 
 
