@@ -129,37 +129,24 @@ class HeldJob:
 
     # Making requests pending
 
-    def push(
-        self,
-        slot: str,
-        priority: int,
-        payload: bytes,
-        *,
-        start: bool = False,
-        not_before: float | None = None,
-        sequence: int | None = None,
-    ) -> None:
+    def push(self, one: SentRequest, sequence: int | None = None) -> None:
         """Make a request pending, whether it was seen or not.
 
         ``sequence`` is its age, see :meth:`Frontier.push`.
         """
-        self.frontiers[self._number_of(slot)].push(
-            slot,
-            priority,
-            payload,
-            start=start and self._starts_apart,
-            not_before=not_before,
+        self.frontiers[self._number_of(one.slot)].push(
+            one.slot,
+            one.priority,
+            one.payload,
+            start=one.start and self._starts_apart,
+            not_before=one.not_before,
             sequence=sequence,
         )
-
-    def _push(self, one: SentRequest) -> None:
-        start, due = one.start, one.not_before
-        self.push(one.slot, one.priority, one.payload, start=start, not_before=due)
 
     def add_one(self, one: SentRequest) -> str:
         """Add a request that was not seen; return the name of its count."""
         seen = self._filters[self._number_of(one.slot)]
-        return add_request(one, self.rules, seen, self._push)
+        return add_request(one, self.rules, seen, self.push)
 
     def add(self, requests: list[SentRequest], added: Added) -> None:
         """Make requests pending that the job has not seen, and count them."""
@@ -188,7 +175,7 @@ class HeldJob:
         for key, _ in pending_among(self.stores, {*wanted}, self.project):
             added.waited += wanted.pop(key, None) is not None
         for one in wanted.values():
-            self._push(one._replace(payload=brought_back(one.payload)))
+            self.push(one._replace(payload=brought_back(one.payload)))
         added.taken_in += len(wanted)
         self.commit()
 
@@ -217,7 +204,7 @@ class HeldJob:
                 elif self.rules.keep_out(one.slot, one.url):
                     added.blocked += 1
                 else:
-                    self.push(one.slot, one.priority, one.payload)
+                    self.push(SentRequest(one.slot, one.priority, one.payload))
                     puts.append((digest, one._replace(waiting=True).packed()))
             added.taken_in += len(puts)
             parts[number] = _part(puts)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from bloomdupe.crawl.progress.rounds import IMPORTED
 from bloomdupe.errors import StoreError, UnserializableError
+from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.jobs.held import HeldJob
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.jobs.request_line import slot_of
@@ -143,11 +144,9 @@ def _take_requests(job: HeldJob, source: Source, imported: Imported) -> None:
         except UnserializableError as error:
             imported.problems.add(request.url, str(error))
             continue
+        slot, priority = slot_of(request), request.priority
         job.push(
-            slot_of(request),
-            request.priority,
-            payload,
-            start=start,
+            SentRequest(slot, priority, payload, start=start),
             sequence=place if fifo else total - place,
         )
         key, exact = project.key_of(request)

@@ -10,7 +10,7 @@ from scrapy.utils.request import fingerprint
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.state.rules import Rules
-from bloomdupe.frontier.sent_request import PARTITIONS, partition_of
+from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
 from bloomdupe.jobs.job_in_redis import taken
 from bloomdupe.requests.serializer import Serializer
 from bloomdupe.store.redis.address import Address
@@ -53,7 +53,8 @@ def make_crawl(
             request = Request(one) if isinstance(one, str) else one
             slot = request.url.split("/")[2]
             filters[partition_of(slot)].add(fingerprint(request))
-            job.push(slot, request.priority, serializer.dump(request))
+            payload = serializer.dump(request)
+            job.push(SentRequest(slot, request.priority, payload))
         filters[0].notes["run"] = ended
         job.commit()
     return url
