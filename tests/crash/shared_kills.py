@@ -1,4 +1,4 @@
-"""F21: workers that own partitions on Redis: killed, stopped for too long; Redis, too.
+"""F21: workers on Redis: killed, stopped for too long; Redis back at older data.
 
 Their crawl is that of ``owners_model.py``: real frontiers and Lua, without Scrapy.
 """
@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from support.owners_model import trial as crawled
 from support.owners_model import without
-from support.redis_server import LOGGED, RedisServer
+from support.redis_server import RedisServer
 from trial import OK, Fault, Outcome, crashed, each_caught, lost, silently_wrong
 
 CRAWLS = 15
@@ -34,27 +34,23 @@ class SharedKills(Fault):
 
     number = "F21"
     name = (
-        "workers on Redis killed, or stopped longer than their leases; Redis killed, or"
-        " back at older data"
+        "workers on Redis killed, or stopped longer than their leases; Redis back at"
+        " older data"
     )
 
     def missing(self) -> str | None:
         return None if shutil.which("redis-server") else "needs redis-server"
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
-        with RedisServer(folder / "redis", *LOGGED) as server:
-            # In the last of them, the log of Redis is really cut.
-            return [
-                _judged(server, seed * CRAWLS + number, cut=number == CRAWLS - 1)
-                for number in range(CRAWLS)
-            ]
+        with RedisServer(folder / "redis") as server:
+            return [_judged(server, seed * CRAWLS + number) for number in range(CRAWLS)]
 
     def control(self, folder: Path) -> list[Outcome]:
         """No fence, no step, no digest of the inbox."""
 
         def played(checks: tuple[str, ...]) -> Callable[[Path], list[Outcome]]:
             def control(place: Path) -> list[Outcome]:
-                with RedisServer(place / "redis", *LOGGED) as server, without(*checks):
+                with RedisServer(place / "redis") as server, without(*checks):
                     for seed in range(CONTROL_CRAWLS):
                         if (outcome := _judged(server, seed)) != OK:
                             return [outcome]
@@ -65,9 +61,9 @@ class SharedKills(Fault):
         return each_caught(folder, *map(played, CHECKS))
 
 
-def _judged(server: RedisServer, seed: int, *, cut: bool = False) -> Outcome:
+def _judged(server: RedisServer, seed: int) -> Outcome:
     try:
-        found = crawled(server, seed, cut=cut)
+        found = crawled(server, seed)
     except Exception as error:  # noqa: BLE001 - it meets what cannot be
         return crashed(f"{seed}: {error!r}")
     if found.lost or not found.ended:

@@ -89,10 +89,8 @@ def decoded(data: bytes | None) -> Unit:
 class World:
     """A crawl of pages with links, on a server, and its earlier states."""
 
-    def __init__(self, server: RedisServer, seed: int, *, cut: bool) -> None:
+    def __init__(self, server: RedisServer, seed: int) -> None:
         self.rng = random.Random(seed)
-        self._server = server
-        self._cut = cut
         self.pages = self.rng.randrange(20, 70)
         self.name = f"owners {next(_numbers)}"
         self.address = Address.of(server.url(self.name))
@@ -123,9 +121,6 @@ class World:
 
     def save(self) -> None:
         """Remember the state of this moment."""
-        if self._cut:
-            self._states[:] = [*self._states, self._server.written][-4:]
-            return
         keys: Any = self.judge.keys(f"bd:{{{self.name}}}:*")
         self._states.append({key: self.judge.dump(key) for key in keys})
         del self._states[:-4]
@@ -137,22 +132,11 @@ class World:
         state = self.rng.choice(self._states)
         self._states.clear()
         self.faults["back"] += 1
-        if self._cut:
-            self._cut_back(*state)
-            return
         with self.judge.pipeline() as pipeline:
             pipeline.delete(*self.judge.keys(f"bd:{{{self.name}}}:*"))
             for key, value in state.items():
                 pipeline.restore(key, 0, value)
             pipeline.execute()
-
-    def _cut_back(self, name: str, size: int) -> None:
-        """Kill Redis, and let it come back without the end of its log."""
-        self._server.kill()
-        now, last = self._server.written
-        if now == name:  # it has not begun a new file
-            self._server.cut_back(name, self.rng.randint(size, last))
-        self._server.start()
 
     def lines(self) -> Counter[str]:
         found: Any = self.judge.xrange(f"bd:{{{self.name}}}:output")
@@ -314,12 +298,12 @@ def without(*checks: str) -> Iterator[None]:
         module.COMMIT = whole
 
 
-def trial(server: RedisServer, seed: int, *, cut: bool = False) -> Outcome:
-    """Crawl, with faults at first. ``cut``: the log of Redis is cut for an older state.
+def trial(server: RedisServer, seed: int) -> Outcome:
+    """Crawl, with faults at first.
 
-    Else the older state is written by commands, which is quicker.
+    An older state of Redis is written by commands; F23 cuts its log.
     """
-    world = World(server, seed, cut=cut)
+    world = World(server, seed)
     rng, faults = world.rng, world.faults
     crew = [Worker(world) for _ in range(WORKERS)]
     stopped: dict[Worker, int] = {}
