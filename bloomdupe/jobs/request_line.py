@@ -54,7 +54,14 @@ SCHEMES = frozenset({"data", "file", "ftp", "http", "https", "s3"})
 """Schemes for which Scrapy has a downloader."""
 NEED_HOSTS = frozenset({"ftp", "http", "https"})
 
-_REQUEST: dict[str, tuple[type, ...]] = {
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "url": (str,),
+    "callback": (str, type(None)),
+    "errback": (str, type(None)),
+    "slot": (str,),
+    "start": (bool,),
+    "not_before": (int, float),
+    "payload": (str,),
     "method": (str,),
     "headers": (dict,),
     "body": (str,),
@@ -66,18 +73,9 @@ _REQUEST: dict[str, tuple[type, ...]] = {
     "flags": (list,),
     "cb_kwargs": (dict,),
 }
-"""Arguments of ``scrapy.Request`` that a line can have, and their types."""
-_OURS: dict[str, tuple[type, ...]] = {
-    "url": (str,),
-    "callback": (str, type(None)),
-    "errback": (str, type(None)),
-    "slot": (str,),
-    "start": (bool,),
-    "not_before": (int, float),
-    "payload": (str,),
-}
-
-_FIELDS = _OURS | _REQUEST
+"""Fields of a line, and their types."""
+_OURS = frozenset([*_FIELDS][:7])
+"""Those that are no arguments of ``scrapy.Request``, or other ones."""
 
 _serializer = Serializer(Spider("none"))
 
@@ -114,10 +112,13 @@ def _read(text: str, defaults: Defaults, project: Project) -> SentRequest:
             raise ValueError(f"it is no JSON: {error}") from error
         _check_fields(given)
     if "payload" in given:
-        payload, start = _payload_of(given), False
-        request = project.request_of(payload)
+        try:
+            payload = base64.b64decode(given["payload"], validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"'payload' is no base64: {error}") from error
+        request, start = project.request_of(payload), False
     else:
-        arguments = {name: given[name] for name in _REQUEST if name in given}
+        arguments = {name: given[name] for name in given.keys() - _OURS}
         arguments.setdefault("priority", defaults.priority)
         request, start = checked(given["url"], **arguments), defaults.start
         callback = given.get("callback", defaults.callback)
@@ -221,10 +222,3 @@ def _check_callbacks(payload: bytes, project: Project) -> None:
         name = others.get(number)
         if isinstance(name, str):
             project.check_method(use, name)
-
-
-def _payload_of(given: dict[str, Any]) -> bytes:
-    try:
-        return base64.b64decode(given["payload"], validate=True)
-    except binascii.Error as error:
-        raise ValueError(f"'payload' is no base64: {error}") from error
