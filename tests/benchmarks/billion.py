@@ -5,7 +5,7 @@
 A filter for N URLs is filled with random bits, as full as so many per cent of N URLs
 would make it; to add a billion URLs would take hours. Then a new process opens it
 with ``memory=0``, adds keys, asks questions, and ends as if killed. The next process
-does the same. With ``--in-memory``, a third process keeps all pages in memory.
+does the same.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def noise(dice: random.Random, share: float) -> bitarray:
     return page
 
 
-def child(place: Path, memory: int | None, count: int) -> None:
+def child(place: Path, count: int) -> None:
     """Print the figures of one life of the filter, and end as if killed."""
     begun = time.process_time()
-    seen = BloomFilter.open(place, memory=memory)
+    seen = BloomFilter.open(place, memory=0)
     found: dict[str, Any] = {"opened": time.process_time() - begun}
     name = f"k{os.getpid()}"
     found["cold"] = _each(seen.contains, keys(f"cold{name}", range(ASKED)))
@@ -103,26 +103,23 @@ def _each(call: Callable[[bytes], bool], asked: Any, count: int | None = None) -
 
 def main() -> int:
     if "--child" in sys.argv:
-        path, memory, count = sys.argv[2:]
-        child(Path(path), None if memory == "all" else int(memory), int(count))
-    given = options(
-        __doc__, urls=1_000_000_000, filled=90, keys=1_500_000, in_memory=False
-    )
+        path, count = sys.argv[2:]
+        child(Path(path), int(count))
+    given = options(__doc__, urls=1_000_000_000, filled=90, keys=1_500_000)
     report = Report(describe())
     rows = []
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
         place = Path(name) / "seen"
         create(place, given.urls, given.filled / 100)
-        ways = ["0", "0", *(["all"] if given.in_memory else [])]
-        for number, memory in enumerate(ways):
-            command = [sys.executable, __file__, "--child", str(place), memory]
+        for when in ("first", "after a kill"):
+            command = [sys.executable, __file__, "--child", str(place)]
             run = subprocess.run(
                 [*command, str(given.keys)], check=True, stdout=subprocess.PIPE
             )
             found = json.loads(run.stdout)
             rows.append(
                 [
-                    memory,
+                    when,
                     f"{found['opened']:.2f} s",
                     f"{found['cold']:.1f}",
                     f"{found['add']:.1f}",
@@ -131,19 +128,18 @@ def main() -> int:
                     f"{found['memory']:,.0f} MB",
                 ]
             )
-            if memory == "0" and number:
-                report.bound("MB of memory", found["memory"], GOALS["memory"])
-                asked = sorted(found["ask new"])[TURNS // 2]
-                report.bound("µs a question", asked, GOALS["ask"])
-                report.bound("seconds to open", found["opened"], GOALS["opened"])
-                report.bound("kB written a key", found["written"], GOALS["written"])
+        report.bound("MB of memory", found["memory"], GOALS["memory"])
+        asked = sorted(found["ask new"])[TURNS // 2]
+        report.bound("µs a question", asked, GOALS["ask"])
+        report.bound("seconds to open", found["opened"], GOALS["opened"])
+        report.bound("kB written a key", found["written"], GOALS["written"])
     report.table(
         f"A filter for {given.urls:,} URLs, p = {FPP:g}, {given.filled} % full",
         "CPU time in µs, user and system; the median of five rounds and the range."
         f" {given.keys:,} new keys a row; the second row begins with the journal of the"
         f" first row, as after a kill. `first`: {ASKED:,} questions after opening.",
         [
-            *("memory=", "opened", "first", "add", "written a key"),
+            *("", "opened", "first", "add", "written a key"),
             *("ask new", "ask old", "RssAnon"),
         ],
         rows,
