@@ -15,9 +15,10 @@ from bloomdupe.filter.info import FilterInfo, rate_of
 from bloomdupe.filter.opening import is_url, open_or_create
 from bloomdupe.filter.parameters import (
     DEFAULT_FPP,
+    SHARE,
     Parameters,
     check_memory,
-    default_memory,
+    machine_memory,
 )
 from bloomdupe.store.format import COOKIES
 from bloomdupe.store.place import Directory
@@ -90,7 +91,7 @@ class BloomFilter:
         self.exact, self.key = parameters.exact, parameters.key
         self._store = store
         self._shared = False
-        self._memory = default_memory() if memory is None else memory
+        self._memory = machine_memory() // SHARE if memory is None else memory
         self.read_again()
 
     def read_again(self) -> None:

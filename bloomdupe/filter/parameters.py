@@ -33,11 +33,6 @@ def machine_memory() -> int:
     return machine if group is None else min(machine, group)
 
 
-def default_memory() -> int:
-    """Return how many bytes the pages of a filter take at most unless told."""
-    return machine_memory() // SHARE
-
-
 def check_memory(value: object, name: str = "memory") -> int | None:
     """Return a number of bytes (None: the default), or raise :class:`SettingError`."""
     if value is None:
