@@ -116,12 +116,7 @@ class Store(ABC):
     def close(self) -> None:
         """Release the store. Nothing is written to the data."""
 
-    def copy(
-        self,
-        target: Path,
-        *,
-        without: Collection[bytes] = (),
-    ) -> int:
+    def copy(self, target: Path, *, without: Collection[bytes] = ()) -> int:
         """Write a compacted copy of the last commit to the new store ``target``.
 
         Other processes may read and write meanwhile. The copy holds nothing of the

@@ -214,12 +214,7 @@ class LmdbStore(Store):
         except (lmdb.Error, MemoryError) as error:
             raise unmappable(self.path, size) from error
 
-    def copy(
-        self,
-        target: Path,
-        *,
-        without: Collection[bytes] = (),
-    ) -> int:
+    def copy(self, target: Path, *, without: Collection[bytes] = ()) -> int:
         """See :meth:`Store.copy`: it is made beside its place, and renamed."""
         if target.exists():
             raise StoreError(f"{target} exists; name a new place for the copy")

@@ -20,6 +20,8 @@ key                       type    value
 ``bd:{CRAWL}:rules``      string  :class:`bloomdupe.crawl.state.rules.Rules` as JSON
 ``bd:{CRAWL}:output``     stream  lines of the output, each with the fields that the
                                   commit gave it
+``bd:{CRAWL}:unused``             is gone at once: ``make.lua`` tries the rights of a
+                                  user there
 ``bd:{CRAWL}:cookies``    hash    the table ``cookies``, which all partitions share
 ``bd:{CRAWL}:P:TABLE``            a table of partition P: :mod:`bloomdupe.store.format`
                                   has its keys and values. ``exact`` is a set; ``queue``
