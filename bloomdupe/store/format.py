@@ -149,7 +149,7 @@ class JournalEntry(NamedTuple):
     """Position in the journal; consecutive."""
     layer: int
     swept: int
-    """How many pages of the layer had been swept when the entry was written."""
+    """Where the sweep stood when the entry was written."""
     digests: bytes
     """16 bytes each."""
 
