@@ -126,6 +126,9 @@ class DisturbedCrawl:
     ``look`` says what is wrong already: a crawl without a guard may never end.
     """
 
+    adds = ADDED
+    """URLs that are added until the end."""
+
     def __init__(
         self,
         crawl: Crawl,
@@ -182,14 +185,16 @@ class DisturbedCrawl:
     def _begin(self, before: Before | None = None) -> None:
         """Let stock Scrapy do it; all workers call ``before`` first."""
         self._before = before
-        self.stock: Run = self.crawl.run(Everyday, ADDONS=None, ADDED=ADDED)
+        self.stock: Run = self.crawl.run(Everyday, ADDONS=None, ADDED=self.adds)
         self._allow(0)
 
     def _finish(self) -> None:
         """Let the crawl come to its end, and look whether it is one."""
         self.site.release()
-        self._take(self._start_adding(ADDED))
-        self._hire_one()
+        if self.adds:
+            self._take(self._start_adding(self.adds))
+            self._hire_one()
+        self._hire(1)
         self._until(lambda: not self.alive)
         self._collect()
         self.collectors[-1].process.wait()
@@ -330,7 +335,7 @@ class DisturbedCrawl:
     def _add(self, victim: Worker) -> None:
         """Kill a worker while URLs are added, those that were added before, too."""
         self._wait_for([victim])
-        self._added = min(ADDED, self._added + AT_ONCE)
+        self._added = min(self.adds, self._added + AT_ONCE)
         adding = self._start_adding(self._added)
         victim.kill()
         self._take(adding)

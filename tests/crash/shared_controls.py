@@ -19,6 +19,8 @@ BEGUN = 12
 class ControlledCrawl(DisturbedCrawl):
     """A crawl of which the first worker has a fault, and the second one goes on."""
 
+    adds = 0
+
     def fence(self) -> None:
         """The first worker goes on when the second one has done its pages."""
         first = self._first(taken_out.fence)
