@@ -190,6 +190,16 @@ def test_the_last_request_is_remembered_of_a_slot_that_gets_one_for_each_done(
         assert state.last == pytest.approx(downloader.last, abs=0.01)
 
 
+@pytest.mark.usefixtures("now")
+def test_a_stored_rest_is_no_longer_than_the_limit(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        frontier.push("slot", 0, b"x")
+        frontier.slots.state("slot").held = time.time() + DAY
+        frontier.checkpoint()
+    with opened(tmp_path) as frontier:
+        assert held(frontier, "slot") == pytest.approx(LONGEST_HOLD)
+
+
 states = st.fixed_dictionaries(
     {
         "pages": st.integers(0, 2**64 - 1),
