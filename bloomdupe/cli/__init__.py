@@ -1,5 +1,5 @@
 """The command line: a module for each verb, and the Scrapy command.
 
 ``main`` puts the verbs together. Each is a :class:`bloomdupe.cli.verb.Verb`; several
-verbs share ``table``. Uses the rooms below it; no other room imports the command line.
+verbs share ``output``. Uses the rooms below it; no other room imports the command line.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bloomdupe.cli.table import table
+from bloomdupe.cli.output import table
 from bloomdupe.cli.verb import INTERRUPTED, Answer
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import SettingError

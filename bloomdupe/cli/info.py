@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.table import table
+from bloomdupe.cli.output import table
 from bloomdupe.cli.verb import Answer
 from bloomdupe.crawl.progress.pace import duration, plural, when
 from bloomdupe.crawl.state.rules import described

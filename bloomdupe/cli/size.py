@@ -6,7 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.table import table
+from bloomdupe.cli.output import table
 from bloomdupe.cli.verb import Answer
 from bloomdupe.errors import SettingError, shown
 from bloomdupe.filter import sizing

@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bloomdupe.cli.table import table
+from bloomdupe.cli.output import table
 from bloomdupe.cli.verb import Answer
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import SettingError, StoreError

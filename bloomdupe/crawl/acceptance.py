@@ -6,8 +6,7 @@ import time
 from copy import copy
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.later.not_before import TIME_KEYS, time_of, without_time
-from bloomdupe.crawl.later.retries import is_retry
+from bloomdupe.crawl.later.retries import TIME_KEYS, is_retry, time_of, without_time
 from bloomdupe.crawl.later.revisits import REVISIT, checked_rule
 from bloomdupe.crawl.leases.lease import Accepted
 from bloomdupe.crawl.starting import StartItem

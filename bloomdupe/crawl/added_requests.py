@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.filter.bloom import BloomFilter
-    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.participant import Batch
     from bloomdupe.store.store import Store
 
 logger = logger_of(__name__)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
-from bloomdupe.feeds.feed_format import local_path, replaces
+from bloomdupe.feeds.feed_format import local_path, replaces, without_secret
 from bloomdupe.feeds.target import Target
-from bloomdupe.feeds.uri import without_secret
 from bloomdupe.inside_scrapy.private_names import PostProcessingManager
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import unpack

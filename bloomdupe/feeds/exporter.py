@@ -13,9 +13,13 @@ from scrapy.utils.misc import load_object
 from bloomdupe.errors import BloomDupeError, FeedError, StoreError
 from bloomdupe.feeds.delivery import Deliveries
 from bloomdupe.feeds.feed import Feed, name_of
-from bloomdupe.feeds.feed_format import appended_path, local_path
+from bloomdupe.feeds.feed_format import (
+    appended_path,
+    local_path,
+    parameters,
+    without_secret,
+)
 from bloomdupe.feeds.journal import ITEM, Journal
-from bloomdupe.feeds.uri import parameters, without_secret
 from bloomdupe.feeds.waiting import WaitingFeed
 from bloomdupe.inside_scrapy.engine import mark_failed, send_signal
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess

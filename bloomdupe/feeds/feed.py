@@ -6,10 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.errors import FeedError
-from bloomdupe.feeds.feed_format import Format, options_of
+from bloomdupe.feeds.feed_format import (
+    Format,
+    options_of,
+    with_parameters,
+    without_secret,
+)
 from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.journal import Piece
-from bloomdupe.feeds.uri import with_parameters, without_secret
 
 if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot

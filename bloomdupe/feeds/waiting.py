@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.feeds.uri import without_secret
+from bloomdupe.feeds.feed_format import without_secret
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import unpack
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from bloomdupe.filter.parameters import Parameters
-    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.participant import Batch
     from bloomdupe.store.store import Store
 
     Counts: TypeAlias = Sequence[tuple[Geometry, int]]

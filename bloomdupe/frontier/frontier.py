@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.frontier.slot_queue import Read
     from bloomdupe.frontier.slots import Downloader
-    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.participant import Batch
     from bloomdupe.store.store import Commit, Store
 
     Load: TypeAlias = Callable[[Callable[[], Read], Callable[[Read], None]], None]

@@ -15,7 +15,7 @@ from bloomdupe.store.participant import Part
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from bloomdupe.store.batch import Change
+    from bloomdupe.store.participant import Change
     from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.added_requests import add_request
 from bloomdupe.crawl.leases.failure import stored_failures
-from bloomdupe.crawl.state.rules_file import rules_of
+from bloomdupe.crawl.state.rules import rules_of
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.payload import url_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.jobs.listed import Selection
     from bloomdupe.jobs.project import Project
-    from bloomdupe.store.batch import Change
+    from bloomdupe.store.participant import Change
     from bloomdupe.store.store import Store
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.progress.pace import local, zone
+from bloomdupe.crawl.leases.failure import PAGE_CAME, in_words
+from bloomdupe.crawl.progress.pace import local, plural, size, zone
 from bloomdupe.jobs import state as states
 from bloomdupe.jobs.figures import figures
-from bloomdupe.monitoring import tables
+from bloomdupe.jobs.view import MOST_SLOTS, slot_name
 from bloomdupe.monitoring.charts import charts
-from bloomdupe.monitoring.page import figure, page, text
+from bloomdupe.monitoring.page import NOTHING, Column, figure, page, table, text
 from bloomdupe.monitoring.verdict import verdict
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.figures import Figure
     from bloomdupe.jobs.view import View
     from bloomdupe.monitoring.charts import Chart
+
 
 MOST = 3
 """Texts beside a figure."""
@@ -51,13 +54,13 @@ def report(view: View) -> str:
             *map(_tile, figures(view, old=True)),
             "</div>",
             *_missing(view),
-            *tables.runs(view),
-            *tables.failures(view),
-            *tables.hosts(view),
+            *runs(view),
+            *failures(view),
+            *hosts(view),
             *_charts(drawn[:FIRST_CHARTS]),
             "<details><summary>More</summary>",
             *_charts(drawn[FIRST_CHARTS:]),
-            *tables.statuses(view),
+            *statuses(view),
             "</details>",
         ],
     )
@@ -84,3 +87,139 @@ def _missing(view: View) -> Iterator[str]:
             '<p class="note">There are no charts over time: the first run has just'
             " begun.</p>"
         )
+
+
+MOST_RUNS = 200
+MOST_GROUPS = 50
+TWICE = " Items that pages with a failed callback or pipeline have yielded come twice."
+OTHERS = "(not counted by host)"
+
+
+def failures(view: View) -> Iterator[str]:
+    """Yield the failed requests by reason, exception and slot, the largest first."""
+    failed = view.failed
+    if not failed.requests:
+        return
+    groups = failed.groups
+    twice = TWICE if any(one.reason in PAGE_CAME for one in failed.requests) else ""
+    yield f"<h2>Failures: {plural(len(failed.requests), 'request')}</h2>"
+    if failed.option:
+        yield (
+            '<p class="note">Mend the cause, then run the crawl with <code>-s'
+            f" {text(failed.option)}</code>.{twice}</p>"
+        )
+    yield from table(
+        (
+            Column("requests", "number"), Column("reason"), Column("host"),
+            Column("last", "time"), Column("for example", "url"),
+        ),
+        (
+            (
+                f"{group.requests:,}",
+                _reason(group.reason, group.status, group.exception),
+                slot_name(group.slot),
+                local(group.time),
+                group.url,
+            )
+            for group in groups[:MOST_GROUPS]
+        ),
+    )  # fmt: skip
+    if len(groups) > MOST_GROUPS:
+        more = len(groups) - MOST_GROUPS
+        yield f'<p class="note">{more:,} smaller groups are not shown.</p>'
+    gone = f"; {failed.left:,} older ones were removed" if failed.left else ""
+    yield f'<p class="note"><code>bloomdupe list --failed</code> names all{gone}.</p>'
+
+
+def _reason(reason: str, status: int | None, exception: str) -> str:
+    if reason == "status":
+        return in_words(reason, status)
+    return f"{reason}: {exception}" if exception else reason
+
+
+def hosts(view: View) -> Iterator[str]:
+    """Yield the slots: pages and bytes, failures, pending requests, and rests."""
+    totals = view.totals
+    counted = totals.by_slot
+    failed = view.failed.slots
+    names = view.slots.keys() | counted.keys() | failed.keys()
+    if not names:
+        return
+    order = sorted(
+        names,
+        key=lambda one: (-view.slots.get(one, 0), -counted.get(one, (0, 0))[0], one),
+    )[:MOST_SLOTS]
+    yield "<h2>Hosts</h2>"
+    if len(names) > len(order):
+        yield (
+            f'<p class="note">The {len(order):,} with the most pending requests, of'
+            f" {len(names):,}.</p>"
+        )
+    rows = [
+        (
+            slot_name(one),
+            _count(view.slots.get(one, 0)),
+            _count(failed.get(one, 0)),
+            *_pages_and_bytes(*counted.get(one, (0, 0))),
+            view.slowness(one),
+        )
+        for one in order
+    ]
+    shown = [counted[one] for one in order if one in counted]
+    pages = totals.pages - sum(pages for pages, _ in shown)
+    if pages:
+        size_of_rest = totals.bytes - sum(size for _, size in shown)
+        rest = _pages_and_bytes(pages, size_of_rest)
+        rows.append((OTHERS, "", "", *rest, ""))
+    yield from table(
+        (
+            Column("host", "host"), Column("pending", "number"),
+            Column("failed", "number bad"), Column("pages", "number"),
+            Column("size", "number"), Column("", "slow"),
+        ),
+        rows,
+    )  # fmt: skip
+
+
+def _pages_and_bytes(pages: int, total: int) -> tuple[str, str]:
+    return _count(pages), size(total) if pages else NOTHING
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number else NOTHING
+
+
+def runs(view: View) -> Iterator[str]:
+    """Yield the runs of the job, the last runs if there are many."""
+    if not view.runs:
+        return
+    points = view.present
+    last = {point.run: point for point in points}
+    # The counts at the next run's beginning are those at a killed run's end.
+    done = dict(last)
+    done.update((a.run, b) for a, b in pairwise(points) if a.run != b.run)
+    first = {point.run: point for point in reversed(points)}
+    rows = []
+    for ran, how in view.endings[-MOST_RUNS:]:
+        pages = end = ""
+        if ran.number in last:
+            pages = f"{done[ran.number].pages - first[ran.number].pages:,}"
+            end = local(ran.ended or last[ran.number].time)
+        rows.append((str(ran.number), local(ran.begun), end, how, pages))
+    yield "<h2>Runs</h2>"
+    yield from table(
+        (
+            Column("run", "number"), Column("begun", "time"),
+            Column("ended, or last seen", "time"), Column("how"),
+            Column("pages", "number"),
+        ),
+        rows,
+    )  # fmt: skip
+
+
+def statuses(view: View) -> Iterator[str]:
+    """Yield the pages by the status of their response, over all runs."""
+    if counts := view.totals.statuses:
+        yield "<h2>Status codes</h2>"
+        rows = ((status, f"{count:,}") for status, count in sorted(counts.items()))
+        yield from table((Column("status"), Column("pages", "number")), rows)

@@ -13,15 +13,14 @@ from bloomdupe.errors import (
     StoreUnreachableError,
     UnserializableError,
 )
-from bloomdupe.feeds.feed_format import local_path
+from bloomdupe.feeds.feed_format import local_path, parameters, without_secret
 from bloomdupe.feeds.journal import Journal
 from bloomdupe.feeds.stored_feeds import StoredFeeds
-from bloomdupe.feeds.uri import parameters, without_secret
 from bloomdupe.feeds.waiting import WaitingFeed
 from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.moving.collection import RECORD, Collection
+from bloomdupe.moving.delivering import run
 from bloomdupe.moving.named_feeds import exporter_with
-from bloomdupe.moving.reactor import run
 from bloomdupe.moving.stream_output import StreamOutput
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import unpack

@@ -2,23 +2,59 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.reactor import install_reactor
+from twisted.python.failure import Failure
 
 from bloomdupe.errors import FeedError
 from bloomdupe.feeds.delivery import Deliveries
 from bloomdupe.feeds.feed import name_of
+from bloomdupe.feeds.feed_format import local_path, without_secret
 from bloomdupe.feeds.stored_feeds import StoredFeeds
-from bloomdupe.feeds.uri import without_secret
+from bloomdupe.inside_scrapy.commands import ASYNCIO
 from bloomdupe.moving.named_feeds import exporter_with
-from bloomdupe.moving.reactor import run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Coroutine, Iterable, Sequence
 
     from scrapy.extensions.feedexport import FeedSlot
     from scrapy.settings import Settings
 
+    from bloomdupe.feeds.exporter import FeedExporter
     from bloomdupe.jobs.job import Job
+
+
+def run(
+    work: Coroutine[Any, Any, object], exporter: FeedExporter, slots: Iterable[FeedSlot]
+) -> None:
+    """Run a coroutine that gives the feeds with these slots to their storages.
+
+    A storage for other places than local files needs the reactor, which runs once in a
+    process. Ctrl-C raises :class:`KeyboardInterrupt`.
+    """
+    if all(local_path(slot, exporter.here) is not None for slot in slots):
+        asyncio.run(work)
+        return
+    install_reactor(ASYNCIO, exporter.settings["ASYNCIO_EVENT_LOOP"])
+    from twisted.internet import reactor as any_reactor
+
+    reactor: Any = any_reactor
+    ended: list[Any] = []
+
+    def end(result: object) -> None:
+        ended.append(result)
+        if reactor.running:
+            reactor.stop()
+
+    reactor.callWhenRunning(lambda: deferred_from_coro(work).addBoth(end))
+    reactor.run()
+    if not ended:
+        raise KeyboardInterrupt
+    if isinstance(ended[0], Failure):
+        ended[0].raiseException()
 
 
 class Delivery(NamedTuple):

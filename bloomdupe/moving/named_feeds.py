@@ -12,7 +12,7 @@ from scrapy.utils.project import get_project_settings
 
 from bloomdupe.errors import FeedError, SettingError
 from bloomdupe.feeds.exporter import FeedExporter
-from bloomdupe.feeds.uri import PARAMETER, PARTS, without_secret
+from bloomdupe.feeds.feed_format import PARAMETER, PARTS, without_secret
 from bloomdupe.inside_scrapy.private_names import (
     feed_complete_default_values_from_settings,
     feed_process_params_from_cli,

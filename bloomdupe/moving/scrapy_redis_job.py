@@ -20,7 +20,7 @@ from scrapy.utils.request import request_from_dict
 
 from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.jobs.lines import Problems
-from bloomdupe.links.scrapy_redis import ScrapyRedisFingerprinter
+from bloomdupe.links.fingerprint import ScrapyRedisFingerprinter
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
 

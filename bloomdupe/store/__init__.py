@@ -1,7 +1,7 @@
 """Storage: tables of records, and commits that change them at once.
 
-``store`` is the contract of a store: ``batch`` writes to one, ``snapshot`` reads from
-one, ``participant`` takes part in a commit. ``format`` defines every key and value, and
+``store`` is the contract of a store: ``participant`` says how a commit is written and
+who takes part in it, ``snapshot`` reads. ``format`` defines every key and value, and
 ``place`` opens one. The package ``lmdb`` keeps a store in a directory,
 ``redis`` keeps one on a server.
 ``files`` manages the files beside it, ``system_errors`` explains errors, ``progress``

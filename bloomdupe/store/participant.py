@@ -1,14 +1,57 @@
-"""Participant: an object that takes part in the transaction of a checkpoint."""
+"""Batch: changes of a store; Participant: an object that has a part in them."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from bloomdupe.store.format import META, json_of
 
-    from bloomdupe.store.batch import Batch, Change
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import TypeAlias
+
+    Change: TypeAlias = tuple[bytes, bytes | None]
+    """A key and its new value; None removes the record."""
+
+
+class Batch(ABC):
+    """What a part writes to. Nothing can be read from it.
+
+    :mod:`bloomdupe.store.format` declares the tables, their keys and values.
+    """
+
+    @abstractmethod
+    def change(self, table: bytes, changes: Iterable[Change]) -> None:
+        """Store values, each after its sum, and remove records, if they are there.
+
+        For ``queue`` and ``later`` see :meth:`replace`.
+        """
+
+    def put_record(self, name: str, record: dict[str, Any]) -> None:
+        """Store a record of ``meta``, of numbers and texts."""
+        self.change(META, [(name.encode(), json_of(record))])
+
+    @abstractmethod
+    def add_exact(self, identities: Iterable[bytes]) -> None:
+        """Store exact identities of keys."""
+
+    @abstractmethod
+    def clear(self, *tables: bytes) -> None:
+        """Remove all records of these tables."""
+
+    def add_line(self, fields: Sequence[bytes]) -> None:
+        """Add a line to the output, which only a crawl on Redis has."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def replace(self, table: bytes, gone: list[bytes], new: dict[bytes, bytes]) -> None:
+        """Remove records of ``queue`` or ``later``, and store new ones.
+
+        ``gone`` are keys, best in order. ``new`` are records by key; the values begin
+        with their sums.
+        """
 
 
 def _write_nothing(_: Batch) -> None:

@@ -128,7 +128,7 @@ OBEYS = {
     "cli.store": "",
     "cli.scrapy_command": "from scrapy.commands import ScrapyCommand",
     "crawl": "",
-    "crawl.scheduler": FOR_TYPES + "from bloomdupe.store.batch import Batch",
+    "crawl.scheduler": FOR_TYPES + "from bloomdupe.store.participant import Batch",
     "filter.layer": FOR_TYPES + "from bloomdupe.store.store import Store",
     "filter.contents": "from bloomdupe.filter.layer import Layer",
     "filter.opening": "import bloomdupe.filter.contents",

@@ -11,7 +11,7 @@ from spiders.waiting import Bad, Idle, Later, set_clock
 from support.crawl import Crawl
 from support.site import Pages, Site
 
-from bloomdupe.crawl.later.not_before import without_time
+from bloomdupe.crawl.later.retries import without_time
 
 pytestmark = pytest.mark.slow
 

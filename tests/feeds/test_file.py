@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bloomdupe.errors import FeedChangedError, FeedError, StoreError
-from bloomdupe.feeds.feed_format import options_of
+from bloomdupe.feeds.feed_format import options_of, with_parameters
 from bloomdupe.feeds.file import FeedFile, change_of
 from bloomdupe.feeds.stored_feeds import StoredFeeds
-from bloomdupe.feeds.uri import with_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable

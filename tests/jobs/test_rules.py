@@ -13,8 +13,14 @@ from scrapy import Spider
 from support.jobs import Verb, killed_after, make_job
 from support.rules import BAD, make_bad
 
-from bloomdupe.crawl.state.rules import MOST_BYTES, Rules, RulesInForce
-from bloomdupe.crawl.state.rules_file import change_rules, rules_of, text_of_rules
+from bloomdupe.crawl.state.rules import (
+    MOST_BYTES,
+    Rules,
+    RulesInForce,
+    change_rules,
+    rules_of,
+    text_of_rules,
+)
 from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.store import files, platform
 

@@ -11,8 +11,7 @@ import pytest
 from scrapy import Request
 from scrapy.utils.request import RequestFingerprinter
 
-from bloomdupe.links.fingerprint import fingerprint_function
-from bloomdupe.links.scrapy_redis import ScrapyRedisFingerprinter
+from bloomdupe.links.fingerprint import ScrapyRedisFingerprinter, fingerprint_function
 
 PAGE = Request("https://example.com/b?z=1&a=2#top")
 FORM = Request("https://example.com/form", method="POST", body=b"\x00\xff")

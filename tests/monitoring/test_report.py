@@ -22,7 +22,7 @@ from bloomdupe.crawl.progress.history import History
 from bloomdupe.jobs.job_on_disk import JobOnDisk
 from bloomdupe.jobs.listed import FailedRequests
 from bloomdupe.jobs.reader import JobReader
-from bloomdupe.monitoring.tables import failures
+from bloomdupe.monitoring.report import failures
 from bloomdupe.store import files
 
 CHARTS = {

@@ -38,8 +38,7 @@ from bloomdupe.cli import collecting as cli_collect
 from bloomdupe.moving import collecting, stream_output
 from bloomdupe.moving.collection import LOCK, RECORD
 from bloomdupe.store.redis.address import Address
-from bloomdupe.store.redis.crawl_keys import CrawlKeys
-from bloomdupe.store.redis.crawl_reader import CrawlOnRedis, Look
+from bloomdupe.store.redis.crawl_reader import CrawlKeys, CrawlOnRedis, Look
 
 pytestmark = pytest.mark.slow
 

@@ -36,12 +36,12 @@ from support.site import links
 from bloomdupe.errors import StoreError
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.jobs.project import Project
-from bloomdupe.links.scrapy_redis import ScrapyRedisFingerprinter
+from bloomdupe.links.fingerprint import ScrapyRedisFingerprinter
 from bloomdupe.moving.imports import Imported
 from bloomdupe.moving.scrapy_redis_job import RedisJob
 
 PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test
-OURS = "bloomdupe.links.scrapy_redis"
+OURS = "bloomdupe.links.fingerprint"
 FINGERPRINTER = (
     f"{PROJECT}REQUEST_FINGERPRINTER_CLASS = '{OURS}.ScrapyRedisFingerprinter'\n"
 )

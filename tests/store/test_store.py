@@ -18,7 +18,6 @@ from bloomdupe.errors import (
     StoreIOError,
     StoreMismatchError,
 )
-from bloomdupe.store.batch import Batch
 from bloomdupe.store.format import (
     TABLES,
     JournalEntry,
@@ -27,7 +26,7 @@ from bloomdupe.store.format import (
     total_of,
 )
 from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
-from bloomdupe.store.participant import Part
+from bloomdupe.store.participant import Batch, Part
 from bloomdupe.store.place import Directory
 from bloomdupe.store.system_errors import reason_of
 

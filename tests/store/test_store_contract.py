@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from support.redis_server import RedisServer
 
-    from bloomdupe.store.batch import Batch
+    from bloomdupe.store.participant import Batch
     from bloomdupe.store.store import Store, StorePlace
 
 RECORDS: dict[str, dict[str, Any]] = {"store": {"identity": {}}, "first": {"a": 1}}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from bloomdupe.store.batch import Change
+    from bloomdupe.store.participant import Change
     from bloomdupe.store.redis.redis_store import RedisStore
 
 PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test

@@ -22,8 +22,7 @@ from support import stops
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from bloomdupe.store.batch import Batch
-    from bloomdupe.store.participant import Part, Participant
+    from bloomdupe.store.participant import Batch, Part, Participant
     from bloomdupe.store.store import Commit
     from support.stops import Points
 

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.outcomes import Outcomes
     from bloomdupe.feeds.exporter import FeedExporter
     from bloomdupe.frontier.frontier import Frontier
-    from bloomdupe.store.batch import Batch
-    from bloomdupe.store.participant import Participant
+    from bloomdupe.store.participant import Batch, Participant
 
     Steps: TypeAlias = Iterator[Callable[[], None]]
 

@@ -33,8 +33,7 @@ from bloomdupe.crawl.starting import Starting
 from bloomdupe.crawl.state.cookies import Cookies
 from bloomdupe.crawl.state.failures import Failures
 from bloomdupe.crawl.state.memory import SpiderMemory
-from bloomdupe.crawl.state.rules import RulesInForce
-from bloomdupe.crawl.state.rules_file import text_of_rules
+from bloomdupe.crawl.state.rules import RulesInForce, text_of_rules
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.frontier.frontier import Frontier

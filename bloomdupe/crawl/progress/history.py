@@ -21,7 +21,7 @@ from bloomdupe.store.participant import Part, Participant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bloomdupe.store.batch import Change
+    from bloomdupe.store.participant import Change
     from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
 

@@ -2,30 +2,67 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.progress.history import History, Point
 from bloomdupe.crawl.progress.line import news, progress, warnings
-from bloomdupe.crawl.progress.pace import RECENT, recent, since, time_to_go
-from bloomdupe.crawl.progress.slot_times import look_at_slots
+from bloomdupe.crawl.progress.pace import LONGEST, RECENT, recent, since, time_to_go
 from bloomdupe.errors import StoreError
 from bloomdupe.inside_scrapy.engine import Timer
 from bloomdupe.printable import logger_of
 from bloomdupe.store.platform import process_memory
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bloomdupe.crawl.engines.checkpoint import Checkpoint
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.progress.metrics import Metrics
-    from bloomdupe.crawl.progress.slot_times import SlotLook
     from bloomdupe.crawl.state.failures import Failures
     from bloomdupe.frontier.frontier import Frontier
+    from bloomdupe.inside_scrapy.engine import EngineAccess
     from bloomdupe.settings import JobSettings
 
+
 logger = logger_of(__name__)
+
+
+MOST = 20
+"""Slots that are named, those with the most pending requests."""
+
+
+class SlotLook(NamedTuple):
+    """The slots at a moment."""
+
+    resting: Mapping[str, float]
+    """Slots with pending requests that rest, until Unix times."""
+    slowest: float
+    """Seconds that the slowest slot takes at least, by its delay and its rest."""
+    largest: list[tuple[str, int]]
+    """The slots with the most pending requests, and their numbers of requests."""
+
+
+def look_at_slots(
+    frontier: Frontier, engine: EngineAccess, resting: Mapping[str, float]
+) -> SlotLook:
+    """Look at all slots with pending requests.
+
+    A slot with a delay takes it for each of its pending requests, however fast it
+    answers.
+    """
+    now, slots = time.time(), frontier.pending_by_slot
+    slowest = max(resting.values(), default=now) - now
+    if engine.has_delays:
+        for slot, pending in slots():
+            rest = resting.get(slot, now) - now
+            slowest = max(slowest, rest + pending * engine.delay_of(slot))
+    largest = heapq.nlargest(MOST, slots(), key=lambda one: one[1])
+    return SlotLook(resting, min(slowest, LONGEST), largest)
+
 
 GLANCE = 5.0
 """Seconds between two looks."""

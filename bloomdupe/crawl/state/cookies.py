@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
 
     from bloomdupe.inside_scrapy.cookie_jars import CookieJars
-    from bloomdupe.store.batch import Batch, Change
+    from bloomdupe.store.participant import Batch, Change
     from bloomdupe.store.store import Store
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
-    from bloomdupe.store.batch import Change
+    from bloomdupe.store.participant import Change
 
 logger = logger_of(__name__)
 

@@ -6,7 +6,6 @@ from collections import defaultdict
 from struct import unpack
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.store.batch import Batch
 from bloomdupe.store.format import (
     CHECKSUM_BYTES,
     EXACT,
@@ -18,13 +17,14 @@ from bloomdupe.store.format import (
     checksum,
     json_of,
 )
+from bloomdupe.store.participant import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import lmdb
 
-    from bloomdupe.store.batch import Change
+    from bloomdupe.store.participant import Change
 
 
 class LmdbBatch(Batch):

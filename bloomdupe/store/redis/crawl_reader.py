@@ -6,12 +6,54 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
-from bloomdupe.store.format import FORMAT, MAGIC
+from bloomdupe.store.format import COOKIES, FORMAT, LATER, MAGIC, QUEUE, TABLES
 from bloomdupe.store.redis.client import LuaScript
-from bloomdupe.store.redis.crawl_keys import CrawlKeys
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bloomdupe.store.redis.client import Client
+
+
+SORTED = (QUEUE, LATER)
+"""Tables that are sorted sets."""
+
+
+class CrawlKeys:
+    """The keys of the crawl with this name."""
+
+    def __init__(self, name: str) -> None:
+        self._tag = b"bd:{%b}:" % name.encode()
+        self.head = self._tag + b"head"
+        self.owners = self._tag + b"owners"
+        self.steps = self._tag + b"steps"
+        self.beats = self._tag + b"beats"
+        self.counts = self._tag + b"counts"
+        self.rules = self._tag + b"rules"
+        self.output = self._tag + b"output"
+        self.unused = self._tag + b"unused"
+
+    @property
+    def fence(self) -> tuple[bytes, bytes, bytes]:
+        """The keys that tell whether a worker may commit."""
+        return self.head, self.owners, self.steps
+
+    def every(self, partitions: int) -> Iterator[bytes]:
+        """Yield all keys that the crawl may have."""
+        yield from (key for key in vars(self).values() if key is not self._tag)
+        for number in range(partitions):
+            yield from (self.table(number, one) for one in (*TABLES, b"inbox"))
+
+    def table(self, partition: int, table: bytes) -> bytes:
+        """Return the key of a partition's table."""
+        if table == COOKIES:
+            return self._tag + COOKIES
+        return b"%b%d:%b" % (self._tag, partition, table)
+
+    def inbox(self, partition: int) -> bytes:
+        """Return the key of a partition's inbox."""
+        return self.table(partition, b"inbox")
+
 
 LOOK = LuaScript("look")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bloomdupe.store.batch import Batch
 from bloomdupe.store.format import COOKIES, EXACT, checksum, successor
+from bloomdupe.store.participant import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from bloomdupe.store.batch import Change
-    from bloomdupe.store.redis.crawl_keys import CrawlKeys
+    from bloomdupe.store.participant import Change
+    from bloomdupe.store.redis.crawl_reader import CrawlKeys
 
 MOST = 2_000
 """Arguments of one call in the script: Lua's stack holds 8,000."""

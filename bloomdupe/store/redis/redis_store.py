@@ -21,14 +21,14 @@ from bloomdupe.store.format import (
     successor,
 )
 from bloomdupe.store.participant import Part
-from bloomdupe.store.redis.crawl_keys import SORTED
+from bloomdupe.store.redis.crawl_reader import SORTED
 from bloomdupe.store.snapshot import Snapshot
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bloomdupe.store.batch import Change
+    from bloomdupe.store.participant import Change
     from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
     from bloomdupe.store.store import Commit
 
