@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from scrapy.utils.request import RequestFingerprinterProtocol
 
 
-
-
 class ScrapyRedisFingerprinter:
     """Makes the fingerprints of scrapy-redis 0.8 to 0.9."""
 
