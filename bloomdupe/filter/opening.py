@@ -73,5 +73,6 @@ def held_against(
     wanted = {
         name: value for name, value in vars(asked).items() if given[name] is not None
     }
-    check_same(path, {**header["identity"], **vars(found)}, {**identity, **wanted})
+    check_same(path, vars(found), wanted)
+    check_same(path, header["identity"], identity)
     return found
