@@ -134,13 +134,15 @@ class Session:
                 extra=extra,
             )
         else:
+            ended = f"ended: {run.last}"
+            if run.last == "open":  # on Redis by other workers, perhaps
+                is_shared = self.settings.redis_url is not None
+                ended = "has not ended" if is_shared else "was killed"
             logger.info(
                 "Resuming crawl (%(queuesize)s scheduled); the last run %(ended)s",
                 {
                     "queuesize": plural(len(engine), "request"),
-                    "ended": (
-                        "was killed" if run.last == "open" else f"ended: {run.last}"
-                    ),
+                    "ended": ended,
                 },
                 extra=extra,
             )
