@@ -65,4 +65,5 @@ def test_a_delay_holds_over_a_stop_and_a_kill(
         one.interrupt()
     crawl.finish(Timed)
     asked = {item["page"]: item["asked"] for item in crawl.items()}
-    assert asked[8] - asked[1] >= delay - 0.01
+    # If the kill has come before the end of page 1, it is asked for after page 8.
+    assert abs(asked[8] - asked[1]) >= delay - 0.01
