@@ -172,7 +172,8 @@ class HeldJob:
                 added.blocked += 1
             else:
                 wanted[key] = one
-        for key, _ in pending_among(self.stores, {*wanted}, self.project):
+        urls = {key: url_of(one.payload) for key, one in wanted.items()}
+        for key, _ in pending_among(self.stores, urls, self.project):
             added.waited += wanted.pop(key, None) is not None
         for one in wanted.values():
             self.push(one._replace(payload=brought_back(one.payload)))
@@ -261,15 +262,19 @@ def _part(failures: list[Change]) -> Part:
 
 
 def pending_among(
-    stores: list[Store], pages: Container[bytes], project: Project
+    stores: list[Store], pages: Mapping[bytes, str], project: Project
 ) -> Iterator[tuple[bytes, PendingRequest]]:
     """Yield the pending requests for some pages, each with its fingerprint.
 
-    A store knows requests by slot and order, so this reads all of them.
+    ``pages`` are their URLs, by fingerprint. A store knows requests by slot and order,
+    so this reads all of them.
     """
+    hosts = project.hosts_of(pages.values())
     for store in stores:
         for some in told_portions(store):
             for one in some:
+                if hosts is not None and hosts.search(one.payload) is None:
+                    continue
                 key = project.stored_key(one.payload)
                 if key is not None and key in pages:
                     yield key, one

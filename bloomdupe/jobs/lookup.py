@@ -51,11 +51,11 @@ def look_up(
             key, exact = one.keys[0]
             seen = filters[partition_of(one.slot, len(filters))]
             known[url_of(one.payload)] = key, seen.contains(key, exact=exact)
-    keys = {key for key, _ in known.values()}
+    urls = {key: url for url, (key, _) in known.items()}
     pending: dict[bytes, list[ListedRequest]] = {}
     failed: dict[bytes, Failure] = {}
     with job.stores() as stores:
-        for key, found in pending_among(stores, keys, project):
+        for key, found in pending_among(stores, urls, project):
             pending.setdefault(key, []).append(ListedRequest.of(found))
         for store in stores:
             with store.snapshot() as snapshot:

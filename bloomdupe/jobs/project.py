@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
@@ -26,7 +28,7 @@ from bloomdupe.setting_values import check_exact
 from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from scrapy.settings import Settings
 
@@ -37,6 +39,8 @@ PLAIN_END = b"\x95"
 """First byte of a stored request that has attributes beside URL, depth, referer."""
 NOTHING = (None, None, None, None)
 """Neither callbacks nor meta nor arguments."""
+MOST_HOSTS = 100
+"""Hosts for which stored requests are searched before fingerprints are made."""
 FINGERPRINTER = "REQUEST_FINGERPRINTER_CLASS"
 
 
@@ -190,6 +194,22 @@ class Project:
     def _is_quick(self) -> bool:
         """Whether a request with nothing but a URL can be made in the quick way."""
         return is_plain(self._fingerprinter) and makes_the_same()
+
+    def hosts_of(self, urls: Iterable[str]) -> re.Pattern[bytes] | None:
+        """Return what finds the host of one of these URLs in a stored request.
+
+        None if requests for other hosts may have the same fingerprints, or if there are
+        many hosts. The beginning ``www.`` is not stored as such.
+        """
+        hosts = {urlsplit(url).hostname for url in urls}
+        if (
+            None in hosts
+            or len(hosts) > MOST_HOSTS
+            or not is_plain(self._fingerprinter)
+        ):
+            return None
+        names = (re.escape(str(host).removeprefix("www.").encode()) for host in hosts)
+        return re.compile(b"|".join(names), re.IGNORECASE)
 
     def stored_key(self, payload: bytes) -> bytes | None:
         """Return the fingerprint of a stored request; None if it cannot be read."""
