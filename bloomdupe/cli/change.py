@@ -74,7 +74,8 @@ def drop(options: Namespace) -> Answer:
         )
     selection = selection_of(options)
     with closing(_opened(options, by_url=bool(options.urls))) as job:
-        pages = {job.project.key_of(request)[0] for request in _requests(options.urls)}
+        requests = [*_requests(options.urls)]
+        pages = {job.project.key_of(one)[0]: one.url for one in requests}
         dropped = job.drop(selection, pages if options.urls else None)
         left = job.pending
     if not dropped:

@@ -20,7 +20,7 @@ from bloomdupe.store.participant import Part
 from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from typing_extensions import Self
@@ -213,12 +213,13 @@ class HeldJob:
 
     # Removing requests
 
-    def drop(self, selection: Selection, pages: Container[bytes] | None) -> int:
+    def drop(self, selection: Selection, pages: Mapping[bytes, str] | None) -> int:
         """Remove pending requests, those for some ``pages`` only; return their number.
 
-        ``pages`` has their fingerprints; None: any. Each thousand is a transaction. A
-        failed request that was to be repeated has failed again.
+        ``pages`` are their URLs by fingerprint; None: any. Each thousand is a
+        transaction. A failed request that was to be repeated has failed again.
         """
+        found = None if pages is None else self.project.finder(pages)
         dropped = 0
         for number, store in enumerate(self.stores):
             waiting = {
@@ -231,7 +232,7 @@ class HeldJob:
                     one
                     for one in some
                     if selection.has_stored(one.slot, one.payload)
-                    and (pages is None or self.project.stored_key(one.payload) in pages)
+                    and (found is None or found(one.payload) is not None)
                 ]
                 self.frontiers[number].remove(gone)
                 urls = (url_of(one.payload) for one in gone)
@@ -269,14 +270,11 @@ def pending_among(
     ``pages`` are their URLs, by fingerprint. A store knows requests by slot and order,
     so this reads all of them.
     """
-    hosts = project.hosts_of(pages.values())
+    found = project.finder(pages)
     for store in stores:
         for some in told_portions(store):
             for one in some:
-                if hosts is not None and hosts.search(one.payload) is None:
-                    continue
-                key = project.stored_key(one.payload)
-                if key is not None and key in pages:
+                if (key := found(one.payload)) is not None:
                     yield key, one
 
 

@@ -28,7 +28,7 @@ from bloomdupe.setting_values import check_exact
 from bloomdupe.settings import JobSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from scrapy.settings import Settings
 
@@ -195,21 +195,29 @@ class Project:
         """Whether a request with nothing but a URL can be made in the quick way."""
         return is_plain(self._fingerprinter) and makes_the_same()
 
-    def hosts_of(self, urls: Iterable[str]) -> re.Pattern[bytes] | None:
-        """Return what finds the host of one of these URLs in a stored request.
+    def finder(self, pages: Mapping[bytes, str]) -> Callable[[bytes], bytes | None]:
+        """Return a function that recognises stored requests for some pages.
 
-        None if requests for other hosts may have the same fingerprints, or if there are
-        many hosts. The beginning ``www.`` is not stored as such.
+        ``pages`` are their URLs, by fingerprint. The function returns the fingerprint
+        of a stored request; None for other pages, and if it cannot be read. It makes
+        fingerprints only of requests with one of these hosts, if there are few hosts,
+        and the fingerprinter depends on nothing but the URL.
         """
-        hosts = {urlsplit(url).hostname for url in urls}
-        if (
-            None in hosts
-            or len(hosts) > MOST_HOSTS
-            or not is_plain(self._fingerprinter)
-        ):
-            return None
+        hosts = {urlsplit(url).hostname for url in pages.values()}
+        is_few = None not in hosts and 0 < len(hosts) <= MOST_HOSTS
+        # A stored URL does not begin with "https://www.", but with a number for it.
         names = (re.escape(str(host).removeprefix("www.").encode()) for host in hosts)
-        return re.compile(b"|".join(names), re.IGNORECASE)
+        has_host = re.compile(b"|".join(names), re.IGNORECASE).search
+        if not (is_few and is_plain(self._fingerprinter)):
+            has_host = re.compile(b"").search
+
+        def found(payload: bytes) -> bytes | None:
+            if has_host(payload) is None:
+                return None
+            key = self.stored_key(payload)
+            return key if key in pages else None
+
+        return found
 
     def stored_key(self, payload: bytes) -> bytes | None:
         """Return the fingerprint of a stored request; None if it cannot be read."""

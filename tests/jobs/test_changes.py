@@ -35,6 +35,7 @@ from support.waiting import DEADLINE
 from bloomdupe import BloomFilter
 from bloomdupe.errors import SettingError
 from bloomdupe.frontier.payload import url_of
+from bloomdupe.jobs import project
 from bloomdupe.jobs.lines import Line, Problems
 from bloomdupe.jobs.project import Project
 from bloomdupe.jobs.request_line import Defaults, named, read_all
@@ -249,6 +250,31 @@ def test_a_url_is_named_as_the_spider_writes_it(verb: Verb, tmp_path: Path) -> N
     answer = verb("drop", job, "https://münchen.example/ä")
     assert answer.out.startswith("1 removed")
     assert urls(verb, job) == []
+
+
+@pytest.mark.parametrize(("most", "made"), [(project.MOST_HOSTS, 1), (0, 2)])
+def test_a_pending_request_is_found_however_its_url_is_written(
+    verb: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, made: int
+) -> None:
+    """Fingerprints are made of requests for the same host only, if hosts are few."""
+    asked: list[bytes] = []
+    key_of = Project.stored_key
+
+    def counted(self: Project, payload: bytes) -> bytes | None:
+        asked.append(payload)
+        return key_of(self, payload)
+
+    monkeypatch.setattr(project, "MOST_HOSTS", most)
+    monkeypatch.setattr(Project, "stored_key", counted)
+    there = ["https://www.b.example/x?b=2&a=1", "https://c.example/y"]
+    job = make_job(tmp_path / "job", there)
+    same = "HTTPS://WWW.B.Example/x?a=1&b=2#top"
+    assert verb("check", job, same).out.startswith("pending in ")
+    assert len(asked) == made
+    assert verb("requeue", job, same).out.startswith("0 pending now\n1 was pending")
+    assert verb("drop", job, same).out == "1 removed, 1 pending\n"
+    assert len(asked) == 3 * made
+    assert urls(verb, job) == there[1:]
 
 
 # block
