@@ -38,7 +38,14 @@ class BloomDupeError(Exception):
 
 
 class SettingError(BloomDupeError, ValueError):
-    """A setting or parameter has a value that cannot be used."""
+    """A setting or parameter has a value that cannot be used.
+
+    ``parameter`` names the parameter of a filter, if the error is about one.
+    """
+
+    def __init__(self, message: str, parameter: str = "") -> None:
+        super().__init__(message)
+        self.parameter = parameter
 
     @classmethod
     def of(cls, name: str, value: object, expected: str) -> SettingError:

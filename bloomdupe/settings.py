@@ -98,6 +98,16 @@ class JobSettings:
     redis_lease: float = _of(30, check_seconds)
     """Seconds until other workers continue the work of a worker that is silent."""
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether the crawl is on Redis, for several workers."""
+        return self.redis_url is not None
+
+    @property
+    def durable(self) -> bool:
+        """Whether anything of the crawl survives the process."""
+        return self.is_shared or self.directory is not None
+
     @classmethod
     def read(cls, settings: BaseSettings) -> JobSettings:
         """Read a project's settings; raise :class:`SettingError` for a wrong value."""

@@ -234,7 +234,7 @@ class BloomDupeFilter(BaseDupeFilter):
     def _log_opened(self, filter_: BloomFilter) -> None:
         parameters, settings = filter_.parameters, self._job.settings
         place = "in memory: no JOBDIR is set"
-        if settings.redis_url is not None:
+        if settings.is_shared:
             place = "by this worker; Redis knows those of all workers"
         elif settings.directory is not None:
             place = near(str(settings.directory))

@@ -91,7 +91,7 @@ class FrontierScheduler(BaseScheduler):
         with opening(crawler):
             check_names(pipelines=bool(crawler.settings["ITEM_PIPELINES"]))
             job = CrawlJob.of(crawler.spider, crawler.settings)
-            if job.settings.redis_url is not None:
+            if job.settings.is_shared:
                 # Imported here, because a crawl without Redis needs no redis-py.
                 from bloomdupe.crawl.engines.joining import check_settings
 
@@ -115,7 +115,7 @@ class FrontierScheduler(BaseScheduler):
         leave_scrapys_file(self._crawler, lambda: self._failed)
         self._spider = spider
         session = Session(self._crawler, self._job)
-        if self._job.settings.redis_url is not None:
+        if self._job.settings.is_shared:
             return deferred_from_coro(self._open_as_worker(session))
         opening = self._open_here(session)
         self._begin(session)

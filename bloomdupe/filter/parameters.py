@@ -109,7 +109,8 @@ class Parameters:
         if needed > available:
             raise SettingError(
                 f"capacity = {self.capacity:,} at fpp = {self.fpp:g} needs {needed:,}"
-                f" bytes, but there are {available:,} bytes of {where}"
+                f" bytes, but there are {available:,} bytes of {where}",
+                "capacity",
             )
 
     def check_compatible(self, others: Parameters) -> None:

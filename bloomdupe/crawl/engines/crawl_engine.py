@@ -88,8 +88,7 @@ class CrawlEngine(Settling):
         self._stats = session.stats
         self._filtered = filtered
         self._access = session.access
-        is_shared = settings.redis_url is not None
-        self.durable = is_shared or settings.directory is not None
+        self.durable = settings.durable
         self.rules = RulesInForce(
             self._rules_text,
             self._rules_place,
@@ -232,7 +231,7 @@ class CrawlEngine(Settling):
         self.revisits = Revisits(self._session, self._schedule_visit)
         store = self.frontier.store
         # What other workers, or an earlier run, have learned of servers.
-        known = run.resumed or settings.redis_url is not None
+        known = run.resumed or settings.is_shared
         if store is not None and known and self._access.throttled:
             self._session.slots.restore_delays()
         self.cookies = self._restore_cookies()
@@ -281,7 +280,7 @@ class CrawlEngine(Settling):
             return None
         cookies = Cookies(
             jars, store, session.spider,
-            share=self.settings.redis_url is not None,
+            share=self.settings.is_shared,
             anew=self._leads() and not self.run.resumed,
         )  # fmt: skip
         cookies.restore()

@@ -122,7 +122,7 @@ def check_stay(settings: JobSettings) -> None:
             "BLOOMDUPE_STAY and BLOOMDUPE_WAIT are both set: the first keeps the crawl"
             " open, and the second ends it; unset one of them"
         )
-    if settings.directory is None and settings.redis_url is None:
+    if not settings.durable:
         raise SettingError(
             "BLOOMDUPE_STAY needs JOBDIR or BLOOMDUPE_REDIS_URL: nothing can add URLs"
             " to a crawl in memory"
@@ -137,14 +137,14 @@ def by_settings(names: Mapping[str, str], another: str) -> Iterator[None]:
     """
     try:
         yield
-    except StoreMismatchError as error:
-        name = names.get(error.parameter or "")
+    except (StoreMismatchError, SettingError) as error:
+        name = names.get(error.parameter)
         if name is None:
             raise
-        text = f"{name}: {error} ({another})"
-        raise StoreMismatchError(text, error.parameter) from error
-    except SettingError as error:
-        raise SettingError(f"BLOOMDUPE_EXPECTED_URLS: {error}") from error
+        text = f"{name}: {error}"
+        if isinstance(error, StoreMismatchError):
+            text += f" ({another})"
+        raise type(error)(text, error.parameter) from error
 
 
 def _when_free(directory: Path, opened: Callable[[], Opened]) -> Opened:

@@ -54,8 +54,7 @@ class Session:
         self.access = EngineAccess(crawler)
         self.stopping = Stopping(crawler)
         self.serializer = Serializer(crawler.spider)
-        durable = bool(settings.directory or settings.redis_url)
-        self.order = QueueOrder.of(crawler.settings, durable=durable)
+        self.order = QueueOrder.of(crawler.settings, durable=settings.durable)
         growing = None
         self.retries: Retries | None = None
         """Lets retries wait, if they do."""
@@ -136,8 +135,7 @@ class Session:
         else:
             ended = f"ended: {run.last}"
             if run.last == "open":  # on Redis by other workers, perhaps
-                is_shared = self.settings.redis_url is not None
-                ended = "has not ended" if is_shared else "was killed"
+                ended = "has not ended" if self.settings.is_shared else "was killed"
             logger.info(
                 "Resuming crawl (%(queuesize)s scheduled); the last run %(ended)s",
                 {
@@ -247,8 +245,8 @@ class Session:
         self._memory_watch.end()
         self.stopping.end()
         decision = ended(self.ending.standing, reason)
-        is_shared = self.settings.redis_url is not None
-        self.stopping.may_be_refused = is_shared and decision.reason != FINISHED
+        others_go_on = self.settings.is_shared and decision.reason != FINISHED
+        self.stopping.may_be_refused = others_go_on
         self.engine.close(decision.reason)
         self._closed = True
         self.engine.starting.close()
