@@ -218,9 +218,9 @@ class FeedExporter(FeedExporterAccess):
     def lines_of(
         self, item: object, feeds: Iterable[Feed | WaitingFeed]
     ) -> tuple[list[tuple[int, bytes]], list[tuple[Feed, Exception]]]:
-        """Return what an item adds to these feeds; and the errors of their exporters.
+        """Return the lines of an item for these feeds, and the errors of exporters.
 
-        For the feeds that wait, it is added once, whatever their number. Raises
+        All feeds that wait have it once. Raises
         :class:`~bloomdupe.errors.UnserializableError` if it cannot be kept for them.
         """
         lines: list[tuple[int, bytes]] = []

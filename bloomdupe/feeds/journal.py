@@ -41,7 +41,7 @@ class Journal:
 
     The store keeps the ``turn``, a number that is another one when the journal has
     begun anew, and the ``size`` of the file. Nothing counts before it is synced and
-    this is committed. Whatever is behind the size is of a process that was killed, and
+    this is committed. Bytes behind the size are of a process that was killed, and
     is overwritten. No other user can read the files. The sums depend on the turn, which
     tells contents of the same place apart.
 
@@ -62,7 +62,7 @@ class Journal:
 
     @property
     def place(self) -> Path:
-        """The file whose records are committed."""
+        """The file with the committed records."""
         return self._place(self.turn)
 
     def _place(self, turn: int) -> Path:
@@ -71,7 +71,7 @@ class Journal:
     # Writing
 
     def begin(self, *, anew: bool) -> None:
-        """Take back what was added and not committed; go on, or begin ``anew``."""
+        """Take back records that are not committed; go on, or begin ``anew``."""
         self._buffer.clear()
         self._turn = self.turn + anew
         self.end = 0 if anew else self.size
@@ -94,7 +94,7 @@ class Journal:
         return {"turn": self._turn, "size": self.end}
 
     def done(self) -> None:
-        """Note that what was sealed is committed."""
+        """Note that the sealed records are committed."""
         last, size = self.place, self.size
         self.turn, self.size = self._turn, self.end
         if last != self.place and size > MOST_BYTES:

@@ -72,7 +72,7 @@ class Frontier:
     see :class:`bloomdupe.frontier.rotation.Rotation`; ``downloader`` knows delays, and
     a stored rest is no longer than ``longest_rest`` seconds. Several frontiers may have
     one ``rotation``. If reading waits for a network, ``load`` runs it on another thread
-    and hands over what it has read. ``clock`` gives seconds, ``wall`` Unix time.
+    and hands over its result. ``clock`` gives seconds, ``wall`` Unix time.
 
     A request may be scheduled for later (``not_before``): it is kept apart (see
     :class:`bloomdupe.frontier.later.Later`) and joins its slot when it is due. Then its
@@ -446,7 +446,7 @@ class Frontier:
     def begin(self, parts: Sequence[Part], more: int = 0) -> Commit:
         """Begin a commit of everything, together with more parts.
 
-        ``more`` is what there is to do besides requests, for other workers; here are
+        ``more`` counts the work besides requests, for other workers; here are
         none.
         """
         del more

@@ -1,4 +1,4 @@
-"""Job: a job that the user names, and what verbs do with it, on whichever store it is.
+"""Job: a job that the user names, in a directory or on Redis, as verbs use it.
 
 A job is a list of stores: a directory is one, a crawl on Redis has one for each
 partition. Requests stand in the store of their slot, and what belongs to the whole job
@@ -124,7 +124,7 @@ class Job(ABC):
     ) -> Added:
         """Add requests that were not seen, in a transaction for every thousand.
 
-        They are what ``read`` returns, given the project of the settings. The job may
+        ``read`` returns them, given the project of the settings. The job may
         run; a missing job of the ``spider`` begins. After an interruption, committed
         requests stay, and count as seen the next time.
         """
@@ -187,7 +187,7 @@ class Job(ABC):
         """Ask the crawl to stop, and ``wait`` for its end; return its processes.
 
         It is a rule that the next run ignores: a run reads the rules before its first
-        sign of life, and stops if a later stop is another one.
+        sign of life, and stops if there is a later stop.
         """
         before = now = self.life()
         if before.beat is None:

@@ -1,4 +1,4 @@
-"""Store: the contract of what keeps a crawl, and a commit in three steps."""
+"""Store: the contract of a store, and a commit in three steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Commit:
         self._parts.append(part)
 
     def done(self) -> None:
-        """Tell every part that it is durable, even if another one raises then."""
+        """Tell every part that it is durable, even if a part raises then."""
         errors = []
         for part in self._parts:
             try:

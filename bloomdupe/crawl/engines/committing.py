@@ -33,7 +33,7 @@ class Committing:
     """Writes a checkpoint at each interval, or at once if it should not wait.
 
     A store on the network is written to on a thread: the crawl goes on while a commit
-    is *out*, and what it does meanwhile belongs to the next one. No two are out at the
+    is *out*, and its changes meanwhile belong to the next commit. No two are out at the
     same time. A store on this machine is written to at once, on the reactor's thread.
 
     ``quiet`` lets a checkpoint wait for its moment; ``before`` is called before each,
@@ -88,7 +88,7 @@ class Committing:
         return self._quiet.holds
 
     def write_first(self) -> None:
-        """Write the first checkpoint of a run; raises what prevents the run."""
+        """Write the first checkpoint of a run; its errors prevent the run."""
         begun = perf_counter()
         self._checkpoint.commit(first=True)
         self._wrote(perf_counter() - begun)
@@ -100,7 +100,7 @@ class Committing:
     def hurry(self) -> None:
         """Write a checkpoint as soon as the running code returns control.
 
-        Or as soon as the one that is out is written. Until then callbacks pause.
+        Or as soon as the checkpoint that is out is written. Until then callbacks pause.
         """
         if self._tick.due is not None:
             self._tick.set(0)
@@ -131,12 +131,12 @@ class Committing:
             self._tick.set(REST if soon else self._interval)
 
     def commit(self) -> None:
-        """Write what has changed so far now."""
+        """Write all changes so far now."""
         if self._checkpoint.changed:
             self.write(self._checkpoint.steps())
 
     def write(self, steps: Steps) -> None:
-        """Write a checkpoint now, on this thread, after the one that is out."""
+        """Write a checkpoint now, on this thread, when no other checkpoint is out."""
         self.wait()
         if not self._fails():
             self._start(steps, None)
@@ -202,8 +202,8 @@ class Committing:
 class Quiet:
     """Finds the moment of a checkpoint.
 
-    What callbacks remember in the spider belongs to no page. In the midst of a callback
-    it has half of the callback's changes; after a kill the page would run again, and
+    The memory of the spider belongs to no page. In the midst of a callback it has half
+    of the callback's changes; after a kill the page would run again, and
     drop its items because ``self.seen`` knows them. So callbacks that have not begun
     are held until those that have are through, with their pipelines.
 
@@ -260,7 +260,7 @@ class Background:
         self._closed = False
 
     def run(self, call: Callable[[], Result], then: Callable[[Result], None]) -> None:
-        """Call a function, and then another one with its result."""
+        """Call a function, and then ``then`` with its result."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "bloomdupe reads")
         loop = asyncio.get_running_loop()

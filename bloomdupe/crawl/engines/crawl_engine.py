@@ -248,7 +248,7 @@ class CrawlEngine(Settling):
             self.checkpoint.begin_run()
 
     def _leads(self) -> bool:
-        """Whether what the spider remembers is stored."""
+        """Whether the memory of the spider is stored."""
         return True
 
     @property
@@ -257,7 +257,7 @@ class CrawlEngine(Settling):
         return self.settings.checkpoint_interval
 
     def _more(self) -> int:
-        """Return what there is to do besides requests, for other workers."""
+        """Count the work besides requests, for other workers."""
         return 0
 
     def _restore_feeds(self, crawl: CrawlRecord) -> FeedExporter | None:
@@ -638,8 +638,8 @@ class CrawlEngine(Settling):
     def read_again(self) -> None:
         """Drop all that is in memory, and read the last commit.
 
-        Only what belongs to no page is kept: nothing would yield it again. What is
-        known of servers and cookies stays true.
+        Only requests that belong to no page are kept: nothing would yield them again.
+        Knowledge of servers and cookies stays true.
         """
         apart = self._apart.drop()
         for lease in self._session.leases.leave_all():

@@ -144,7 +144,7 @@ class Lease:
 
     @property
     def shown(self) -> object:
-        """What the log calls it."""
+        """Its name in the log."""
         return self.request
 
     @property
@@ -181,7 +181,7 @@ class Lease:
         """Note that the callback has raised ``CloseSpider``.
 
         A page that has yielded nothing before, for example because it is a captcha, is
-        tried again in the next run. Any other page is done with what it has yielded.
+        tried again in the next run. Any other page is done with its output so far.
         """
         if self.begun:
             self.raised(error, response)

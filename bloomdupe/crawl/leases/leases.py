@@ -1,6 +1,6 @@
-"""Leases: the requests that are in progress, and what waits for them to be settled.
+"""Leases: the requests that are in progress, and those that wait for their end.
 
-A request that a page in progress yields belongs to it in one of three ways:
+There are three kinds of requests that a page in progress yields:
 
 * A *plain* request is checked and marked by the filter. It is durable at once: when the
   page runs again after a crash, the filter drops it.
@@ -8,7 +8,7 @@ A request that a page in progress yields belongs to it in one of three ways:
   neither it nor its output is written before its page is settled. If the page never is,
   because of a crash, the request has never existed: the page yields it again.
 * A request that cannot be stored is a *part* of its page, which is not done before. If
-  it is plain, and carries no value that it could share with others, it *stands alone*:
+  it is plain, and carries no value that it could share, it *stands alone*:
   it is settled by itself, with its mark, so a page that runs again drops it.
 
 So nothing is recognised after a crash except by the filter.
@@ -250,7 +250,7 @@ class Leases:
         """Leave all requests: they are pending in the store, and are handed out again.
 
         Their callbacks run on, but nothing of that counts: they belong to pages that
-        are left. Returns them and all roots that wait for others. The items of
+        are left. Returns them and all roots that wait for other roots. The items of
         ``start()`` only lose their parts, for nothing yields such an item again.
         """
         in_progress = [*self._leases.values()]
@@ -281,7 +281,7 @@ class Leases:
     # Bounds
 
     def save_old(self) -> None:
-        """Save the volatile requests of pages whose own callbacks take very long.
+        """Save the volatile requests of pages with callbacks that take very long.
 
         A page that waits for its parts is no such page: they live in memory anyway.
         """

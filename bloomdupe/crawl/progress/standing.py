@@ -1,4 +1,4 @@
-"""Standing: how a crawl stands, and what follows from it. Knows nothing of Scrapy."""
+"""Standing: how a crawl stands, and the next step. Knows nothing of Scrapy."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Standing(NamedTuple):
 
 
 class Move(Enum):
-    """What a crawl does next, when no request is in progress in Scrapy."""
+    """The next step of a crawl, when no request is in progress in Scrapy."""
 
     GO_ON = "go on"
     SLEEP = "sleep until a request is due"
@@ -56,7 +56,7 @@ class Move(Enum):
 
 
 class Decision(NamedTuple):
-    """What a crawl does next; and if it ends, how."""
+    """The next step of a crawl; and if it ends, how."""
 
     move: Move
     reason: str = ""
@@ -69,7 +69,7 @@ class Decision(NamedTuple):
 
 
 def next_move(crawl: Standing) -> Decision:
-    """Decide what follows if nothing else happens."""
+    """Decide on the next step if nothing else happens."""
     if crawl.ready or crawl.more:
         return Decision(Move.GO_ON)
     if crawl.later and crawl.due_in <= crawl.longest_sleep:

@@ -1,4 +1,4 @@
-"""SpiderMemory: what the spider remembers, as of the last checkpoint."""
+"""SpiderMemory: state and attributes of the spider, as of the last checkpoint."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _OF_CLASSES = _SIZED | {int, float, bool, type(None)}
 
 
 class _Look(NamedTuple):
-    """What an attribute was when it was looked at."""
+    """An attribute at the time of the last look."""
 
     packed: bytes | None
     value: object = None
@@ -141,7 +141,7 @@ class SpiderMemory(Participant):
         self._restore_attributes()
 
     def read_again(self, stored: Mapping[str, bytes]) -> None:
-        """Let the spider remember what it did at the last commit, and nothing else.
+        """Let the spider remember the state of the last commit, and nothing else.
 
         The leader's memory is what is ``stored`` by now.
         """
@@ -186,7 +186,7 @@ class SpiderMemory(Participant):
             self._crawler.signals.connect(put, signals.spider_opened)
 
     def _restore_attributes(self) -> None:
-        """Give the spider what was stored, unless it was opened with another value."""
+        """Give the spider its stored values, unless it was opened with other values."""
         stored = self._stored.get(ATTRIBUTES)
         for name, (digest, packed) in unpack(stored).items() if stored else ():
             if name in self._left_out or self._digests.get(name, _ABSENT) != digest:
@@ -208,7 +208,7 @@ class SpiderMemory(Participant):
 
     @property
     def changed(self) -> bool:
-        """Whether ``spider.state`` is another one; attributes wait for their turn."""
+        """Whether ``spider.state`` has changed; attributes wait for their turn."""
         return self._state() != self._stored.get(STATE)
 
     @property
@@ -223,7 +223,7 @@ class SpiderMemory(Participant):
         )
 
     def prepare(self) -> Part:
-        """Return what has changed for the next checkpoint.
+        """Return the changes for the next checkpoint.
 
         That is all of it, if this worker may have become the leader just now.
         """
@@ -243,7 +243,7 @@ class SpiderMemory(Participant):
         return Part(changes={BLOBS: changes}, done=done)
 
     def _state(self) -> bytes | None:
-        """Return the state as bytes; None if there is none, or it cannot be stored."""
+        """Return the state as bytes; None if it is missing or cannot be stored."""
         state = getattr(self._spider, "state", None)
         if state is None:
             return None
@@ -359,7 +359,7 @@ def _digest(value: object, look: _Look) -> bytes:
 
 
 def _in_classes(class_: type) -> tuple[set[str], list[tuple[Mapping[str, Any], str]]]:
-    """Return what the classes of a spider have.
+    """Return the attributes of the classes of a spider.
 
     These are the names of code, such as methods and properties; and the names of plain
     values, each with the namespace that has it.

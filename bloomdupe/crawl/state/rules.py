@@ -206,8 +206,8 @@ class RulesInForce:
     """The rules that a process obeys: all questions about a request come here.
 
     A request that is kept out is not marked as seen: once the rule is removed, a page
-    that links to it offers it again. ``read`` returns the text of the rules, which
-    stands in a ``place``; ``count`` is called for each request that is dropped.
+    that links to it offers it again. ``read`` returns the text of the rules in a
+    ``place``; ``count`` is called for each request that is dropped.
     """
 
     def __init__(
@@ -251,7 +251,7 @@ class RulesInForce:
         return before
 
     def say(self, spider: Spider, before: Rules | None = None) -> None:
-        """Log the rules, as far as they are others than ``before``.
+        """Log the rules that differ from those ``before``.
 
         Before a run, there are none.
         """
@@ -293,7 +293,7 @@ def rules_of(store: Path) -> Rules:
 
 
 def change_rules(store: Path, changed: Callable[[Rules], Rules]) -> Rules:
-    """Replace the file by what ``changed`` makes of its rules, and return those.
+    """Replace the rules in the file by the result of ``changed``, and return it.
 
     Processes that change it at the same time do so one after another.
     """

@@ -147,7 +147,7 @@ class SlotRules(Participant):
         return None if state is None else state.delay or None
 
     def pause(self, slots: AbstractSet[str]) -> None:
-        """Pause these slots, and no others."""
+        """Pause these slots only."""
         before, self._paused = self._paused, slots
         for name in before - slots:
             self._frontier.ask_again(name)

@@ -41,7 +41,7 @@ class Unchanged:
 
 
 class Claims:
-    """What a worker has seen of the other workers, by its own clock.
+    """The other workers, as a worker has seen them, by its own clock.
 
     An owner commits every second, even if it has nothing to write, or shows by a
     heartbeat that it is blocked. It is dead when this worker has seen its step and its

@@ -78,7 +78,7 @@ class Counts(NamedTuple):
 
     @classmethod
     def read(cls, packed: str) -> Counts:
-        """Return what :attr:`packed` has made."""
+        """Read the bytes of :attr:`packed`."""
         work, left, later, due = map(int, packed.split())
         return cls(work, left, later, due / 1000)
 

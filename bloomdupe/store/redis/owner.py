@@ -132,7 +132,7 @@ class PartitionOwner(CrawlOnRedis):
     def renew(self) -> list[RedisStore]:
         """Begin anew under another token, with the partitions of the old one.
 
-        What was in memory is worth nothing any more; read it again from these stores.
+        Its memory is worth nothing any more; read it again from these stores.
         Those of other partitions are worth nothing either.
         """
         before, self.token, self.step = self.token, secrets.token_hex(8), 0
@@ -298,7 +298,7 @@ class PartitionOwner(CrawlOnRedis):
             self.close()
 
     def close(self) -> None:
-        """Close the connection. Others take the partitions when the lease has ended."""
+        """Close the connection. Other workers wait until the lease has ended."""
         if self._heart is not None:
             self._heart.stop()
         self.client.close()

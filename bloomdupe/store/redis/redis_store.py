@@ -41,7 +41,7 @@ PAGES_AT_ONCE = 128
 
 
 class Holder(Protocol):
-    """What a store needs of its owner, a ``PartitionOwner``."""
+    """The owner of a store, a ``PartitionOwner``."""
 
     step: int
 
@@ -93,12 +93,12 @@ class RedisStore(Store):
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[RedisSnapshot]:
-        """Read what was committed."""
+        """Read the last commit."""
         yield self.now
 
     @property
     def now(self) -> RedisSnapshot:
-        """What was committed."""
+        """Return a snapshot of the last commit."""
         return RedisSnapshot(self)
 
     def damaged(self, what: str) -> StoreError:
@@ -106,7 +106,7 @@ class RedisStore(Store):
         return self.wrong(what, -1)
 
     def wrong(self, what: str, begun: int) -> StoreError:
-        """Return the error for what a read has found that began at a commit.
+        """Return the error for the result of a read that began at a commit.
 
         Reads are not fenced. So first it asks whether it has read its own data.
         """
@@ -120,7 +120,7 @@ class RedisStore(Store):
         )
 
     def moved(self, begun: int) -> bool:
-        """Whether others have committed since a read that began at a commit."""
+        """Whether another owner has committed since a read that began at a commit."""
         return self._owner is None and self.transaction != begun
 
     def own_again(self) -> None:
@@ -131,7 +131,7 @@ class RedisStore(Store):
                 raise not_owner(self.shown)
 
     def reset(self) -> None:
-        """Forget what was read."""
+        """Forget the results of reads."""
         self.ahead.clear()
         self.inbox.removed(self.inbox.taken[1])
 
