@@ -115,10 +115,11 @@ def test_a_reader_that_ends_otherwise_is_no_damage(
     assert not isinstance(refused.value, StoreDamagedError)
 
 
+@pytest.mark.parametrize("entry", ["", "."])
 def test_the_modules_of_the_folder_are_not_run(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
 ) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit(3)")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend("")
+    monkeypatch.syspath_prepend(entry)
     assert check(data).problems == []

@@ -8,6 +8,7 @@ its own first.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -65,7 +66,7 @@ def check(data: Path, why: str = "") -> CheckReport:
     task, size = f"Checking {data}{why}", data.stat().st_size
     progress = Progress(task, size, "MB", scale=10**6)
     found: dict[str, Any] | int = 0
-    path = filter(None, [*sys.path, str(Path(__file__).parents[3])])
+    path = filter(os.path.isabs, [*sys.path, str(Path(__file__).parents[3])])
     with subprocess.Popen(  # noqa: S603 - this interpreter
         [sys.executable, "-I", "-c", _CHILD, data, *path],
         stdin=subprocess.DEVNULL,
