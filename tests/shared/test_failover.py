@@ -38,7 +38,7 @@ def test_each_item_is_there_once_after_a_failover(
         sentinel.kill_master()
         site.release()
         for worker in crew:
-            worker.finish()
+            worker.until_finished()
         assert lines(crawl.items()) == expected
 
 

@@ -53,7 +53,7 @@ def test_delays_hold_when_a_host_changes_hands(crawl: Crawl) -> None:
     # Partitions without a host in progress change hands at once.
     two.until(lambda: len(engine.owners) == 2)
     crawl.site.release()
-    one.finish()
+    one.until_finished()
     assert two.finish().stats["downloader/response_count"]
     asked: dict[int, list[float]] = {}
     for item in crawl.items():

@@ -34,7 +34,7 @@ def test_no_slot_has_more_pages_on_all_workers_together(
     one.kill()
     redis.end_leases("crawl")
     crawl.site.release()
-    runs = [two.finish(), three.finish()]
+    runs = [two.until_finished(), three.until_finished()]
     asked = {int(path[1:]) for path in crawl.site.requested if path != "/0"}
     assert Counter(number % HOSTS for number in asked) == dict.fromkeys(
         range(HOSTS), MOST

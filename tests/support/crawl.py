@@ -298,7 +298,9 @@ class Crawl:
     ) -> list[Run]:
         """Let so many workers finish the crawl together."""
         crew = [self.start(spider, **options) for _ in range(workers)]
-        return [worker.finish() for worker in crew]
+        runs = [worker.until_finished() for worker in crew]
+        assert self.engine.finished
+        return runs
 
     def stock(self, spider: type[Spider] | str, **options: Any) -> tuple[Any, Any]:
         """Let stock Scrapy crawl; return the lines and the pages asked for, counted."""
