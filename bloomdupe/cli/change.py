@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.arguments import (
+from bloomdupe.cli.listing import (
     check_named,
     given_lines,
     reasons_of,
@@ -15,7 +15,7 @@ from bloomdupe.cli.arguments import (
     warn_if_unknown,
 )
 from bloomdupe.cli.output import warn
-from bloomdupe.cli.verb import Answer
+from bloomdupe.cli.verbs import Answer
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.state.rules import described, rule_of
 from bloomdupe.errors import SettingError

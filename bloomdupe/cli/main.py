@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
 from bloomdupe.cli.output import flush, progress_told, say_all, warn
-from bloomdupe.cli.verb import BOTH, INTERRUPTED
-from bloomdupe.cli.verbs import OPTIONS, VERBS
+from bloomdupe.cli.verbs import BOTH, INTERRUPTED, OPTIONS, VERBS
 from bloomdupe.errors import BloomDupeError, SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import NoReturn
 
-    from bloomdupe.cli.verb import Answer, Verb
+    from bloomdupe.cli.verbs import Answer, Verb
     from bloomdupe.jobs.job import Job
 
 LONGEST = 300

@@ -7,13 +7,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import FeedChangedError, FeedError
-from bloomdupe.feeds.delivered import Delivered
-from bloomdupe.feeds.feed import Known
+from bloomdupe.feeds.feed import Known, WaitingFeed
 from bloomdupe.feeds.feed_format import changed_options, options_of
 from bloomdupe.feeds.file import FeedFile, change_of
 from bloomdupe.feeds.journal import Journal, Piece
-from bloomdupe.feeds.waiting import WaitingFeed
-from bloomdupe.store.files import refuse_link
+from bloomdupe.store.files import make_directory, read_json, refuse_link, write_json
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy.extensions.feedexport import FeedSlot
+
 
 ANEW = "give the new crawl another JOBDIR"
 
@@ -32,7 +31,7 @@ class StoredFeeds:
     is followed: places come from the settings of this run. It has:
 
     ``feeds``           by name, see :class:`~bloomdupe.feeds.feed.Feed` and
-                        :class:`~bloomdupe.feeds.waiting.WaitingFeed`
+                        :class:`~bloomdupe.feeds.feed.WaitingFeed`
     ``lines``           and ``journal``: see :class:`~bloomdupe.feeds.journal.Journal`
     ``feeds_moment``    the time that names of files have
     ``feeds_finished``  whether the crawl had finished
@@ -182,3 +181,48 @@ class StoredFeeds:
         """Return the records of the feeds that this run does not have."""
         done = {"done": True} if self.finished else {}
         return {n: {**f, **done} for n, f in self._feeds.items() if self.resumed}
+
+
+class Delivered:
+    """What is delivered of the items in a journal.
+
+    It is no part of the store, because a storage answers when the store is closed. For
+    each feed, by name:
+
+    ``journal``  turn of the journal
+    ``begin``    position in it at which the delivered round begins
+    ``end``      position up to which the items are delivered
+    ``batch``    number of the next batch
+    ``time``     when a batch has begun that is not complete; for its name
+    ``target``   of a local file, see :class:`~bloomdupe.feeds.delivery.Target`; of a
+                 batch only until it is complete
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._place = journal.place.with_name("delivered")
+
+    def get(self, name: str, begin: int) -> dict[str, Any]:
+        """Return the record of a feed whose round begins there."""
+        new = {"journal": self._journal.turn, "begin": begin, "end": begin, "batch": 1}
+        found: dict[str, Any] = self._read().get(name, new)
+        same = all(found[key] == new[key] for key in ("journal", "begin"))
+        return found if same else new
+
+    def lacks(self, index: int, record: dict[str, Any]) -> bool:
+        """Whether a feed with this record and index lacks items of the journal."""
+        return any(True for _ in self._journal.items(index, record["end"]))
+
+    def put(self, name: str, record: dict[str, Any]) -> None:
+        """Set the record of a feed, durably."""
+        make_directory(self._place.parent, 0o700)
+        write_json(self._place, {**self._read(), name: record})
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            return read_json(self._place) or {}
+        except (OSError, ValueError) as error:
+            raise FeedError(
+                f"{self._place}, which says what is delivered, cannot be read: {error}."
+                " Put it back from a backup; without it all is delivered again"
+            ) from error

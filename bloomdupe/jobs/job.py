@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.jobs.held import Added, HeldJob
     from bloomdupe.jobs.project import Project
-    from bloomdupe.jobs.state import Life
+    from bloomdupe.jobs.view import Life
     from bloomdupe.store.store import Store
 
 MOST_AT_ONCE = 1_000

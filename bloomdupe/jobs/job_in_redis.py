@@ -15,7 +15,7 @@ from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_o
 from bloomdupe.jobs.held import HeldJob
 from bloomdupe.jobs.job import Job, Removed
 from bloomdupe.jobs.reader import JobReader
-from bloomdupe.jobs.state import Life, WorkerFigures
+from bloomdupe.jobs.view import Life, WorkerFigures
 from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client, LuaScript

@@ -17,7 +17,7 @@ from bloomdupe.errors import SettingError, StoreError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.jobs.job import Job, Removed
 from bloomdupe.jobs.reader import JobReader
-from bloomdupe.jobs.state import Life
+from bloomdupe.jobs.view import Life
 from bloomdupe.store import files
 from bloomdupe.store.inbox import Inbox
 from bloomdupe.store.place import Directory

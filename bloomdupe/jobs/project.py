@@ -24,15 +24,14 @@ from bloomdupe.links.fingerprint import fingerprint_function, is_plain
 from bloomdupe.requests.callbacks import may_be_callback
 from bloomdupe.requests.layout import check_payload, summary_of
 from bloomdupe.requests.serializer import Serializer
-from bloomdupe.setting_values import check_exact
-from bloomdupe.settings import JobSettings
+from bloomdupe.settings import JobSettings, check_exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from scrapy.settings import Settings
 
-    from bloomdupe.setting_values import ExactUrls
+    from bloomdupe.settings import ExactUrls
 
 
 PLAIN_END = b"\x95"

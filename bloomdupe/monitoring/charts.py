@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.progress.pace import DAY, rates, size
-from bloomdupe.jobs.state import KILLED
+from bloomdupe.jobs.view import KILLED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -15,10 +15,9 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.progress.pace import RECENT, rates
-from bloomdupe.jobs import state as states
-from bloomdupe.jobs.figures import BAD, GOOD, OLD, WARN, figures
+from bloomdupe.jobs import view as states
+from bloomdupe.jobs.figures import BAD, GOOD, OLD, WARN, figures, remedy_of
 from bloomdupe.jobs.view import slot_name
-from bloomdupe.monitoring.verdict import remedy_of
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:

@@ -65,7 +65,7 @@ BloomFilter(10).add("a")
 import bloomdupe.filter.opening, bloomdupe.cli.main
 print(*sys.modules)
 from bloomdupe import *
-import bloomdupe.monitoring.top, bloomdupe.cli.monitor
+import bloomdupe.monitoring.top, bloomdupe.cli.showing
 print(*sys.modules)
 try:
     BloomFilter.open("unix:///nowhere#a", 10)

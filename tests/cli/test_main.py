@@ -15,9 +15,8 @@ from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
-from bloomdupe.cli.size import amount
-from bloomdupe.cli.verb import BOTH, DISK
-from bloomdupe.cli.verbs import VERBS
+from bloomdupe.cli.showing import amount
+from bloomdupe.cli.verbs import BOTH, DISK, VERBS
 
 KEY = bytes(16)
 REPOSITORY = Path(__file__).resolve().parents[2]

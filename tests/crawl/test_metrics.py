@@ -23,7 +23,7 @@ from support.site import Site
 from support.waiting import DEADLINE
 
 from bloomdupe import __version__
-from bloomdupe import setting_values as module
+from bloomdupe import settings as module
 from bloomdupe.crawl.progress.metrics import Metrics
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings

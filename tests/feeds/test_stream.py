@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bloomdupe.feeds.stream import MOST_BYTES, MOST_ITEMS, StreamFeeds
+from bloomdupe.feeds.exporter import MOST_BYTES, MOST_ITEMS, StreamFeeds
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def keeping_cookies() -> None:
 
 def closing_files() -> None:
     """Keep every output file open, as long as the process lives."""
-    from bloomdupe.feeds.target import Target
+    from bloomdupe.feeds.delivery import Target
 
     opened = Target.open
 

@@ -24,7 +24,7 @@ from support.terminal import Terminal
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.pace import clock
 from bloomdupe.jobs import reader
-from bloomdupe.jobs.state import Life, state_of
+from bloomdupe.jobs.view import Life, state_of
 from bloomdupe.store import files
 
 HOUR = 3_600.0

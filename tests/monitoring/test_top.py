@@ -15,12 +15,11 @@ from support.terminal import Terminal
 
 from bloomdupe.crawl.progress.pace import clock, rates
 from bloomdupe.frontier.slot_state import Rest
+from bloomdupe.jobs.figures import verdict
 from bloomdupe.jobs.job_on_disk import JobOnDisk
 from bloomdupe.jobs.reader import JobReader
-from bloomdupe.jobs.state import RUNNING, SILENT, Life, State
-from bloomdupe.jobs.view import View
+from bloomdupe.jobs.view import RUNNING, SILENT, Life, State, View
 from bloomdupe.monitoring.top import BARS, screen, spark
-from bloomdupe.monitoring.verdict import verdict
 
 
 @pytest.fixture

@@ -34,9 +34,9 @@ from support.redis_server import LOGGED, RedisServer
 from support.waiting import DEADLINE, until
 
 from bloomdupe import BloomFilter
-from bloomdupe.cli import collecting as cli_collect
+from bloomdupe.cli import stores as cli_collect
 from bloomdupe.moving import collecting, stream_output
-from bloomdupe.moving.collection import LOCK, RECORD
+from bloomdupe.moving.collecting import LOCK, RECORD
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.crawl_reader import CrawlKeys, CrawlOnRedis, Look
 

@@ -19,7 +19,7 @@ from support.shop import ITEMS, NEW, PAGES, items_in, read
 from support.site import Pages
 from support.storage_servers import s3_server
 
-from bloomdupe.moving.collection import RECORD
+from bloomdupe.moving.collecting import RECORD
 
 pytestmark = pytest.mark.slow
 

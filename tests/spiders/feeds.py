@@ -24,9 +24,9 @@ from support.stops import moment, stop_at
 
 import bloomdupe.crawl.leases.outcomes
 import bloomdupe.feeds.feed
-from bloomdupe.feeds.delivered import Delivered
+from bloomdupe.feeds.delivery import Target
 from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.target import Target
+from bloomdupe.feeds.stored_feeds import Delivered
 
 
 @dataclass

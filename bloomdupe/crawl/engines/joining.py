@@ -19,7 +19,7 @@ from bloomdupe.errors import (
     SettingError,
     StoreError,
 )
-from bloomdupe.feeds.stream import feed_names
+from bloomdupe.feeds.exporter import feed_names
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, check_same
 from bloomdupe.frontier.held_frontier import CONTROL, HeldFrontier

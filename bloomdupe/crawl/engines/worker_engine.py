@@ -22,7 +22,7 @@ from bloomdupe.errors import (
     NotOwnerError,
     UnserializableError,
 )
-from bloomdupe.feeds.stream import StreamFeeds
+from bloomdupe.feeds.exporter import StreamFeeds
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.held_frontier import CONTROL, HeldFrontier
 from bloomdupe.frontier.payload import url_of

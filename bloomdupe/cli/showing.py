@@ -1,0 +1,234 @@
+"""``info``: the contents of a store, and the state of its job; or all jobs."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+import time
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any
+
+from bloomdupe.cli.output import table, write
+from bloomdupe.cli.verbs import Answer
+from bloomdupe.crawl.progress.pace import duration, plural, when
+from bloomdupe.crawl.state.rules import described
+from bloomdupe.errors import BloomDupeError, SettingError, shown
+from bloomdupe.filter import sizing
+from bloomdupe.filter.layer import most_memory
+from bloomdupe.filter.parameters import DEFAULT_FPP
+from bloomdupe.jobs.figures import figures
+from bloomdupe.jobs.reader import JobReader
+from bloomdupe.jobs.view import RUNNING, slot_name
+from bloomdupe.printable import near
+from bloomdupe.store.files import write_file
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator, Sequence
+
+    from bloomdupe.jobs.job import Job
+    from bloomdupe.jobs.view import Description, View
+
+
+def info(options: Namespace) -> Answer:
+    """Read the last checkpoint; of a directory, those of all jobs in it."""
+    job: Job = options.job
+    if within := job.jobs_within:
+        return _all(within)
+    found = JobReader(job).describe()
+    return Answer(table(_rows(found)), found.as_dict())
+
+
+def _all(jobs: list[Path]) -> Answer:
+    from bloomdupe.jobs import open_job
+
+    rows: list[Sequence[str]]
+    rows = [("job", "state", "age", "pages/min", "pages", "pending", "failed")]
+    records: list[dict[str, Any]] = []
+    unread = False
+    for job in map(str, jobs):
+        try:
+            view = JobReader(open_job(job)).read()
+        except (BloomDupeError, PermissionError) as error:
+            unread = True
+            rows.append((job, f"cannot be read: `bloomdupe verify {job}`", *[""] * 5))
+            records.append({"job": job, "state": "cannot be read", "error": str(error)})
+        else:
+            rows.append((job, *_cells(view)))
+            records.append({"job": job, **view.as_dict()})
+    return Answer(table(rows, left=2), iter(records), int(unread))
+
+
+def _cells(view: View) -> Sequence[str]:
+    age = duration(max(0.0, time.time() - view.life.written_at))
+    runs = view.state.name == RUNNING and view.rate is not None
+    rate = f"{view.rate:,.0f}" if runs else ""
+    failed = f"{len(view.failed.requests):,}"
+    return view.state.text, age, rate, f"{view.pages:,}", f"{view.pending:,}", failed
+
+
+# One job: the figures of the job below each other, then the filter
+
+
+def _rows(found: Description) -> Iterator[tuple[str, str]]:
+    filter_, view = found.filter, found.view
+    workers = None if view is None else view.workers
+    yield "store" if workers is None else "crawl", str(filter_.path)
+    for name, value in found.identity.items():
+        if value:  # BLOOMDUPE_EXACT may be off
+            yield f"made for {name}", str(value)
+    if view is not None:
+        yield from _rows_of_job(view)
+    yield "expected URLs (n), given", f"{filter_.capacity:,}"
+    yield "URLs seen, counted", f"{filter_.keys:,}"
+    yield "false-positive probability (p), given", f"{filter_.fpp:.3g}"
+    yield "  calculated for now", f"{filter_.current_fpp:.3g}"
+    yield "lost to false positives, expected", f"{filter_.expected_loss:.3g}"
+    if workers is None:
+        yield "layers", str(len(filter_.layers))
+    yield "keys kept exactly", f"{filter_.exact_keys:,}"
+    if filter_.disk_bytes and view is None:
+        yield "disk", f"{filter_.disk_bytes:,} bytes"
+
+
+def _rows_of_job(view: View) -> Iterator[tuple[str, str]]:
+    yield "job", view.state.text
+    at, number = when(view.life.written_at), view.transaction
+    yield "last checkpoint", f"{at} (transaction {number:,})"
+    for figure in figures(view):
+        yield figure.name, ", ".join(one.text for one in (figure.value, *figure.more))
+    if view.versions:
+        yield "last with", ", ".join(map(" ".join, view.versions.items()))
+    for name, requests in view.largest():
+        slow = view.slowness(name)
+        yield f"  {slot_name(name)}", f"{requests:,}" + (f", {slow}" if slow else "")
+    for rule in view.rules.blocked:
+        yield "blocked", described(rule)
+    for slot in sorted(view.rules.paused):
+        yield "paused", f"slot {slot_name(slot)}"
+    for output in view.outputs:
+        written = "" if output.bytes is None else f", {output.bytes:,} bytes"
+        yield "output", f"{near(output.uri)}: {plural(output.items, 'item')}{written}"
+
+
+def top(options: Namespace) -> Answer:
+    """Show the job until q is pressed, or once where there is no terminal."""
+    if not 0.1 <= options.interval <= 3_600:
+        raise SettingError(
+            f"--interval {options.interval:g}: expected seconds from 0.1 to 3600"
+        )
+    job: Job = options.job
+    reader = JobReader(job)
+    view = reader.read()
+    if options.json:
+        return Answer((), view.as_dict())
+    from bloomdupe.monitoring.top import SORTS, follow, screen
+
+    if _in_terminal():
+        return Answer((), follow(reader, options.interval).as_dict())
+    *lines, _ = screen(view, get_terminal_size(), SORTS[0])  # without the keys
+    return Answer(lines, view.as_dict())
+
+
+def _in_terminal() -> bool:
+    """Whether there is a terminal with a screen that can be refreshed."""
+    return os.environ.get("TERM") != "dumb" and all(
+        file is not None and file.isatty() for file in (sys.stdout, sys.stdin)
+    )
+
+
+def report(options: Namespace) -> Answer:
+    """Write the page; an existing page is replaced when the new page is complete."""
+    from bloomdupe.monitoring.report import report as page_of
+
+    page = page_of(JobReader(options.job).read()).encode()
+    record = {"page": options.output, "bytes": len(page)}
+    if options.output == "-":
+        if options.json:
+            raise SettingError("--output -: --json needs a file for the page")
+        write(page)
+        return Answer((), record)
+    target = Path(options.output)
+    if target.is_dir():
+        raise SettingError(f"--output {target}: it is a directory; name a file")
+    try:
+        write_file(target, [page], mode=0o666)
+    except OSError as error:
+        raise BloomDupeError(f"--output {target}: {error.strerror}") from error
+    return Answer([f"{options.output}: {len(page):,} bytes"], record)
+
+
+FIGURES = (
+    ("expected URLs (n)", "{urls:,}"),
+    ("false-positive probability (p), given", "{fpp_given:.3g}"),
+    ("  calculated", "{fpp_calculated:.3g}"),
+    ("bits per key (m/n)", "{bits_per_key:.2f}"),
+    ("  least possible for that p", "{bits_per_key_optimal:.2f}"),
+    ("hashes (k)", "{hashes}"),
+    ("share of bits set", "{fill:.1%}"),
+    ("memory", "{memory_bytes:,} bytes"),
+    ("  with BLOOMDUPE_FILTER_MEMORY = 0", "{memory_bytes_mapped:,} bytes"),
+    ("disk, compacted", "{disk_bytes:,} bytes"),
+)
+"""Names and figures, in the order in which they are printed."""
+
+AMOUNT = re.compile(r"([0-9_.]+(?:e[0-9]+)?)\s*([KMGT]?)(i?)(b?)", re.I)
+
+
+def amount(text: str, name: str, examples: str) -> int:
+    """Read a number, of URLs or of bytes: ``10_000_000``, ``1e7``, ``10M``, ``64MB``.
+
+    K, M, G and T are powers of 1000; KiB, MiB, GiB and TiB are powers of 1024.
+    """
+    match = AMOUNT.fullmatch(text.strip())
+    try:
+        power = " KMGT".index(match[2].upper() or " ") if match else 0
+        base = 1024 if match and match[3] else 1000
+        number = float(match[1]) * base**power if match else math.nan
+    except (ValueError, OverflowError):
+        number = math.nan
+    if not number <= sizing.MOST_KEYS:
+        raise SettingError(f"{name} {shown(text)} is not a number such as {examples}")
+    return int(number)
+
+
+def size(options: Namespace) -> Answer:
+    """Calculate the figures."""
+    capacity = sizing.check_capacity(
+        amount(options.urls, "--urls", "10000000, 1e7 or 10M"), "--urls"
+    )
+    fpp = _given_fpp(options, capacity)
+    shape = sizing.layer_geometry(capacity, fpp, 0)
+    found: dict[str, Any] = {
+        "urls": capacity,
+        "fpp_given": fpp,
+        "fpp_calculated": shape.rate(capacity),
+        "bits_per_key_optimal": sizing.optimal_bits_per_key(fpp),
+        "bits_per_key": shape.bits_per_key,
+        "hashes": shape.hashes,
+        "pages": shape.pages,
+        "memory_bytes": shape.memory,
+        "memory_bytes_mapped": most_memory(shape),
+        "disk_bytes": shape.bits // 8,
+        "fill": shape.fill(capacity),
+    }
+    return Answer(table((name, text.format(**found)) for name, text in FIGURES), found)
+
+
+def _given_fpp(options: Namespace, capacity: int) -> float:
+    """Return the given probability, or the probability that the given memory buys."""
+    if options.memory is None:
+        return sizing.check_fpp(options.fpp or DEFAULT_FPP, "--fpp")
+    if options.fpp is not None:
+        raise SettingError("give one of --fpp and --memory")
+    bits = 8 * amount(options.memory, "--memory", "64MB or 1GiB") / capacity
+    fpp = sizing.affordable_fpp(capacity, bits)
+    if fpp is None:
+        raise SettingError(
+            f"{bits:.3g} bits per key are too few for {capacity:,} URLs: the smallest"
+            f" filter, of p = {sizing.MAX_FPP:g}, takes more"
+        )
+    return fpp
