@@ -125,12 +125,11 @@ def top(options: Namespace) -> Answer:
     view = reader.read()
     if options.json:
         return Answer((), view.as_dict())
-    from bloomdupe.monitoring.top import SORTS, follow, screen
+    from bloomdupe.monitoring.top import follow, screen
 
     if _in_terminal():
         return Answer((), follow(reader, options.interval).as_dict())
-    *lines, _ = screen(view, get_terminal_size(), SORTS[0])  # without the keys
-    return Answer(lines, view.as_dict())
+    return Answer(screen(view, get_terminal_size()), view.as_dict())
 
 
 def _in_terminal() -> bool:

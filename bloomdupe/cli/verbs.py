@@ -193,9 +193,8 @@ VERBS = (
         "showing.top",
         BOTH,
         "show a job in the terminal, refreshed",
-        "Show a job in the terminal, refreshed, from its last checkpoints. Keys: q"
-        " quits, s sorts the slots in another way. Without a terminal, the job is shown"
-        " once.",
+        "Show a job in the terminal, refreshed, from its last checkpoints, until q"
+        " is pressed. Without a terminal, the job is shown once.",
         "top crawls/site",
         ("--interval",),
         store_required=False,

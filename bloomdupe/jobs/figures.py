@@ -127,6 +127,21 @@ NO_WORKER = (
 )
 
 
+KINDS = {
+    states.RUNNING: GOOD,
+    states.FINISHED: GOOD,
+    states.SILENT: BAD,
+    states.KILLED: BAD,
+    states.STOPPED: WARN,
+}
+
+
+def kind_of(view: View) -> str:
+    """Return the kind of the state of a job; nothing if it is neither good nor bad."""
+    kind = KINDS.get(view.state.name, "")
+    return WARN if view.all_rest and kind == GOOD else kind
+
+
 def remedy_of(view: View) -> str | None:
     """Return the remedy for the state of a job, if it needs one."""
     failed = view.failed
@@ -138,31 +153,3 @@ def remedy_of(view: View) -> str | None:
             return "No page was there: look at the start URLs."
         return f"Mend the cause, then run the crawl with -s {failed.option}."
     return REMEDIES.get(view.state.name)
-
-
-def verdict(view: View) -> str:
-    """Return a sentence on the job, and the remedy."""
-    state = view.state
-    head = state.text
-    if state.name == states.STOPPED:
-        head = f"{states.STOPPED} ({state.detail})"
-    sentence = f"{head[0].upper()}{head[1:]}"
-    if state.name != states.IN_USE:
-        sentence += f": {', '.join(_facts(view))}"
-    remedy = remedy_of(view)
-    return f"{sentence}." if remedy is None else f"{sentence}. {remedy}"
-
-
-def _facts(view: View) -> Iterator[str]:
-    """Yield how much is done and left; all other figures stand by themselves."""
-    state, pending = view.state.name, view.pending - view.later
-    if state != states.NOT_BEGUN:
-        yield plural(view.pages, "page")
-    if pending or state != states.FINISHED:
-        rest = ", all at rest" if view.all_rest else ""
-        hosts = f" on {plural(len(view.slots), 'host')}" if view.slots else ""
-        yield f"{pending:,} pending{hosts}{rest}"
-    if view.later:
-        yield f"{view.later:,} scheduled for later"
-    if failed := len(view.failed.requests):
-        yield f"{failed:,} failed"

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 import time
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.crawl.progress.pace import DAY, rates, size
+from bloomdupe.crawl.progress.pace import rates, size
 from bloomdupe.jobs.view import KILLED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from bloomdupe.crawl.progress.history import Point
     from bloomdupe.jobs.view import View
@@ -55,7 +55,9 @@ class Drawn(NamedTuple):
     name: str = ""
 
 
+RATE = "Pages a minute. Dotted lines: a run began; dashed lines: a run was killed."
 LINES = (
+    ("Rate", RATE, (Drawn("rate", FIRST),)),
     ("Pending", "Pending requests that are not scheduled for later.", (
         Drawn("pending", FIRST),
     )),
@@ -79,11 +81,10 @@ def charts(view: View) -> Iterator[Chart]:
     if len(view.present) < 2:
         return
     drawing = _Drawing(view)
-    yield drawing.of_rates()
     for title, note, lines in LINES:
-        yield Chart(title, note, drawing.of_lines(lines, _short))
+        yield Chart(title, note, drawing.of(lines, _short))
     title, note, lines = DISK if view.workers is None else MEMORY
-    yield Chart(title, note, drawing.of_lines(lines, size))
+    yield Chart(title, note, drawing.of(lines, size))
 
 
 class _Drawing:
@@ -95,117 +96,70 @@ class _Drawing:
         self._begin = points[0].seconds
         # Of runs with one point each, all points are at the same second.
         self._length = max(1.0, points[-1].seconds - self._begin)
-        self._who = "process was" if view.workers is None else "workers were"
-        known = {some[0].run: some for some in self._runs}
-        latest = [(one.number, how) for one, how in view.endings if one.number in known]
-        self._marks = [
-            *(
-                (GOOD, "2 3", known[run][0].seconds)
-                for run, _ in latest[-MOST_MARKS:]
-                if run != points[0].run
-            ),
-            *(
-                (BAD, "6 4", known[run][-1].seconds)
-                for run, how in latest[-MOST_MARKS:]
-                if how == KILLED
-            ),
-        ]
-        marks = (
-            _mark(colour, dashes, self._x(at)) for colour, dashes, at in self._marks
+        self._frame = "".join([*self._marks(view), *self._times()])
+
+    def of(self, lines: tuple[Drawn, ...], shown: Callable[[float], str]) -> str:
+        """Draw lines; a kill that undoes some of it leaves a gap."""
+        drawn = [self._pieces(line.field) for line in lines]
+        ticks = _ticks(
+            max(value for some in drawn for piece in some for _, value in piece)
         )
-        self._frame = "".join([*marks, *self._times()])
-
-    def of_rates(self) -> Chart:
-        """Draw the pages a minute, and when a slot rested."""
-        running = [point._replace(time=point.seconds) for point in self._points]
-        parts = max(1, min(PARTS, int(self._length / LEAST_STEP)))
-        step = self._length / parts
-        found = rates(running, self._begin, parts)
-        ends = ((self._begin + n * step, rate) for n, rate in enumerate(found))
-        places = [(at + more, rate) for at, rate in ends for more in (0.0, step)]
-        line = [(FIRST, True, [places])]
-        svg = self._svg(line, max(found), _short, self._rests())
-        words = ["Pages a minute"]
-        if any(point.resting for point in self._points):
-            words.append("bands: a host rested")
-        colours = {colour for colour, _, _ in self._marks}
-        if GOOD in colours:
-            words.append("dotted lines: a run began")
-        if BAD in colours:
-            words.append(f"dashed lines: the {self._who} killed")
-        return Chart("Rate", f"{'; '.join(words)}.", svg)
-
-    def of_lines(self, lines: Sequence[Drawn], shown: Callable[[float], str]) -> str:
-        """Draw fields of the points; a kill that undoes some of it leaves a gap."""
-        values = [attrgetter(line.field) for line in lines]
-        drawn = [
-            (line.colour, False, [self._thin(some, value) for some in self._runs])
-            for line, value in zip(lines, values, strict=True)
-        ]
-        highest = max(float(value(one)) for value in values for one in self._points)
-        names = "".join(
-            _text(LEFT + 130 * number, 12, line.name, f"fill:var(--{line.colour})")
-            for number, line in enumerate(lines)
-        )
-        return self._svg(drawn, highest, shown, names)
-
-    def _thin(
-        self, points: Sequence[Point], value: Callable[[Point], float]
-    ) -> list[Place]:
-        step = max(1, len(self._points) // PARTS)
-        return [(one.seconds, value(one)) for one in (*points[::step], points[-1])]
-
-    def _svg(
-        self,
-        lines: Iterable[tuple[str, bool, list[list[Place]]]],
-        highest: float,
-        shown: Callable[[float], str],
-        more: str,
-    ) -> str:
-        """Return the picture of lines: colour, whether it is filled, and its pieces."""
-        ticks = _ticks(highest)
-        inner = more
+        inner = ""
+        for number, line in enumerate(lines):
+            style = f"fill:var(--{line.colour})"
+            inner += _text(LEFT + 130 * number, 12, line.name, style)
         for tick in ticks:
             y = _y(tick, ticks[-1])
             inner += _path(f"M{LEFT} {y}H{WIDTH - RIGHT}", "stroke:var(--faint)")
             inner += _text(LEFT - 5, y + 4, shown(tick), "text-anchor:end")
-        for colour, filled, pieces in lines:
-            places = [
-                [f"{self._x(at)} {_y(value, ticks[-1])}" for at, value in piece]
+        for line, pieces in zip(lines, drawn, strict=True):
+            path = "".join(
+                "M" + "L".join(f"{self._x(at)} {_y(v, ticks[-1])}" for at, v in piece)
                 for piece in pieces
-            ]
-            if filled:
-                bottom = _y(0, 1)
-                area = "".join(
-                    f"M{some[0].split()[0]} {bottom}L{'L'.join(some)}V{bottom}Z"
-                    for some in places
-                )
-                inner += _path(area, f"fill:var(--{colour});opacity:.25")
-            line = "".join(f"M{'L'.join(some)}" for some in places)
-            inner += _path(line, f"stroke:var(--{colour});stroke-width:1.7")
+            )
+            inner += _path(path, f"stroke:var(--{line.colour});stroke-width:1.7")
         return (
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" aria-hidden="true">'
             f"{inner}{self._frame}</svg>"
         )
 
+    def _pieces(self, field: str) -> list[list[Place]]:
+        """Return the line of a field in pieces, or that of the rate."""
+        if field != "rate":
+            step = max(1, len(self._points) // PARTS)
+            value: Callable[[Point], float] = attrgetter(field)
+            return [
+                [(one.seconds, value(one)) for one in (*some[::step], some[-1])]
+                for some in self._runs
+            ]
+        running = [point._replace(time=point.seconds) for point in self._points]
+        parts = max(1, min(PARTS, int(self._length / LEAST_STEP)))
+        step_ = self._length / parts
+        found = rates(running, self._begin, parts)
+        return [
+            [
+                (self._begin + (number + more) * step_, rate)
+                for number, rate in enumerate(found)
+                for more in (0, 1)
+            ]
+        ]
+
     def _x(self, seconds: float) -> float:
         share = (seconds - self._begin) / self._length
         return round(LEFT + share * (WIDTH - LEFT - RIGHT), 1)
 
-    def _rests(self) -> str:
-        """Shade the times when a slot rested, over the whole height."""
-        bands = "".join(
-            f"M{self._x(one.seconds)} {TOP}H{self._x(after.seconds)}V{HEIGHT - BOTTOM}"
-            f"H{self._x(one.seconds)}Z"
-            for points in self._runs
-            for one, after in pairwise(points)
-            if one.resting
-        )
-        return _path(bands, "fill:var(--second);opacity:.18") if bands else ""
+    def _marks(self, view: View) -> Iterator[str]:
+        """Mark where runs began, and where they were killed."""
+        known = {some[0].run: some for some in self._runs}
+        latest = [(one.number, how) for one, how in view.endings if one.number in known]
+        for run, how in latest[-MOST_MARKS:]:
+            if run != self._points[0].run:
+                yield _mark(GOOD, "2 3", self._x(known[run][0].seconds))
+            if how == KILLED:
+                yield _mark(BAD, "6 4", self._x(known[run][-1].seconds))
 
     def _times(self) -> Iterator[str]:
         """Name some moments by the local time, with the date where a day begins."""
-        days = self._points[-1].time - self._points[0].time > 4 * DAY
         before = ""
         for number in range(TICKS + 1):
             seconds = self._begin + self._length * number / TICKS
@@ -215,11 +169,9 @@ class _Drawing:
             clock = "%H:%M:%S" if self._length < 10 * 60 else "%H:%M"
             anchor = "text-anchor:" + ("end" if number == TICKS else "middle")
             x, y = self._x(seconds), HEIGHT - BOTTOM + 14
-            if not days:
-                yield _text(x, y, time.strftime(clock, moment), anchor)
-                y += 13
+            yield _text(x, y, time.strftime(clock, moment), anchor)
             if date != before:
-                yield _text(x, y, date, anchor)
+                yield _text(x, y + 13, date, anchor)
             before = date
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from html import escape
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from bloomdupe._version import __version__
 from bloomdupe.crawl.leases.failure import PAGE_CAME, in_words
 from bloomdupe.crawl.progress.pace import local, plural, size, zone
-from bloomdupe.jobs import view as states
-from bloomdupe.jobs.figures import figures, verdict
-from bloomdupe.jobs.view import MOST_SLOTS, slot_name
+from bloomdupe.jobs.figures import figures, kind_of, remedy_of
+from bloomdupe.jobs.view import MOST_SLOTS, NOT_BEGUN, slot_name
 from bloomdupe.monitoring.charts import charts
 from bloomdupe.printable import printable
 
@@ -27,51 +26,64 @@ MOST = 3
 """Texts beside a figure."""
 FIRST_CHARTS = 3
 """Charts to see at once; the others are folded."""
-COLOURS = {
-    states.RUNNING: "good",
-    states.FINISHED: "good",
-    states.SILENT: "alarm",
-    states.KILLED: "alarm",
-    states.STOPPED: "warn",
-}
+MOST_RUNS = 200
+MOST_GROUPS = 50
+TWICE = " Items that pages with a failed callback or pipeline have yielded come twice."
+OTHERS = "(not counted by host)"
+NOTHING = "-"
+"""A number in a table that is 0."""
 
 
 def report(view: View) -> str:
     """Return the page."""
-    title = f"Crawl of {view.spider}"
-    colour = COLOURS.get(view.state.name, "calm")
-    if view.all_rest and colour == "good":
-        colour = "warn"
-    as_of = local(view.state.read_at)
+    title = text(f"Crawl of {view.spider}")
+    state, remedy = view.state.text, remedy_of(view)
+    verdict = f"{state[0].upper()}{state[1:]}." + (f" {remedy}" if remedy else "")
     drawn = [*charts(view)]
-    return page(
-        title,
-        [
-            f"<h1>{text(title)}</h1>",
-            f'<p class="verdict {colour}">{text(verdict(view))}</p>',
-            f'<p class="note">{text(view.place)}, as of {as_of}. All times are in'
-            f" {text(zone())}.</p>",
-            '<div class="tiles">',
-            *map(_tile, figures(view, old=True)),
-            "</div>",
-            *_missing(view),
-            *runs(view),
-            *failures(view),
-            *hosts(view),
-            *_charts(drawn[:FIRST_CHARTS]),
-            "<details><summary>More</summary>",
-            *_charts(drawn[FIRST_CHARTS:]),
-            *statuses(view),
-            "</details>",
-        ],
+    parts = [
+        f"<h1>{title}</h1>",
+        f'<p class="verdict {kind_of(view)}">{text(verdict)}</p>',
+        f'<p class="note">{text(view.place)}, as of {local(view.state.read_at)}. All'
+        f" times are in {text(zone())}.</p>",
+        '<div class="tiles">',
+        *map(_tile, figures(view, old=True)),
+        "</div>",
+        *_missing(view),
+        *runs(view),
+        *failures(view),
+        *hosts(view),
+        *_charts(drawn[:FIRST_CHARTS]),
+        "<details><summary>More</summary>",
+        *_charts(drawn[FIRST_CHARTS:]),
+        *statuses(view),
+        "</details>",
+    ]
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
+        " style-src 'unsafe-inline'; img-src data:\">\n"
+        f'<meta name="generator" content="bloomdupe {__version__}">\n'
+        f'<link rel="icon" href="data:,">\n'
+        f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        + "\n".join(parts)
+        + "\n</body>\n</html>\n"
     )
 
 
+def text(words: str) -> str:
+    """Return words escaped for HTML; all text from outside passes through here."""
+    return escape(printable(words))
+
+
 def _charts(drawn: Sequence[Chart]) -> Iterator[str]:
-    if drawn:
-        yield '<div class="charts">'
-        yield from map(figure, drawn)
-        yield "</div>"
+    yield '<div class="charts">'
+    for title, note, svg in drawn:
+        yield (
+            f'<figure role="img" aria-label="{title}"><figcaption><b>{title}</b>'
+            f'<p class="note">{note}</p></figcaption>{svg}</figure>'
+        )
+    yield "</div>"
 
 
 def _tile(figure: Figure) -> str:
@@ -81,19 +93,25 @@ def _tile(figure: Figure) -> str:
     return f"<div{kind}>{text(figure.name)}{value}{', '.join(more)}</div>"
 
 
+def table(heads: dict[str, str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield a table of texts; ``heads`` are its columns, and the classes of cells."""
+    yield '<div class="rows"><table>'
+    for tag, row in (("th", heads), *(("td", row) for row in rows)):
+        cells = (
+            f'<{tag} class="{kind}">{text(cell)}</{tag}>'
+            for kind, cell in zip(heads.values(), row, strict=True)
+        )
+        yield f"<tr>{''.join(cells)}</tr>"
+    yield "</table></div>"
+
+
 def _missing(view: View) -> Iterator[str]:
     """Give the reason if there are no charts over time."""
-    if not view.points and view.state.name != states.NOT_BEGUN:
+    if not view.points and view.state.name != NOT_BEGUN:
         yield (
             '<p class="note">There are no charts over time: the first run has just'
             " begun.</p>"
         )
-
-
-MOST_RUNS = 200
-MOST_GROUPS = 50
-TWICE = " Items that pages with a failed callback or pipeline have yielded come twice."
-OTHERS = "(not counted by host)"
 
 
 def failures(view: View) -> Iterator[str]:
@@ -109,11 +127,9 @@ def failures(view: View) -> Iterator[str]:
             '<p class="note">Mend the cause, then run the crawl with <code>-s'
             f" {text(failed.option)}</code>.{twice}</p>"
         )
+    heads = {"requests": "number", "reason": "reason", "host": "host", "last": "time"}
     yield from table(
-        (
-            Column("requests", "number"), Column("reason"), Column("host"),
-            Column("last", "time"), Column("for example", "url"),
-        ),
+        {**heads, "for example": "url"},
         (
             (
                 f"{group.requests:,}",
@@ -124,7 +140,7 @@ def failures(view: View) -> Iterator[str]:
             )
             for group in groups[:MOST_GROUPS]
         ),
-    )  # fmt: skip
+    )
     if len(groups) > MOST_GROUPS:
         more = len(groups) - MOST_GROUPS
         yield f'<p class="note">{more:,} smaller groups are not shown.</p>'
@@ -172,14 +188,8 @@ def hosts(view: View) -> Iterator[str]:
         size_of_rest = totals.bytes - sum(size for _, size in shown)
         rest = _pages_and_bytes(pages, size_of_rest)
         rows.append((OTHERS, "", "", *rest, ""))
-    yield from table(
-        (
-            Column("host", "host"), Column("pending", "number"),
-            Column("failed", "number bad"), Column("pages", "number"),
-            Column("size", "number"), Column("", "slow"),
-        ),
-        rows,
-    )  # fmt: skip
+    heads = {"host": "host", "pending": "number", "failed": "number", "pages": "number"}
+    yield from table({**heads, "size": "number", "": "slow"}, rows)
 
 
 def _pages_and_bytes(pages: int, total: int) -> tuple[str, str]:
@@ -208,14 +218,8 @@ def runs(view: View) -> Iterator[str]:
             end = local(ran.ended or last[ran.number].time)
         rows.append((str(ran.number), local(ran.begun), end, how, pages))
     yield "<h2>Runs</h2>"
-    yield from table(
-        (
-            Column("run", "number"), Column("begun", "time"),
-            Column("ended, or last seen", "time"), Column("how"),
-            Column("pages", "number"),
-        ),
-        rows,
-    )  # fmt: skip
+    heads = {"run": "number", "begun": "time", "ended, or last seen": "time"}
+    yield from table({**heads, "how": "", "pages": "number"}, rows)
 
 
 def statuses(view: View) -> Iterator[str]:
@@ -223,7 +227,7 @@ def statuses(view: View) -> Iterator[str]:
     if counts := view.totals.statuses:
         yield "<h2>Status codes</h2>"
         rows = ((status, f"{count:,}") for status, count in sorted(counts.items()))
-        yield from table((Column("status"), Column("pages", "number")), rows)
+        yield from table({"status": "", "pages": "number"}, rows)
 
 
 STYLE = """
@@ -240,10 +244,10 @@ h1 { margin: 0; font-size: 1.6rem; } h2 { margin: 2rem 0 .5rem; font-size: 1.15r
 p { margin: .2rem 0; } .note { color: var(--soft); font-size: .87rem; }
 code { overflow-wrap: anywhere; }
 .verdict { margin: .8rem 0 .4rem; padding: .6rem .9rem; border-radius: .3rem;
-  border-left: .35rem solid var(--state); background: var(--card);
+  border-left: .35rem solid var(--first); background: var(--card);
   font-size: 1.07rem; }
-.good { --state: var(--good); } .calm { --state: var(--first); }
-.warn { --state: var(--second); } .alarm { --state: var(--bad); }
+.verdict.good { border-color: var(--good); } .verdict.bad { border-color: var(--bad); }
+.verdict.warn { border-color: var(--second); }
 .tiles { display: grid; gap: .7rem; margin-top: 1rem;
   grid-template-columns: repeat(auto-fill, minmax(8.4rem, 1fr)); }
 .tiles div, figure { border-radius: .5rem; padding: .6rem .9rem;
@@ -266,93 +270,7 @@ td, th { padding: .25rem 1.1rem .25rem 0; text-align: left; vertical-align: top;
 th { color: var(--soft); font-weight: 500; }
 .number { text-align: right; font-variant-numeric: tabular-nums;
   white-space: nowrap; }
-td.bad { color: var(--bad); } td.slow { color: var(--second); }
-td.host { overflow-wrap: anywhere; min-width: 9rem; }
+td.slow { color: var(--second); } td.host { overflow-wrap: anywhere; min-width: 9rem; }
 td.url, td.reason { overflow-wrap: anywhere; min-width: 15rem; }
 td.time { white-space: nowrap; }
-@media (max-width: 40rem) {
-  body { padding: 1rem; } td.time { white-space: normal; }
-  td, th { padding-right: .7rem; } figcaption { min-height: 0; }
-  .tiles { grid-template-columns: repeat(auto-fill, minmax(6.6rem, 1fr)); }
-  .tiles div { padding: .45rem .6rem; } .tiles b { font-size: 1.1rem; }
-  .cards tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--faint); }
-  .cards tr:first-child { display: none; }
-  .cards td { display: inline-block; padding: 0 .6rem 0 0; border: 0; min-width: 0; }
-  .cards td.url { display: block; } .cards td:empty { display: none; }
-  .cards td.number::after { content: " " attr(data-head); color: var(--soft); }
-  .cards td.url:not(:first-child)::before { content: attr(data-head) " ";
-    color: var(--soft); }
-  .hosts tr { display: grid; border-bottom: 1px solid var(--faint);
-    grid-template-columns: minmax(0, 1fr) 3.4rem 3.1rem 3.1rem 4.4rem;
-    column-gap: .3rem; }
-  .hosts td, .hosts th { border: 0; padding-right: 0; min-width: 0; }
-  .hosts .slow { grid-column: 1 / -1; } .hosts .slow:empty, .hosts th.slow {
-    display: none; }
-}
 """
-
-
-NOTHING = "-"
-"""A number in a table that is 0."""
-
-
-class Column(NamedTuple):
-    """A column of a table: its head, and the class of its cells."""
-
-    head: str
-    kind: str = ""
-
-
-def text(words: str) -> str:
-    """Return words escaped for HTML; all text from outside passes through here."""
-    return escape(printable(words))
-
-
-def page(title: str, parts: Iterable[str]) -> str:
-    """Return a page of such parts."""
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
-        " style-src 'unsafe-inline'; img-src data:\">\n"
-        f'<meta name="generator" content="bloomdupe {__version__}">\n'
-        f'<link rel="icon" href="data:,">\n'
-        f"<title>{text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(parts)
-        + "\n</body>\n</html>\n"
-    )
-
-
-def figure(chart: Chart) -> str:
-    """Return a chart under its title."""
-    return (
-        f'<figure role="img" aria-label="{text(chart.title)}"><figcaption>'
-        f"<b>{text(chart.title)}</b>"
-        f'<p class="note">{text(chart.note)}</p></figcaption>{chart.svg}</figure>'
-    )
-
-
-def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield a table of texts; on a narrow screen, rows with URLs become cards."""
-    kinds = {one.kind for one in columns}
-    kind = "cards" if "url" in kinds else "hosts" if "slow" in kinds else "plain"
-    yield f'<div class="rows"><table class="{kind}">'
-    yield (
-        "<tr>"
-        + "".join(f"<th{_class(one)}>{text(one.head)}</th>" for one in columns)
-        + "</tr>"
-    )
-    for row in rows:
-        yield "<tr>" + "".join(map(_cell, columns, row)) + "</tr>"
-    yield "</table></div>"
-
-
-def _cell(column: Column, value: str) -> str:
-    head = text(column.head)
-    if value == NOTHING:
-        column = Column(column.head, "number")
-    return f'<td{_class(column)} data-head="{head}">{text(value)}</td>'
-
-
-def _class(column: Column) -> str:
-    return f' class="{column.kind}"' if column.kind else ""

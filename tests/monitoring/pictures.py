@@ -22,7 +22,7 @@ from rich.text import Text
 from bloomdupe.cli.main import main
 from bloomdupe.jobs.job_on_disk import JobOnDisk
 from bloomdupe.jobs.reader import JobReader
-from bloomdupe.monitoring.top import screen
+from bloomdupe.monitoring.top import KEYS, screen
 
 ROOM = Path(__file__).parents[2] / "bloomdupe" / "monitoring"
 COLOURS = [
@@ -40,7 +40,7 @@ def write_top(job: Path) -> None:
             record=True, width=78, height=24, file=io.StringIO(), force_terminal=True
         )
         view = JobReader(JobOnDisk(str(job))).read()
-        lines = screen(view, (78, 24), "pending", coloured=True)
+        lines = [*screen(view, (78, 24), coloured=True), KEYS]
         console.print(Text.from_ansi("\n".join(lines)))
         console.save_svg(
             str(ROOM / f"{name}.svg"),
