@@ -101,7 +101,7 @@ def import_job(options: Namespace) -> Answer:
 def _source(name: str, project: Project) -> Iterator[Source]:
     from bloomdupe.filter.opening import is_url
     from bloomdupe.moving.scrapy_job import ScrapyJob
-    from bloomdupe.store.place import Directory
+    from bloomdupe.store.lmdb.lmdb_store import Directory
 
     directory = Path(name)
     if is_url(name):

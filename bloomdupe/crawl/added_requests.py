@@ -10,6 +10,7 @@ from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.printable import logger_of
+from bloomdupe.store.format import META, meta_record
 from bloomdupe.store.inbox import Inbox
 from bloomdupe.store.participant import Part, Participant
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.filter.bloom import BloomFilter
-    from bloomdupe.store.participant import Batch
+    from bloomdupe.store.participant import Change
     from bloomdupe.store.store import Store
 
 logger = logger_of(__name__)
@@ -149,10 +150,8 @@ class AddedRequests(Participant):
             return Part()
         done = self._done
 
-        def write(batch: Batch) -> None:
-            batch.put_record(RECORD, {"done": done})
-
         def written() -> None:
             self._changed = False
 
-        return Part(write=write, done=written)
+        changes: list[Change] = [meta_record(RECORD, {"done": done})]
+        return Part(changes={META: changes}, done=written)

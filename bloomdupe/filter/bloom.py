@@ -21,7 +21,7 @@ from bloomdupe.filter.parameters import (
     machine_memory,
 )
 from bloomdupe.store.format import COOKIES
-from bloomdupe.store.place import Directory
+from bloomdupe.store.lmdb.lmdb_store import Directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,7 +7,6 @@ from copy import deepcopy
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.errors import StoreError
 from bloomdupe.filter.hashing import DIGEST_BYTES, exact_id
 from bloomdupe.filter.layer import Layer, Write, backlog_limit
 from bloomdupe.filter.sizing import Geometry
@@ -16,9 +15,11 @@ from bloomdupe.store.format import (
     EXACT,
     JOURNAL,
     JOURNAL_KEY,
+    META,
     PAGES,
     JournalEntry,
     journal_record,
+    meta_record,
     read_journal,
 )
 from bloomdupe.store.participant import Part
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from bloomdupe.filter.parameters import Parameters
-    from bloomdupe.store.participant import Batch
+    from bloomdupe.store.participant import Change
     from bloomdupe.store.store import Store
 
     Counts: TypeAlias = Sequence[tuple[Geometry, int]]
@@ -127,7 +128,6 @@ class Contents:
         """Of each entry, oldest first: sequence, and ``swept`` when it was written."""
         self._debt = 0.0
         """Pages that the sweep is behind."""
-        self._prepared: Part | None = None
 
     def _restore(self, store: Store) -> None:
         with store.snapshot() as snapshot:
@@ -273,8 +273,8 @@ class Contents:
         """Return the part of the next checkpoint, and change nothing.
 
         ``everything`` sweeps as many pages as one transaction may hold; ``then`` is
-        called at the end. A part that was prepared before and is not done yet is given
-        up.
+        called at the end. A part that was prepared before, and was not committed, must
+        not be committed any more.
         """
         record, journal = self._record, self._journal
         end = record["journal_end"]
@@ -302,19 +302,8 @@ class Contents:
             "exact": record["exact"] + len(identities),
             "notes": deepcopy(self.notes),
         }
-        part = self._prepared = Part()
-
-        def write(batch: Batch) -> None:
-            self._expect(part)
-            batch.change(JOURNAL, map(journal_record, entries))
-            batch.change(PAGES, (one.record for one in writes if one.value))
-            batch.change(JOURNAL, ((JOURNAL_KEY.pack(one), None) for one in gone))
-            batch.add_exact(identities)
-            batch.put_record(RECORD, after)
 
         def done() -> None:
-            self._expect(part)
-            self._prepared = None
             for layer, many in news:
                 layer.keys += many
                 del layer.pending[:many]
@@ -329,8 +318,14 @@ class Contents:
             if then is not None:
                 then()
 
-        part.write, part.done = write, done
-        return part
+        journaled: list[Change] = [journal_record(entry) for entry in entries]
+        journaled += ((JOURNAL_KEY.pack(one), None) for one in gone)
+        changes: dict[bytes, list[Change]] = {
+            JOURNAL: journaled,
+            PAGES: [one.record for one in writes if one.value],
+            META: [meta_record(RECORD, after)],
+        }
+        return Part(changes=changes, exact=identities, done=done)
 
     def _sweep(self, due: int) -> tuple[int, int, list[Write]]:
         """Return pages passed, ``swept`` then, and what is to be written of them."""
@@ -356,14 +351,6 @@ class Contents:
                 return layer, hand
             hand -= layer.geometry.pages
         raise ValueError("there are not so many pages")
-
-    def _expect(self, part: Part) -> None:
-        """Refuse a part that was given up: later parts build on its base."""
-        if self._prepared is not part:
-            raise StoreError(
-                "a checkpoint that was given up must not be written: another one has"
-                " been prepared since"
-            )
 
     def fold(self) -> None:
         """Write every changed page, slice by slice; this empties the journal."""
@@ -391,13 +378,9 @@ class Contents:
         """Forget all keys, here and in the store."""
         record = empty_record(self.parameters, self._record["journal_end"])
         if self.store is not None:
-            self._prepared = None
-
-            def write(batch: Batch) -> None:
-                batch.clear(PAGES, JOURNAL, EXACT)
-                batch.put_record(RECORD, record)
-
-            self.store.commit(Part(write=write))
+            changes: list[Change] = [meta_record(RECORD, record)]
+            cleared = (PAGES, JOURNAL, EXACT)
+            self.store.commit(Part(cleared=cleared, changes={META: changes}))
         self._begin(record)
 
 

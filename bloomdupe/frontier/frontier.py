@@ -13,7 +13,14 @@ from bloomdupe.frontier.rank import AFTER_ALL, rank_of
 from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.slot_queue import Entry, SlotQueue
 from bloomdupe.frontier.slots import Slots
-from bloomdupe.store.format import LATER, QUEUE, request_key, request_record
+from bloomdupe.store.format import (
+    LATER,
+    META,
+    QUEUE,
+    meta_record,
+    request_key,
+    request_record,
+)
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -24,7 +31,6 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.frontier.slot_queue import Read
     from bloomdupe.frontier.slots import Downloader
-    from bloomdupe.store.participant import Batch
     from bloomdupe.store.store import Commit, Store
 
     Load: TypeAlias = Callable[[Callable[[], Read], Callable[[Read], None]], None]
@@ -504,13 +510,6 @@ class Frontier:
         settled = [*self._settled]
         self._new_bytes, self._new_slots = 0, set()
 
-        def write(batch: Batch) -> None:
-            marks.apply(batch)
-            batch.replace(QUEUE, gone, new)
-            batch.replace(LATER, over, waiting)
-            slots.apply(batch)
-            batch.put_record(RECORD, record)
-
         def done() -> None:
             try:
                 marks.done()
@@ -519,7 +518,13 @@ class Frontier:
                 self._written(written, settled, stored)
                 self._later.written(scheduled)
 
-        return Part(write=write, done=done)
+        meta = [*marks.changes[META], meta_record(RECORD, record)]
+        return Part(
+            changes={**marks.changes, **slots.changes, META: meta},
+            requests={QUEUE: (gone, new), LATER: (over, waiting)},
+            exact=marks.exact,
+            done=done,
+        )
 
     def _give_up(self) -> None:
         """Forget a part that was prepared and never committed."""

@@ -20,7 +20,7 @@ from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import Life
 from bloomdupe.store import files
 from bloomdupe.store.inbox import Inbox
-from bloomdupe.store.place import Directory
+from bloomdupe.store.lmdb.lmdb_store import Directory
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:

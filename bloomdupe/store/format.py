@@ -1,7 +1,7 @@
 """Format: the bytes of a store, and every kind of record in it.
 
 Format 2. ``data.mdb`` has the named databases of LMDB in the table below, which are
-called tables. :class:`bloomdupe.store.participant.Batch` writes to them, and
+called tables. A :class:`bloomdupe.store.participant.Part` is written to them, and
 :class:`bloomdupe.store.snapshot.Snapshot` reads them.
 
 ``sum`` is the first 8 bytes of murmur3_x64_128 of the rest of the value. Its seed is
@@ -329,9 +329,9 @@ def describe(table: bytes, key: bytes) -> str:
     return f"record {shown!r} of {table.decode(errors='replace')}"
 
 
-def json_of(record: dict[str, Any]) -> bytes:
-    """Return a record as it is stored, without its sum."""
-    return json.dumps(record, separators=(",", ":")).encode()
+def meta_record(name: str, record: dict[str, Any]) -> tuple[bytes, bytes]:
+    """Return key and value of a record of ``meta``, of numbers and texts."""
+    return name.encode(), json.dumps(record, separators=(",", ":")).encode()
 
 
 def sum_of(value: Buffer) -> int:

@@ -20,8 +20,8 @@ from bloomdupe.filter import hashing
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.slot_state import SlotState
 from bloomdupe.store.format import BLOBS, SLOTS, StoredSlot
+from bloomdupe.store.lmdb.lmdb_store import Directory
 from bloomdupe.store.participant import Part
-from bloomdupe.store.place import Directory
 
 BUDGET = 30
 BOUND = 50

@@ -14,7 +14,7 @@ from support.site import Answer, Site, Visit
 
 from bloomdupe.crawl.later.retries import GrowingWait
 from bloomdupe.frontier.slot_state import SlotState
-from bloomdupe.store.place import Directory
+from bloomdupe.store.lmdb.lmdb_store import Directory
 
 pytestmark = pytest.mark.slow
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,6 @@ from support.agreement import disagreements
 from support.repetition import slow_tests_run
 
 from bloomdupe import BloomFilter
-from bloomdupe.errors import StoreError
 from bloomdupe.filter import contents, layer
 from bloomdupe.store.lmdb import environment
 from bloomdupe.store.participant import Part
@@ -225,7 +225,7 @@ class SharedFilterMachine(Machine):
             self.note(note)
         if end == "dropped":
             return
-        self.store().commit(Part(write=self.change.write))
+        self.store().commit(replace(self.change, done=lambda: None))
         self.committed = held
         self.add(second)
         if end == "never noted":
@@ -234,16 +234,6 @@ class SharedFilterMachine(Machine):
         self.change.done()
         self.change = None
         assert disagreements(self.path / "data.mdb") == []
-
-    @precondition(lambda self: self.change is not None)
-    @rule()
-    def write_an_abandoned_change(self) -> None:
-        """It was dropped, and something else is prepared."""
-        assert self.change is not None
-        change, self.change = self.change, None
-        self.seen.prepare()
-        with pytest.raises(StoreError, match="given up"):
-            self.store().commit(change)
 
     @rule()
     def crash(self) -> None:

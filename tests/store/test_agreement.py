@@ -9,7 +9,7 @@ from support.agreement import disagreements
 
 from bloomdupe import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.store.format import META, SLOTS, StoredSlot, json_of, slot_record
+from bloomdupe.store.format import META, SLOTS, StoredSlot, meta_record, slot_record
 from bloomdupe.store.participant import Part
 
 
@@ -27,7 +27,7 @@ def test_what_does_not_fit_is_noticed(tmp_path: Path, wrong: str) -> None:
         changes = {SLOTS: [slot_record(StoredSlot(0, 11, "slot 0"))]}
         if wrong in record:
             record[wrong] += 1
-            changes = {META: [(b"filter", json_of(record))]}
+            changes = {META: [meta_record("filter", record)]}
         if wrong != "nothing":
             store.commit(Part(changes=changes))
         found = disagreements(tmp_path / "store" / "data.mdb")

@@ -19,15 +19,17 @@ from bloomdupe.errors import (
     StoreMismatchError,
 )
 from bloomdupe.store.format import (
+    META,
     TABLES,
     JournalEntry,
     journal_record,
+    meta_record,
     page_value,
     total_of,
 )
-from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
-from bloomdupe.store.participant import Batch, Part
-from bloomdupe.store.place import Directory
+from bloomdupe.store.lmdb.environment import LmdbBatch
+from bloomdupe.store.lmdb.lmdb_store import Directory
+from bloomdupe.store.participant import Part
 from bloomdupe.store.system_errors import reason_of
 
 
@@ -142,30 +144,24 @@ def test_a_forked_child_cannot_write(path: Path) -> None:
 # Damage (what is found in a file: tests/crash/damage.py)
 
 
-def lose_record(batch: Batch) -> None:
-    batch.change(b"meta", [(b"filter", None)])
-
-
-def move_journal(batch: Batch) -> None:
-    moved = journal_record(JournalEntry(2, 7, 0, b"a digest of 16 B"))
-    batch.change(b"journal", [moved])
+MOVED = journal_record(JournalEntry(2, 7, 0, b"a digest of 16 B"))
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("table", "change", "message"),
     [
-        (lose_record, "the record of the filter is missing"),
-        (move_journal, "journal entry 2 has no layer"),
+        (b"meta", (b"filter", None), "the record of the filter is missing"),
+        (b"journal", MOVED, "journal entry 2 has no layer"),
     ],
 )
 def test_a_filter_whose_parts_disagree_is_damaged(
-    path: Path, change: Callable[[Batch], None], message: str
+    path: Path, table: bytes, change: tuple[bytes, bytes | None], message: str
 ) -> None:
     """Of a program that writes wrongly, LMDB and the checksums notice nothing."""
     with BloomFilter.open(path) as seen:
         store = seen.share_store()
         assert store is not None
-        store.commit(Part(write=change))
+        store.commit(Part(changes={table: [change]}))
     with pytest.raises(StoreDamagedError, match=message):
         BloomFilter.open(path)
 
@@ -201,7 +197,8 @@ def test_a_store_of_format_1_is_refused_in_one_line(path: Path) -> None:
     with lmdb.open(str(path), map_size=1 << 24, max_dbs=16, lib_version=0) as env:
         databases = {name: env.open_db(name) for name in TABLES}
         with env.begin(write=True) as txn:
-            LmdbBatch(txn, databases).put_record("store", record)
+            part = Part(changes={META: [meta_record("store", record)]})
+            LmdbBatch(txn, databases).write(part)
     with pytest.raises(StoreMismatchError, match=r"has format 1.* reads format 2") as e:
         BloomFilter.open(path)
     assert "\n" not in str(e.value)

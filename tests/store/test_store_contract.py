@@ -27,8 +27,8 @@ from bloomdupe.store.format import (
     later_record,
     request_record,
 )
+from bloomdupe.store.lmdb.lmdb_store import Directory
 from bloomdupe.store.participant import Part
-from bloomdupe.store.place import Directory
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
 from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
@@ -36,12 +36,11 @@ from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
 from bloomdupe.store.redis.redis_store import RedisStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from support.redis_server import RedisServer
 
-    from bloomdupe.store.participant import Batch
     from bloomdupe.store.store import Store, StorePlace
 
 RECORDS: dict[str, dict[str, Any]] = {"store": {"identity": {}}, "first": {"a": 1}}
@@ -138,10 +137,6 @@ def store(backend: Backend) -> Iterator[Store]:
     made.close()
 
 
-def writing(write: Callable[[Batch], None]) -> Part:
-    return Part(write=write)
-
-
 def changing(table: bytes, *changes: tuple[bytes, bytes | None]) -> Part:
     return Part(changes={table: list(changes)})
 
@@ -211,15 +206,11 @@ def test_a_commit_that_is_not_sent_leaves_nothing(store: Store) -> None:
 
 def test_a_part_that_raises_writes_nothing_and_may_come_again(store: Store) -> None:
     told = []
-
-    def fail(batch: Batch) -> None:
-        batch.put_record("second", {})
-        raise ValueError("broken")
-
+    broken: Any = Part(changes={b"no table": [(b"a", b"1"), 7]})  # type: ignore[list-item]
     part = changing(HISTORY, (b"a", b"1"))
     part.done = lambda: told.append(1)
-    with pytest.raises(ValueError, match="broken"):
-        store.commit(part, writing(fail))
+    with pytest.raises((KeyError, TypeError)):
+        store.commit(part, broken)
     assert (of(store, HISTORY), told) == ({}, [])
     store.commit(part)
     assert (of(store, HISTORY), told) == ({b"a": b"1"}, [1])
@@ -282,19 +273,16 @@ def test_many_records_are_in_order(store: Store) -> None:
 def test_a_table_is_cleared_before_what_follows(store: Store) -> None:
     store.commit(changing(PAGES, (b"a", b"1"), (b"b", b"2")))
 
-    def write(batch: Batch) -> None:
-        batch.change(PAGES, [(b"c", b"3")])
-        batch.clear(PAGES)
-        batch.change(PAGES, [(b"d", b"4")])
-
-    store.commit(writing(write))
+    more = changing(PAGES, (b"d", b"4"))
+    more.cleared = [PAGES]
+    store.commit(changing(PAGES, (b"c", b"3")), more)
     assert of(store, PAGES) == {b"d": b"4"}
 
 
 def test_exact_keys(store: Store) -> None:
     one, two = b"1" * 16, b"2" * 16
-    store.commit(writing(lambda batch: batch.add_exact([two, one])))
-    store.commit(writing(lambda batch: batch.add_exact([one])))
+    store.commit(Part(exact=[two, one]))
+    store.commit(Part(exact=[one]))
     with store.snapshot() as snapshot:
         assert list(snapshot.keys(EXACT)) == [one, two]
         assert (snapshot.has(EXACT, one), snapshot.has(EXACT, b"3" * 16)) == (1, 0)
@@ -346,11 +334,7 @@ def put(
         for key, slot in keys.items()
     }
 
-    def write(batch: Batch) -> None:
-        for table, records in ((QUEUE, few), (LATER, items)):
-            batch.replace(table, [], records)
-
-    store.commit(writing(write))
+    store.commit(Part(requests={QUEUE: ([], few), LATER: ([], items)}))
 
 
 RANKS = sorted(
@@ -389,10 +373,7 @@ def test_requests_come_in_portions(store: Store) -> None:
 def test_large_requests_end_a_portion(store: Store) -> None:
     few = dict(request_record(0, rank, bytes(400_000)) for rank in RANKS[:4])
 
-    def write(batch: Batch) -> None:
-        batch.replace(QUEUE, [], few)
-
-    store.commit(writing(write))
+    store.commit(Part(requests={QUEUE: ([], few)}))
     found, more = store.now.next_requests(0, BEFORE_ALL, (), 256)
     assert (len(found), more) == (3, True)
 
@@ -401,11 +382,8 @@ def test_requests_are_removed(store: Store) -> None:
     put(store, {3: RANKS, 4: RANKS}, {1.0: "a", 2.0: "b"})
     gone = [request_record(3, rank, b"")[0] for rank in RANKS[::2]]
 
-    def write(batch: Batch) -> None:
-        batch.replace(QUEUE, sorted(gone), {})
-        batch.replace(LATER, [later_key(1.0, 7)], {})
-
-    store.commit(writing(write))
+    later = [later_key(1.0, 7)]
+    store.commit(Part(requests={QUEUE: (sorted(gone), {}), LATER: (later, {})}))
     found, _ = store.now.next_requests(3, BEFORE_ALL, (), 256)
     assert [rank for rank, _ in found] == RANKS[1::2]
     assert len(store.now.next_requests(4, BEFORE_ALL, (), 256)[0]) == len(RANKS)

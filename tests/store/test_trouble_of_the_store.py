@@ -376,6 +376,6 @@ def test_pages_that_were_read_ahead_are_not_used_when_all_are_cleared(
     store.commit(Part(changes={PAGES: pages}))
     with store.snapshot() as snapshot:
         assert bytes(snapshot.get(PAGES, pages[0][0]) or b"") == b"0"
-    store.commit(Part(write=lambda batch: batch.clear(PAGES)))
+    store.commit(Part(cleared=[PAGES]))
     with store.snapshot() as snapshot:
         assert snapshot.get(PAGES, pages[1][0]) is None

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from bloomdupe.store.format import QUEUE, SLOT_KEY, TABLES
 from bloomdupe.store.lmdb import checked_reading
-from bloomdupe.store.lmdb.environment import open_environment
-from bloomdupe.store.lmdb.lmdb_snapshot import LmdbSnapshot
+from bloomdupe.store.lmdb.environment import LmdbSnapshot, open_environment
 
 
 def disagreements(data: Path) -> list[str]:

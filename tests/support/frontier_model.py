@@ -6,6 +6,7 @@ import contextlib
 import random
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -225,7 +226,7 @@ class FrontierMachine(RuleBasedStateMachine):
         if end == "dropped":
             return
         store = self.store()
-        store.commit(Part(write=self.change.write))
+        store.commit(replace(self.change, done=lambda: None))
         self.committed = held
         self.unnoticed = True
         self.go_on(second)
@@ -261,16 +262,6 @@ class FrontierMachine(RuleBasedStateMachine):
                         self.owed.settle(self.leased.pop(number)[0])
             self.counts_agree()
             self.it_knows_whether_there_is_anything_for_a_checkpoint()
-
-    @precondition(lambda self: self.change is not None)
-    @rule()
-    def write_an_abandoned_change(self) -> None:
-        """It was dropped, and something else is prepared."""
-        assert self.change is not None
-        change, self.change = self.change, None
-        self.owed.prepare()
-        with pytest.raises(StoreError, match="given up"):
-            self.store().commit(change)
 
     @precondition(lambda self: self.durable)
     @rule()

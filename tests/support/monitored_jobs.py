@@ -9,7 +9,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.failure import Failure, digest_of
 from bloomdupe.crawl.progress.history import History, Point
 from bloomdupe.crawl.totals import Totals
-from bloomdupe.store.format import FAILURES
+from bloomdupe.store.format import FAILURES, META, meta_record
 from bloomdupe.store.participant import Part
 from support.jobs import make_job
 
@@ -79,6 +79,6 @@ def monitored_job(
             totals = Totals(1, 12 * rate, 12 * rate * 1_500)
             totals.by_slot["a.example"] = [rate, rate * 1_500]
             record = {"totals": totals.record}
-            crawl = Part(write=lambda batch: batch.put_record("crawl", record))
+            crawl = Part(changes={META: [meta_record("crawl", record)]})
             store.commit(kept.prepare(), crawl)
     return job

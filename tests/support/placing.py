@@ -10,7 +10,6 @@ import atexit
 import functools
 import os
 import time
-from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +21,7 @@ from support import stops
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from bloomdupe.store.participant import Batch, Part, Participant
+    from bloomdupe.store.participant import Part, Participant
     from bloomdupe.store.store import Commit
     from support.stops import Points
 
@@ -111,7 +110,7 @@ def _begun(
     points: Points,
     path: Path,
     parts: Sequence[Sequence[Part]],
-    begin: Callable[[list[list[Part]]], Commit],
+    begin: Callable[[list[list[Any]]], Commit],
 ) -> WatchedCommit:
     """Begin a commit with parts for each of some stores."""
     # One that holds a part of the lines, and nothing else, settles no request.
@@ -119,23 +118,29 @@ def _begun(
     points.reach("before commit")
     if whole:  # what happens from here on belongs to the next one
         points.tell("commit", path, time.monotonic())
-    commit = begin([[_watched(points, part) for part in some] for some in parts])
+    commit = begin([[WatchedPart(points, part) for part in some] for some in parts])
     return WatchedCommit(points, commit, path if whole else None)
 
 
 def _module_of(part: Part) -> str:
-    """Return the module that has prepared the writes of a part."""
-    return part.write.__module__
+    """Return the module that has prepared a part."""
+    return part.done.__module__
 
 
-def _watched(points: Points, part: Part) -> Part:
-    """Return a part on its way into a transaction, with points around its writing."""
-    name = _module_of(part).rpartition(".")[2]
+class WatchedPart:
+    """A part on its way into a transaction, with points around its writing."""
 
-    def write(batch: Batch) -> None:
-        points.around(f"write {name}", lambda: part.write(batch))
+    def __init__(self, points: Points, part: Part) -> None:
+        self._points = points
+        self._part = part
+        self._name = _module_of(part).rpartition(".")[2]
 
-    return replace(part, write=write)
+    def __getattr__(self, name: str) -> Any:
+        if name == "cleared":  # it is written first
+            self._points.reach(f"before write {self._name}")
+        if name == "exact":  # nothing of LMDB comes after it
+            self._points.reach(f"after write {self._name}")
+        return getattr(self._part, name)
 
 
 def _install_end(points: Points) -> None:

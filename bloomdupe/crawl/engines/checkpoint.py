@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import CheckpointRefusedError
 from bloomdupe.signals import checkpoint
-from bloomdupe.store.format import BLOBS
+from bloomdupe.store.format import BLOBS, META, meta_record
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.outcomes import Outcomes
     from bloomdupe.feeds.exporter import FeedExporter
     from bloomdupe.frontier.frontier import Frontier
-    from bloomdupe.store.participant import Batch, Participant
+    from bloomdupe.store.participant import Participant
 
     Steps: TypeAlias = Iterator[Callable[[], None]]
 
@@ -60,13 +60,10 @@ class CrawlRecord:
         for part in parts:
             record |= part.entries
 
-        def write(batch: Batch) -> None:
-            batch.put_record(RECORD, record)
-
         def done() -> None:
             self.record = record
 
-        return Part(write=write, done=done)
+        return Part(changes={META: [meta_record(RECORD, record)]}, done=done)
 
 
 class Checkpoint:

@@ -25,7 +25,7 @@ from bloomdupe.printable import logger_of, near
 from bloomdupe.settings import JobSettings
 from bloomdupe.store import files
 from bloomdupe.store.descriptor import open_regular
-from bloomdupe.store.place import Directory
+from bloomdupe.store.lmdb.lmdb_store import Directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
 
     from bloomdupe.inside_scrapy.cookie_jars import CookieJars
-    from bloomdupe.store.participant import Batch, Change
+    from bloomdupe.store.participant import Change
     from bloomdupe.store.store import Store
 
 
@@ -146,17 +146,13 @@ class Cookies(Participant):
         found = (self._record(place, cookie, now) for place, cookie in changes.items())
         records = [record for record in found if record is not None]
 
-        def write(batch: Batch) -> None:
-            if anew:
-                batch.clear(COOKIES)
-            batch.change(COOKIES, records)
-
         def done() -> None:
             self._anew = False
             self.version += bool(records or anew)
             self._jars.written(changes)
 
-        return Part(write=write, done=done)
+        cleared = (COOKIES,) if anew else ()
+        return Part(cleared=cleared, changes={COOKIES: records}, done=done)
 
     def _record(self, place: Place, cookie: Cookie | None, now: int) -> Change | None:
         """Return the record of a cookie; None, and a warning, if it cannot have any."""

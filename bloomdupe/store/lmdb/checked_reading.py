@@ -26,8 +26,7 @@ from bloomdupe.store.format import (
     sum_of,
     total_of,
 )
-from bloomdupe.store.lmdb.copying import portions
-from bloomdupe.store.lmdb.environment import open_environment
+from bloomdupe.store.lmdb.environment import open_environment, portions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,25 +1,30 @@
-"""LmdbStore: a directory that holds everything durable, and its transactions.
-
-Only :class:`LmdbStore` begins and ends transactions.
-"""
+"""LmdbStore: a directory that holds everything durable, and its transactions."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING
+import shutil
+from typing import TYPE_CHECKING, Any
 
 import lmdb
 
 from bloomdupe.errors import StoreError, StoreIOError
 from bloomdupe.store import files
-from bloomdupe.store.format import TABLES, damaged
+from bloomdupe.store.format import FORMAT, MAGIC, META, TABLES, damaged, meta_record
 from bloomdupe.store.lmdb.check import check_data, check_format, check_marker
-from bloomdupe.store.lmdb.copying import copy_compacted
-from bloomdupe.store.lmdb.environment import open_environment, unmappable
-from bloomdupe.store.lmdb.lmdb_batch import LmdbBatch
-from bloomdupe.store.lmdb.lmdb_snapshot import LmdbSnapshot, unreadable
+from bloomdupe.store.lmdb.environment import (
+    LmdbBatch,
+    LmdbSnapshot,
+    open_environment,
+    portions,
+    unmappable,
+    unreadable,
+)
 from bloomdupe.store.lmdb.open_data import OpenData
+from bloomdupe.store.participant import Part
+from bloomdupe.store.platform import sync
+from bloomdupe.store.progress import Progress
 from bloomdupe.store.store import Commit, Store
 from bloomdupe.store.system_errors import explained, failed
 
@@ -30,7 +35,9 @@ if TYPE_CHECKING:
     from bloomdupe.errors import StoreDamagedError
     from bloomdupe.store.descriptor import Descriptor
     from bloomdupe.store.format import Ledger, Totals
-    from bloomdupe.store.participant import Part
+
+BATCH_BYTES = 16 << 20
+"""Bytes of a transaction when records are copied."""
 
 
 class LmdbStore(Store):
@@ -167,7 +174,7 @@ class LmdbStore(Store):
         def write(txn: lmdb.Transaction) -> Ledger:
             batch = LmdbBatch(txn, self._tables, self._ledger.totals)
             for part in parts:
-                part.apply(batch)
+                batch.write(part)
             return batch.seal()
 
         return Commit(parts, lambda: self._transact(write))
@@ -231,3 +238,122 @@ class LmdbStore(Store):
             building.rename(target)
             files.sync_directory(target.parent)
         return left_out
+
+
+def copy_compacted(
+    snapshot: LmdbSnapshot,
+    directory: Path,
+    header: dict[str, Any],
+    map_size: int,
+    without: Collection[bytes],
+) -> int:
+    """Write a compacted copy of a store into a directory, with its marker.
+
+    LMDB itself would copy whole pages, with pieces of removed records in their unused
+    bytes: also of cookies. So it is made record by record.
+
+    A store in which records are missing is refused. The tables ``without`` are left
+    out; returns the number of their records. Other processes may read and write the
+    store meanwhile. ``map_size`` is the address space that its file needs at most.
+    """
+    ledger = snapshot.ledger()
+    totals = {n: t for n, t in ledger.totals.items() if n not in without}
+    left_out = sum(ledger.totals.get(name, [0])[0] for name in without)
+    data = directory / files.DATA
+    progress = Progress(f"Writing {data}", None, "MB", scale=10**6)
+    with open_environment(directory, lock=False) as copy:
+        copy.set_mapsize(map_size)
+        tables = {name: copy.open_db(name) for name in TABLES}
+        for name in TABLES:
+            if name in without:
+                continue
+            for records, size in portions(snapshot.values(name), BATCH_BYTES):
+                with copy.begin(write=True) as txn, txn.cursor(tables[name]) as cursor:
+                    cursor.putmulti(records, append=True)
+                progress.passed(size)
+        with copy.begin(write=True) as txn:
+            LmdbBatch(txn, tables, totals).seal()
+    data.chmod(0o600)
+    with data.open("rb") as file:
+        sync(file.fileno())
+    files.write_marker(directory, header)
+    return left_out
+
+
+class Directory:
+    """A directory that holds a store, or can hold one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.shown = str(path)
+
+    def exists(self) -> bool:
+        """Whether there is a store to open; refuses anything else that is there.
+
+        A missing or empty directory counts as no store.
+        """
+        with explained(f"cannot look for a store at {self.path}", self.path):
+            return files.store_exists(self.path)
+
+    def open(self, *, readonly: bool = False) -> LmdbStore:
+        """Open the store, after a check if it was not closed well.
+
+        ``readonly`` takes no lock, and reads the last commit even while another process
+        writes.
+        """
+        if not self.exists():
+            raise StoreError(f"{self.path}: there is no bloomdupe store")
+        with explained(f"cannot open the store {self.path}", self.path):
+            return LmdbStore(self.path, readonly=readonly)
+
+    def create(self, records: dict[str, dict[str, Any]]) -> LmdbStore:
+        """Create a store with these records, among them ``store``, and open it.
+
+        It is built beside its place and renamed, so a crash at any instant leaves
+        either no store or a complete store.
+        """
+        path = self.path
+        building = path.with_name(path.name + ".creating")
+        with explained(f"cannot create a store at {path}", path):
+            files.check_file_system(path)
+            files.make_directory(path.parent)
+            files.delete_unfinished(files.aside(path))
+            files.refuse_link(building)
+            building.mkdir(mode=0o700, exist_ok=True)
+            with files.lock_owner(building):
+                for leftover in building.iterdir():
+                    if leftover.name != files.OWNER:
+                        leftover.unlink()
+                _build(building, records)
+                building.rename(path)
+                files.sync_directory(path.parent)
+        return self.open()
+
+    def room(self) -> tuple[int, str]:
+        """Return how many bytes a new store could take, and of what they are."""
+        place = self.path
+        with explained(f"cannot look at {place}", place):
+            while not place.exists() and place != place.parent:
+                place = place.parent
+            return shutil.disk_usage(place).free, f"disk free at {place}"
+
+    def is_marked(self) -> bool:
+        """Whether it is itself a store of ours, even if its data is lost."""
+        with explained(f"cannot look for a store at {self.path}", self.path):
+            marker = files.read_marker(self.path)
+        return marker is not None and marker.get("magic") == MAGIC
+
+
+def _build(building: Path, records: dict[str, dict[str, Any]]) -> None:
+    """Fill a new environment, close it, and mark it as sound."""
+    header = {"magic": MAGIC, "format": FORMAT, **records["store"]}
+    everything = {**records, "store": header}.items()
+    files.make_lock_file(building)
+    with open_environment(building) as env, env.begin(write=True) as txn:
+        batch = LmdbBatch(txn, {name: env.open_db(name, txn) for name in TABLES})
+        batch.write(Part(changes={META: [meta_record(*one) for one in everything]}))
+        ledger = batch.seal()
+    files.write_marker(building, header)
+    data = OpenData(building)
+    data.begin_marking(ledger.transaction)
+    data.close()

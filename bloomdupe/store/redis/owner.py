@@ -7,11 +7,10 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from bloomdupe.errors import StoreError, StoreMismatchError
-from bloomdupe.store.format import FORMAT, MAGIC
+from bloomdupe.store.format import COOKIES, EXACT, FORMAT, MAGIC, checksum, successor
 from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.client import Client, LuaScript
 from bloomdupe.store.redis.crawl_reader import CrawlOnRedis, pairs
-from bloomdupe.store.redis.redis_batch import MOST, RedisBatch, words
 from bloomdupe.store.redis.redis_store import RedisStore, not_owner
 from bloomdupe.store.store import Commit
 
@@ -20,12 +19,14 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from bloomdupe.store.redis.address import Address
-    from bloomdupe.store.redis.crawl_reader import Counts, Look
+    from bloomdupe.store.redis.crawl_reader import Counts, CrawlKeys, Look
 
     Word: TypeAlias = bytes | str | int
     from collections.abc import Callable
 
 
+MOST = 2_000
+"""Arguments of one call in the script: Lua's stack holds 8,000."""
 LONGEST_BLOCK = 8
 """Leases for which a worker that commits nothing may have a heartbeat."""
 A_LEASE = 4
@@ -232,7 +233,7 @@ class PartitionOwner(CrawlOnRedis):
             raise not_owner(store.shown)
         batch = RedisBatch(self.keys, store.number)
         for part in parts:
-            part.apply(batch)
+            batch.write(part)
         return batch
 
     def _others(
@@ -302,3 +303,61 @@ class PartitionOwner(CrawlOnRedis):
         if self._heart is not None:
             self._heart.stop()
         self.client.close()
+
+
+class RedisBatch:
+    """What a commit writes to one partition."""
+
+    def __init__(self, keys: CrawlKeys, partition: int) -> None:
+        self._keys = keys
+        self._partition = partition
+        self._words: list[bytes] = []
+        self._changed: set[bytes] = set()
+        self.cleared: set[bytes] = set()
+        """Tables of which nothing older is left."""
+
+    def write(self, part: Part) -> None:
+        """Write a part."""
+        for table in part.cleared:
+            self._words += words(b"DEL", self._keys.table(self._partition, table))
+        self.cleared.update(part.cleared)
+        for table, changes in part.changes.items():
+            last = dict(changes)
+            gone = [key for key, value in last.items() if value is None]
+            self._call(b"HDEL", table, gone)
+            puts: list[bytes] = []
+            for key, value in last.items():
+                if value is not None:
+                    puts += (key, checksum(table, key, value) + value)
+            self._call(b"HSET", table, puts)
+        for table, (gone, new) in part.requests.items():
+            bounds: list[bytes] = []
+            for key in gone:
+                bounds += (b"[" + key, b"(" + successor(key))
+            members: list[bytes] = []
+            for key, value in new.items():
+                members += (b"0", key + value)
+            self._call(b"CUT", table, bounds)
+            self._call(b"ZADD", table, members)
+        self._call(b"SADD", EXACT, part.exact)
+        for line in part.output:
+            self._words += words(b"XADD", self._keys.output, b"*", *line)
+
+    def arguments(self) -> list[bytes]:
+        """Return the calls, as arguments of the script."""
+        if COOKIES in self._changed | self.cleared:
+            more = words(b"HINCRBY", self._keys.head, b"cookies", b"1")
+            return [*self._words, *more]
+        return self._words
+
+    def _call(self, call: bytes, table: bytes, values: Sequence[bytes]) -> None:
+        key = self._keys.table(self._partition, table)
+        for at in range(0, len(values), MOST):
+            self._words += words(call, key, *values[at : at + MOST])
+            self._changed.add(table)
+
+
+def words(call: bytes, key: bytes, *arguments: bytes) -> Iterator[bytes]:
+    """Yield a call as arguments of the script."""
+    yield from (call, key, b"%d" % len(arguments))
+    yield from arguments

@@ -17,7 +17,7 @@ from bloomdupe.store.format import (
     META,
     PAGE_KEY,
     PAGES,
-    json_of,
+    meta_record,
     successor,
 )
 from bloomdupe.store.participant import Part
@@ -28,7 +28,6 @@ from bloomdupe.store.store import Store
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bloomdupe.store.participant import Change
     from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
     from bloomdupe.store.store import Commit
 
@@ -159,8 +158,7 @@ class RedisStore(Store):
         """Write these records, among them ``store``, and return the store."""
         header = {"magic": MAGIC, "format": FORMAT, **records["store"]}
         everything = {**records, "store": header}.items()
-        changes: list[Change] = [(n.encode(), json_of(one)) for n, one in everything]
-        self.commit(Part(changes={META: changes}))
+        self.commit(Part(changes={META: [meta_record(*one) for one in everything]}))
         self.header = header
         return self
 
