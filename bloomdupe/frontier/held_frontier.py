@@ -11,8 +11,7 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.sent_request import PARTITIONS, partition_of
 from bloomdupe.store.participant import Part
-from bloomdupe.store.redis.claims import Claims
-from bloomdupe.store.redis.crawl_reader import Counts
+from bloomdupe.store.redis.crawl_reader import Claims, Counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -19,8 +19,8 @@ from bloomdupe.jobs.view import Life, WorkerFigures
 from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client, LuaScript
-from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
-from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
+from bloomdupe.store.redis.crawl_reader import NOBODY, CrawlOnRedis
+from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.redis.redis_store import RedisStore
 
 if TYPE_CHECKING:

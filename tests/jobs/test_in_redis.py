@@ -22,7 +22,8 @@ from bloomdupe.jobs import open_job
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.store.files import SILENT_AFTER
 from bloomdupe.store.redis.address import Address
-from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
+from bloomdupe.store.redis.crawl_reader import NOBODY
+from bloomdupe.store.redis.owner import PartitionOwner
 
 HOSTS = 7
 DONE = [f"https://h{n}.example/done" for n in range(HOSTS)]

@@ -31,8 +31,8 @@ from bloomdupe.store.lmdb.lmdb_store import Directory
 from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
-from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
-from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
+from bloomdupe.store.redis.crawl_reader import NOBODY, CrawlOnRedis
+from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.redis.redis_store import RedisStore
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from bloomdupe.errors import (
 from bloomdupe.store.format import HISTORY, PAGES
 from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.address import Address
-from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
+from bloomdupe.store.redis.crawl_reader import NOBODY
+from bloomdupe.store.redis.owner import PartitionOwner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

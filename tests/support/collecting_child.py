@@ -27,8 +27,8 @@ from bloomdupe.moving import collecting, stream_output
 from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
-from bloomdupe.store.redis.crawl_reader import Counts
-from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
+from bloomdupe.store.redis.crawl_reader import NOBODY, Counts
+from bloomdupe.store.redis.owner import PartitionOwner
 from support.output import packed
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_o
 from bloomdupe.jobs.job_in_redis import taken
 from bloomdupe.requests.serializer import Serializer
 from bloomdupe.store.redis.address import Address
-from bloomdupe.store.redis.owner import NOBODY, PartitionOwner
+from bloomdupe.store.redis.crawl_reader import NOBODY
+from bloomdupe.store.redis.owner import PartitionOwner
 from support.jobs import IDENTITY, SPIDER
 
 if TYPE_CHECKING:

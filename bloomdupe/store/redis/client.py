@@ -181,15 +181,10 @@ class Client:
         except _UnknownScriptError:
             return self.ask("EVAL", script.text, len(keys), *keys, *arguments)
 
-    def tell(
-        self, script: LuaScript, keys: Sequence[bytes], *arguments: bytes | str | int
-    ) -> Any:  # noqa: ANN401 - answers are of several types
-        """Return the answer of a script; None if Redis is away."""
+    def tell(self, *words: Any) -> None:  # noqa: ANN401 - likewise
+        """Send a command once; nothing happens if Redis is away."""
         with suppress(*TRANSLATED):
-            return self._redis.execute_command(
-                "EVAL", script.text, len(keys), *keys, *arguments
-            )
-        return None
+            self._redis.execute_command(*words)
 
     # Refusals
 

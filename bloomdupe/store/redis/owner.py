@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from functools import partial
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.store.format import COOKIES, EXACT, FORMAT, MAGIC, checksum, successor
 from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.client import Client, LuaScript
-from bloomdupe.store.redis.crawl_reader import CrawlOnRedis, pairs
+from bloomdupe.store.redis.crawl_reader import NOBODY, CrawlOnRedis, pairs
 from bloomdupe.store.redis.redis_store import RedisStore, not_owner
 from bloomdupe.store.store import Commit
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.redis.crawl_reader import Counts, CrawlKeys, Look
 
     Word: TypeAlias = bytes | str | int
-    from collections.abc import Callable
-
 
 MOST = 2_000
 """Arguments of one call in the script: Lua's stack holds 8,000."""
@@ -31,55 +30,8 @@ LONGEST_BLOCK = 8
 """Leases for which a worker that commits nothing may have a heartbeat."""
 A_LEASE = 4
 """Heartbeats in the time of a lease."""
-LONGER = 2
-"""How many times as long the next block may be as one that was too long."""
 
-
-class Heartbeat:
-    """Counts for a worker, on a thread, as long as its ``step`` stands still.
-
-    A callback may block its process for longer than the lease: in ``time.sleep()``, or
-    in a call that waits for a server. Without this, its page would go to another
-    worker, block it too, and go round for ever. A worker that is blocked
-    for :data:`LONGEST_BLOCK` leases is taken for hung. If it comes back after all, all
-    workers of the crawl learn that a callback may take so long.
-
-    ``beat`` tells Redis of a heartbeat, or of the seconds for which a callback has
-    blocked this worker; it returns the seconds that are known of all workers.
-    """
-
-    def __init__(
-        self, lease: float, step: Callable[[], object], beat: Callable[[int], int]
-    ) -> None:
-        self._pause = lease / A_LEASE
-        self._step = step
-        self._beat = beat
-        self._ended = Event()
-        self._thread = Thread(target=self._run, name="bloomdupe heart", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        # Only the time in which this thread runs counts: the process may be stopped.
-        limit = LONGEST_BLOCK * A_LEASE * self._pause
-        last, blocked = self._step(), 0.0
-        while not self._ended.wait(self._pause):
-            now = self._step()
-            if now == last:
-                blocked += self._pause
-                if blocked < limit:
-                    limit = max(limit, self._beat(0))
-                continue
-            if blocked >= limit:
-                limit = max(limit, self._beat(int(LONGER * blocked) + 1))
-            last, blocked = now, 0.0
-
-    def stop(self) -> None:
-        """Have no more heartbeats."""
-        self._ended.set()
-
-
-BEAT, COMMIT, MAKE, TAKE = map(LuaScript, ("beat", "commit", "make", "take"))
-NOBODY = ""
+COMMIT, MAKE, TAKE = map(LuaScript, ("commit", "make", "take"))
 
 
 class PartitionOwner(CrawlOnRedis):
@@ -104,7 +56,7 @@ class PartitionOwner(CrawlOnRedis):
             )
         self.token = secrets.token_hex(8)
         self.step = 0
-        self._heart: Heartbeat | None = None
+        self._closed = Event()
         self.stores: dict[int, RedisStore] = {}
         """The partitions that it has, by number."""
         self.take({})
@@ -275,13 +227,27 @@ class PartitionOwner(CrawlOnRedis):
             self.client.ask("HDEL", self.keys.beats, *tokens)
 
     def live(self, lease: float) -> None:
-        """Have a heartbeat from now on, for workers that wait for so many seconds."""
-        self._heart = Heartbeat(lease, lambda: (self.token, self.step), self._beat)
+        """Have a heartbeat from now on, for workers that wait for so many seconds.
 
-    def _beat(self, blocked: int) -> int:
-        """See :class:`Heartbeat`; on any thread. 0 if Redis does not answer at once."""
-        keys = self.keys.steps, self.keys.beats, self.keys.head
-        return int(self.client.tell(BEAT, keys, self.token, blocked) or 0)
+        It counts on a thread, as long as the step stands still. A callback may block
+        its process for longer than the lease: in ``time.sleep()``, or in a call that
+        waits for a server. Without this, its page would go to another worker, block it,
+        too, and go round for ever. A worker that is blocked for :data:`LONGEST_BLOCK`
+        leases is taken for hung.
+        """
+        beating = partial(self._beat, lease / A_LEASE)
+        Thread(target=beating, name="bloomdupe heart", daemon=True).start()
+
+    def _beat(self, pause: float) -> None:
+        # Only the time in which this thread runs counts: the process may be stopped.
+        last, beats = (self.token, self.step), 0
+        while not self._closed.wait(pause):
+            now = self.token, self.step
+            if now != last:
+                last, beats = now, 0
+            elif beats < LONGEST_BLOCK * A_LEASE:
+                beats += 1
+                self.client.tell("HINCRBY", self.keys.beats, self.token, 1)
 
     def give_back(self) -> None:
         """Give all partitions back at once, and close the connection.
@@ -300,8 +266,7 @@ class PartitionOwner(CrawlOnRedis):
 
     def close(self) -> None:
         """Close the connection. Other workers wait until the lease has ended."""
-        if self._heart is not None:
-            self._heart.stop()
+        self._closed.set()
         self.client.close()
 
 

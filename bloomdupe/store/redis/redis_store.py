@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from hashlib import sha1
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import NotOwnerError, StoreDamagedError, StoreError
 from bloomdupe.store.format import (
@@ -26,7 +26,7 @@ from bloomdupe.store.snapshot import Snapshot
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
     from bloomdupe.store.store import Commit
@@ -37,21 +37,6 @@ SCANNED = 1_000
 """Records in one answer."""
 PAGES_AT_ONCE = 128
 """Pages of the filter (8 kB each) in one answer."""
-
-
-class Holder(Protocol):
-    """The owner of a store, a ``PartitionOwner``."""
-
-    step: int
-
-    def still_owns(self, store: RedisStore) -> bool:
-        """Whether Redis has it as the owner, at its step."""
-
-    def begin(self, parts: Mapping[RedisStore, Sequence[Part]]) -> Commit:
-        """Begin a commit to some of its partitions."""
-
-    def renew(self) -> object:
-        """Begin anew under another token."""
 
 
 class RedisStore(Store):
@@ -66,7 +51,7 @@ class RedisStore(Store):
         self,
         crawl: CrawlOnRedis,
         number: int,
-        owner: Holder | None = None,
+        owner: Any = None,  # noqa: ANN401 - a PartitionOwner
     ) -> None:
         self.number = number
         self.readonly = owner is None
@@ -88,7 +73,7 @@ class RedisStore(Store):
     @property
     def transaction(self) -> int:
         """Number of the last commit of its owner; for a reader, of any worker."""
-        return self._crawl.moment() if self._owner is None else self._owner.step
+        return int(self._crawl.moment() if self._owner is None else self._owner.step)
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[RedisSnapshot]:
@@ -138,7 +123,7 @@ class RedisStore(Store):
         """Begin a commit to this partition alone."""
         if self._owner is None:
             raise StoreError(f"{self.shown} was opened read-only")
-        return self._owner.begin({self: parts})
+        return self._owner.begin({self: parts})  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """Do nothing: the connection is its owner's."""
