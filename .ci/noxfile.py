@@ -80,7 +80,7 @@ def upstream(session: nox.Session) -> None:
     session.run(f"{bin_}/pip", "install", "-q", ".[test]")
     session.run(f"{bin_}/pip", "install", "-q", "-U", "--pre", f"scrapy{version}")
     session.run(f"{bin_}/python", "-c", MISSING)
-    session.run(f"{bin_}/pytest", "-q", "tests/crawl/test_scheduler_contract.py")
+    session.run(f"{bin_}/pytest", "-q", "tests/crawl/test_dupefilter.py")
 
 
 @nox.session(python=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import io
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -36,17 +35,8 @@ class Methods(Spider):
     def default(self, value: object) -> Callable[..., Any]:
         return lambda r, value=value: self.parse(r, value)
 
-    def keyword(self, value: object) -> Callable[..., Any]:
-        def callback(r: object, *, value: object = value) -> None:
-            self.parse(r, value)
-
-        return callback
-
     def argument(self, value: object) -> Callable[..., Any]:
         return partial(self.parse, value)
-
-    def named(self, value: object) -> Callable[..., Any]:
-        return partial(self.parse, value=value)
 
     def inner(self, value: object) -> Callable[..., Any]:
         def use(r: object) -> object:
@@ -82,18 +72,10 @@ def spider() -> Methods:
 WAYS: list[Callable[[Methods, Any], dict[str, Any]]] = [
     lambda spider, value: {"callback": spider.closure(value)},
     lambda spider, value: {"callback": spider.default(value)},
-    lambda spider, value: {"callback": spider.keyword(value)},
     lambda spider, value: {"callback": spider.argument(value)},
-    lambda spider, value: {"callback": spider.named(value)},
     lambda spider, value: {"callback": spider.inner(value)},
-    lambda spider, value: {"errback": spider.closure(value)},
     lambda _, value: {"meta": {"value": value}},
     lambda _, value: {"cb_kwargs": {"value": value}},
-    lambda spider, value: (
-        {"callback": spider.closure((value,))}
-        if isinstance(value, int)
-        else {"callback": partial(spider.argument(value))}
-    ),
 ]
 """How a request may come by a value."""
 
@@ -132,14 +114,10 @@ def with_attribute(spider: Methods) -> Callable[..., Any]:
     "value",
     [
         [],
-        {},
-        set(),
         ROWS,
         (1, []),
         Mutable(),
         Mutable().__init__,  # type: ignore[misc]
-        io.BytesIO(),
-        iter([1]),
         PAGE,
         ROWS[0],
     ],

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import Any
 
 import pytest
 from scrapy import Spider
 from spiders.checkpoint import Count, Told, Unstorable
-from spiders.waiting import set_clock
-from support.crawl import Before, Crawl
-from support.engines import DISK
+from support.crawl import Crawl
 from support.site import Answer, Page, links
 
 pytestmark = pytest.mark.slow
@@ -31,18 +28,7 @@ def pages() -> dict[str, Page]:
     return dict(PAGES)
 
 
-def kill_twice(crawl: Crawl, spider: type[Spider]) -> None:
-    for count in (7, 14):
-        crawl.killed(spider, stop=f"here {count} seen")
-
-
 NO_CONNECTION = {"ITEM_PIPELINES": {"spiders.checkpoint.NoConnection": 1}}
-
-
-def test_state_that_cannot_be_stored_is_reported_once(crawl: Crawl) -> None:
-    run = crawl.run(Unstorable)
-    assert run.log.count("spider.state cannot be stored") == 1
-    assert run.finish_reason == "finished"
 
 
 @pytest.mark.parametrize("spider", [Count, Unstorable])
@@ -70,21 +56,6 @@ def test_state_that_scrapy_has_stored_is_imported(crawl: Crawl) -> None:
     assert crawl.run(Count, JOBDIR="other").stats["seen"] == PATHS
 
 
-def test_state_and_totals_go_on_from_the_last_checkpoint(crawl: Crawl) -> None:
-    kill_twice(crawl, Count)
-    seconds = DISK.totals(crawl.folder)["seconds"]
-    stats = crawl.run(Count).stats
-    assert stats["seen"] == PATHS
-    assert stats["when"] == "2026-01-02"
-    pages = [PAGES["/" + path] for path in PATHS]
-    assert stats["bloomdupe/runs"] == 3
-    assert stats["bloomdupe/total_pages"] == len(pages)
-    assert stats["bloomdupe/total_items"] == len(pages)
-    assert stats["bloomdupe/total_bytes"] == len("".join(map(str, pages)))
-    assert stats["bloomdupe/total_seconds"] > seconds > 0
-    assert stats["item_scraped_count"] < len(pages)
-
-
 def test_delays_of_autothrottle_go_on(crawl: Crawl) -> None:
     crawl.settings |= {"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0.3}
     crawl.settings |= {"AUTOTHROTTLE_DEBUG": True, **ONE}
@@ -104,16 +75,13 @@ def delays(log: str) -> list[tuple[int, int]]:
     return [(int(delay), int(change)) for delay, change in found]
 
 
-@pytest.mark.parametrize(
-    "before", [None, partial(set_clock, -86_400.0)], ids=["", "clock set back"]
-)
 def test_a_server_that_asks_for_time_gets_it_also_from_the_next_run(
-    crawl: Crawl, pages: dict[str, Page], before: Before | None
+    crawl: Crawl, pages: dict[str, Page]
 ) -> None:
     pages["/a"] = Answer("", 503, {"Retry-After": "2"})
     crawl.settings |= {"RETRY_ENABLED": True, "RETRY_TIMES": 1, **ONE}
     first = crawl.killed(Told, stop="here told").requested
-    process = crawl.start(Told, before=before)
+    process = crawl.start(Told)
     process.until_requested(1)
     process.kill()
     log = crawl.site.log

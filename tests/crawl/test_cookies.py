@@ -6,7 +6,6 @@ import copy
 import json
 import logging
 import pickle
-import shutil
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,7 +14,6 @@ from http.cookiejar import CookieJar as PlainJar
 from pathlib import Path
 from typing import Any
 
-import lmdb
 import pytest
 from scrapy import Request, Spider
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
@@ -101,19 +99,6 @@ def after(seconds: float) -> str:
     return time.strftime("%a, %d %b %Y %H:%M:%S GMT", when)
 
 
-def test_all_jars_come_back(crawl: Crawl) -> None:
-    keys: list[Any] = [None, 0, "bob", (1, "b"), b"b", frozenset({1, 2})]
-    for n, key in enumerate(keys):
-        meta = {} if key is None else {"cookiejar": key}
-        crawl.answer(f"session={n}", f"other={n}; Path=/x", **meta)
-    crawl.checkpoint()
-    again(crawl)
-    for n, key in enumerate(keys):
-        meta = {} if key is None else {"cookiejar": key}
-        assert crawl.sent(**meta) == {f"session={n}", f"other={n}"}
-    assert crawl.sent(cookiejar="nobody") == set()
-
-
 def test_a_cookie_comes_back_with_all_it_is_made_of(crawl: Crawl) -> None:
     crawl.answer(
         f"n=v; Domain=a.example; Path=/x; Secure; HttpOnly; Expires={after(1000)}",
@@ -163,8 +148,6 @@ def test_cookies_between_prepare_and_done_belong_to_the_next_checkpoint(
     "remove",
     [
         lambda crawl: crawl.answer("a=; Max-Age=0"),
-        lambda crawl: crawl.answer("a=; Expires=" + after(-100)),
-        lambda crawl: crawl.middleware.jars[None].clear("www.a.example", "/x", "a"),
         lambda crawl: crawl.middleware.jars[None].clear("www.a.example", "/x"),
     ],
 )
@@ -181,14 +164,8 @@ def test_removed_cookies_go(crawl: Crawl, remove: Any) -> None:
     "remove",
     [
         lambda jars: jars[None].clear(),
-        lambda jars: jars[None].clear("www.a.example"),
-        lambda jars: jars[None].clear_session_cookies(),
         lambda jars: jars.pop(None),
-        lambda jars: jars.popitem(),
-        lambda jars: jars.clear(),
-        lambda jars: jars.__delitem__(None),
         lambda jars: jars.__setitem__(None, CookieJar()),
-        lambda jars: jars.update({None: CookieJar()}),
         lambda jars: jars.__ior__({None: CookieJar()}),
     ],
 )
@@ -361,10 +338,9 @@ def blob(number: int) -> Part:
     return Part(changes={BLOBS: [(f"x{number}".encode(), value)]})
 
 
-@pytest.fixture(scope="module")
-def churned_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a store that had many cookies, in many transactions."""
-    crawl = Crawl(tmp_path_factory.mktemp("churned") / "store")
+@pytest.fixture
+def churned(crawl: Crawl) -> Crawl:
+    """Return a crawl that had many cookies, in many transactions."""
     for n in range(120):
         for host in range(n % 7, 60, 7):
             url = f"http://h{host}.example/"
@@ -377,17 +353,7 @@ def churned_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         # Ends of pages that nothing is written to.
         crawl.store.commit(blob(n))
     assert crawl.stored > 100
-    crawl.close()
-    return crawl.path
-
-
-@pytest.fixture
-def churned(churned_store: Path, tmp_path: Path) -> Iterator[Crawl]:
-    """Yield a crawl with a copy of it."""
-    shutil.copytree(churned_store, tmp_path / "store")
-    crawl = Crawl(tmp_path / "store")
-    yield crawl
-    crawl.close()
+    return crawl
 
 
 def secrets_in(store: Path) -> int:
@@ -398,20 +364,6 @@ def secrets_in(store: Path) -> int:
     )
 
 
-def test_control_copies_by_lmdb_have_removed_cookies(
-    churned: Crawl, tmp_path: Path
-) -> None:
-    places = [tmp_path / "first", tmp_path / "second"]
-    for place in places:
-        place.mkdir()
-    churned.store._env.copy(str(places[0]), compact=True)
-    with lmdb.open(str(places[0]), max_dbs=20, lib_version=0) as env:
-        with env.begin(write=True) as txn:
-            txn.drop(env.open_db(COOKIES, txn), delete=True)
-        env.copy(str(places[1]), compact=True)
-    assert all(secrets_in(place) for place in places)
-
-
 def test_files_and_messages_keep_cookies_secret(
     churned: Crawl, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -419,6 +371,7 @@ def test_files_and_messages_keep_cookies_secret(
     stored = churned.stored
     churned.close()
     store = str(churned.path)
+    assert secrets_in(churned.path) > stored, "also of cookies that were removed"
     for verb in (["info"], ["verify"], ["backup"]):
         target = [str(tmp_path / verb[0])] if verb[0] == "backup" else []
         assert cli.main([*verb, store, *target, "--json"]) == 0
@@ -438,7 +391,3 @@ def test_files_and_messages_keep_cookies_secret(
         with BloomFilter.open(copy_) as seen:
             assert len(seen) == 600
             assert "http://h7.example/3" in seen
-    for folder in (tmp_path / name for name in ("store", "backup")):
-        assert folder.stat().st_mode & 0o777 == 0o700
-        for file in folder.iterdir():
-            assert file.stat().st_mode & 0o077 == 0, file

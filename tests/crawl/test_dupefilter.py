@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -85,19 +83,6 @@ def test_after_a_kill_it_logs_that_the_queue_is_gone(crawl: Crawl) -> None:
     assert "job/bloomdupe" in line
     assert "move the job directory away" in line
     assert crawl.site.count["/"] == 2  # the queue is lost: all it can do
-
-
-def test_sigterm_and_ctrl_c_count_as_clean(crawl: Crawl) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        crawl.site.hold_after(1)
-        process = crawl.start(Follow, CONCURRENT_REQUESTS=1)
-        process.until_requested(2)
-        os.kill(process.pid, number)
-        process.until_logged("shutting down gracefully")
-        crawl.site.release()
-        assert "was killed" not in process.wait().log
-    assert "was killed" not in crawl.run(Follow).log
-    assert paths(crawl) == EACH_ONCE
 
 
 def test_the_projects_own_fingerprinter_decides(crawl: Crawl) -> None:
@@ -202,16 +187,6 @@ def test_the_dupefilter_works_without_the_add_on(crawl: Crawl) -> None:
     crawl.run(Follow, DUPEFILTER_CLASS="bloomdupe.BloomDupeFilter", **STOCK)
     assert paths(crawl) == EACH_ONCE
     assert (crawl.store / "data.mdb").exists()
-
-
-def test_a_child_with_dont_filter_does_not_mark_its_page(tmp_path: Path) -> None:
-    crawler = Crawler(Spider, {"JOBDIR": str(tmp_path / "job")})
-    job = CrawlJob.of(Spider("follow"), crawler.settings)
-    filter_ = BloomDupeFilter(job, RequestFingerprinter(), StatsCollector(crawler))
-    filter_.open()
-    filter_.mark_scheduled(Request("http://a.example/", dont_filter=True))
-    assert not filter_.request_seen(Request("http://a.example/"))
-    filter_.close("finished")
 
 
 def test_a_retry_of_a_start_request_is_no_start_request(tmp_path: Path) -> None:

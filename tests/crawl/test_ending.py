@@ -89,13 +89,6 @@ def test_a_crawl_with_a_request_left_is_incomplete_until_it_is_done(
     assert (job.notes["run"], job.pending) == ("finished", 0)
 
 
-def test_without_a_job_unfinished_requests_are_lost_with_a_warning(
-    crawl: Crawl,
-) -> None:
-    run = crawl.run(Leaves, JOBDIR=None, status=1)
-    assert "They are lost, for there is no JOBDIR" in run.log
-
-
 def test_a_spider_that_says_so_in_the_midst_has_not_finished(crawl: Crawl) -> None:
     crawl.run(Says, CONCURRENT_REQUESTS=1, status=1)
     assert delivered(crawl) is None

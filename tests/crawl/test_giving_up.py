@@ -136,32 +136,6 @@ def test_blocked_failed_requests_are_not_retried(crawl: Crawl) -> None:
 
 
 @on_both_engines
-def test_failed_requests_and_pages_are_requeued_by_hand(
-    crawl: Crawl, pages: dict[str, Page]
-) -> None:
-    crawl.run(Wrong, starts=("/x", "/fine"))
-    job = crawl.engine.job
-    assert crawl.bloomdupe("requeue", job, "--failed") == "1 pending now\n"
-    assert crawl.bloomdupe("requeue", job, "--failed").splitlines() == [
-        "0 pending now",
-        "1 was pending already: not added",
-    ]
-    assert crawl.bloomdupe("list", job, "--failed") == ""
-    base = crawl.site.base
-    again = crawl.bloomdupe(
-        "requeue", job, f"{base}/fine", f"{base}/x", f"{base}/new", code=1
-    )
-    assert again.splitlines() == [
-        "1 pending now",
-        "1 was pending already: not added",
-        "1 was never seen: use `bloomdupe add`",
-    ]
-    pages["/x"] = "a page"
-    assert sorted(crawl.run(Wrong, starts=()).requested) == ["/fine", "/x"]
-    assert failures(crawl) == {}
-
-
-@on_both_engines
 def test_requests_are_dropped_by_hand(crawl: Crawl) -> None:
     crawl.run(Wrong, starts=("/x", "/y", "/z"))
     job = crawl.engine.job
@@ -258,8 +232,7 @@ def test_without_failed_requests_none_is_stored(
 @pytest.mark.parametrize(
     ("value", "reasons"),
     [
-        (False, None), ("0", None), (None, None), ("False", None), ([], None),
-        (True, ()), ("1", ()), ("timeout", ("timeout",)),
+        ("0", None), (None, None), (True, ()), ("1", ()),
         (["dns", 503], ("dns", "503")), (" Status, 404", ("status", "404")),
     ],
 )  # fmt: skip

@@ -26,10 +26,8 @@ from bloomdupe.crawl.progress.history import (
 )
 from bloomdupe.crawl.progress.line import news, progress, warnings
 from bloomdupe.crawl.progress.pace import (
-    duration,
     recent,
     since,
-    size,
     time_to_fill,
     time_to_go,
 )
@@ -96,15 +94,6 @@ def test_pages_are_counted_by_slot_up_to_a_number_of_slots() -> None:
     assert totals.by_slot["0.example"] == [4, 28]
     assert totals.by_slot["1.example"] == [2, 14]
     assert Totals.of(totals.record) == totals
-
-
-def test_a_crawl_in_memory_logs_its_progress(crawl: Crawl, site: Site) -> None:
-    line = re.compile(r": \d+ pages.* pending on \d hosts?")
-    site.hold("/d")
-    process = crawl.start(Follow, JOBDIR=None, BLOOMDUPE_PROGRESS_INTERVAL=0.01)
-    process.until(lambda: line.search(process.log))
-    site.release()
-    assert process.wait().finish_reason == "finished"
 
 
 def test_a_long_history_stays_small(
@@ -175,14 +164,6 @@ def test_rates_and_forecasts() -> None:
     assert since(others, 60) is None
 
 
-def test_figures_have_one_unit() -> None:
-    seconds = (0, 119, 600, 9_000, 3 * 86_400)
-    said = ["0 s", "119 s", "10 min", "2.5 h", "3.0 days"]
-    assert [*map(duration, seconds)] == said
-    sizes = ["0 B", "999 B", "1.5 kB", "2000.0 TB"]
-    assert [*map(size, (0, 999, 1_500, 2e15))] == sizes
-
-
 def line_of(now: Point, before: Point | None = None, **failed: int) -> str:
     return progress(before, before, now, failed)
 
@@ -201,32 +182,6 @@ def test_the_line_says_all_that_an_operator_asks() -> None:
     assert not [*news(point(0), 0.9)]
     once = ["0.25 pages lost", "longest checkpoint 1.3 s"]
     assert [*news(point(0, loss=0.25), 1.26)] == once
-
-
-def test_the_line_is_short_when_there_is_little_to_say() -> None:
-    assert line_of(point(0, slots=1)) == "0 pages, 0 pending on 1 host"
-    now = point(0, pending=7, slots=2, later=3, seen=790, disk=1)
-    assert line_of(now) == "0 pages, 7 pending on 2 hosts, 3 for later"
-    more = line_of(point(60, pending=9), point(0, pending=7))
-    assert more.endswith(", and more come than go")
-    before, now = (point(time, pending=2, leased=1, slots=1) for time in (0, 60))
-    assert line_of(now, before) == (
-        "0 pages (0/min), 2 pending on 1 host, 1 in progress"
-    )
-
-
-def test_a_staying_crawl_logs_when_it_waits() -> None:
-    before = point(0, pages=8, pending=2, slots=1)
-
-    def text(now: Point) -> str:
-        return progress(before, before, now, {}, stays=True)
-
-    assert text(point(60, pages=10)) == "10 pages (2/min), waiting for URLs"
-    assert text(point(60, pages=8, later=1)).endswith(
-        "0 pending on 0 hosts, 1 for later"
-    )
-    assert "on 1 host" in text(point(60, pages=9, pending=1, slots=1))
-    assert "1 in progress" in text(point(60, pages=8, leased=1))
 
 
 # Room

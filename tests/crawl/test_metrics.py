@@ -198,14 +198,6 @@ def test_a_port_that_is_taken_is_named_and_the_crawl_goes_on(
     assert "already in use" in caplog.text
 
 
-def test_the_next_crawl_of_the_process_gets_the_port() -> None:
-    port = kept_port()
-    for _ in range(2):
-        found = Metrics("spider", "", lambda: STOOD)
-        assert found.begin("127.0.0.1", port) == port
-        found.end()
-
-
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_spec", lambda _: None)
     assert JobSettings.read(Settings()).metrics is None

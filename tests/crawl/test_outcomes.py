@@ -28,21 +28,6 @@ def with_lines(outcomes: Outcomes, number: int, count: int) -> Outcome:
     return outcome
 
 
-def test_many_requests_put_their_lines_into_one_file(
-    outcomes: Outcomes, tmp_path: Path
-) -> None:
-    many = [with_lines(outcomes, number, 50) for number in range(100)]
-    assert len(sizes_of_files(tmp_path)) == 1
-    for outcome in many[::2]:
-        outcomes.forget(outcome)
-    for outcome in many[1::2]:
-        outcomes.settle(outcome)
-    found = [line for _, line in outcomes.lines()]
-    assert found == [b"%d-%d" % (n, at) for n in range(1, 100, 2) for at in range(50)]
-    outcomes.committed(50)
-    assert list(outcomes.lines()) == []
-
-
 def test_the_file_does_not_grow_for_ever(outcomes: Outcomes, tmp_path: Path) -> None:
     largest = []
     for number in range(20):

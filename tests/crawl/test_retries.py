@@ -98,17 +98,6 @@ def test_a_retry_out_of_a_callback_waits_and_its_child_does_not(
 
 
 @BOTH
-def test_a_page_that_is_broken_is_given_up_after_its_tries(
-    crawl: Crawl, site: Site
-) -> None:
-    site.pages = {f"/{n}": Answer("x", 500 if n == 3 else 200) for n in range(9)}
-    stats = crawl.run(Many, PAGES=9, **backoff(0.1, 1, 0.1)).stats
-    assert len(site.times("/3")) == 3
-    assert stats["retry/max_reached"] == stats["lost"] == 1
-    assert stats["item_scraped_count"] == 8
-
-
-@BOTH
 def test_a_crawl_of_a_dead_host_ends(crawl: Crawl, site: Site) -> None:
     site.pages = away
     run = crawl.run(Many, PAGES=20, **backoff(0.1, 1, 0.1))

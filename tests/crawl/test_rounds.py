@@ -64,13 +64,6 @@ def test_a_new_round_begins_without_cookies(
     assert ("/a", "session=1") not in sent
 
 
-def test_the_log_says_that_a_round_begins(crawl: Crawl) -> None:
-    crawl.run(Rounds)
-    log = crawl.run(Rounds, **AGAIN).log
-    assert "Round 2 of this job begins; the last was finished on " in log
-    assert "Resuming" not in log
-
-
 @on_both_engines
 def test_a_round_that_was_killed_goes_on(crawl: Crawl) -> None:
     crawl.run(Rounds)

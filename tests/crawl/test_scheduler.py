@@ -15,12 +15,11 @@ from spiders.scheduler import (
     Forgetful,
     Renamed,
     RenamedLater,
-    Status,
     Unstorable,
     look_often,
 )
 from support.crawl import FEEDS, Before, Crawl
-from support.engines import DISK, on_both_engines
+from support.engines import on_both_engines
 from support.site import PAGES, Site
 
 WHERE = pytest.mark.parametrize("jobdir", [None, "job"], ids=["memory", "job"])
@@ -54,21 +53,6 @@ def test_a_crawl_is_complete_and_its_stats_are_true(
     assert run.stats["dupefilter/filtered"] == 12
     assert run.finish_reason == "finished"
     assert total(run.stats, "bloomdupe/pending", "bloomdupe/unfinished") == [0, 0]
-
-
-def test_closed_early_it_goes_on_without_fetching_anything_twice(crawl: Crawl) -> None:
-    first = crawl.run(Follow, CLOSESPIDER_PAGECOUNT=4, **ONE)
-    assert first.finish_reason == "closespider_pagecount"
-    assert first.stats["bloomdupe/pending"] > 0
-    second = crawl.run(Follow)
-    assert second.stats["bloomdupe/start_requests_skipped"] == 1
-    assert sorted(first.requested + second.requested) == sorted(PAGES)
-    totals = DISK.totals(crawl.folder)
-    dropped = [run.stats["dupefilter/filtered"] for run in (first, second)]
-    assert totals["duplicates"] == sum(dropped) > max(dropped)
-    assert totals["runs"] == 2
-    assert "Resuming crawl (" in second.log
-    assert re.search(r"[1-9]\d* URLs seen before \(job/bloomdupe\)", second.log)
 
 
 def test_start_requests_that_are_new_are_work_for_a_finished_job(crawl: Crawl) -> None:
@@ -167,14 +151,6 @@ def test_a_callback_with_another_error_is_done(crawl: Crawl) -> None:
     run = crawl.run(Forgetful, FAIL="other", CLOSESPIDER_ERRORCOUNT=1, **ONE)
     assert "/c" in run.requested
     assert "/c" not in crawl.run(Forgetful, FAIL="other").requested
-
-
-def test_the_telnet_console_shows_the_pending_requests(crawl: Crawl) -> None:
-    log = crawl.run(Status, CONCURRENT_REQUESTS=1).log
-    # Of six links, the first is asked for.
-    on_disk, *_ = re.findall(r"scheduler\.dqs or \[\]\)\s*: (\d+)$", log, re.M)
-    in_memory, *_ = re.findall(r"scheduler\.mqs\)\s*: (\d+)$", log, re.M)
-    assert (on_disk, in_memory) == ("5", "0")
 
 
 def pages_of(crawl: Crawl) -> list[str]:

@@ -8,7 +8,6 @@ import pytest
 from scrapy import Spider
 from spiders.second_use import (
     Again,
-    Back,
     Login,
     Rules,
 )
@@ -49,10 +48,3 @@ def test_the_same_pages_are_fetched_as_by_scrapy(
     crawl: Crawl, spider: type[Spider]
 ) -> None:
     check_as_stock(crawl, spider)
-
-
-@pytest.mark.usefixtures("engine")
-def test_a_link_back_is_a_duplicate(crawl: Crawl) -> None:
-    run = crawl.run(Back)
-    assert sorted(run.requested) == ["/", "/a", "/b"]
-    assert items(crawl) == Counter(["", "a", "b"])

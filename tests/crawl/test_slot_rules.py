@@ -43,16 +43,11 @@ DAY = 86_400.0
         (b"1" * 400, float("inf")),
         (b"", None),
         (b"-5", None),
-        (b"1.5", None),
         ("\u0662".encode(), None),
         (b"soon", None),
         (b"Mon, 01 Jan 2020 00:00:00 GMT", 0),
-        (b"Monday, 01-Jan-20 00:00:00 GMT", 0),
-        (b"Mon Jan  1 00:00:00 2020", 0),
         (b"Mon, 01 Jan 0001 00:00:00 +2359", 0),
         (b"Mon, 01 Jan 2020 00:00:00 +99999999999999999999", None),
-        (b"Mon, 01 Jan 2020 00:00:00 -9999", None),
-        (b"Mon, 32 Jan 2020 00:00:00 GMT", None),
         (b"Mon, 01 Jan 99999 00:00:00 GMT", None),
     ],
 )
@@ -91,11 +86,8 @@ NOW = 100.0
 EXAMPLES: list[tuple[dict[str, Any], Rest | None]] = [
     ({}, None),
     ({"paused": True}, Rest(math.inf, PAUSED)),
-    ({"paused": True, "held": 120.0}, Rest(math.inf, PAUSED)),
-    ({"held": 100.0}, None),
     ({"held": 120.0}, Rest(120.0, RETRY_AFTER)),
     ({"failures": 4}, None),  # not often enough
-    ({"rests": 1, "until": 99.0}, None),
     ({"rests": 1, "until": 130.0, "reason": "HTTP 503"}, Rest(130.0, "HTTP 503")),
     ({"rests": 1, "until": 99.0, "probe": True}, Rest(NOW + PROBING, PROBED)),
     (
@@ -103,11 +95,8 @@ EXAMPLES: list[tuple[dict[str, Any], Rest | None]] = [
         Rest(109.0, RETRY_AFTER),
     ),
     ({"rests": 1, "until": 130.0, "held": 120.0, "reason": "x"}, Rest(130.0, "x")),
-    ({"rests": 1, "until": 110.0, "held": 120.0}, Rest(120.0, RETRY_AFTER)),
     ({"rests": 4, "until": 130.0, "dead": True}, None),
-    ({"last": 99.0, "delay": 0.5}, None),
     ({"last": 99.0, "delay": 5.0}, Rest(104.0, DELAY)),
-    ({"last": 99.0, "delay": 5.0, "held": 120.0}, Rest(120.0, RETRY_AFTER)),
 ]
 
 

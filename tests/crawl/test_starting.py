@@ -143,9 +143,3 @@ def test_a_poller_gets_a_warning_when_it_is_not_polled(crawl: Crawl) -> None:
     third = crawl.run(Polls, BLOOMDUPE_START_REQUESTS="always")
     assert words not in third.log
     assert "bloomdupe/start_requests_skipped" not in third.stats
-
-
-@on_both_engines
-def test_a_start_that_has_ended_is_no_poller(crawl: Crawl) -> None:
-    crawl.run(Stamped, MORE=True)
-    assert "again and again" not in crawl.run(Stamped, MORE=True).log

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,10 @@ import pytest
 from spiders.staying import Stays
 from support.crawl import Crawl, Process
 from support.engines import on_both_engines
-from support.jobs import killed_after
 from support.jobs import run as verb
 from support.judge import lines
 from support.redis_server import RedisServer
 from support.site import Pages, Site, links
-from support.waiting import until
 
 import bloomdupe
 
@@ -215,69 +212,13 @@ def test_a_crawl_that_could_not_stay_is_refused(
 NUMBER, AT_ONCE = 300, 50
 
 
-@pytest.fixture
-def numbered(crawl: Crawl) -> list[str]:
-    """Return the URLs of many pages."""
-    return [f"{crawl.site.base}/{number}" for number in range(NUMBER)]
-
-
-class TestKills:
-    """A feeder adds URLs, some of them twice, while the crawl is killed.
-
-    F22 does so on Redis.
-    """
-
-    @pytest.fixture
-    def pages(self) -> Pages:
-        return dict.fromkeys((f"/{number}" for number in range(NUMBER)), "x")
-
-    @pytest.mark.slow
-    def test_each_url_is_done_once(
-        self,
-        crawl: Crawl,
-        site: Site,
-        call: Callable[..., str],
-        numbered: list[str],
-    ) -> None:
-        def start() -> Process:
-            """Start a run, and wait until it has the job."""
-            run = crawl.start(Stays)
-            run.until_logged("Crawled 0 pages")
-            return run
-
-        process = start()
-        taken_in = 0
-        for first in range(0, NUMBER, AT_ONCE):
-            site.hold()
-            before = len(site.log)
-            some = numbered[max(0, first - 5) : first + AT_ONCE]
-            taken_in += json.loads(call("add", "--json", *some))["taken_in"]
-            until(lambda: len(site.log) > before)  # noqa: B023 - at once
-            process.kill()
-            site.release()
-            process = start()
-        until_waiting(process, call)
-        assert taken_in == 0  # the crawl that runs takes them in
-        assert {*site.take()} == {f"/{number}" for number in range(NUMBER)}
-        # One that waits has nothing to do again.
-        process.kill()
-        assert json.loads(call("add", "--json", *numbered))["seen"] == NUMBER
-        process = start()
-        until_waiting(process, call)
-        call("stop")
-        assert process.wait().finish_reason == "asked_to_stop"
-        assert site.take() == []
-        pages = Counter(item["page"] for item in crawl.items())
-        assert pages == Counter(map(str, range(NUMBER)))
-
-
 on_redis = pytest.mark.parametrize("engine", ["redis"], indirect=True)
 
 
 @pytest.mark.slow
 @on_redis
 @pytest.mark.usefixtures("engine")
-def test_an_add_that_is_killed_may_be_repeated_and_may_begin_the_crawl(
+def test_an_add_may_begin_the_crawl(
     crawl: Crawl, site: Site, call: Callable[..., str]
 ) -> None:
     names = ("ADDONS", "FEEDS")
@@ -289,15 +230,10 @@ def test_an_add_that_is_killed_may_be_repeated_and_may_begin_the_crawl(
     said = crawl.bloomdupe("add", job, f"{site.base}/c", "--spider", "stays")
     assert said == "1 pending now\n"
     assert state_of(call) == "not begun"
-    step = "bloomdupe.jobs.held:HeldJob.commit"
-    killed_after(step, 1, "add", job, url, cwd=crawl.folder)
-    said = crawl.bloomdupe("add", job, url)
-    assert "1 request handed to the running crawl" in said
     process = crawl.start(Stays)
-    process.until_requested("/b")
     until_waiting(process, call)
     call("stop")
-    assert sorted(process.wait().requested) == ["/a", "/b", "/c"]
+    assert process.wait().requested == ["/c"]
 
 
 def rights_of(words: str) -> list[str]:

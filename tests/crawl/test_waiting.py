@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
 from scrapy import Request
-from spiders.waiting import Bad, Idle, Later, set_clock
+from spiders.waiting import Bad, Idle, Later
 from support.crawl import Crawl
 from support.site import Pages, Site
 
@@ -100,14 +99,3 @@ def test_a_crawl_that_sleeps_is_closed_in_time(crawl: Crawl) -> None:
     assert run.finish_reason == "closespider_timeout"
     # Both are found by then, or in the next run on a slow machine.
     assert crawl.run(Later, SECONDS=DAY, **AT_ONCE).stats["bloomdupe/later"] == 2
-
-
-def test_the_job_goes_on_when_the_clock_is_changed(crawl: Crawl) -> None:
-    assert sorted(crawl.run(Later, SECONDS=DAY, **AT_ONCE).requested) == NOW
-    run = crawl.run(Later, before=partial(set_clock, -DAY), **AT_ONCE)
-    assert (run.requested, run.finish_reason) == ([], "waiting")
-    # It waits for the last seconds, if any are left.
-    run = crawl.run(Later, BLOOMDUPE_WAIT=60, before=partial(set_clock, DAY - 2))
-    assert sorted(run.requested) == LATER
-    assert "the last run ended: waiting" in run.log
-    assert run.finish_reason == "finished"

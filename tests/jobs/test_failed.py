@@ -60,9 +60,7 @@ def job(tmp_path: Path) -> Path:
     ("options", "listed"),
     [
         ((), "4321"),
-        (("--reason", "status"), "31"),
         (("--reason", "503,timeout"), "21"),
-        (("--slot", "a.example"), "21"),
         (("--pattern", "[34]$", "--limit", "1"), "4"),
         (("--reason", "dns"), ""),
     ],
@@ -106,12 +104,6 @@ def test_failures_are_grouped_by_reason_exception_and_slot(
     shown = ["7", "4 callback", "1 HTTP 404", "1 timeout", "1 HTTP 503"]
     assert ", ".join(shown) in verb("info", job).out
     assert "  ".join(shown) in verb("top", job).out
-
-
-def test_a_crawl_of_which_no_page_succeeded_has_a_remedy(verb: Verb, job: Path) -> None:
-    said = " ".join(verb("top", job).out.split())
-    retry = "BLOOMDUPE_RETRY_FAILED=503,callback,timeout"  # no page that is gone
-    assert f"Mend the cause, then run the crawl with -s {retry}." in said
 
 
 @pytest.mark.parametrize("name", ["list", "requeue"])

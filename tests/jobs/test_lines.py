@@ -81,18 +81,6 @@ def test_a_list_in_json_is_whole(verb: Verb, tmp_path: Path) -> None:
     )
 
 
-def test_a_list_in_json_can_be_added(verb: Verb, job: Path, tmp_path: Path) -> None:
-    shown = verb("list", job, "--slot", "b.example", "--json").out
-    (tmp_path / "lines").write_text(shown)
-    answer = verb(
-        "add", tmp_path / "new", "--from", tmp_path / "lines", "--spider", "s"
-    )
-    assert answer.code == 0
-    again = verb("list", tmp_path / "new", "--json").out
-    assert sorted(again.splitlines()) == sorted(shown.splitlines())
-    assert len(shown.splitlines()) == 51  # one of them for later
-
-
 def test_other_programs_can_write_lines(verb: Verb, job: Path) -> None:
     Path("lines").write_text(
         '{"url": "https://n.example/1", "priority": 3, "callback": "parse_item"}\n'

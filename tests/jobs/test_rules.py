@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from scrapy import Spider
-from support.jobs import Verb, killed_after, make_job
+from support.jobs import Verb, make_job
 from support.rules import BAD, make_bad
 
 from bloomdupe.crawl.state.rules import (
@@ -145,29 +145,6 @@ def test_processes_that_change_rules_at_the_same_time_lose_none(store: Path) -> 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(pause, range(100)))
     assert len(rules_of(store).paused) == 100
-
-
-STEPS = [
-    "bloomdupe.store.files:open_regular",
-    "bloomdupe.store.files:sync",
-    "pathlib:Path.replace",
-    "bloomdupe.store.files:sync_directory",
-]
-"""Functions that a verb calls when it replaces the file, in this order."""
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_a_verb_that_is_killed_leaves_the_old_rules_or_the_new(
-    store: Path, job: Path, tmp_path: Path, step: str
-) -> None:
-    old = change_rules(store, lambda there: there.pausing(["a"]))
-    words = ["pause", str(job), "--slot", "b"]
-    killed_after(step, 1, *words, cwd=tmp_path)
-    renamed = step in STEPS[2:]
-    assert rules_of(store) == (old.pausing(["b"]) if renamed else old)
-    # What is left stands in nobody's way.
-    assert change_rules(store, lambda there: there.pausing(["c"])).paused >= {"a", "c"}
-    assert not [*(job / "bloomdupe").glob("*.new")]
 
 
 def test_the_file_is_on_the_disk_before_it_has_its_name_and_then_the_name(

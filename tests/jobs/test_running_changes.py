@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from spiders.follow import Follow, Unstorable, without_room
 from support.crawl import Crawl, Process
-from support.jobs import killed_after
 from support.site import PAGES, Pages, Site, links
 
 from bloomdupe.crawl.scheduler import MOST_KEPT_OUT
@@ -136,19 +135,6 @@ def test_a_request_in_memory_that_a_rule_keeps_out_ends_its_page(
     assert site.requested[before:] == []
 
 
-def test_a_running_crawl_adds_urls(crawl: Crawl, site: Site, running: Process) -> None:
-    base = site.base
-    said = crawl.bloomdupe("add", "job", f"{base}/new", f"{base}/c")
-    assert said == "2 requests handed to the running crawl, which logs what it adds\n"
-    running.until_logged("Added by `bloomdupe add`: 1 request, 1 known already\n")
-    refused = crawl.bloomdupe("add", "job", f"{base}/n", "--spider", "other", code=2)
-    assert "is that of spider 'follow'" in refused
-    site.release()
-    running.finish()
-    assert Counter(site.requested) == Counter([*PAGES, "/new", "/new1"])
-    assert inbox(crawl) == []
-
-
 def test_a_slot_is_paused_and_resumed_also_over_a_kill(
     crawl: Crawl, site: Site, running: Process
 ) -> None:
@@ -200,26 +186,6 @@ def test_a_crawl_that_is_killed_adds_a_request_once(
     asked = Counter(site.requested)
     assert asked["/a"] == 2
     assert asked.keys() == PAGES.keys()
-    assert inbox(crawl) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("killed_too", [True, False])
-def test_a_verb_that_is_killed_has_its_requests_added(
-    crawl: Crawl, site: Site, *, killed_too: bool
-) -> None:
-    """By the crawl that runs, or by the next run if that was killed, too."""
-    site.hold("/b")
-    process = crawl.start(Follow, stop="before take up" if killed_too else "", **SLOW)
-    process.until_requested("/b")
-    words = ["add", "job", f"{site.base}/new"]
-    killed_after("bloomdupe.store.inbox:Inbox.post", 1, *words, cwd=crawl.folder)
-    if killed_too:
-        process.wait()
-    site.release()
-    crawl.finish(Follow) if killed_too else process.finish()
-    asked = Counter(site.requested)
-    assert asked["/new"] == asked["/new1"] == 1
     assert inbox(crawl) == []
 
 

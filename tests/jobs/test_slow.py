@@ -73,21 +73,3 @@ def test_a_server_that_asks_for_patience_is_named(crawl: Crawl, site: Site) -> N
     said = rf"Slot '127.0.0.1' rests, as its Retry-After asks, until {CLOCK}\n"
     process.until(lambda: re.search(said, process.log))
     process.kill()
-
-
-def test_delays_are_shown_and_the_slowest_slot_decides_when_it_ends(
-    crawl: Crawl, job: Callable[..., Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    process = crawl.start(
-        Follow,
-        DOWNLOAD_SLOTS={"127.0.0.1": {"delay": 50, "concurrency": 1}},
-        BLOOMDUPE_PROGRESS_INTERVAL=0.05,
-    )
-    process.until_requested("/")  # so there is a job
-    process.until(lambda: job("info")[1].get("pending") == 6)
-    assert job("info")[1]["delays"] == {"127.0.0.1": 50}
-    assert "a request every 50 s" in job("top")[0]
-    assert process.interrupt().finish_reason == "shutdown"
-    path = str(crawl.folder / "job")
-    found = json.loads(verb(capsys, "top", path, "--json").out)
-    assert found["last_point"]["slowest"] == 50 * found["last_point"]["pending"] > 0

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from spiders.totals import ClosedAt, Everything
+from spiders.totals import Everything
 from support.crawl import FEEDS, Crawl
 from support.repetition import repeated
 from support.site import Answer, Page, Site, links
@@ -96,13 +96,4 @@ def test_a_kill_neither_loses_nor_repeats_a_count(
 ) -> None:
     crawl.killed(Everything, at_request=at_request, CONCURRENT_REQUESTS=1)
     crawl.finish(Everything)
-    check(crawl, pages)
-
-
-@pytest.mark.parametrize("page", repeated(["/b", "/m4"]))
-def test_a_page_with_a_callback_that_closes_the_crawl_counts_once(
-    crawl: Crawl, pages: dict[str, Page], page: str
-) -> None:
-    crawl.run(ClosedAt, AT=page, CONCURRENT_REQUESTS=1)
-    crawl.finish(ClosedAt)
     check(crawl, pages)

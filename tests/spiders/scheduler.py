@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import scrapy
-from scrapy import signals
 from scrapy.exceptions import CloseSpider, NotConfigured
-from scrapy.utils.engine import format_engine_status
 
 import bloomdupe.crawl.progress.watch
 from bloomdupe.store.files import lock_owner
@@ -51,22 +49,6 @@ class Unstorable(Follow):
                 yield response.follow(href, callback=lambda r: self.parse(r, response))
             else:
                 yield response.follow(href)
-
-
-class Status(AtOnce):
-    """Prints est() when the first link of the start page is asked for."""
-
-    name = "status"
-
-    @classmethod
-    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        crawler.signals.connect(spider.show, signals.request_reached_downloader)
-        return spider
-
-    def show(self, request: Any) -> None:
-        if "depth" in request.meta:
-            self.log(format_engine_status(self.crawler.engine))
 
 
 class Closes(AtOnce):

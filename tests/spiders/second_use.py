@@ -60,13 +60,3 @@ class Rules(CrawlSpider):
 
     def parse_page(self, response: Response) -> Iterator[Any]:
         yield name_of(response)
-
-
-class Back(Spider):
-    """Each page has a link back to the start page."""
-
-    name = "back"
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield name_of(response)
-        yield from response.follow_all(css="a")

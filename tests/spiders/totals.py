@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from scrapy import Request, Spider
-from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 
 
@@ -30,15 +29,3 @@ class Everything(Spider):
         yield {"item": response.url}
         for href in response.css("a::attr(href)").getall():
             yield self.request(response.urljoin(href))
-
-
-class ClosedAt(Everything):
-    """Is closed by a callback, among the links of a page or before all output."""
-
-    def parse(self, response: Response) -> Any:
-        item, *links = super().parse(response)
-        yield from links[:1]
-        if response.url.endswith(self.settings.get("AT", "nowhere")):
-            raise CloseSpider("enough")
-        yield item
-        yield from links[1:]
