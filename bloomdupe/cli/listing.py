@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from bloomdupe.cli.output import warn
 from bloomdupe.cli.verbs import Answer
-from bloomdupe.crawl.leases.failure import Failure, in_words
 from bloomdupe.crawl.progress.pace import when
+from bloomdupe.crawl.state.failures import Failure, in_words
 from bloomdupe.errors import SettingError, shown
 from bloomdupe.jobs.lines import Line, Problems, read_lines
 from bloomdupe.jobs.listed import FailedRequests, FailureGroup, ListedRequest, Selection

@@ -295,6 +295,9 @@ class FrontierScheduler(BaseScheduler):
             self._alarm.set(SHORTEST_ALARM)
             return None
         lease = session.leases.add(request, entry, Visit.of(entry.payload))
+        stored = session.engine.durable and entry.payload is not None
+        where = "disk" if stored else "memory"
+        self._stats.inc_value(f"scheduler/dequeued/{where}")
         self._stats.inc_value("scheduler/dequeued")
         return lease
 

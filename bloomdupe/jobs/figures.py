@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.crawl.progress.line import pages_lost
-from bloomdupe.crawl.progress.pace import duration, plural, recent, size, time_to_fill
+from bloomdupe.crawl.progress.pace import (
+    duration,
+    pages_lost,
+    plural,
+    recent,
+    size,
+    time_to_fill,
+)
 from bloomdupe.jobs import view as states
 from bloomdupe.jobs.view import KILLED, RUNNING, SILENT
 

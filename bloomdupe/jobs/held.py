@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.added_requests import add_request
-from bloomdupe.crawl.leases.failure import stored_failures
+from bloomdupe.crawl.state.failures import stored_failures
 from bloomdupe.crawl.state.rules import rules_of
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.crawl.state.failures import Failure
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.jobs.listed import Selection

@@ -7,13 +7,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.crawl.leases.failure import in_words
+from bloomdupe.crawl.state.failures import in_words
 from bloomdupe.errors import SettingError, UnserializableError
 from bloomdupe.frontier.payload import url_of
 from bloomdupe.requests.layout import summary_of
 
 if TYPE_CHECKING:
-    from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.crawl.state.failures import Failure
     from bloomdupe.frontier.pending_requests import PendingRequest
 
 GONE = {"404", "410"}

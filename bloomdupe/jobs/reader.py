@@ -9,10 +9,9 @@ from itertools import chain
 from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.crawl.leases.failure import digest_of, page_of, stored_failures
-from bloomdupe.crawl.progress.history import read_history
+from bloomdupe.crawl.progress.history import Totals, read_history
 from bloomdupe.crawl.progress.pace import plural
-from bloomdupe.crawl.totals import Totals
+from bloomdupe.crawl.state.failures import digest_of, page_of, stored_failures
 from bloomdupe.errors import BloomDupeError, StoreError, StoreUnreachableError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.info import info_of_records
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from bloomdupe.crawl.leases.failure import Failure
+    from bloomdupe.crawl.state.failures import Failure
     from bloomdupe.filter.info import FilterInfo
     from bloomdupe.jobs.job import Job
     from bloomdupe.jobs.lines import Line, Problems

@@ -23,9 +23,8 @@ from bloomdupe.store.files import SILENT_AFTER
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bloomdupe.crawl.progress.history import Point, Ran
+    from bloomdupe.crawl.progress.history import Point, Ran, Totals
     from bloomdupe.crawl.state.rules import Rules
-    from bloomdupe.crawl.totals import Totals
     from bloomdupe.filter.info import FilterInfo
     from bloomdupe.frontier.slot_state import Rest
     from bloomdupe.jobs.listed import FailedRequests

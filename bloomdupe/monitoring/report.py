@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from bloomdupe._version import __version__
-from bloomdupe.crawl.leases.failure import PAGE_CAME, in_words
 from bloomdupe.crawl.progress.pace import local, plural, size, zone
+from bloomdupe.crawl.state.failures import PAGE_CAME, in_words
 from bloomdupe.jobs.figures import figures, kind_of, remedy_of
 from bloomdupe.jobs.view import MOST_SLOTS, NOT_BEGUN, slot_name
 from bloomdupe.monitoring.charts import charts

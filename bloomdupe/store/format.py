@@ -46,7 +46,7 @@ blobs       name                            sum + what the spider remembers
 cookies     digest of jar, domain, path     sum + the cookie, a secret
             and name                        (:mod:`bloomdupe.crawl.state.cookies`)
 failures    digest of the request's         sum + the failure
-            fingerprint                     (:mod:`bloomdupe.crawl.leases.failure`)
+            fingerprint                     (:mod:`bloomdupe.crawl.state.failures`)
 history     milliseconds of Unix time u64,  sum + how the crawl stood then, or
             number of the run u64 (big-     the run if the time is 0
             endian)                         (:mod:`bloomdupe.crawl.progress.history`)

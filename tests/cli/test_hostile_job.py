@@ -18,8 +18,8 @@ from support.report_page import Page
 from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.leases.failure import Failure
 from bloomdupe.crawl.progress.history import History
+from bloomdupe.crawl.state.failures import Failure
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.printable import logger_of, printable
 

@@ -14,7 +14,7 @@ from support.jobs import idle_crawler
 from typing_extensions import Self
 
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, CrawlRecord
-from bloomdupe.crawl.engines.settling import Settling
+from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Key, Outcomes
@@ -55,16 +55,13 @@ def get_ready() -> None:
     _crawler()
 
 
-class Ends(Settling):
+class Ends(CrawlEngine):
     """Ends requests, all of which are stored and yield no other request."""
 
     def __init__(self, frontier: Frontier, outcomes: Outcomes) -> None:
         self.frontier = frontier
         self.outcomes = outcomes
         self.failures = None
-
-    def begin(self, lease: Lease) -> None:
-        """Do nothing more for it."""
 
     def _mark_settled(self, keys: Sequence[Key]) -> None:
         assert not keys

@@ -12,7 +12,7 @@ from support.crawl import Crawl
 from support.engines import Disk, on_both_engines
 from support.site import Answer, Page, Site, links
 
-from bloomdupe.crawl.leases.failure import Failure
+from bloomdupe.crawl.state.failures import Failure
 from bloomdupe.settings import JobSettings
 from bloomdupe.store.lmdb.check import verify
 

@@ -16,22 +16,23 @@ from support.site import Site
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.outcomes import Outcome
-from bloomdupe.crawl.progress import line
+from bloomdupe.crawl.progress import watch
 from bloomdupe.crawl.progress.history import (
     MOST_RUNS,
+    MOST_SLOTS,
     History,
     Point,
     Ran,
+    Totals,
     read_history,
 )
-from bloomdupe.crawl.progress.line import news, progress, warnings
 from bloomdupe.crawl.progress.pace import (
     recent,
     since,
     time_to_fill,
     time_to_go,
 )
-from bloomdupe.crawl.totals import MOST_SLOTS, Totals
+from bloomdupe.crawl.progress.watch import news, progress, warnings
 from bloomdupe.jobs import open_job
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import View
@@ -193,7 +194,7 @@ ROOMY: dict[str, Any] = {"disk": 10**6, "free": 10**12}
 def test_what_fills_is_announced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "memory_of_machine", lambda: (100, 50))
+    monkeypatch.setattr(watch, "memory_of_machine", lambda: (100, 50))
     before = point(0, seen=700, **ROOMY)
     assert not [*warnings(SEEN, None, before)]
     now = point(60, seen=800, **ROOMY)
@@ -219,6 +220,6 @@ def test_what_fills_is_announced(
     assert "the control group (memory.max) allows 104.9 MB" in warning
     group.write_text("max\n")
     assert not [*warnings(SEEN, None, full)]
-    monkeypatch.setattr(line, "memory_of_machine", lambda: (100, 5))
+    monkeypatch.setattr(watch, "memory_of_machine", lambda: (100, 5))
     ((_, warning),) = warnings(SEEN, None, full)
     assert "this machine allows 100 B" in warning

@@ -14,7 +14,7 @@ from support.jobs import IDENTITY, SPIDER, Verb, sound, urls
 from support.monitored_jobs import failures_part
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.leases.failure import Failure
+from bloomdupe.crawl.state.failures import Failure
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.requests.serializer import Serializer
 

@@ -21,7 +21,7 @@ from scrapy.http import Response
 from support.engine_model import HOSTS, Ask, Page, Program, Run, item_of
 from typing_extensions import Self
 
-from bloomdupe.crawl.progress.standing import ended
+from bloomdupe.crawl.ending import ended
 from bloomdupe.inside_scrapy.engine import stop_crawl
 from bloomdupe.inside_scrapy.processing import CURRENT
 

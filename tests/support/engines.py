@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.leases.failure import Failure, stored_failures
-from bloomdupe.crawl.totals import Totals
+from bloomdupe.crawl.progress.history import Totals
+from bloomdupe.crawl.state.failures import Failure, stored_failures
 from support.stored_crawl import StoredCrawl
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.leases.failure import Failure, digest_of
-from bloomdupe.crawl.progress.history import History, Point
-from bloomdupe.crawl.totals import Totals
+from bloomdupe.crawl.progress.history import History, Point, Totals
+from bloomdupe.crawl.state.failures import Failure, digest_of
 from bloomdupe.store.format import FAILURES, META, meta_record
 from bloomdupe.store.participant import Part
 from support.jobs import make_job

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.python import global_object_name
 from twisted.python.failure import Failure
 
-from bloomdupe.crawl.totals import Totals
+from bloomdupe.crawl.progress.history import Totals
 from bloomdupe.errors import CheckpointRefusedError
 from bloomdupe.signals import checkpoint
 from bloomdupe.store.format import BLOBS, META, meta_record
@@ -36,7 +36,7 @@ class CrawlRecord:
 
     The record is a JSON object:
 
-    ``totals``       :class:`bloomdupe.crawl.totals.Totals`
+    ``totals``       :class:`bloomdupe.crawl.progress.history.Totals`
     ``feeds``        and what belongs to them: see :class:`bloomdupe.feeds.stored_feeds.
                      StoredFeeds`
     """

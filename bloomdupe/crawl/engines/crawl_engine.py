@@ -19,17 +19,16 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.added_requests import AddedRequests, add_request
+from bloomdupe.crawl.ending import Standing
 from bloomdupe.crawl.engines.apart import Apart
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.committing import GLANCE, Background, Committing, Quiet
-from bloomdupe.crawl.engines.settling import Settling
 from bloomdupe.crawl.later.revisits import Revisits
 from bloomdupe.crawl.leases.leases import stands_alone
 from bloomdupe.crawl.leases.outcomes import Outcomes
 from bloomdupe.crawl.progress.rounds import FINISHED, Run
-from bloomdupe.crawl.progress.standing import Standing
 from bloomdupe.crawl.progress.watch import Watch
-from bloomdupe.crawl.starting import Starting
+from bloomdupe.crawl.starting import Starting, StartItem
 from bloomdupe.crawl.state.cookies import Cookies
 from bloomdupe.crawl.state.failures import Failures
 from bloomdupe.crawl.state.memory import SpiderMemory
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.leases.lease import Accepted, Lease
     from bloomdupe.crawl.leases.outcomes import Key, Line, Outcome
-    from bloomdupe.crawl.totals import Totals
+    from bloomdupe.crawl.progress.history import Totals
     from bloomdupe.errors import NotOwnerError
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.sent_request import SentRequest
@@ -62,7 +61,7 @@ LONGEST = 5.0
 """Seconds that a store is not read again because of callbacks that have begun."""
 
 
-class CrawlEngine(Settling):
+class CrawlEngine:
     """Frontier and checkpoint of an open crawl.
 
     The frontier owns ``seen`` from now on. Raises the errors of opening the store, the
@@ -444,7 +443,7 @@ class CrawlEngine(Settling):
         self.frontier.seen.add(key, exact=exact)
 
     def _mark_settled(self, keys: Sequence[Key]) -> None:
-        """See :meth:`Settling._mark_settled`."""
+        """Mark requests that lived in memory, and are settled now, as seen."""
         for key, exact in keys:
             slot, of_start = self._unmarked.pop(key, (None, True))
             try:
@@ -480,12 +479,6 @@ class CrawlEngine(Settling):
             entry = self.frontier.lease()
         return entry
 
-    def begin(self, lease: Lease) -> None:
-        """Prepare a request that is handed out."""
-        stored = self.durable and lease.entry.payload is not None
-        where = "disk" if stored else "memory"
-        self._stats.inc_value(f"scheduler/dequeued/{where}")
-
     def keeps_out(self, entry: Entry, request: Request) -> bool:
         """Remove a request that is handed out if a rule refuses it by now."""
         if not self.rules.drop(entry.queue.name, request.url):
@@ -498,6 +491,48 @@ class CrawlEngine(Settling):
         if self.failures is not None:
             self.failures.kept_out(entry.queue.name, request, entry.payload)
         return True
+
+    # How requests in progress end
+
+    def ended(self, lease: Lease, *, whole: bool) -> None:
+        """Handle the end of a request, which may be a part of another request."""
+        failures, outcome = self.failures, lease.outcome
+        if whole and failures is not None and (lease.failed or failures.any):
+            outcome.judged = [*outcome.judged, lease]
+        if lease is not lease.root:
+            self.frontier.settle(lease.entry)
+
+    def settle(self, root: Lease) -> None:
+        """End a request that is done, with all its parts."""
+        if type(root) is not StartItem:
+            self.frontier.settle(root.entry)
+        outcome = root.outcome
+        if self.failures is not None:
+            for lease in outcome.judged:
+                self.failures.ended(lease)
+        outcome.judged = ()
+        if outcome.keys:
+            self._mark_settled(outcome.keys)
+        self.outcomes.settle(outcome)
+
+    def save(self, root: Lease) -> None:
+        """Make a volatile request durable with the next checkpoint."""
+        self.frontier.save(root.entry)
+        if self.frontier.due:
+            self._hurry()
+
+    def leave(self, root: Lease) -> None:
+        """Keep a request that has ended, but is not done: it is handed out again.
+
+        A volatile request of a page that is left is dropped: the page yields it again.
+        """
+        self.outcomes.forget(root.outcome)
+        page = root.page
+        if page is None:
+            if not root.is_start_item:
+                self.frontier.leave(root.entry)
+        elif page.is_left or not root.is_volatile:
+            self.frontier.settle(root.entry)  # the page yields it again
 
     # Output
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
-from bloomdupe.crawl.ending import Ending, MemoryWatch, Stopping
+from bloomdupe.crawl.ending import Ending, MemoryWatch, Stopping, ended
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.crawl.later.retries import GrowingWait, Retries
 from bloomdupe.crawl.leases.lease import Lease
@@ -14,7 +14,6 @@ from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.progress.rounds import FINISHED
-from bloomdupe.crawl.progress.standing import ended
 from bloomdupe.crawl.starting import StartItem
 from bloomdupe.crawl.state.slot_rules import SlotRules
 from bloomdupe.errors import FeedError

@@ -15,9 +15,9 @@ from bloomdupe.crawl.engines.committing import GLANCE, Background
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.joining import notes_of, say_who
 from bloomdupe.crawl.leases.outcomes import Outcome
+from bloomdupe.crawl.progress.history import Totals
 from bloomdupe.crawl.progress.rounds import Run
 from bloomdupe.crawl.starting import name_of
-from bloomdupe.crawl.totals import Totals
 from bloomdupe.errors import (
     NotOwnerError,
     UnserializableError,
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
+    from bloomdupe.crawl.ending import Standing
     from bloomdupe.crawl.engines.checkpoint import CrawlRecord, Steps
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.leases.lease import Accepted, Lease
     from bloomdupe.crawl.leases.outcomes import Key, Line
-    from bloomdupe.crawl.progress.standing import Standing
     from bloomdupe.feeds.exporter import FeedExporter
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.frontier.held_frontier import HeldFilter

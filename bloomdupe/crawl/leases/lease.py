@@ -155,7 +155,7 @@ class Lease:
     def release(self) -> None:
         """Free the slot, unless it is free already."""
         if self.entry.active:
-            self.leases.engine.release(self.entry)
+            self.leases.engine.frontier.release(self.entry)
 
     def answered(self, result: object) -> None:
         """Handle the downloader's answer: the slot is free."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request, Spider
 
-    from bloomdupe.crawl.engines.settling import Settling
+    from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
     from bloomdupe.crawl.leases.outcomes import Key
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.requests.visits import Visit
@@ -71,7 +71,7 @@ class Leases:
     Not by a mark in ``meta``: that is copied into retries and redirects.
     """
 
-    engine: Settling
+    engine: CrawlEngine
     """Where the requests come from."""
 
     def __init__(self) -> None:
@@ -115,7 +115,6 @@ class Leases:
         if lease is None:
             lease = Lease(self, entry)
         lease.request, lease.visit = request, visit
-        self.engine.begin(lease)
         self._leases[id(request)] = lease
         for follow in self.handed_out:
             follow(lease)

@@ -19,6 +19,8 @@ RECENT = 600.0
 """Seconds that a forecast looks back at most."""
 SLACK = 0.9
 """A timer may be late, so a point that is a little younger will do."""
+LITTLE = 0.001
+"""Pages; fewer count as none."""
 
 
 def since(points: Sequence[Point], seconds: float) -> Point | None:
@@ -161,3 +163,8 @@ def plural(number: int, one: str, many: str | None = None) -> str:
     ``many`` is the text for every number but 1, by default ``one`` with an s.
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def pages_lost(expected: float) -> str:
+    """Return the expected number of pages that the filter has lost, in words."""
+    return "no page lost" if expected < LITTLE else f"{expected:.3g} pages lost"
