@@ -10,12 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from mmh3 import mmh3_x64_128_digest
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from bloomdupe.feeds.feed_format import local_path, replaces, without_secret
-from bloomdupe.feeds.file import read_bytes
 from bloomdupe.inside_scrapy.private_names import PostProcessingManager
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import unpack
@@ -162,10 +160,6 @@ class Deliveries:
         return end
 
 
-TAIL_BYTES = 4096
-"""Bytes at the end of a file by which it is recognized."""
-
-
 class Target:
     """Replaces Scrapy's storage for local files.
 
@@ -175,8 +169,7 @@ class Target:
 
     ``base``   bytes before the items of the delivery
     ``start``  position in the journal of these items
-    ``ends``   sizes of the file, with digests of the last 4,096 bytes, that the
-               delivery has left, or may have left
+    ``ends``   sizes and times of the file that the delivery has left, or may have left
 
     A file that is as it was left gets its last items again, with the new ones. A file
     that was changed belongs to the user: the new items, from ``start`` on, are added.
@@ -189,16 +182,14 @@ class Target:
         self._place = Path(os.path.realpath(place))
         self._beside = self._place.with_name(f".{self._place.name}.part")
         self._base, self.start = 0, start
-        self._ends: list[tuple[int, str]] = []
-        if whole:
+        self._ends: list[list[int]] = []
+        if whole or not self._place.exists():
             return
-        if last is not None:
-            now = _end_of(self._place)
-            self._ends = [end for end in map(tuple, last["ends"]) if end == now]
-        if last is not None and self._ends:
-            self._base, self.start = last["base"], last["start"]
-        elif self._place.exists():
-            self._base = self._place.stat().st_size
+        now = _end_of(self._place)
+        if last is not None and now in last["ends"]:
+            self._base, self.start, self._ends = last["base"], last["start"], [now]
+        else:
+            self._base = now[0]
 
     def open(self, _: Spider) -> IO[bytes]:
         """Open the file beside the place, for writing."""
@@ -229,10 +220,6 @@ class Target:
         sync_directory(self._place.parent)
 
 
-def _end_of(place: Path) -> tuple[int, str]:
-    """Return the size of a file, and the digest of its end; of no file, -1."""
-    if not place.is_file():
-        return -1, ""
-    size = place.stat().st_size
-    tail = read_bytes(place, max(0, size - TAIL_BYTES), size)
-    return size, mmh3_x64_128_digest(tail).hex()
+def _end_of(place: Path) -> list[int]:
+    found = place.stat()
+    return [found.st_size, found.st_mtime_ns]

@@ -239,8 +239,6 @@ class FeedExporter(FeedExporterAccess):
                 failed.append((feed, error))
         if waiting:
             data = pack_item(item)
-            for feed in waiting:
-                feed.try_exporter(self, data)
             lines.append((ITEM, Journal.packed((f.index for f in waiting), data)))
         return lines, failed
 
@@ -448,16 +446,12 @@ def feed_names(crawler: Crawler) -> list[str]:
 
 
 def _waiting(exporter: FeedExporter) -> dict[str, WaitingFeed]:
-    """Return the feeds of Scrapy; their order gives them their numbers.
-
-    Their exporters are tried by ``collect`` only.
-    """
+    """Return the feeds of Scrapy; their order gives them their numbers."""
     return {
         template: WaitingFeed(
             name_of(exporter, template, options),
             exporter.new_slot(template, options, 1),
             number,
-            tried=True,
         )
         for number, (template, options) in enumerate(exporter.feeds.items())
     }

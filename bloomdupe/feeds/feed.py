@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.errors import FeedError
@@ -17,7 +16,6 @@ from bloomdupe.feeds.feed_format import (
 from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.journal import Piece
 from bloomdupe.printable import logger_of
-from bloomdupe.requests.values import unpack
 
 if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
@@ -93,7 +91,6 @@ class Feed:
         self._block = bytearray()
         self._new_file = self.file
         self._end = 0 if self.file is None else self.file.end
-        self._due = False
 
     def add(self, line: bytes) -> None:
         """Add the line of a settled item."""
@@ -113,14 +110,15 @@ class Feed:
         """
         self._flush()
         if finishing and self._new_file is None and self.slot.store_empty:
-            self._due = not self._open().base
-            if not self._due:
+            file = self._open()
+            if file.base:  # it is the user's
                 self._new_file = None
-        file = self._new_file
+            else:
+                file.make()
         return {
             "uri": without_secret(self.slot.uri),
             "items": self._items,
-            "file": None if file is None else file.record(self._end, due=self._due),
+            "file": self._new_file and {"base": self._new_file.base, "size": self._end},
             "number": self.number,
             "header": self._format.header,
             "fields": self._format.fields,
@@ -130,8 +128,8 @@ class Feed:
     def done(self) -> None:
         """Note that all this is committed."""
         self.slot.itemcount, self.file = self._items, self._new_file
-        if self.file is not None and self._due:
-            self.file.take(self._end)
+        if self.file is not None:
+            self.file.end = self._end
 
     def append(self) -> None:
         """Write the lines of the last checkpoint."""
@@ -168,7 +166,6 @@ class Feed:
             self._block.clear()
             self._lines.add(self.number, data)
             self._end += len(data)
-            self._due = True
 
 
 def name_of(access: FeedExporterAccess, template: str, options: dict[str, Any]) -> str:
@@ -207,27 +204,6 @@ class WaitingFeed:
     """The position in the journal at which the present round begins."""
     items: int = 0
     """Its items in this round, as of the last commit."""
-    tried: bool = False
-    """Whether its exporter was tried with an item of this run."""
-
-    def try_exporter(self, access: FeedExporterAccess, item: bytes) -> None:
-        """Export the first item of the run, and say so at once if that fails."""
-        if self.tried:
-            return
-        self.tried = True
-        try:
-            exporter = access.new_exporter(self.slot, BytesIO())
-            exporter.start_exporting()
-            exporter.export_item(unpack(item))
-            exporter.finish_exporting()
-        except Exception:  # of any exporter in the settings
-            logger.exception(
-                "The exporter of the feed %(uri)s fails for its first item. The"
-                " items are kept in the job, and exported when the crawl has finished:"
-                " mend the exporter",
-                {"uri": self.name},
-                extra={"spider": self.slot.spider},
-            )
 
     def record(self, added: int) -> dict[str, Any]:
         """Return the record of the feed for the store, with so many new items."""

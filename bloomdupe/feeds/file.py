@@ -5,8 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.store.descriptor import Descriptor
@@ -21,14 +20,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Stage(Enum):
-    """How far the last piece has come; see the picture in the package's README."""
-
-    COMMITTED = "durable in the job, and perhaps in the file, in part"
-    WRITTEN = "in the file, and not synced"
-    DURABLE = "durable in the file"
-
-
 class FeedFile:
     """A file that grows by pieces; each piece is committed before it is written.
 
@@ -37,11 +28,8 @@ class FeedFile:
     never holds uncommitted lines, and after a crash the job has everything that is
     missing in it. Any other content of the file comes from elsewhere.
 
-    The store keeps, as JSON (:meth:`record`):
-
-    ``base``     bytes that are durable in the file
-    ``size``     bytes with the piece that is owed to the file
-    ``due``      whether a piece is owed, or the file itself, which gets no line
+    The store keeps ``base``, the bytes that are durable in the file, and ``size``, the
+    bytes with the piece that is owed to the file.
 
     While a file is open, no other process that uses this class can write to it
     (``flock``).
@@ -52,8 +40,7 @@ class FeedFile:
         """An absolute path: a spider may change the working directory."""
         self.base = self.end = base
         """The bytes that are durable in the file, and those that are committed."""
-        self._stage = Stage.DURABLE
-        self._new = False
+        self._new = self._written = False
         self._file: Descriptor | None = None
 
     @classmethod
@@ -80,28 +67,23 @@ class FeedFile:
             sync_data(fd)
             return file
 
-    def record(self, end: int, *, due: bool = True) -> dict[str, Any]:
-        """Return the record for the store when it is to grow to this size.
-
-        ``due`` says that :meth:`append` has something to do then.
-        """
-        return {"base": self.base, "size": end, "due": due}
-
-    def take(self, end: int) -> None:
-        """Accept a commit: :meth:`append` makes the file grow to this size."""
-        self.end, self._stage = end, Stage.COMMITTED
+    def make(self) -> None:
+        """Make an empty file, if it is not there."""
+        with explained(f"cannot write the feed {self.place}", self.place):
+            self._opened()
+            sync_directory(self.place.parent)
 
     @property
     def due(self) -> bool:
         """Whether :meth:`append` has something to do."""
-        return self._stage is Stage.COMMITTED
+        return self.end > self.base and not self._written
 
     def finish(self, piece: Iterable[bytes]) -> None:
         """Write the piece of the last run, which may be in the file in part.
 
         Also if the file has its end: a power cut may have left a hole before that.
         """
-        self.take(self.base + sum(map(len, piece)))
+        self.end = self.base + sum(map(len, piece))
         self.append(piece)
         self.sync()
 
@@ -123,20 +105,18 @@ class FeedFile:
                 while view:
                     written = os.pwrite(fd, view, offset)
                     view, offset = view[written:], offset + written
-        self._stage = Stage.WRITTEN
+        self._written = True
 
     def sync(self) -> None:
         """Sync the file, so that the job may drop the piece."""
-        if self._stage is not Stage.WRITTEN:
-            return
-        if self._file is None or self._file.closed:
-            return  # in a fork, the store refuses the commit
+        if not self._written or self._file is None or self._file.closed:
+            return  # it is closed in a fork, where the store refuses the commit
         with explained(f"cannot write to the feed {self.place}", self.place):
             sync_data(self._file.fileno())
             if self._new:
                 sync_directory(self.place.parent)
                 self._new = False
-        self._stage = Stage.DURABLE
+        self._written = False
         self.base = self.end
 
     def begins_with(self, head: bytes) -> bool:
@@ -176,7 +156,7 @@ class FeedFile:
         change: str | None = "was deleted"
         if self.place.exists():
             same = os.path.samestat(self.place.stat(), os.fstat(fd))
-            change = change_of(self.record(self.end), self.place, piece)
+            change = change_of(self.base, self.end, self.place, piece)
             change = change if same else "was replaced"
         if change is not None:
             raise FeedChangedError(
@@ -185,14 +165,13 @@ class FeedFile:
             )
 
 
-def change_of(
-    record: dict[str, Any], place: Path, piece: Iterable[bytes]
-) -> str | None:
+def change_of(base: int, most: int, place: Path, piece: Iterable[bytes]) -> str | None:
     """Describe how a file differs from the states that a run may have left.
+
+    It has ``base`` bytes then, and a part of the piece, ``most`` bytes altogether.
 
     Raises :class:`~bloomdupe.errors.StoreError` if the place cannot be read.
     """
-    base, most = record["base"], record["size"]
     with explained(f"cannot continue the feed {place}", place):
         try:
             found = place.stat()

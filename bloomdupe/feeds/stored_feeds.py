@@ -75,7 +75,7 @@ class StoredFeeds:
             delivered = self.delivered.get(name, record["begin"])
             return self.delivered.lacks(record["index"], delivered)
         file = record["file"]
-        return file is not None and bool(file["due"])
+        return file is not None and bool(file["size"] > file["base"])
 
     def _is_bound(self, name: str, record: dict[str, Any]) -> bool:
         """Whether a run must have a feed as it was left."""
@@ -132,7 +132,8 @@ class StoredFeeds:
         file = record["file"]
         if place is None or file is None:
             return
-        change = change_of(file, place, Piece(self.lines, record["number"]))
+        piece = Piece(self.lines, record["number"])
+        change = change_of(file["base"], file["size"], place, piece)
         if change:
             raise FeedChangedError(
                 f"the feed {place} {change} since the last run, which left"
@@ -155,7 +156,7 @@ class StoredFeeds:
         if record["file"] is not None and bound:
             with explained(f"cannot continue the feed {place}", place):
                 file = FeedFile(place, record["file"]["base"])
-                if record["file"]["due"]:
+                if record["file"]["size"] > file.base:
                     file.finish(Piece(self.lines, record["number"]))
         if self.resumed and not changed_options(record["options"], options_of(options)):
             return Known(record, file, ours=record["file"] is not None)

@@ -32,7 +32,6 @@ def planted(folder: Path, path: str, *, finished: bool) -> StoredFeeds:
     left.lines.begin(anew=True)
     left.lines.add(0, TEXT)
     file = {"path": path, "base": 0, "size": len(TEXT)}
-    file["due"] = True
     record = {
         "feeds": {"mine": {**FEED, "file": file}},
         "lines": left.lines.seal(),
