@@ -143,7 +143,7 @@ def run(options: Namespace) -> int:
 
 def _job_for(verb: Verb, named: str) -> Job:
     """Return the named job; refuse a verb that a crawl on Redis does not have."""
-    from bloomdupe.filter.opening import is_url
+    from bloomdupe.filter.parameters import is_url
     from bloomdupe.jobs import open_job
 
     if is_url(named) and verb.on != BOTH:  # which may hold a password

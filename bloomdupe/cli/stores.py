@@ -10,7 +10,7 @@ from bloomdupe.cli.output import table
 from bloomdupe.cli.verbs import INTERRUPTED, Answer
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import SettingError, StoreError
-from bloomdupe.filter.opening import is_url
+from bloomdupe.filter.parameters import is_url
 from bloomdupe.moving.collecting import Collecting
 from bloomdupe.moving.delivering import deliver
 from bloomdupe.store.progress import Progress
@@ -99,7 +99,7 @@ def import_job(options: Namespace) -> Answer:
 
 @contextmanager
 def _source(name: str, project: Project) -> Iterator[Source]:
-    from bloomdupe.filter.opening import is_url
+    from bloomdupe.filter.parameters import is_url
     from bloomdupe.moving.scrapy_job import ScrapyJob
     from bloomdupe.store.lmdb.lmdb_store import Directory
 

@@ -7,9 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.progress.pace import plural
-from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.printable import logger_of
+from bloomdupe.requests.layout import url_of
 from bloomdupe.store.format import META, meta_record
 from bloomdupe.store.inbox import Inbox
 from bloomdupe.store.participant import Part, Participant

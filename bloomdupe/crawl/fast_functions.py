@@ -9,7 +9,7 @@ from scrapy import signals
 from scrapy.statscollectors import MemoryStatsCollector
 from w3lib import url as w3lib_url
 
-from bloomdupe.inside_scrapy.replaced_name import URL_MODULES, ReplacedName
+from bloomdupe.inside_scrapy.faster import URL_MODULES, ReplacedName
 from bloomdupe.links.fast_follow import follow, follows_the_same, scrapys_follow
 from bloomdupe.links.safe_urls import (
     PROBED_BASE,

@@ -22,12 +22,11 @@ from bloomdupe.errors import (
     StoreError,
     UnserializableError,
 )
-from bloomdupe.frontier.payload import url_of
 from bloomdupe.inside_scrapy.engine import Timer, opening
 from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of
-from bloomdupe.requests.visits import Visit
+from bloomdupe.requests.layout import Visit, url_of
 
 if TYPE_CHECKING:
     from collections.abc import Sized

@@ -8,8 +8,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from bloomdupe.errors import FeedChangedError, FeedError
-from bloomdupe.store.descriptor import Descriptor
-from bloomdupe.store.files import make_directory, sync_directory
+from bloomdupe.store.files import Descriptor, make_directory, sync_directory
 from bloomdupe.store.platform import sync_data
 from bloomdupe.store.system_errors import explained
 

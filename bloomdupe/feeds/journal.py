@@ -10,8 +10,12 @@ from struct import error as StructError  # noqa: N812 - as other exceptions
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import FeedError
-from bloomdupe.store.descriptor import Descriptor, open_regular
-from bloomdupe.store.files import make_directory, sync_directory
+from bloomdupe.store.files import (
+    Descriptor,
+    make_directory,
+    open_regular,
+    sync_directory,
+)
 from bloomdupe.store.platform import sync_data
 from bloomdupe.store.system_errors import explained
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.inside_scrapy.private_names import FSFilesStore
-from bloomdupe.store.descriptor import Descriptor
-from bloomdupe.store.files import is_at, make_directory, sync_directory
+from bloomdupe.store.files import Descriptor, is_at, make_directory, sync_directory
 from bloomdupe.store.platform import sync
 from bloomdupe.store.system_errors import failed
 

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from bloomdupe.errors import StoreError
 from bloomdupe.filter import hashing, sizing
-from bloomdupe.filter.contents import Contents
+from bloomdupe.filter.contents import Contents, empty_record
 from bloomdupe.filter.info import FilterInfo, rate_of
-from bloomdupe.filter.opening import is_url, open_or_create
 from bloomdupe.filter.parameters import (
     DEFAULT_FPP,
     SHARE,
     Parameters,
     check_memory,
+    held_against,
+    is_url,
     machine_memory,
 )
 from bloomdupe.store.format import COOKIES
@@ -146,7 +147,7 @@ class BloomFilter:
             shared = RedisFilter.open(path, given, identity, readonly=readonly)
             return cast("Self", shared)
         place = Directory(Path(path)) if isinstance(path, (str, os.PathLike)) else path
-        parameters, store = open_or_create(place, given, identity, readonly=readonly)
+        parameters, store = _open_or_create(place, given, identity, readonly=readonly)
         with ExitStack() as undo:
             undo.callback(store.close)
             filter_ = cls.__new__(cls)
@@ -491,3 +492,33 @@ class BloomFilter:
         """Forget all keys; parameters, key and store stay."""
         self._contents.clear()
         self._point_at_newest()
+
+
+def _open_or_create(
+    place: StorePlace,
+    given: dict[str, Any],
+    identity: dict[str, Any],
+    *,
+    readonly: bool,
+) -> tuple[Parameters, Store]:
+    """Open the store at a place, or create it there; see :func:`held_against`.
+
+    A new store needs a capacity. Returns the parameters of the store, too.
+    """
+    asked = Parameters.asked(given)
+    if place.exists():
+        store = place.open(readonly=readonly)
+    elif readonly or given["capacity"] is None:
+        raise StoreError(
+            f"{place.shown}: there is no bloomdupe store"
+            + ("" if readonly else "; give a capacity to create one")
+        )
+    else:
+        asked.check_room(*place.room())
+        records = {"store": asked.header(identity), "filter": empty_record(asked)}
+        store = place.create(records)
+    with ExitStack() as undo:
+        undo.callback(store.close)
+        found = held_against(place.shown, store.header, asked, given, identity)
+        undo.pop_all()
+    return found, store

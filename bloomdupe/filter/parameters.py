@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,11 @@ from bloomdupe.store.platform import memory_of_group, size_of_memory
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import TypeGuard
 
     from bloomdupe.filter.sizing import Geometry
 
+URL = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*://")
 DEFAULT_FPP = 1e-6
 SHARE = 4
 """By default, the pages of a filter take at most one byte in so many."""
@@ -159,6 +162,35 @@ class Parameters:
             header["exact"],
             bytes.fromhex(header["key"]),
         )
+
+
+def is_url(path: object) -> TypeGuard[str]:
+    """Whether a filter's place is the URL of a Redis, and no directory.
+
+    Or of anything else: as a path, it might be shown with its password.
+    """
+    return isinstance(path, str) and URL.match(path) is not None
+
+
+def held_against(
+    path: Path | str,
+    header: dict[str, Any],
+    asked: Parameters,
+    given: dict[str, Any],
+    identity: dict[str, Any],
+) -> Parameters:
+    """Return the parameters in a store's header, unless different ones were ``given``.
+
+    ``asked`` are the checked ones. Raises
+    :class:`~bloomdupe.errors.StoreMismatchError`, which prints both.
+    """
+    found = Parameters.from_header(header, path)
+    wanted = {
+        name: value for name, value in vars(asked).items() if given[name] is not None
+    }
+    check_same(path, vars(found), wanted)
+    check_same(path, header["identity"], identity)
+    return found
 
 
 def check_same(path: Path | str, found: dict[str, Any], wanted: dict[str, Any]) -> None:

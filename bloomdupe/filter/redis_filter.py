@@ -17,8 +17,7 @@ from bloomdupe.errors import (
 from bloomdupe.filter import hashing
 from bloomdupe.filter.contents import say_grown
 from bloomdupe.filter.info import FilterInfo
-from bloomdupe.filter.opening import held_against
-from bloomdupe.filter.parameters import Parameters
+from bloomdupe.filter.parameters import Parameters, held_against
 from bloomdupe.filter.sizing import Geometry
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client, LuaScript

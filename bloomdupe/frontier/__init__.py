@@ -2,8 +2,8 @@
 
 ``frontier`` keeps the requests that are pending or in progress, ``slot_queue`` the
 requests of one slot, ``later`` the requests that are scheduled for later. ``rotation``
-chooses the next slot, ``rank`` orders the requests within it. ``pending_requests``
-reads the requests of a store. ``held_frontier`` has the partitions that a worker
-owns on Redis, each with its frontier. Nothing in here knows Scrapy. It uses ``filter``
+chooses the next slot. ``pending_requests`` reads the requests of a store.
+``held_frontier`` has the partitions that a worker owns on Redis, each with its
+frontier. Nothing in here knows Scrapy. It uses ``filter``
 and ``store``; ``cli`` and ``crawl`` come in.
 """

@@ -9,9 +9,8 @@ from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from bloomdupe.frontier.later import Later, Waiting
-from bloomdupe.frontier.rank import AFTER_ALL, rank_of
 from bloomdupe.frontier.rotation import Rotation
-from bloomdupe.frontier.slot_queue import Entry, SlotQueue
+from bloomdupe.frontier.slot_queue import AFTER_ALL, Entry, SlotQueue, rank_of
 from bloomdupe.frontier.slots import Slots
 from bloomdupe.store.format import (
     LATER,
@@ -198,13 +197,14 @@ class Frontier:
     ) -> Entry:
         """Add a request; the caller has marked its fingerprint in :attr:`seen`.
 
-        ``start`` marks a start request (see :func:`bloomdupe.frontier.rank.rank_of`).
-        Without ``payload`` the request lives in memory only. The ``attachment`` comes
-        back with a request that is still in memory; a request that was read from the
-        store may have lost it. A request with ``not_before`` is not handed out before
-        this Unix time; a time in the past has no effect. The ``sequence`` is the age of
-        the request, by default the next number; no two may be equal. A ``volatile``
-        request is not written before it is saved (see :meth:`save`).
+        ``start`` marks a start request (see
+        :func:`bloomdupe.frontier.slot_queue.rank_of`). Without ``payload`` the request
+        lives in memory only. The ``attachment`` comes back with a request that is still
+        in memory; a request that was read from the store may have lost it. A request
+        with ``not_before`` is not handed out before this Unix time; a time in the past
+        has no effect. The ``sequence`` is the age of the request, by default the next
+        number; no two may be equal. A ``volatile`` request is not written before it is
+        saved (see :meth:`save`).
         """
         if not_before is not None and not_before > self._wall():
             waiting = Waiting(

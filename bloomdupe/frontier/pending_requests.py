@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.frontier.rank import BEFORE_ALL, is_start, sequence_of
+from bloomdupe.frontier.slot_queue import BEFORE_ALL, is_start, sequence_of
 from bloomdupe.store.format import LATER, QUEUE
 from bloomdupe.store.snapshot import READ_BYTES
 

@@ -1,6 +1,18 @@
 """SlotQueue: the pending requests of a slot; the next are in memory, the rest on disk.
 
-The downloader limits concurrency and delay by slot; a slot is usually a host.
+The downloader limits concurrency and delay by slot; a slot is usually a host. The rank
+of a request is its order in the slot, as 10 bytes. The smallest rank is first.
+
+===== ============= =============================================================
+bytes meaning       value (big-endian)
+===== ============= =============================================================
+4     priority      subtracted from 2**31 - 1, so that the highest is first
+1 bit start request 1 for a start request, else 0
+47    age           sequence, or, newest first, 2**47 - 1 - sequence
+bits
+===== ============= =============================================================
+
+``sequence`` numbers all requests ever.
 """
 
 from __future__ import annotations
@@ -9,7 +21,7 @@ from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.frontier.rank import AFTER_ALL, BEFORE_ALL
+from bloomdupe.store.format import RANK_BYTES
 
 if TYPE_CHECKING:
     from collections import OrderedDict, deque
@@ -20,6 +32,15 @@ if TYPE_CHECKING:
     from bloomdupe.store.store import Store
 
     Read: TypeAlias = "tuple[list[tuple[bytes, Entry]], bool]"
+
+BEFORE_ALL = b""
+"""Smaller than all ranks."""
+AFTER_ALL = b"\xff" * 5
+"""Larger than all ranks."""
+
+HIGHEST = (1 << 31) - 1
+"""A priority beyond counts as this one, or as its negative."""
+LAST_SEQUENCE = (1 << 47) - 1
 
 MIN_BATCH = 1
 MAX_BATCH = 256
@@ -242,3 +263,28 @@ class SlotQueue:
 
 NOWHERE = SlotQueue(0, "")
 """Queue of a request that is in no queue yet."""
+
+
+def rank_of(priority: int, sequence: int, *, start: bool, fifo: bool) -> bytes:
+    """Return the rank of a request in its slot.
+
+    The highest priority is first; within a priority, start requests are last, as in
+    Scrapy; then the newest is first, or the oldest with ``fifo``.
+    """
+    order = sequence if fifo else LAST_SEQUENCE - sequence
+    if not -HIGHEST <= priority <= HIGHEST:
+        priority = HIGHEST if priority > 0 else -HIGHEST
+    return (((HIGHEST - priority) << 1 | start) << 47 | order).to_bytes(
+        RANK_BYTES, "big"
+    )
+
+
+def sequence_of(rank: bytes) -> int:
+    """Return the sequence in a rank, for either order."""
+    order = int.from_bytes(rank[-6:], "big") & LAST_SEQUENCE
+    return min(order, LAST_SEQUENCE - order)
+
+
+def is_start(rank: bytes) -> bool:
+    """Whether a rank is that of a start request."""
+    return rank[4] >= 1 << 7

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bloomdupe.filter.opening import is_url
+from bloomdupe.filter.parameters import is_url
 
 if TYPE_CHECKING:
     from bloomdupe.jobs.job import Job

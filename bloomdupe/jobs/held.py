@@ -11,10 +11,10 @@ from bloomdupe.crawl.state.failures import stored_failures
 from bloomdupe.crawl.state.rules import rules_of
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.pending_requests import count_pending, portions
 from bloomdupe.frontier.sent_request import SentRequest, partition_of
 from bloomdupe.jobs.lines import Problems
+from bloomdupe.requests.layout import url_of
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.participant import Part
 from bloomdupe.store.progress import told

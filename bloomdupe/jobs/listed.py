@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.state.failures import in_words
 from bloomdupe.errors import SettingError, UnserializableError
-from bloomdupe.frontier.payload import url_of
-from bloomdupe.requests.layout import summary_of
+from bloomdupe.requests.layout import summary_of, url_of
 
 if TYPE_CHECKING:
     from bloomdupe.crawl.state.failures import Failure

@@ -19,7 +19,7 @@ from scrapy.utils.python import global_object_name
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.inside_scrapy.commands import load_addons
-from bloomdupe.inside_scrapy.plain_request import makes_the_same, plain_request
+from bloomdupe.inside_scrapy.faster import makes_the_same, plain_request
 from bloomdupe.links.fingerprint import fingerprint_function, is_plain
 from bloomdupe.requests.callbacks import may_be_callback
 from bloomdupe.requests.layout import check_payload, summary_of

@@ -15,8 +15,7 @@ from bloomdupe.crawl.state.failures import digest_of, page_of, stored_failures
 from bloomdupe.errors import BloomDupeError, StoreError, StoreUnreachableError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.info import info_of_records
-from bloomdupe.filter.opening import is_url
-from bloomdupe.frontier.payload import url_of
+from bloomdupe.filter.parameters import is_url
 from bloomdupe.frontier.pending_requests import (
     PendingRequest,
     count_pending,
@@ -27,6 +26,7 @@ from bloomdupe.frontier.slot_state import SlotState, rest_of
 from bloomdupe.jobs.held import pending_among
 from bloomdupe.jobs.listed import FailedRequests, ListedRequest, Selection
 from bloomdupe.jobs.view import MOST_SLOTS, Description, Output, View, state_of
+from bloomdupe.requests.layout import url_of
 from bloomdupe.store.format import LATER, QUEUE
 from bloomdupe.store.progress import told
 

@@ -36,11 +36,11 @@ from bloomdupe.requests.layout import (
     CALLBACK,
     DONT_FILTER,
     ERRBACK,
+    Visit,
     changed,
     elements_of,
 )
 from bloomdupe.requests.serializer import Serializer
-from bloomdupe.requests.visits import Visit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,7 +14,7 @@ from weakref import ref
 
 from scrapy.http import HtmlResponse, TextResponse, XmlResponse
 
-from bloomdupe.inside_scrapy.plain_request import (
+from bloomdupe.inside_scrapy.faster import (
     makes_the_same,
     plain_request,
     state_of,

@@ -30,7 +30,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from bloomdupe.errors import StoreError
 from bloomdupe.foreign import LARGEST, json_of
-from bloomdupe.store.descriptor import open_regular
+from bloomdupe.store.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ element content
         the URL
 3       the rest of the Referer, if there is any
 4       map from the numbers below to the remaining attributes
-5       visits of a page that comes again, see :class:`bloomdupe.requests.visits.Visit`
+5       visits of a page that comes again, see :class:`Visit`
 ======= ==========================================================================
 
 ====== ================ ==========================================================
@@ -38,14 +38,17 @@ number attribute        absent means
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgpack  # type: ignore[import-untyped]
 
 from bloomdupe.errors import UnserializableError
 from bloomdupe.foreign import check_packed
-from bloomdupe.frontier.payload import long_url
+from bloomdupe.printable import printable
 
+_FULL = 0x96
+"""First byte of a stored request with a visit."""
 ARRAYS = frozenset(range(0x91, 0x97))
 """First bytes of msgpack arrays of one to six elements."""
 
@@ -69,6 +72,36 @@ LONGEST_PRIORITY = 1_000
 """Greatest number of digits that are read; more could not be shown."""
 
 _SHOWN = {METHOD, PRIORITY, CALLBACK}
+_HEADS = ("", "https://www.", "https://", "http://www.", "http://")
+
+
+def short_url(url: str) -> str:
+    """Replace the beginning of a URL by one character, if it is a common beginning."""
+    for number in range(1, len(_HEADS)):
+        if url.startswith(_HEADS[number]):
+            return chr(number) + url[len(_HEADS[number]) :]
+    return "\0" + url if url[:1] < chr(len(_HEADS)) else url
+
+
+def long_url(url: str) -> str:
+    """Return the full URL of a short URL."""
+    first = ord(url[0])
+    return _HEADS[first] + url[1:] if first < len(_HEADS) else url
+
+
+def url_of(payload: bytes) -> str:
+    """Return the URL of a stored request, even if it cannot be restored.
+
+    It is meant for a message: characters that could break a line are escaped.
+    """
+    try:
+        unpacker = msgpack.Unpacker(unicode_errors="surrogatepass")
+        unpacker.feed(payload)
+        unpacker.read_array_header()
+        url = long_url(str(unpacker.unpack()))
+    except Exception:  # noqa: BLE001 - any damage: the message must not fail
+        return f"{len(payload):,} bytes"
+    return printable(url)
 
 
 class Summary(NamedTuple):
@@ -175,3 +208,39 @@ def check_payload(payload: bytes) -> None:
         check_packed(payload)
     except ValueError as error:
         raise UnserializableError(str(error)) from error
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A page after its last visit; the payload of its next request carries it.
+
+    It also carries the data that a retry or redirect inherits from the request before
+    it. In the payload it is a list of the attributes, in this order. It is the last
+    element and not a part of the request, so that a request made with a copy of its
+    ``meta`` does not inherit it.
+    """
+
+    known: bool = False
+    """Whether a visit has found the page."""
+    rule: float | None = None
+    """The rule of the first request, if this is the target of its redirect."""
+    origin: bytes | None = None
+    """This first request, as a payload."""
+    renewed: bool = False
+    """Whether it starts to come again even if it did so before: the user asked for it,
+    and no other visit is pending.
+    """
+
+    @classmethod
+    def of(cls, payload: bytes | None) -> Visit | None:
+        """Return the visit in a payload, or None."""
+        if not payload or payload[0] != _FULL:
+            return None
+        return cls(*unpacked(payload)[-1])
+
+    def added_to(self, payload: bytes) -> bytes:
+        """Return a payload with its visit replaced by this one."""
+        return changed(payload, {}, [getattr(self, name) for name in _FIELDS])
+
+
+_FIELDS = tuple(Visit.__dataclass_fields__)

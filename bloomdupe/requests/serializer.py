@@ -17,7 +17,6 @@ from scrapy import Request
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import UnserializableError
-from bloomdupe.frontier.payload import long_url, short_url
 from bloomdupe.requests.callbacks import Callbacks
 from bloomdupe.requests.layout import (
     BODY,
@@ -36,6 +35,8 @@ from bloomdupe.requests.layout import (
     PRIORITY,
     STATE,
     check_kind,
+    long_url,
+    short_url,
 )
 from bloomdupe.requests.objects import loaded_class, name_of_class, state_of, with_state
 from bloomdupe.requests.values import (

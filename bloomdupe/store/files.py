@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
 import shutil
 import stat
 import time
+from io import FileIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreLockedError
-from bloomdupe.store.descriptor import Descriptor, open_regular
 from bloomdupe.store.format import last_backup
-from bloomdupe.store.platform import mounts, reserve, sync
+from bloomdupe.store.platform import file_system_of, reserve, sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from bloomdupe.store.platform import Mount
+    from typing_extensions import Self
 
 DATA = "data.mdb"
 OWNER = "owner.lock"
@@ -126,6 +127,91 @@ def _restore(path: Path) -> str:
     return f"{last_backup(path)}, or nothing to start anew"
 
 
+# Open files
+
+
+def open_regular(
+    path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: int = 0o600
+) -> int:
+    """Open a file of a job, as :func:`os.open` does, and return its descriptor.
+
+    A job may come from a stranger, so a symbolic link is not followed, and nothing
+    waits for the other end of a pipe. Raises :class:`OSError`, and :class:`StoreError`
+    if it is not a regular file.
+    """
+    flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        fd = os.open(path, flags, mode)
+    except OSError as error:
+        if error.errno not in _NOT_REGULAR:
+            raise
+        raise _not_regular(path) from error
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise _not_regular(path)
+    return fd
+
+
+_NOT_REGULAR = {errno.ELOOP, errno.ENXIO, errno.EISDIR}
+"""Errors for a symbolic link, a socket or a pipe, and a directory."""
+
+
+def _not_regular(path: str | os.PathLike[str]) -> StoreError:
+    return StoreError(
+        f"{path} is not a regular file, and a symbolic link is not followed there; move"
+        " it away"
+    )
+
+
+class Descriptor(FileIO):
+    """An open file that is closed in each fork of this process.
+
+    ``flock(2)`` locks the open file, which a fork shares. So a lock would be held until
+    the last fork has ended, perhaps long after its owner was killed: pools of processes
+    outlive the process that has made them.
+
+    Neither another program nor a fork inherits it. Closing it in a fork does not
+    release the lock of this process, because this process still has the file open.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number, "r+")
+        _open.add(self)
+
+    @classmethod
+    def open_regular(cls, path: str | os.PathLike[str], flags: int) -> Self:
+        """Open a file as :func:`open_regular` does."""
+        return cls(open_regular(path, flags))
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], flags: int, mode: int) -> Self:
+        """Open a file, as :func:`os.open` does."""
+        return cls(os.open(path, flags | os.O_CLOEXEC, mode))
+
+    def fileno(self) -> int:
+        """Return the number; raises :class:`OSError` if it is closed."""
+        if self.closed:
+            raise OSError(errno.EBADF, "closed, perhaps because this is a fork")
+        return super().fileno()
+
+    def close(self) -> None:
+        """Close it, and drop its lock; nothing happens if it is closed already."""
+        _open.discard(self)
+        super().close()
+
+
+_open: set[Descriptor] = set()
+
+
+def _close_all() -> None:
+    for descriptor in list(_open):
+        with contextlib.suppress(OSError):
+            descriptor.close()
+
+
+os.register_at_fork(after_in_child=_close_all)
+
+
 # Owner
 
 
@@ -206,7 +292,7 @@ def owner_of(path: Path) -> Owner | None:
     """Return the process that owns the store at this moment; None without an owner."""
     if not in_use(path):
         return None
-    with contextlib.suppress(OSError), open(open_regular(path / OWNER), "rb") as file:  # noqa: PTH123
+    with contextlib.suppress(OSError), open(open_regular(path / OWNER), "rb") as file:
         return Owner.of(file.read(64).decode("ascii", errors="replace"))
     return Owner(0, None)
 
@@ -321,17 +407,9 @@ def read_json(place: Path) -> dict[str, Any] | None:
 # Disks
 
 
-def check_file_system(path: Path, mounted: list[Mount] | None = None) -> None:
-    """Refuse a network file system: neither locks nor mapped files are safe there.
-
-    ``mounted`` is the result of :func:`~bloomdupe.store.platform.mounts`.
-    """
-    place = path.resolve()
-    best, kind = -1, ""
-    for point, its_kind in mounts() if mounted is None else mounted:
-        # If two are equal, the last was mounted over the first.
-        if place.is_relative_to(point) and len(point.parts) >= best:
-            best, kind = len(point.parts), its_kind
+def check_file_system(path: Path) -> None:
+    """Refuse a network file system: neither locks nor mapped files are safe there."""
+    kind = file_system_of(path)
     if kind in NETWORK_FILE_SYSTEMS:
         raise StoreError(
             f"{path} is on a network file system ({kind}), where locks and mapped files"

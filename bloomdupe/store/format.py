@@ -32,7 +32,7 @@ slots       slot u32 (big-endian); of a     sum + requests in ``queue`` u64, len
                                             (:mod:`bloomdupe.frontier.slot_state`)
 queue       slot u32 (big-endian), rank     sum + payload (see
             (see                            :mod:`bloomdupe.requests.serializer`)
-            :mod:`bloomdupe.frontier.rank`)
+            :mod:`bloomdupe.frontier.slot_queue`)
             inverted: the slot's last key
             goes first
 later       Unix time before which the      sum + flags u8 (1: a start request),

@@ -10,26 +10,17 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import re
 import resource
 import subprocess
 import uuid
 from pathlib import Path
-from typing import NamedTuple
 
 GROUP = Path("/sys/fs/cgroup/memory.max")
+MOUNTS = Path("/proc/self/mountinfo")
 BOOT = ("sysctl", "-n", "kern.bootsessionuuid")
 """Command that tells the identifier of the boot on macOS."""
 BLOCK = 512
 """Bytes of the smallest block of a file system."""
-
-
-class Mount(NamedTuple):
-    """A mounted file system."""
-
-    point: Path
-    kind: str
-    """Such as ``ext4``."""
 
 
 def boot_id() -> str:
@@ -52,30 +43,27 @@ def boot_id() -> str:
 # Disks
 
 
-def mounts() -> list[Mount]:
-    """Return the mounted file systems, the last mounted last."""
+def file_system_of(path: Path) -> str:
+    """Return the kind of the file system of a place, such as ``ext4``; empty: unknown.
+
+    The place, or a folder above it, is there.
+    """
+    there = next(place for place in (path, *path.absolute().parents) if place.exists())
     try:
-        table = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
+        table = MOUNTS.read_text(errors="surrogateescape")
     except FileNotFoundError:
         import psutil
 
-        found = psutil.disk_partitions(all=True)
-        return [Mount(Path(mount.mountpoint), mount.fstype) for mount in found]
-    return mounts_of(table)
-
-
-def mounts_of(table: str) -> list[Mount]:
-    """Return the file systems in the text of ``/proc/self/mountinfo``."""
-    found = []
+        mounts = psutil.disk_partitions(all=True)
+        inside = (m for m in mounts if there.resolve().is_relative_to(m.mountpoint))
+        return str(max(inside, key=lambda mount: len(mount.mountpoint)).fstype)
+    device = there.stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
     for line in table.splitlines():
         fields, _, more = line.partition(" - ")
-        point = Path(_unescaped(fields.split(" ")[4]))
-        found.append(Mount(point, more.split(" ")[0]))
-    return found
-
-
-def _unescaped(name: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), name)
+        if fields.split(" ")[2] == number:
+            return more.split(" ")[0]
+    return ""
 
 
 def reserve(fd: int, length: int) -> None:

@@ -131,14 +131,13 @@ OBEYS = {
     "crawl.scheduler": FOR_TYPES + "from bloomdupe.store.participant import Batch",
     "filter.layer": FOR_TYPES + "from bloomdupe.store.store import Store",
     "filter.contents": "from bloomdupe.filter.layer import Layer",
-    "filter.opening": "import bloomdupe.filter.contents",
     "frontier": "from bloomdupe.filter.bloom import BloomFilter",
     "inside_scrapy": "def f(crawler):\n    return crawler.engine._slot",
     "links": "from bloomdupe.inside_scrapy import engine\n"
     "def f(self):\n    return self.engine.wake()",
     "redis": "",
     "redis.redis_filter": "import redis\n"
-    "from bloomdupe.filter.opening import held_against",
+    "from bloomdupe.filter.parameters import held_against",
     "settings": FOR_TYPES + "from scrapy.settings import BaseSettings",
     "store": "import lmdb",
     "store.store": "class A:\n    def f(self, other):\n"

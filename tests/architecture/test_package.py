@@ -62,7 +62,7 @@ import bloomdupe
 print(*sys.modules)
 from bloomdupe import BloomFilter
 BloomFilter(10).add("a")
-import bloomdupe.filter.opening, bloomdupe.cli.main
+import bloomdupe.filter.parameters, bloomdupe.cli.main
 print(*sys.modules)
 from bloomdupe import *
 import bloomdupe.monitoring.top, bloomdupe.cli.showing

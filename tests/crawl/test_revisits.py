@@ -13,8 +13,8 @@ from support.crawl import Crawl, Run
 from support.site import Answer, Page, Site, links
 from support.site import Visit as Asked
 
+from bloomdupe.requests.layout import Visit
 from bloomdupe.requests.serializer import Serializer
-from bloomdupe.requests.visits import Visit
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 

@@ -24,8 +24,8 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider
 
 from bloomdupe.errors import UnserializableError
-from bloomdupe.frontier.payload import url_of
 from bloomdupe.requests import serializer
+from bloomdupe.requests.layout import url_of
 from bloomdupe.requests.serializer import Serializer
 from bloomdupe.requests.values import pack, pack_item, unpack
 

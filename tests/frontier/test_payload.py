@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloomdupe.frontier.payload import long_url, short_url, url_of
+from bloomdupe.requests.layout import long_url, short_url, url_of
 
 URL = "http://www.site.example/a"
 HEADS = [

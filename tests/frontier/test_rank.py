@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloomdupe.frontier.rank import (
+from bloomdupe.frontier.slot_queue import (
     AFTER_ALL,
     BEFORE_ALL,
     is_start,

@@ -34,11 +34,11 @@ from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import SettingError
-from bloomdupe.frontier.payload import url_of
 from bloomdupe.jobs import project
 from bloomdupe.jobs.lines import Line, Problems
 from bloomdupe.jobs.project import Project
 from bloomdupe.jobs.request_line import Defaults, named, read_all
+from bloomdupe.requests.layout import url_of
 from bloomdupe.requests.serializer import Serializer
 
 DONE = [f"https://a.example/done/{number}" for number in range(50)]

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bloomdupe.errors import StoreError, StoreLockedError
-from bloomdupe.store.descriptor import open_regular
-from bloomdupe.store.files import beat, lock_owner, write_file
+from bloomdupe.store.files import beat, lock_owner, open_regular, write_file
 from bloomdupe.store.inbox import Inbox
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError, StoreError
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.frontier.rank import BEFORE_ALL, rank_of
+from bloomdupe.frontier.slot_queue import BEFORE_ALL, rank_of
 from bloomdupe.store import files
 from bloomdupe.store.format import (
     COOKIES,

@@ -21,7 +21,7 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters
 from bloomdupe.printable import near
 from bloomdupe.settings import JobSettings
-from bloomdupe.store.descriptor import open_regular
+from bloomdupe.store.files import open_regular
 from bloomdupe.store.lmdb.lmdb_store import Directory
 
 if TYPE_CHECKING:

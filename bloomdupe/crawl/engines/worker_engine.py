@@ -25,9 +25,9 @@ from bloomdupe.errors import (
 from bloomdupe.feeds.exporter import StreamFeeds
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.held_frontier import CONTROL, HeldFrontier
-from bloomdupe.frontier.payload import url_of
 from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
 from bloomdupe.printable import logger_of
+from bloomdupe.requests.layout import url_of
 from bloomdupe.store.redis.redis_store import RedisStore
 
 if TYPE_CHECKING:

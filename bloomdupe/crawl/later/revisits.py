@@ -13,7 +13,7 @@ from scrapy.http import Response
 from bloomdupe.errors import RequestTimeError, StoreError, UnserializableError
 from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.printable import logger_of
-from bloomdupe.requests.visits import Visit
+from bloomdupe.requests.layout import Visit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,7 @@ class Revisits:
     When a request with a rule is settled, ``schedule`` gets the same request for its
     next time, to make it durable in the same step. It does not pass the filter. The
     known facts about the page travel with it
-    (:class:`~bloomdupe.requests.visits.Visit`), in its payload and not in its
+    (:class:`~bloomdupe.requests.layout.Visit`), in its payload and not in its
     ``meta``. A redirect or retry inherits them. A mark in the filter says which pages
     come again already, so that a page that is scheduled twice comes again only once.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.leases import Leases
     from bloomdupe.crawl.leases.outcomes import Key
     from bloomdupe.frontier.slot_queue import Entry
-    from bloomdupe.requests.visits import Visit
+    from bloomdupe.requests.layout import Visit
 
 
 CODE = ("callback", "errback", "pipeline")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
     from bloomdupe.crawl.leases.outcomes import Key
     from bloomdupe.frontier.slot_queue import Entry
-    from bloomdupe.requests.visits import Visit
+    from bloomdupe.requests.layout import Visit
 
 
 logger = logger_of(__name__)

@@ -16,7 +16,7 @@ from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.printable import logger_of
 from bloomdupe.store import files
-from bloomdupe.store.descriptor import open_regular
+from bloomdupe.store.files import open_regular
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import lmdb
 import lmdb.verify
 
 from bloomdupe.errors import StoreError
-from bloomdupe.store.descriptor import open_regular
+from bloomdupe.store.files import open_regular
 from bloomdupe.store.format import (
     CHECKSUM_BYTES,
     LEDGER,

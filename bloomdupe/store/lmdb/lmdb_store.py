@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bloomdupe.errors import StoreDamagedError
-    from bloomdupe.store.descriptor import Descriptor
+    from bloomdupe.store.files import Descriptor
     from bloomdupe.store.format import Ledger, Totals
 
 BATCH_BYTES = 16 << 20

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreError, StoreIOError
 from bloomdupe.store import files
-from bloomdupe.store.descriptor import Descriptor
+from bloomdupe.store.files import Descriptor
 from bloomdupe.store.format import last_backup
 from bloomdupe.store.platform import boot_id
 from bloomdupe.store.system_errors import explained

@@ -1,4 +1,4 @@
-"""plain_request: makes a request as its constructor does, without its checks.
+"""Faster: a request without the checks of its constructor, and functions replaced.
 
 ``Request()`` checks and converts its arguments, and escapes the URL. If the caller
 knows that there is nothing to convert, setting the private attributes takes a third of
@@ -7,13 +7,23 @@ the time. :func:`makes_the_same` compares both.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy import Request
 from scrapy.http import request as request_module
 
+from bloomdupe.inside_scrapy.private_names import found
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+URL_MODULES = (
+    "scrapy.http.request",
+    "scrapy.http.response",
+    "scrapy.http.response.text",
+    "scrapy.linkextractors.lxmlhtml",
+)
+"""Modules that handle each link of a page."""
 
 _new: Any = Request.__new__
 
@@ -84,3 +94,43 @@ def state_of(request: Request) -> dict[str, Any]:
     names = set(getattr(Request, "__slots__", ())) - {"__weakref__"}
     state = {name: getattr(request, name, ...) for name in names}
     return {**getattr(request, "__dict__", {}), **state}
+
+
+class ReplacedName:
+    """A function that Scrapy calls by a name, and a function in its place.
+
+    Both give the same results, so it does not matter that modules and classes belong to
+    all crawls of the process. A module or class in which the name means another
+    function, because other code has replaced it, is left alone.
+    """
+
+    _users: ClassVar[dict[str, int]] = {}
+    """Number of crawls that use the function in the place, by name."""
+
+    def __init__(
+        self,
+        places: tuple[str, ...],
+        name: str,
+        original: Callable[..., Any],
+        instead: Callable[..., Any],
+    ) -> None:
+        self._places = [found(place) for place in places]
+        self.name = name
+        self._original = original
+        self._instead = instead
+
+    def replace(self) -> None:
+        """Let Scrapy call the other function."""
+        self._users[self.name] = self._users.get(self.name, 0) + 1
+        self._set(self._original, self._instead)
+
+    def restore(self) -> None:
+        """Let Scrapy call the original, if no other crawl is left."""
+        self._users[self.name] -= 1
+        if not self._users[self.name]:
+            self._set(self._instead, self._original)
+
+    def _set(self, old: object, new: object) -> None:
+        for place in self._places:
+            if vars(place).get(self.name) is old:
+                setattr(place, self.name, new)
