@@ -11,7 +11,7 @@ from support.ports import kept_port
 from support.project import Project, Sample, read_log
 from support.site import Site, links
 
-from crawler.sample_site import SampleJob, SampleSite
+from crawler.sample_site import SampleSite
 
 pytestmark = pytest.mark.slow
 
@@ -56,19 +56,6 @@ def test_the_embedded_site_is_crawled_interrupted_and_crawled_to_its_end(
     assert read_log(access) == site.expected_requests() + Counter([ROBOTS])
     found = project.statuses("crawls/sample/items.jsonl")
     assert found == site.expected_pages(f"http://localhost:{port}/")
-
-
-def test_a_killed_crawl_does_not_block_the_address_of_the_embedded_site(
-    project: Project,
-) -> None:
-    folder = project.folder / "crawls/sample"
-    port = keep_port(folder)
-    process = project.start()
-    process.until(lambda: read_log(folder / "sample-site.log").total() > 20)
-    process.kill()
-    job = SampleJob.claim(folder)
-    job.stop()
-    assert job.url == f"http://localhost:{port}/"
 
 
 def test_max_pages_counts_over_the_whole_job_and_loses_nothing(
@@ -172,11 +159,3 @@ def test_a_crawl_whose_start_page_fails_has_failed_and_says_so_again(
     code, log = project.crawl("-a", f"url={site.base}/", "-s", "JOBDIR=other")
     assert code == 1
     assert f"Start page failed: {site.base}/: " in log
-
-
-def test_a_page_that_fails_does_not_stop_the_crawl(project: Project) -> None:
-    pages = {"/": links("/bad", "/ok"), "/bad": "-> /bad"}
-    with Site(pages | {"/ok": "ok"}) as site:
-        code, log = project.crawl("-a", f"url={site.base}/")
-    assert code == 0, log
-    assert "/ok" in site.requested

@@ -9,10 +9,7 @@ from support.project import Project
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("-a", "url=example.com"), "did you mean https://example.com/ ?"),
         (("-a", "url=http://no-such-host.invalid/"), "no-such-host.invalid is unknown"),
-        (("-a", "urls=http://localhost/"), "there is no option -a urls"),
-        (("-a", "url=http://localhost/", "-a", "deny=("), "is not a regular"),
         (("-a", "max_pages=0"), "-a max_pages=0 is not a number of pages"),
         (("-s", "JOBDIR=scrapy.cfg"), "JOBDIR scrapy.cfg is not a folder"),
         (("-s", "JOBDIR=crawler"), "JOBDIR crawler holds another job"),
