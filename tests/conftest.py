@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import lzma
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -14,9 +13,8 @@ from support.crawl import crawl, feed, pages, site
 from support.engines import engine, logged_redis, redis_server
 from support.forks import forks
 from support.jobs import verb
-from support.made_urls import everyday
 from support.repetition import LEAVE_OUT_SLOW, slow_tests_run
-from support.shared_data import REPOSITORY, SHARED
+from support.shared_data import REPOSITORY
 from tldextract import TLDExtract
 
 if TYPE_CHECKING:
@@ -129,22 +127,3 @@ def _no_project() -> Iterator[None]:
     """
     yield
     os.environ.pop(PROJECT, None)
-
-
-@pytest.fixture(scope="session")
-def real_urls() -> list[str]:
-    """299,355 URLs of government sites, distinct; or without the list, made up."""
-    return _listed("dev_eot", 150_000)
-
-
-@pytest.fixture(scope="session")
-def absent_urls() -> list[str]:
-    """125,987 URLs of other sites; or without the list, made up."""
-    return _listed("dev_mixed", 60_000)
-
-
-def _listed(name: str, count: int) -> list[str]:
-    path = SHARED / "urls" / f"{name}.txt.xz"
-    if path.exists():
-        return lzma.decompress(path.read_bytes()).decode().splitlines()
-    return everyday(name, count)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import signal
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -42,23 +39,6 @@ def test_the_scrapy_command_has_the_same_verbs(tmp_path: Path) -> None:
         assert verb.help[:20] in done.stdout
 
 
-def test_scrapys_own_commands_do_not_load_the_verbs() -> None:
-    loaded = """
-import sys
-import scrapy.cmdline as cmdline
-try:
-    cmdline.execute(["scrapy", "version"])
-finally:
-    print(*(name for name in sys.modules if name.startswith("bloomdupe.")))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", loaded], capture_output=True, text=True, check=True
-    )
-    names = done.stdout.splitlines()[-1].split()
-    assert "bloomdupe.cli.scrapy_command" in names
-    assert "bloomdupe.cli.main" not in names
-
-
 def test_options_may_come_between_a_store_and_urls() -> None:
     words = ["check", "job", "--json", "https://a.example/", "--from", "-"]
     options = cli.build_parser().parse_args([*words, "https://b.example/"])
@@ -74,21 +54,3 @@ def test_shells_complete_verbs_and_options(capsys: pytest.CaptureFixture[str]) -
         written = capsys.readouterr().out
         assert all(name in written for name in VERBS)
         assert "summary" in written
-
-
-def test_ctrl_c_while_the_verbs_are_imported_leaves_no_traceback() -> None:
-    program = (
-        "import os, signal, sys\n"
-        "class Interrupting:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'bloomdupe.cli.verbs':\n"
-        "            os.kill(os.getpid(), signal.SIGINT)\n"
-        "from bloomdupe.cli.start import main\n"
-        "sys.meta_path.insert(0, Interrupting())\n"
-        "main()\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == -signal.SIGINT
-    assert done.stderr == done.stdout == ""

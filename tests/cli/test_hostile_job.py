@@ -61,18 +61,13 @@ VERBS = [
     ["list", "job", "--failed"],
     ["top", "job"],
     ["report", "job", "-o", HOST.replace("\0", "").replace("\ud800", "")],
-    ["check", "job", URL, f"{HOST}nothing", f"--spider{NASTY}"],
     ["check", "job", URL, f"{HOST}nothing"],
     ["add", "job", f"{HOST}nothing"],
     ["drop", "job", "--slot", f"{HOST}nothing"],
-    ["requeue", "job", f"{HOST}nothing"],
     ["block", "job", "--slot", HOST],
-    ["block", "job"],
     ["import", "job", "lines", f"--spider{NASTY}"],
-    ["reset", "job"],
     ["verify", "job"],
     ["info", f"nowhere{NASTY.replace(chr(0), '')}"],
-    ["size", "--fpp", HOST],
     [f"verb{NASTY}"],
 ]
 

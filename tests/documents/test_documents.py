@@ -202,15 +202,6 @@ def test_snippets_run(
     exec(compile(tree, snippet_name(snippet), "exec"), {})  # noqa: S102 - our own
 
 
-def test_all_snippets_are_found() -> None:
-    places = [name_of(snippet.document) for snippet in PROGRAMS]
-    # Itself, on Redis, and two uses.
-    names = ("resuming", "memory", "recrawls", "feeds", "filter", "filter", "links")
-    for name in names:  # a recipe each; the filter by itself, and on Redis
-        assert places.count(f"bloomdupe/docs/{name}.md") >= names.count(name)
-    assert places.count("tests/scrapys_own/reports.md") == 1
-
-
 def test_the_three_lines_of_settings_are_settings() -> None:
     (snippet,) = (snippet for snippet in SETTINGS if snippet.document == README)
     given: dict[str, object] = {}
@@ -227,13 +218,6 @@ def test_documents_show_the_real_output(
     assert head
     assert tail
     assert block == output_of(command)
-
-
-@pytest.mark.slow
-def test_the_crawl_prints_the_documented_output(crawled: tuple[Path, str]) -> None:
-    _, log = crawled
-    for line in shown("output: crawl", "text").splitlines():
-        assert line in log
 
 
 def masked(text: str) -> str:
@@ -322,15 +306,6 @@ def test_the_output_in_the_readme_is_that_of_the_tutorial() -> None:
     assert run_lines.issuperset(shown_lines)
 
 
-def test_a_transcript_that_is_wrong_is_found() -> None:
-    """The control of the test above."""
-    found = masked("store  a\nfree: 17 of 1,024\nAll is well.\n")
-    assert re.fullmatch(as_pattern("store a\n...\nAll is well.\n"), found)
-    assert re.fullmatch(as_pattern("store a\nfree: 5 of 9\nAll is well.\n"), found)
-    assert not re.fullmatch(as_pattern("store a\nAll is well.\n"), found)
-    assert not re.fullmatch(as_pattern("store a\n...\nAll is lost.\n"), found)
-
-
 @pytest.mark.slow
 def test_the_script_prints_the_documented_output(clone: Path) -> None:
     done = run(clone, paused(shown("script", "sh")))
@@ -351,26 +326,6 @@ def paused(script: str) -> str:
     found = script.replace("killed &", f"killed {options} &")
     assert found != script
     return f"export PYTHONPATH={REPOSITORY / 'tests'}\n{found}"
-
-
-@pytest.mark.slow
-def test_without_the_plugin_the_script_prints_something_else(clone: Path) -> None:
-    """The control of the test above; the README says so, too."""
-    assert "With `-s ADDONS={}` in the first line" in TEXTS[README]
-    stock = shown("script", "sh")
-    for old, new in (
-        ("crawl site", "crawl site -s ADDONS={}"),
-        ("1 500 1000", "500"),  # a kill is enough
-        ("$crawl -s JOBDIR=crawls/alone\n", ""),
-        ("alone killed", "killed"),
-    ):
-        assert stock.count(old) == 1
-        stock = stock.replace(old, new)
-    alone, _ = shown("output: script", "text").splitlines()
-    done = run(clone, paused(stock))
-    [killed] = done.stdout.splitlines()
-    assert killed != alone
-    assert done.stderr.count("Killed") == 1
 
 
 # The tables are complete, and name nothing else
@@ -457,13 +412,6 @@ def test_messages_that_are_explained_exist() -> None:
     for message in quoted:
         for part in message.split("…"):
             assert part.strip(" :,") in messages, message
-
-
-def test_every_folder_of_tests_is_documented() -> None:
-    tests = REPOSITORY / "tests"
-    folders = {path.parent.name for path in tests.glob("*/*.py")}
-    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    assert folders - rooms <= {*rows_of(tests / "README.md", r"\[?`(\w+)/`")}
 
 
 # Reading

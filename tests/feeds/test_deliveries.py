@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from spiders.feeds import (
     Articles,
-    Empty,
     close_mailbox,
     fill_the_file,
     stop_in_a_delivery,
@@ -105,25 +104,6 @@ def test_standard_output_gets_the_whole_feed_at_the_end(crawl: Crawl) -> None:
     assert items_in(added.encode(), "json") == items_of("new")
 
 
-def test_an_exporter_that_cannot_be_interrupted_is_run_at_the_end(
-    crawl: Crawl,
-) -> None:
-    file = crawl.folder / "items.sums"
-    file.write_text("old\n")
-    overwriting = {**SUMS, "overwrite": True}
-    crawl.settings["FEEDS"] = {"items.sums": overwriting, "again.sums": overwriting}
-    crawl.killed(Articles, stop=THIRD)
-    assert file.read_text() == "old\n"
-    crawl.run(Articles)
-    assert read(file) == read(crawl.folder / "again.sums") == ITEMS
-    crawl.run(Articles, starts=("/", "/new"))
-    assert read(file) == NEW
-    assert not [*crawl.folder.glob(".*part")]
-    before = file.stat()
-    crawl.run(Articles)
-    assert file.stat().st_mtime_ns == before.st_mtime_ns
-
-
 SEMICOLONS = {"FEED_EXPORTERS": {"csv": "spiders.feeds.Semicolons"}}
 
 
@@ -150,30 +130,13 @@ def test_an_error_of_the_file_is_no_error_of_an_item(crawl: Crawl, place: Path) 
     assert mails(place, "sums") == [ITEMS]
 
 
-def test_a_plugin_sees_the_exporters_writes_and_may_close_the_file(
-    crawl: Crawl,
-) -> None:
-    plugin = {"format": "csv", "postprocessing": ["spiders.feeds.Lined"]}
-    crawl.settings["FEEDS"] = {"items.csv": plugin}
-    crawl.killed(Articles, stop=THIRD)
-    crawl.run(Articles)
-    rows = (crawl.folder / "items.csv").read_text().splitlines()
-    assert {*rows[1::2]} == {"--"}
-    assert rows[0] == "path,number"
-    assert len({*rows[2::2]}) == len(ITEMS)
-
-
 STEPS = ("opened", "exported", "synced", "recorded", "stored")
 """The steps of the delivery of a local file, after each of which the process dies."""
 LOCAL = [
     ("items.json", {}),
-    ("items.xml", {"overwrite": True}),
-    ("items.pickle", {}),
     ("items.marshal", {"overwrite": True}),
     ("items.sums", {}),
-    ("%(batch_id)d.jsonl", {"batch_item_count": 40}),
     ("%(batch_time)s.csv", {"batch_item_count": 40}),
-    ("%(time)s.json", {"store_empty": False}),
 ]
 
 
@@ -191,35 +154,6 @@ def test_a_local_file_gets_it_once_though_the_process_dies_at_any_step(
     files = [*(crawl.folder / "out").iterdir()]
     assert read(*files) == ITEMS
     assert len(files) == (2 if "batch_item_count" in options else 1)
-
-
-def test_a_storage_that_replaces_has_it_once_though_the_process_dies_at_any_step(
-    crawl: Crawl,
-) -> None:
-    with s3_server() as (settings, client):
-        crawl.settings |= {**settings, "FEEDS": {"s3://bucket/items": JSON}}
-        for step in ("opened", "exported", "stored", "recorded"):
-            crawl.killed(Articles, stop=f"here {step}", before=stop_in_a_delivery)
-        crawl.run(Articles)
-        assert delivered(client) == ITEMS
-
-
-@pytest.mark.parametrize("before", [None, "of an earlier crawl\n"])
-def test_an_empty_file_is_made_though_the_process_dies_after_its_commit(
-    crawl: Crawl, before: str | None
-) -> None:
-    options = {"format": "jsonl", "overwrite": True, "store_empty": True}
-    crawl.settings["FEEDS"] = {"none.jsonl": options}
-    place = crawl.folder / "none.jsonl"
-    if before is not None:
-        place.write_text(before)
-    crawl.killed(Empty, stop="here committed", before=stop_in_a_delivery)
-    assert not place.exists() or not place.read_bytes()
-    crawl.run(Empty)
-    assert not place.read_bytes()
-    place.unlink()
-    crawl.run(Empty)  # it has ended: the file belongs to the user
-    assert not place.exists()
 
 
 def test_the_old_content_of_a_local_file_stays(crawl: Crawl) -> None:
@@ -274,21 +208,3 @@ def test_a_feed_that_lacks_its_delivery_is_needed(crawl: Crawl, place: Path) -> 
     assert f"has begun with a feed mail://{place}, which this run lacks" in run.log
     crawl.run(Articles, FEEDS=feeds)
     assert mails(place) == [ITEMS]
-
-
-def test_feeds_that_cannot_be_written_are_kept_and_the_crawl_has_failed(
-    crawl: Crawl,
-) -> None:
-    crawl.settings["FEEDS"] = {"items.json": JSON}
-    crawl.killed(Articles, stop=THIRD)
-    lock = crawl.folder / "job" / "bloomdupe.feeds" / "owner.lock"
-    lock.mkdir()
-    log = crawl.run(Articles, status=1).log
-    (line,) = (line for line in log.splitlines() if "No feed is delivered" in line)
-    assert str(lock) in line
-    assert "run the same command again" in line
-    assert "Traceback" not in log
-    assert not (crawl.folder / "items.json").exists()
-    lock.rmdir()
-    crawl.run(Articles)
-    assert read(crawl.folder / "items.json") == ITEMS

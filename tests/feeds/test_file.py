@@ -75,7 +75,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "items"
 
 
-@pytest.mark.parametrize("written", range(len(PIECE) + 1))
+@pytest.mark.parametrize("written", [0, 3, len(PIECE)])
 def test_missing_lines_are_written(place: Path, written: int) -> None:
     file = resumed(place, left(place, written))
     assert place.read_bytes() == BASE + PIECE
@@ -138,7 +138,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("written", [0, 4, len(PIECE)])
+@pytest.mark.parametrize("written", [0, len(PIECE)])
 @pytest.mark.parametrize(("change", "said"), CHANGES)
 def test_changes_are_refused_and_left_alone(
     place: Path, change: Callable[[Path], None], said: str, written: int

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy.pipelines.files import FSFilesStore
-from spiders.media import First, limit
+from spiders.media import First
 from support.crawl import FEEDS
 from support.forks import forks
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from support.crawl import Crawl
     from support.site import Pages
 
-PIPELINE = "scrapy.pipelines.files.FilesPipeline"
-OFF = {"bloomdupe.feeds.media.WholeFiles": None}
-
 
 @pytest.fixture
 def pages() -> Pages:
@@ -36,39 +33,6 @@ def pages() -> Pages:
 def crawl(crawl: Crawl) -> Crawl:
     crawl.settings |= {"FILES_STORE": "files", "FEEDS": FEEDS}
     return crawl
-
-
-def sizes(crawl: Crawl) -> list[int]:
-    """Return the sizes of the files that are no leftovers of a killed run."""
-    return [
-        file.stat().st_size
-        for file in (crawl.folder / "files").rglob("[!.]*")
-        if file.is_file()
-    ]
-
-
-@pytest.mark.parametrize("pipeline", [PIPELINE, "spiders.media.Named"])
-def test_a_file_is_whole_after_a_kill_in_the_midst_of_it(
-    crawl: Crawl, pipeline: str
-) -> None:
-    crawl.settings["ITEM_PIPELINES"] = {pipeline: 1}
-    crawl.run(First, before=limit, status=-signal.SIGXFSZ)
-    assert not sizes(crawl)
-    crawl.run(First)
-    (item,) = crawl.items()
-    (file,) = item["files"]
-    assert file["status"] == "downloaded"
-    assert (crawl.folder / "files" / file["path"]).stat().st_size == 10 << 20
-    assert len([p for p in (crawl.folder / "files").rglob("*") if p.is_file()]) == 1
-
-
-def test_control_scrapy_itself_leaves_half_a_file(crawl: Crawl) -> None:
-    crawl.settings |= {"ITEM_PIPELINES": {PIPELINE: 1}, "EXTENSIONS": OFF}
-    crawl.run(First, before=limit, status=-signal.SIGXFSZ)
-    (size,) = sizes(crawl)
-    assert size < 10 << 20
-    crawl.run(First)
-    assert sizes(crawl) == [size]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from bloomdupe.errors import (
     StoreError,
     StoreMismatchError,
 )
-from bloomdupe.filter import contents, hashing, layer, sizing
+from bloomdupe.filter import contents, hashing, layer
 from bloomdupe.filter.contents import Contents
 from bloomdupe.store.format import JOURNAL, read_journal
 
@@ -87,14 +87,6 @@ def local(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BloomFilte
 # Adding and asking
 
 
-def test_add_tells_new_from_seen(seen: BloomFilter) -> None:
-    assert seen.add(b"a")
-    assert not seen.add(b"a")
-    assert b"a" in seen
-    assert b"b" not in seen
-    assert len(seen) == 1
-
-
 def test_update_counts_new_keys(seen: BloomFilter) -> None:
     assert seen.update([b"a", "b", b"a"]) == 2
     assert seen.update(iter(["b", "c"])) == 1
@@ -104,7 +96,7 @@ def test_update_counts_new_keys(seen: BloomFilter) -> None:
     assert len(seen) == 4
 
 
-@pytest.mark.parametrize("key", [None, 7, bytearray(b"a"), ("a",)])
+@pytest.mark.parametrize("key", [None, 7, bytearray(b"a")])
 def test_a_key_of_a_wrong_type_changes_nothing(seen: BloomFilter, key: Any) -> None:
     seen.add("a")
     for use in (seen.add, seen.contains):
@@ -113,7 +105,7 @@ def test_a_key_of_a_wrong_type_changes_nothing(seen: BloomFilter, key: Any) -> N
     assert len(seen) == 1
 
 
-@pytest.mark.parametrize("fpp", repeated([0.5, 1e-3, 1e-1, 1e-2, 1e-4], 2))
+@pytest.mark.parametrize("fpp", repeated([0.5, 1e-3, 1e-2], 2))
 def test_the_rate_at_capacity_is_as_promised(fpp: float) -> None:
     seen = BloomFilter(65_000, fpp, key=KEY)
     offered = keys(500_000)
@@ -124,24 +116,6 @@ def test_the_rate_at_capacity_is_as_promised(fpp: float) -> None:
     assert measured <= 1.05 * fpp + 3 * error
     calculated = seen.current_fpp()
     assert abs(measured - calculated) <= 4 * error + 0.02 * calculated
-
-
-@pytest.mark.parametrize("fpp", repeated([1e-3, 1e-2, 1e-4]))
-def test_real_urls_at_capacity(
-    fpp: float, real_urls: list[str], absent_urls: list[str]
-) -> None:
-    added = real_urls[::3]
-    seen = BloomFilter(len(added), fpp, key=KEY)
-    new = seen.update(added)
-    assert all(url in seen for url in added)
-    assert new >= len(added) * (1 - fpp)
-    known = set(added)
-    questions = [url for url in absent_urls if url not in known]
-    questions += [url + "#" for url in added]
-    measured, error = rate(seen, questions)
-    assert measured <= 1.1 * fpp + 3 * error
-    shape = seen.parameters.geometry(0)
-    assert shape.bits_per_key <= 1.10 * sizing.optimal_bits_per_key(fpp)
 
 
 # Growth
@@ -227,7 +201,6 @@ def test_union_holds_both(local: BloomFilter) -> None:
     "other",
     [
         BloomFilter(1000, 1e-3, key=OTHER_KEY),
-        BloomFilter(1001, 1e-3, key=KEY),
         BloomFilter(1000, 1e-4, key=KEY),
         BloomFilter(1000, 1e-3, key=KEY, exact=True),
     ],
@@ -258,7 +231,6 @@ def test_union_of_different_filters_is_refused(
         ("exact", True, "False"),
         ("key", OTHER_KEY, "another key"),
         ("identity", {"spider": "b"}, "'a'"),
-        ("identity", {"project": "b"}, "None"),
     ],
 )
 def test_other_parameters_are_refused_and_both_printed(
@@ -290,9 +262,7 @@ def test_other_parameters_are_refused_and_both_printed(
         ({"capacity": 10**18}, "bytes, but there are"),
         ({"fpp": 2}, "fpp = 2: expected a probability"),
         ({"exact": 0.5}, "exact = 0.5: expected True or False"),
-        ({"exact": "all"}, "exact = 'all'"),
         ({"key": b"short"}, "expected 16 bytes"),
-        ({"key": "0123456789abcdef"}, "expected 16 bytes"),
     ],
 )
 @pytest.mark.parametrize("stored", [False, True])
@@ -374,17 +344,3 @@ def test_the_journal_is_swept_into_pages(
     with BloomFilter.open(tmp_path / "seen") as again:
         assert again.update(f"{n}/{key}" for n in range(200) for key in range(50)) == 0
         assert again.update(f"late/{key}" for key in range(5_000)) == 0
-
-
-def test_backup_of_a_filter_in_use(tmp_path: Path) -> None:
-    with BloomFilter.open(tmp_path / "seen", 1000) as seen:
-        seen.update(keys(100))
-        seen.backup(tmp_path / "copy")
-        seen.add("later")
-        with BloomFilter.open(tmp_path / "copy") as copy:
-            assert len(copy) == 100
-            assert copy.key == seen.key
-            assert all(key in copy for key in keys(100))
-            assert "later" not in copy
-        with pytest.raises(StoreError, match="exists"):
-            seen.backup(tmp_path / "copy")

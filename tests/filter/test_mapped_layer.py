@@ -10,7 +10,6 @@ from bloomdupe import BloomFilter
 from bloomdupe.errors import SettingError, StoreDamagedError
 from bloomdupe.filter import contents, layer, parameters
 from bloomdupe.filter.layer import most_memory
-from bloomdupe.store import platform
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,21 +110,6 @@ def test_a_damaged_page_is_found_when_it_is_touched_first(tmp_path: Path) -> Non
             file.write(bytes([value[len(value) // 2] ^ 1]))
         with pytest.raises(StoreDamagedError, match="page"):
             seen.contains_many(KEYS)
-
-
-def test_the_memory_is_that_of_the_control_group(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    group = tmp_path / "memory.max"
-    monkeypatch.setattr(platform, "GROUP", group)
-    machine = parameters.machine_memory()  # there is no group
-    group.mkdir()
-    assert parameters.machine_memory() == machine  # it cannot be read
-    group.rmdir()
-    group.write_text("max\n")
-    assert parameters.machine_memory() == machine
-    group.write_text("1000000\n")
-    assert parameters.machine_memory() == 1_000_000
 
 
 @pytest.mark.parametrize("value", ["300_000_000", 3e8, "3e8", 300_000_000])

@@ -15,7 +15,6 @@ from support.repetition import repeated
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
-    KeyTypeError,
     StoreError,
 )
 from bloomdupe.filter.redis_filter import RedisFilter
@@ -46,14 +45,6 @@ def bytes_of(seen: BloomFilter) -> dict[tuple[int, int], bytes]:
 
 
 # Adding and asking
-
-
-def test_a_batch_with_a_key_of_a_wrong_type_changes_nothing(url: str) -> None:
-    keys_: list[Any] = ["a", None]
-    with opened(url, 1000) as seen:
-        with pytest.raises(KeyTypeError, match="bytes or str"):
-            seen.update(keys_)
-        assert "a" not in seen
 
 
 # The same bytes

@@ -112,17 +112,6 @@ def test_asking_before_adding_is_caught(url: str) -> None:
     assert max(times.values()) == CLIENTS
 
 
-def test_a_layer_is_begun_once(url: str) -> None:
-    with opened(url, 100) as one, opened(url) as two:
-        # Both know one layer.
-        one._add_layer()
-        two._add_layer()
-        assert layers(one) == layers(two) == 2
-        # The control: who knows of two layers, begins a third.
-        two._add_layer()
-        assert layers(one) == 3
-
-
 @pytest.mark.parametrize("batches", repeated([5, 1, 9]))
 def test_a_client_that_is_killed(url: str, batches: int) -> None:
     """Its last step is there wholly or not at all, and the counts agree."""

@@ -4,7 +4,6 @@ import math
 
 import pytest
 
-from bloomdupe.errors import SettingError
 from bloomdupe.filter import sizing
 
 
@@ -61,22 +60,3 @@ def test_affordable_fpp_uses_up_the_bits_and_no_more() -> None:
     assert fpp is not None
     assert 7.95 < sizing.layer_geometry(10_000_000, fpp, 0).bits_per_key <= 8
     assert sizing.affordable_fpp(1000, 8) is None  # one page alone takes 65 bits
-
-
-@pytest.mark.parametrize(
-    "value",
-    [0, -1, 1.5, "many", "", "nan", "inf", math.nan, math.inf, None, True, [], b"5"],
-)
-def test_a_bad_capacity_is_refused_by_name(value: object) -> None:
-    with pytest.raises(
-        SettingError, match=r"^BLOOMDUPE_EXPECTED_URLS = .*whole number"
-    ):
-        sizing.check_capacity(value, "BLOOMDUPE_EXPECTED_URLS")
-
-
-@pytest.mark.parametrize("value", [0, 1, 2, -0.1, 0.6, 1e-13, "abc", math.nan, None])
-def test_a_bad_fpp_is_refused_by_name(value: object) -> None:
-    with pytest.raises(
-        SettingError, match=r"^BLOOMDUPE_FPP = .*probability from 1e-12"
-    ):
-        sizing.check_fpp(value, "BLOOMDUPE_FPP")

@@ -6,17 +6,14 @@ import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import lmdb
 import pytest
 from support.offering import offer
-from support.waiting import until_later
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError, StoreError
 from bloomdupe.frontier import frontier
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.format import SLOTS, StoredSlot, slot_record
-from bloomdupe.store.lmdb.check import verify
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -109,38 +106,6 @@ def test_a_full_slot_is_ready_again_when_a_request_is_done(
     assert (owed.pending, owed.leased) == (0, 3)
 
 
-def test_the_next_of_several_times_counts(seen: BloomFilter) -> None:
-    now, delays = [0.0], {"a": 60.0, "b": 90.0, "c": 30.0}
-    owed = Frontier(seen, wait=lambda slot, _: delays[slot.name], clock=lambda: now[0])
-    for slot in delays:
-        owed.push(slot, 0, slot.encode())
-    assert owed.lease() is None
-    assert owed.seconds_until_ready() == 30
-    delays["c"] = 0.0
-    owed.ask_again("c")
-    assert owed.seconds_until_ready() == 60
-    assert drain(owed) == ["c"]
-    delays["a"] = 100.0
-    owed.ask_again("a")  # now it has said 100
-    assert owed.lease() is None
-    assert owed.seconds_until_ready() == 90
-    delays |= {"a": 0.0, "b": 0.0}
-    now[0] = 95.0
-    assert drain(owed) == ["b"]
-    now[0] = 100.0
-    assert drain(owed) == ["a"]
-
-
-def test_empty_slots_are_forgotten(seen: BloomFilter) -> None:
-    owed = Frontier(seen)
-    for number in range(100):
-        owed.push(str(number), 0, b"x")
-    drain(owed)
-    owed.checkpoint()
-    owed.push("a", 0, b"a")
-    assert [queue.name for queue in owed.slots] == ["a"]
-
-
 # In a store
 
 
@@ -225,36 +190,6 @@ def test_wrong_counts_of_slots_are_noticed(
         pytest.raises(StoreDamagedError, match=words),
     ):
         drain(Frontier(again))
-
-
-def test_a_sound_record_of_another_time_is_found(tmp_path: Path) -> None:
-    """As a lost write leaves it: each record is sound, and one is not the last."""
-    for name, payload in (("then", b"then"), ("now", b"now")):
-        with BloomFilter.open(tmp_path / name, 1000) as seen:
-            owed = Frontier(seen)
-            owed.push("host", 0, payload)
-            owed.checkpoint()
-    assert verify(tmp_path / "now").problems == []
-    (record,) = requests_of(tmp_path / "then")
-    requests_of(tmp_path / "now", record)
-    assert OUTDATED in verify(tmp_path / "now").problems
-    with pytest.raises(StoreDamagedError, match=OUTDATED):
-        BloomFilter.open(tmp_path / "now")
-
-
-OUTDATED = "some of the queue records are outdated or wrong"
-
-
-def requests_of(path: Path, *instead: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
-    """Read the stored requests behind the store's back, or replace some of them."""
-    until_later(path / "data.mdb")
-    with lmdb.open(str(path), max_dbs=16, lib_version=0) as env:
-        database = env.open_db(b"queue", create=False)
-        with env.begin(db=database, write=bool(instead)) as txn:
-            for key, record in instead:
-                assert txn.put(key, record, overwrite=True)
-            with txn.cursor() as cursor:
-                return [(bytes(key), bytes(record)) for key, record in cursor]
 
 
 # While a checkpoint is committed

@@ -28,17 +28,8 @@ from bloomdupe.links.safe_urls import safe_url_string, urljoin
 request_module: Any = import_module("scrapy.http.request")
 response_module: Any = import_module("scrapy.http.response.text")
 extractor_module: Any = import_module("scrapy.linkextractors.lxmlhtml")
-ENCODINGS = [
-    "utf8",
-    "utf-8",
-    "ascii",
-    "latin-1",
-    "cp1252",
-    "shift_jis",
-    "gb18030",
-    "hz",
-]
-ENCODINGS += ["utf-7", "utf-16", "cp037", "punycode", "idna", "base64", "no such", ""]
+ENCODINGS = ["utf8", "utf-8", "latin-1", "shift_jis", "hz", "utf-7", "utf-16", "cp037"]
+ENCODINGS += ["punycode", "idna", "base64", "no such", ""]
 
 
 def compare(pairs: Iterable[tuple[str, str]]) -> tuple[int, int, int]:
@@ -74,13 +65,6 @@ def test_every_character(where: str) -> None:
     urls = [where % chr(code) for code in range(256)]
     compare((base, url) for base in BASES[:2] for url in urls)
     compare(("http://a.example", f"http://a.example{url}") for url in urls)
-
-
-def test_real_links() -> None:
-    urls = listed("dev_mixed", 40)
-    compared, safe, joined = compare(zip(urls[1:], urls, strict=False))
-    assert safe > 0.9 * compared
-    assert joined > 0.8 * compared
 
 
 def test_odd_links_and_those_of_the_specifications() -> None:

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.jobs import Verb
 from support.monitored_jobs import monitored_job
 from support.report_page import Page
-from support.shared_data import needs_package, needs_program
-from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.history import History
-from bloomdupe.jobs.job_on_disk import JobOnDisk
-from bloomdupe.jobs.listed import FailedRequests
-from bloomdupe.jobs.reader import JobReader
-from bloomdupe.monitoring.report import failures
 from bloomdupe.store import files
 
 CHARTS = {
@@ -77,23 +69,6 @@ def test_hosts_have_pages_bytes_failures_and_pending_requests(
     assert rest == ["(not counted by host)", "1,100", "1.6 MB"]
 
 
-def test_failures_are_grouped(tmp_path: Path, report: Callable[[Path], Page]) -> None:
-    page = report(monitored_job(tmp_path))
-    failures = "Failures: 4 requests"
-    assert not any("RETRY_FAILED" in text for text in page.texts)  # they are gone
-    groups = after(page, "3", 8, first=failures)
-    assert groups[:3] == ["3", "HTTP 404", "b.example"]
-    assert groups[5:] == ["1", "HTTP 404", "c.example"]
-
-
-def test_the_price_of_a_second_callback_is_named(tmp_path: Path) -> None:
-    view = JobReader(JobOnDisk(str(monitored_job(tmp_path)))).read()
-    assert "come twice" not in "".join(failures(view))
-    late = [one._replace(reason="pipeline") for one in view.failed.requests]
-    view = replace(view, failed=FailedRequests(late))
-    assert "come twice" in "".join(failures(view))
-
-
 def test_kills_differ_from_ended_and_running_runs(
     tmp_path: Path, report: Callable[[Path], Page]
 ) -> None:
@@ -124,54 +99,3 @@ def test_a_job_without_history_has_a_report_without_lines(
     page = report(monitored_job(tmp_path, history=False))
     assert not page.charts.keys() & CHARTS
     assert any("no charts over time" in text for text in page.texts)
-
-
-def test_a_place_that_cannot_be_written_is_refused(verb: Verb, tmp_path: Path) -> None:
-    job = monitored_job(tmp_path)
-    answer = verb("report", job, "-o", tmp_path / "no" / "page.html")
-    assert answer.code == 1  # it might be written another time
-    assert "No such file or directory" in answer.err
-
-
-def browse(page: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    browser = needs_program("chromium")
-    return subprocess.run(
-        [
-            browser, "--headless", "--no-sandbox", "--hide-scrollbars",
-            "--enable-logging=stderr", "--window-size=1250,2400", *options,
-            page.as_uri(),
-        ],
-        capture_output=True, text=True, check=True, timeout=DEADLINE, cwd=page.parent,
-    )  # fmt: skip
-
-
-@pytest.mark.slow
-def test_a_browser_shows_it_light_and_dark_and_has_nothing_to_complain(
-    tmp_path: Path, report: Callable[[Path], Page]
-) -> None:
-    needs_package("PIL")
-    from PIL import Image
-
-    given = report(monitored_job(tmp_path))
-    page = tmp_path / "report.html"
-    papers = []
-    for scheme in (1, 0):  # light, dark
-        picture = tmp_path / f"{scheme}.png"
-        shown = browse(
-            page, f"--blink-settings=preferredColorScheme={scheme}",
-            f"--screenshot={picture}",
-        )  # fmt: skip
-        assert "CONSOLE" not in shown.stderr
-        with Image.open(picture) as image:
-            colours = image.convert("RGB").getcolors(1 << 20) or []
-        colours.sort(reverse=True)
-        papers.append(sum(colours[0][1]))
-        assert len(colours) > 100  # something is drawn
-    assert papers[0] > 700 > 100 > papers[1]
-    dumped = Page(browse(page, "--dump-dom").stdout)
-    assert list(filter(None, dumped.texts)) == list(filter(None, given.texts))
-    assert dumped.charts == given.charts
-    # The control: a browser does complain of files that it must not load.
-    text = page.read_text("utf-8")
-    page.write_text(text.replace("</body>", "<img src='http://127.0.0.1:9/x'></body>"))
-    assert "CONSOLE" in browse(page, "--dump-dom").stderr

@@ -13,7 +13,7 @@ from support.jobs import Verb
 from support.monitored_jobs import LONG, NOW, monitored_job, point
 from support.terminal import COLOUR, Terminal
 
-from bloomdupe.crawl.progress.pace import clock, rates
+from bloomdupe.crawl.progress.pace import rates
 from bloomdupe.frontier.slot_state import Rest
 from bloomdupe.jobs.job_on_disk import JobOnDisk
 from bloomdupe.jobs.reader import JobReader
@@ -72,15 +72,6 @@ def test_the_time_to_go_is_at_least_that_of_a_rest(job: Path) -> None:
     assert 0 < (replace(view, points=fewer).to_go or 0) < 60
     rests = at_work(job, 10, a="no answer").resting
     assert replace(view, points=fewer, resting=rests).to_go == pytest.approx(60)
-
-
-def test_a_wide_terminal_has_the_reasons_of_rests(job: Path) -> None:
-    view = at_work(job, 10, a="no answer")
-    until = clock(NOW + 70, NOW)
-    wide = "\n".join(shown(view, 80))
-    assert re.search(rf" a.example  rests until {until} \(no answer\)$", wide, re.M)
-    for height in range(12, 24):
-        assert len(shown(view, 40, height=height)) < height
 
 
 def test_a_crawl_that_rests_altogether_has_no_time_to_go(job: Path) -> None:

@@ -321,18 +321,13 @@ def linked(number: int) -> str:
     return links(*(f"/{(number * 3 + place) % PAGES}" for place in range(LINKS)))
 
 
-@pytest.mark.parametrize(
-    "queue",
-    ["PriorityQueue", *(pytest.param(q, marks=pytest.mark.slow) for q in QUEUES[1:])],
-)
 def test_a_crawl_that_scrapy_redis_has_begun_is_finished_here(
-    theirs: Theirs, crawl: Crawl, queue: str
+    theirs: Theirs, crawl: Crawl
 ) -> None:
     """Two of its workers, stopped in good order: nothing is lost, and none is twice."""
     needs_package("scrapy_redis")
     served = {f"/{number}": linked(number) for number in range(PAGES)}
     crawl.site.pages = {"/start": linked(0), **served}
-    queue_class = f"scrapy_redis.queue.{queue}"
     workers = [
         crawl.start(
             Site,
@@ -345,18 +340,16 @@ def test_a_crawl_that_scrapy_redis_has_begun_is_finished_here(
             REQUEST_FINGERPRINTER_CLASS=f"{OURS}.ScrapyRedisFingerprinter",
             SCHEDULER="scrapy_redis.scheduler.Scheduler",
             SCHEDULER_PERSIST=True,
-            SCHEDULER_QUEUE_CLASS=queue_class,
         )
         for _ in range(2)
     ]
     assert [worker.wait().status for worker in workers] == [0, 0]
     assert 0 < len(crawl.site.log) < PAGES
     as_project(
-        f"{FINGERPRINTER}SCHEDULER_QUEUE_CLASS = '{queue_class}'\n"
+        f"{FINGERPRINTER}SCHEDULER_QUEUE_CLASS = 'scrapy_redis.queue.PriorityQueue'\n"
         "SPIDER_MODULES = ['spiders.redis_job']\n"
     )
-    size = theirs.client.zcard if queue == "PriorityQueue" else theirs.client.llen
-    pending = size("site:requests")
+    pending = theirs.client.zcard("site:requests")
     job = crawl.folder / "job"
     answer = theirs.verb(
         "import", job, theirs.url, "--spider", "site", "--trust-pickles"

@@ -192,12 +192,10 @@ BINARY = b"".join(
     ("content", "known", "torn"),
     [
         (HEX.encode(), "ab", False),
-        (HEX.replace("\n", "\r\n").encode(), "ab", False),
         (BINARY, "cd", False),
         (HEX.encode() + BINARY, "abcd", False),
         (b"", "", False),
         (BINARY[:-3], "c", True),
-        (BINARY[:23], "c", True),
         (HEX.encode()[:-1], "a", True),
         (HEX.encode() + b"\xff\xff", "ab", True),
     ],
@@ -421,10 +419,3 @@ def test_a_spider_that_is_not_there_is_refused(verb: Verb, tmp_path: Path) -> No
     answer = verb("import", job, *IMPORT)
     assert (answer.code, answer.out) == (2, "")
     assert "--spider 'site': its callbacks are needed" in answer.err
-
-
-def test_a_crawl_on_redis_is_no_place_for_an_import(verb: Verb, tmp_path: Path) -> None:
-    job = stopped(tmp_path / "job", [Request("https://a.example/")], 0)
-    answer = verb("import", "redis://localhost/0#site", job, *IMPORT)
-    assert (answer.code, answer.out) == (2, "")
-    assert "a crawl on Redis does not have this verb" in answer.err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 
 import pytest
@@ -28,19 +27,6 @@ def items(*pages: object) -> Counter[str]:
 def begin(crawl: Crawl) -> None:
     """Leave a job with requests that the next version cannot restore."""
     crawl.run(Before, CLOSESPIDER_PAGECOUNT=1, CONCURRENT_REQUESTS=1)
-
-
-def test_unrestorable_requests_are_set_aside(crawl: Crawl) -> None:
-    begin(crawl)
-    for _ in range(2):  # a new worker does not mend it
-        after = crawl.run(After, status=1)
-        assert after.finish_reason == "incomplete"
-        assert after.stats["bloomdupe/unrestorable"] == 1
-        assert re.search(r"cannot be restored .*/1 - reason: .*old", after.log)
-        assert "Traceback" not in after.log
-    assert lines(crawl.items()) == items("2", "3", "4")
-    crawl.finish(Before)
-    assert lines(crawl.items()) == items("2", "3", "4", "old")
 
 
 def test_workers_pass_on_requests_that_they_have_set_aside(crawl: Crawl) -> None:

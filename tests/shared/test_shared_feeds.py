@@ -17,7 +17,6 @@ from spiders.shared_feeds import InMemory
 from support.crawl import Crawl
 from support.shop import ITEMS, NEW, PAGES, items_in, read
 from support.site import Pages
-from support.storage_servers import s3_server
 
 from bloomdupe.moving.collecting import RECORD
 
@@ -72,29 +71,6 @@ def test_a_storage_gets_the_whole_feed_when_the_crawl_has_ended(
     assert mails(place) == [ITEMS]
 
 
-def test_a_storage_that_only_redis_names_gets_nothing(
-    crawl: Crawl, place: Path
-) -> None:
-    feeds = {f"mail://{place}": JSON}
-    crawl.finish(Articles, FEEDS=feeds)
-    for options in ([], ["--feed", f"mail://{place}/other:json"]):
-        said = crawl.collect(*options, code=1)
-        assert f"FEEDS has no feed mail://{place}" in said
-        assert f"--feed mail://{place}" in said
-    assert not mails(place)
-    crawl.collect("--feed", f"mail://{place}:json")
-    assert mails(place) == [ITEMS]
-
-
-def test_s3_gets_the_whole_feed_when_the_crawl_has_ended(crawl: Crawl) -> None:
-    with s3_server() as (settings, client):
-        crawl.settings |= {**settings, "FEEDS": {"s3://bucket/items.json": JSON}}
-        crawl.finish(Articles)
-        crawl.collect("--delete")
-        answer = client.get_object(Bucket="bucket", Key="items.json")
-        assert items_in(answer["Body"].read(), "json") == ITEMS
-
-
 def test_a_delivery_that_fails_is_tried_again(crawl: Crawl, place: Path) -> None:
     crawl.settings["FEEDS"] = {f"mail://{place}": JSON, "items.csv": {"format": "csv"}}
     crawl.finish(Articles)
@@ -138,41 +114,6 @@ def test_a_local_file_gets_a_delivery_once_though_the_process_dies(
     assert read(crawl.folder / "out" / "items.sums") == ITEMS
 
 
-def test_batches_are_delivered_when_the_crawl_has_ended(
-    crawl: Crawl, place: Path
-) -> None:
-    batches = {f"mail://{place}#%(batch_id)d": {**JSON, "batch_item_count": 10}}
-    crawl.settings |= {"FEEDS": batches, "CONCURRENT_REQUESTS": 1}
-    crawl.site.hold_after(9)
-    worker = crawl.start(Articles)
-    crawl.make_project()
-    worker.until_requested(10)
-    following = crawl.start_bloomdupe("collect", crawl.engine.job, ".", "--follow")
-    following.until((crawl.folder / RECORD).exists)
-    crawl.site.release()
-    worker.finish()
-    assert following.wait().status == 0
-    found = mails(place)
-    assert sorted(map(len, found)) == [3, *[10] * 6]  # type: ignore[arg-type]
-    assert sorted(item for mail in found for item in mail) == ITEMS  # type: ignore[attr-defined]
-
-
-def test_ctrl_c_ends_it_although_a_feed_is_to_be_delivered(
-    crawl: Crawl, place: Path
-) -> None:
-    crawl.settings["FEEDS"] = {f"mail://{place}": JSON}
-    crawl.run(Articles, CLOSESPIDER_PAGECOUNT=3)
-    crawl.make_project()
-    following = crawl.start_bloomdupe("collect", crawl.engine.job, ".", "--follow")
-    following.until((crawl.folder / RECORD).exists)
-    run = following.interrupt()
-    assert run.status == 130
-    assert "Traceback" not in run.log
-    crawl.finish(Articles)
-    crawl.collect()
-    assert mails(place) == [ITEMS]
-
-
 def test_new_items_of_a_crawl_that_had_ended_are_added(
     crawl: Crawl, place: Path
 ) -> None:
@@ -203,13 +144,6 @@ def test_items_of_a_class_need_the_project(crawl: Crawl) -> None:
     refused = crawl.bloomdupe(*command, code=1)
     assert "cannot be read here" in refused
     assert "in the folder of the project" in refused
-
-
-def test_other_feeds_of_a_worker_are_refused(crawl: Crawl) -> None:
-    crawl.run(Shop, CLOSESPIDER_PAGECOUNT=3, FEEDS={"items.json": JSON})
-    refused = crawl.refused(Shop, FEEDS={"other.json": JSON}).log
-    assert "FEEDS: " in refused
-    assert "was made with feeds = ['items.json']" in refused
 
 
 def test_passwords_come_from_the_settings_here(crawl: Crawl, place: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from spiders.workers import Plain, Timed
+from spiders.workers import Plain
 from support.crawl import Crawl
 from support.judge import lines
 from support.redis_server import RedisServer
@@ -44,25 +44,3 @@ def test_retry_after_is_obeyed_by_the_next_owner(
     first, second = crawl.site.times("/0")
     assert second - first >= HOLD - 0.01
     assert lines(crawl.items()) == lines([{"page": "0"}, {"page": "1"}])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("killed", [False, True])
-def test_a_delay_holds_over_a_stop_and_a_kill(
-    crawl: Crawl, redis: RedisServer, killed: bool
-) -> None:
-    delay = 2.0
-    crawl.settings |= {"DOWNLOAD_DELAY": delay, "RANDOMIZE_DOWNLOAD_DELAY": False}
-    # Both are on one host, and the first page is not.
-    crawl.site.pages = {"/0": links("/1"), "/1": links("/8"), "/8": "a page"}
-    one = crawl.start(Timed)
-    one.until_requested(2)
-    one.until(lambda: len(crawl.items()) == 2)
-    if killed:
-        one.kill()
-        redis.end_leases("crawl")
-    else:
-        one.interrupt()
-    crawl.finish(Timed)
-    asked = {item["page"]: item["asked"] for item in crawl.items()}
-    assert asked[8] - asked[1] >= delay - 0.01

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,7 +12,6 @@ from scrapy import Spider
 from scrapy.exporters import BaseItemExporter, CsvItemExporter
 from scrapy.extensions.feedexport import (
     BlockingFeedStorage,
-    FeedExporter,
     FeedSlot,
     S3FeedStorage,
 )
@@ -133,18 +129,6 @@ class Empty(Shop):
         return None
 
 
-class Theirs(FeedExporter):
-    """Scrapy's own; dies when the 20th item is in its file."""
-
-    items = count(1)
-
-    def item_scraped(self, item: Any, spider: Any) -> None:
-        super().item_scraped(item, spider)
-        self.slots[0].file.flush()
-        if next(self.items) == 20:
-            stop_at("item")
-
-
 class Sums(BaseItemExporter):
     """Cannot be interrupted: says at the end how many items there were."""
 
@@ -173,19 +157,6 @@ class Quotients(Sums):
     def export_item(self, item: Any) -> None:
         assert 1 // item.number >= 0
         super().export_item(item)
-
-
-class Lined:
-    """As in Scrapy's own tests: adds something to each line, and closes the file."""
-
-    def __init__(self, file: Any, feed_options: Any) -> None:
-        self.file = file
-
-    def write(self, data: bytes) -> Any:
-        return self.file.write(data + b"--\n")
-
-    def close(self) -> None:
-        self.file.close()
 
 
 class Mailbox(BlockingFeedStorage):
@@ -262,42 +233,8 @@ def stop_in_a_delivery() -> None:
     watch(FeedFile, "append", "committed", "appended")
 
 
-def _half(file: FeedFile, piece: bytes) -> None:
-    fd = os.open(file.place, os.O_WRONLY | os.O_CREAT)
-    os.pwrite(fd, piece[: len(piece) // 2], file.base)
-
-
-def _zeros(file: FeedFile, piece: bytes) -> None:
-    fd = os.open(file.place, os.O_WRONLY | os.O_CREAT)
-    os.truncate(fd, file.base + 5)
-
-
-_append = FeedFile.append
-INSTANTS: dict[str, Callable[[FeedFile, bytes], None]] = {
-    "committed, not written": lambda file, piece: None,
-    "half written": _half,
-    "written": lambda file, piece: _append(file, [piece]),
-    "zeros after a power cut": _zeros,
-}
-"""How far a piece is written when the process dies."""
-
-
 def small() -> None:
     """Make many blocks, and write many parts of a large page."""
     bloomdupe.feeds.feed.BLOCK_BYTES = 400
     bloomdupe.feeds.journal.BLOCK = 1_000
     bloomdupe.crawl.leases.outcomes.MOST_BYTES = 2_000
-
-
-def die_at_piece(number: int, instant: str) -> None:
-    """Die when the piece with this number, of all files, is to be written."""
-    small()
-    pieces = count(1)
-
-    def dying(self: FeedFile, piece: Iterable[bytes]) -> None:
-        if self.due and (data := b"".join(piece)) and next(pieces) == number:
-            INSTANTS[instant](self, data)
-            os.kill(os.getpid(), signal.SIGKILL)
-        _append(self, piece)
-
-    FeedFile.append = dying  # type: ignore[method-assign]

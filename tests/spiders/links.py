@@ -44,15 +44,6 @@ class Asynchronous(Spider):
             yield response.follow(href)
 
 
-class ByHand(Spider):
-    name = "byhand"
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        urls = [response.urljoin(href) for href in hrefs(response)]
-        for url in new_links(self, urls):
-            yield Request(url)
-
-
 class ByRules(CrawlSpider):
     name = "byrules"
 
@@ -127,11 +118,6 @@ class LowerCaseFingerprinter:
         return fingerprint(request.replace(url=path.lower() + dot + fragment))
 
 
-class FragmentFingerprinter:
-    def fingerprint(self, request: Request) -> bytes:
-        return fingerprint(request, keep_fragments=True)
-
-
 class Rewrite:
     """A spider middleware that sends links to the start page somewhere else."""
 
@@ -171,34 +157,8 @@ class Listener:
             raise IgnoreRequest("by the listener")
 
 
-class DropListener(Listener):
-    def __init__(self, crawler: Any) -> None:
-        self.stats = crawler.stats
-        crawler.signals.connect(self.dropped, signals.request_dropped)
-
-    def dropped(self) -> None:
-        self.stats.inc_value("heard")
-
-
-class ByUrlOnly(LinkFilter):
-    """A control: it takes every request with a known URL for a duplicate."""
-
-    def _drops(self, request: Request) -> bool:
-        if not request.dont_filter and request.url in self._known:
-            return True
-        return super()._drops(request)
-
-
 class Reckless(LinkFilter):
     """A control: it ignores the components between itself and the scheduler."""
 
     def _obstacle(self) -> None:
         return None
-
-
-class ByUrlDespitePoet(LinkFilter):
-    """A control: it takes poet's fingerprints for Scrapy's own."""
-
-    def _look_for_obstacles(self) -> None:
-        super()._look_for_obstacles()
-        self._by_url = True

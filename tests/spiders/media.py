@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import signal
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,18 +26,9 @@ class WithOwnStore(FilesPipeline):
 
 class First(Spider):
     name = "first"
-    doomed = False
 
     def parse(self, response: Any) -> Any:
-        if self.doomed:
-            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, 8 << 20))
         for pipeline in self.crawler.engine.scraper.itemproc.middlewares:
             names = f"{type(pipeline).__name__} {type(pipeline.store).__name__}"
             self.crawler.stats.set_value("stores", names)
         yield {"file_urls": [response.urljoin("/file.bin")]}
-
-
-def limit() -> None:
-    """Let the process die when a file passes 8 MiB."""
-    First.doomed = True

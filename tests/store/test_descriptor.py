@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from bloomdupe.errors import StoreError, StoreLockedError
-from bloomdupe.store.files import beat, lock_owner, open_regular, write_file
+from bloomdupe.store.files import lock_owner, open_regular, write_file
 from bloomdupe.store.inbox import Inbox
 
 if TYPE_CHECKING:
@@ -57,24 +56,6 @@ def test_a_fork_that_closes_it_releases_nothing(tmp_path: Path) -> None:
 
         assert in_a_fork(close)
         with pytest.raises(StoreLockedError, match=f"process {os.getpid()};"):
-            lock_owner(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "refused"),
-    [
-        (10, r"; wait for it or stop it$"),
-        (90, r", which has given no sign of life for 90 s; kill it: nothing is lost$"),
-    ],
-)
-def test_an_owner_without_a_sign_of_life_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, refused: str
-) -> None:
-    now = time.time()
-    monkeypatch.setattr("time.time", lambda: now)  # however long it takes
-    with lock_owner(tmp_path) as lock:
-        beat(lock, now - seconds)
-        with pytest.raises(StoreLockedError, match=f"process {os.getpid()}{refused}"):
             lock_owner(tmp_path)
 
 

@@ -243,20 +243,6 @@ def test_asking_for_the_owner_blocks_no_process(
 # The marker
 
 
-def test_a_store_of_an_earlier_version_gets_its_marker(path: Path) -> None:
-    marker = (path / "store.json").read_text("ascii")
-    (path / "store.json").unlink()
-    BloomFilter.open(path).close()
-    assert (path / "store.json").read_text("ascii") == marker
-
-
-def test_a_lost_file_is_never_replaced_by_an_empty_store(path: Path) -> None:
-    (path / "data.mdb").unlink()
-    for _ in range(2):
-        with pytest.raises(StoreDamagedError, match=r"deleted.*the last backup"):
-            BloomFilter.open(path, 1000)
-
-
 def test_a_file_that_goes_away_in_use_takes_no_commit(path: Path) -> None:
     seen = BloomFilter.open(path)
     (path / "data.mdb").rename(path / "gone.mdb")
@@ -315,10 +301,6 @@ def test_network_file_systems_are_refused(
         return
     with pytest.raises(StoreError, match=rf"{job} is .*\({kind}\).*local disk"):
         check_file_system(job)
-
-
-def test_this_machine_can_be_asked(tmp_path: Path) -> None:
-    check_file_system(tmp_path)
 
 
 # A file that is written as a whole

@@ -6,9 +6,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-import lmdb
 import pytest
-from support.waiting import until_later
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
@@ -16,18 +14,13 @@ from bloomdupe.errors import (
     StoreError,
     StoreFullError,
     StoreIOError,
-    StoreMismatchError,
 )
 from bloomdupe.store.format import (
-    META,
-    TABLES,
     JournalEntry,
     journal_record,
-    meta_record,
     page_value,
     total_of,
 )
-from bloomdupe.store.lmdb.environment import LmdbBatch
 from bloomdupe.store.lmdb.lmdb_store import Directory
 from bloomdupe.store.participant import Part
 from bloomdupe.store.system_errors import reason_of
@@ -46,12 +39,6 @@ def path(tmp_path: Path) -> Path:
 
 
 # Creation (what is no store, and refused: tests/crash/refusals.py)
-
-
-def test_an_empty_directory_becomes_a_store(tmp_path: Path) -> None:
-    (tmp_path / "seen").mkdir()
-    with BloomFilter.open(tmp_path / "seen", 1000) as seen:
-        assert seen.add("a")
 
 
 def test_a_place_that_cannot_be_created_is_named(tmp_path: Path) -> None:
@@ -76,15 +63,6 @@ def test_a_disk_that_cannot_be_looked_at_is_named(
         patch.setattr(name, fail)
         with pytest.raises(StoreIOError, match=r"cannot look at .*Input/output error"):
             Directory(place).room()
-
-
-def test_an_unfinished_creation_is_no_obstacle(tmp_path: Path) -> None:
-    building = tmp_path / "seen.creating"
-    building.mkdir()
-    (building / "data.mdb").write_bytes(b"half")
-    with BloomFilter.open(tmp_path / "seen", 1000) as seen:
-        assert seen.add("a")
-    assert not building.exists()
 
 
 @pytest.mark.parametrize("call", ["create", "backup"])
@@ -189,19 +167,6 @@ def test_a_crawl_has_the_reason_of_its_failure(cause: Exception, reason: str) ->
 def test_a_page_fills_two_overflow_pages_exactly() -> None:
     value = page_value(0, 0, memoryview(bytes(8192)))
     assert len(value) + 16 == 2 * 4096
-
-
-def test_a_store_of_format_1_is_refused_in_one_line(path: Path) -> None:
-    until_later(path / "data.mdb")
-    record = {"magic": "bloomdupe", "format": 1, "written_by": "bloomdupe 0.9"}
-    with lmdb.open(str(path), map_size=1 << 24, max_dbs=16, lib_version=0) as env:
-        databases = {name: env.open_db(name) for name in TABLES}
-        with env.begin(write=True) as txn:
-            part = Part(changes={META: [meta_record("store", record)]})
-            LmdbBatch(txn, databases).write(part)
-    with pytest.raises(StoreMismatchError, match=r"has format 1.* reads format 2") as e:
-        BloomFilter.open(path)
-    assert "\n" not in str(e.value)
 
 
 def test_a_record_of_zeros_is_damaged() -> None:

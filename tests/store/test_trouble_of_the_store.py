@@ -6,7 +6,6 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.cutting import Cutting
 from support.redis_cluster import RedisCluster
 from support.redis_server import LOGGED, RedisServer
 from support.waiting import until
@@ -135,43 +134,6 @@ def test_the_waiting_can_be_ended(server: RedisServer, owner: PartitionOwner) ->
     (error,) = errors
     assert isinstance(error, StoreUnreachableError)
     assert "\n" not in str(error)
-
-
-def test_scripts_that_are_forgotten_are_sent_again(
-    server: RedisServer, owner: PartitionOwner
-) -> None:
-    put(owner, b"1")
-    with server.client() as judge:
-        judge.script_flush()
-    put(owner, b"2")
-    assert stored(owner) == b"2"
-    assert owner.look(1).commits == 2
-
-
-def test_a_look_at_a_crawl_brings_its_rules(
-    server: RedisServer, owner: PartitionOwner
-) -> None:
-    assert owner.look(1).rules is None
-    with server.client() as user:
-        user.set("bd:{crawl}:rules", b"{}")
-    assert owner.look(1).rules == b"{}"
-
-
-@pytest.mark.parametrize("how", ["cut", "silent"])
-def test_a_step_whose_answer_is_lost_counts_once(server: RedisServer, how: str) -> None:
-    between = Cutting(server)
-    owner = joined(f"redis://127.0.0.1:{between.port}#crawl")
-    part = Part(changes={HISTORY: [(b"a", b"1")]}, output=[[b"line", b"1"]])
-    commit = owner.begin({store_of(owner): [part]})
-    between.lose(how, owner.client._redis)
-    commit.send()
-    commit.done()
-    put(owner, b"2")
-    assert (stored(owner), owner.look(1).commits) == (b"2", 2)
-    with server.client() as judge:
-        assert judge.xlen("bd:{crawl}:output") == 1
-    owner.close()
-    between.close()
 
 
 def test_a_full_server_takes_the_commit_when_there_is_room(
@@ -337,36 +299,6 @@ def test_a_partition_that_another_worker_has(
         store.commit()
     assert stored(other) == b"2"
     other.close()
-
-
-def test_a_server_that_has_gone_back(
-    server: RedisServer, owner: PartitionOwner
-) -> None:
-    put(owner, b"1")
-    with server.client() as judge:
-        keys: Any = judge.keys("bd:*")
-        before = {key: judge.dump(key) for key in keys}
-        put(owner, b"2")
-        for key, value in before.items():
-            judge.restore(key, 0, value, replace=True)
-    with pytest.raises(NotOwnerError, match="gone back to older data"):
-        put(owner, b"3")
-    (again,) = owner.renew()
-    assert again is store_of(owner)
-    assert stored(owner) == b"1"
-    put(owner, b"4")
-    assert stored(owner) == b"4"
-
-
-def test_a_commit_that_was_begun_before_another_one_is_given_up(
-    owner: PartitionOwner,
-) -> None:
-    late = owner.begin({})
-    put(owner, b"1")
-    with pytest.raises(StoreError, match="given up"):
-        late.send()
-    put(owner, b"2")
-    assert stored(owner) == b"2"
 
 
 def test_pages_that_were_read_ahead_are_not_used_when_all_are_cleared(
