@@ -83,7 +83,7 @@ class Metrics(Collector):
     """Answers at ``/metrics``, from a thread of its own.
 
     ``look`` returns the figures of the crawl as it was looked at last; that thread
-    calls it. Each is a number; None if it is unknown; or numbers by label. Hosts are
+    calls it. Each is a number, or numbers by label; None if it is unknown. Hosts are
     those with the most pending requests. ``jobdir`` is empty if the crawl is in memory.
     """
 
@@ -140,7 +140,7 @@ class Metrics(Collector):
     ) -> Iterator[Metric]:
         for names, figure, text in about:
             name, *labels = names.split(":")
-            found = figures[figure]
+            found = figures.get(figure)
             if found is None:
                 continue
             family = kind(f"bloomdupe_{name}", text, labels=["spider", *labels])

@@ -7,7 +7,7 @@ import math
 import time
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.progress.history import History, Point
 from bloomdupe.crawl.progress.pace import (
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.state.failures import Failures
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.frontier import Frontier
-    from bloomdupe.inside_scrapy.engine import EngineAccess
-    from bloomdupe.settings import JobSettings
 
 
 logger = logger_of(__name__)
@@ -49,44 +47,10 @@ MOST = 20
 """Slots that are named, those with the most pending requests."""
 
 
-class SlotLook(NamedTuple):
-    """The slots at a moment."""
-
-    resting: Mapping[str, float]
-    """Slots with pending requests that rest, until Unix times."""
-    slowest: float
-    """Seconds that the slowest slot takes at least, by its delay and its rest."""
-    largest: list[tuple[str, int]]
-    """The slots with the most pending requests, and their numbers of requests."""
-
-
-def look_at_slots(
-    frontier: Frontier, engine: EngineAccess, resting: Mapping[str, float]
-) -> SlotLook:
-    """Look at all slots with pending requests.
-
-    A slot with a delay takes it for each of its pending requests, however fast it
-    answers.
-    """
-    now, slots = time.time(), frontier.pending_by_slot
-    slowest = max(resting.values(), default=now) - now
-    if engine.has_delays:
-        for slot, pending in slots():
-            rest = resting.get(slot, now) - now
-            slowest = max(slowest, rest + pending * engine.delay_of(slot))
-    largest = heapq.nlargest(MOST, slots(), key=lambda one: one[1])
-    return SlotLook(resting, min(slowest, LONGEST), largest)
-
-
 GLANCE = 5.0
 """Seconds between two looks."""
 PART_OF_TIME = 0.01
 """Greatest part of the time to spend on looks at all slots: there may be a million."""
-
-
-def glance_of(settings: JobSettings) -> float:
-    """Return the seconds between two looks with these settings."""
-    return min(GLANCE, settings.progress_interval or GLANCE)
 
 
 class Watch:
@@ -112,7 +76,13 @@ class Watch:
         self._counts = counts
         self._failures = failures
         self._access, self._rules = session.access, session.slots
-        self._slots: SlotLook
+        # As of the last look at all slots.
+        self._resting: Mapping[str, float] = {}
+        """Slots with pending requests that rest, until Unix times."""
+        self._slowest = 0.0
+        """Seconds that the slowest slot takes at least, by its delay and its rest."""
+        self._largest: list[tuple[str, int]] = []
+        """The slots with the most pending requests, and their numbers of requests."""
         self._slots_due = 0.0
         store = frontier.store
         self.history = None if store is None else History(store)
@@ -120,14 +90,13 @@ class Watch:
         """Seconds of the longest checkpoint of the run."""
         self._longest_since = 0.0
         self._interval = settings.progress_interval
-        self._glance = glance_of(settings)
+        self._glance = min(GLANCE, settings.progress_interval or GLANCE)
         self._recent: deque[Point] = deque(maxlen=int(RECENT / GLANCE) + 1)
         self._stays = settings.stay
         self._said: set[str] = set()
         self._checkpoint_at: float | None = None
         self._tick = Timer(self._on_tick)
-        self._line_due = self._point_due = 0.0
-        self._open = False
+        self._line_due = 0.0
         self._figures: dict[str, Any] = {}
         self._metrics: Metrics | None = None
         self._address = settings.metrics
@@ -145,18 +114,11 @@ class Watch:
         if self.history is not None:
             self.history.begin_run(self._counts.totals.runs)
         self._look()
-        if self._open:
-            self._begin()
 
     def begin(self) -> None:
-        """Begin to look, now or when there is work: the crawl is open."""
-        self._open = True
+        """Begin to look: the crawl is open."""
         self._beat()
         self._tick.set(self._glance)
-        if self._recent:
-            self._begin()
-
-    def _begin(self) -> None:
         self._line_due = time.monotonic() + self._interval
         if self._metrics is not None and self._address is not None:
             self._metrics.begin(*self._address)
@@ -180,7 +142,7 @@ class Watch:
         self._longest_since = max(self._longest_since, seconds)
         self._checkpoint_at = time.time()
 
-    def _point(self, slots: SlotLook) -> Point:
+    def _point(self) -> Point:
         """Return a point for the present moment."""
         frontier = self._frontier
         seen, store = frontier.seen, frontier.store
@@ -206,36 +168,46 @@ class Watch:
             free=0 if store is None else store.free_bytes(),
             memory=process_memory(),
             later=frontier.waiting,
-            resting=len(slots.resting),
-            slowest=round(slots.slowest, 1),
+            resting=len(self._resting),
+            slowest=round(self._slowest, 1),
         )
 
     def _look(self, *, whole: bool = False) -> Point:
-        slots = self._look_at_slots(whole=whole)
-        point = self._point(slots)
+        self._look_at_slots(whole=whole)
+        point = self._point()
         self._longest_since = 0.0
         self._recent.append(point)
-        self._point_due = time.monotonic() + GLANCE
         if self._metrics is not None:
             # Another thread reads it, so it is not changed any more.
-            self._figures = self._figures_at(point, slots)
+            self._figures = self._figures_at(point)
         if self.history is not None:
             self.history.add(point)
         return point
 
-    def _look_at_slots(self, *, whole: bool) -> SlotLook:
-        """Look at all slots, unless that was just done, and takes long."""
-        now = time.monotonic()
-        if whole or now >= self._slots_due:
-            resting = self._rules.resting()
-            self._slots = look_at_slots(self._frontier, self._access, resting)
-            ended = time.monotonic()
-            self._slots_due = ended + (ended - now) / PART_OF_TIME
-        return self._slots
+    def _look_at_slots(self, *, whole: bool) -> None:
+        """Look at all slots, unless that was just done, and takes long.
 
-    def _figures_at(self, point: Point, slots: SlotLook) -> dict[str, Any]:
+        A slot with a delay takes it for each of its pending requests, however fast it
+        answers.
+        """
+        begun, now = time.monotonic(), time.time()
+        if begun < self._slots_due and not whole:
+            return
+        slots, rests, access = self._frontier.pending_by_slot, self._rules, self._access
+        self._resting = resting = rests.resting()
+        slowest = max(resting.values(), default=now) - now
+        if access.has_delays:
+            for slot, pending in slots():
+                rest = resting.get(slot, now) - now
+                slowest = max(slowest, rest + pending * access.delay_of(slot))
+        self._slowest = min(slowest, LONGEST)
+        self._largest = heapq.nlargest(MOST, slots(), key=lambda one: one[1])
+        ended = time.monotonic()
+        self._slots_due = ended + (ended - begun) / PART_OF_TIME
+
+    def _figures_at(self, point: Point) -> dict[str, Any]:
         frontier, get = self._frontier, self._stats.get_value
-        counts, hosts = self._counts.totals.by_slot, dict(slots.largest)
+        counts, hosts = self._counts.totals.by_slot, dict(self._largest)
         to_go = None if self._stays else time_to_go(recent([*self._recent]), point)
         return {
             **point._asdict(),
@@ -249,7 +221,7 @@ class Watch:
             "revisits": get("bloomdupe/revisits", 0),
             "host_pending": hosts,
             "host_pages": {slot: counts.get(slot, [0])[0] for slot in hosts},
-            "host_resting": {slot: int(slot in slots.resting) for slot in hosts},
+            "host_resting": {slot: int(slot in self._resting) for slot in hosts},
         }
 
     @property
@@ -273,13 +245,10 @@ class Watch:
 
     def _see(self) -> None:
         now = time.monotonic()
-        line_due = self._interval and now >= self._line_due
-        if not line_due and now < self._point_due:
-            return
         point, points = self._look(), [*self._recent]
         first = recent(points)
-        if line_due:
-            self._line_due += self._interval
+        if self._interval and now >= self._line_due:
+            self._line_due = max(self._line_due + self._interval, now)
             last, reasons = since(points, self._interval), self._reasons
             said = [progress(last, first, point, reasons, stays=self._stays)]
             said += [one for one in news(point, self.longest) if self._is_new(one)]
