@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections import Counter
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack  # type: ignore[import-untyped]
 
@@ -17,7 +17,7 @@ from bloomdupe.store.format import DIGEST_BYTES, FAILURES, stored_priority
 from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from scrapy import Request
 
@@ -108,7 +108,7 @@ class Failures(Participant):
         """
         known = (ledger.known.values() for ledger in self._here.values())
         found = Counter(one.option for one in chain.from_iterable(known))
-        return dict(found.most_common())
+        return dict(sorted(found.items(), key=lambda one: (-one[1], one[0])))
 
     # A run
 
@@ -123,72 +123,58 @@ class Failures(Participant):
         push: Callable[[str, int, bytes], object],
         rules: RulesInForce,
     ) -> int:
-        """Log the number of failed requests, and retry them for ``reasons``.
-
-        Returns the number of retried requests; None as ``reasons`` retries none, ()
-        all download failures. ``push`` makes a request of a slot pending with a
-        priority. Requests that are pending already, that cannot be stored, or that one
-        of the ``rules`` keeps out are left out. All stay among the failed requests
-        until they succeed.
-        """
+        """Log the number of failed requests, and retry them; see :meth:`retry`."""
         if not self.any:
             return 0
-        if reasons is None:
-            self._say_failed()
-            return 0
-        other = Counter[str]()
-        retried = self.retry(reasons, push, rules, other)
-        rest = f". Not retried: {counted_by(other)}; {named(other)}" if other else ""
+        retried = self.retry(reasons, push, rules)
         logger.info(
-            "Retried: %(retried)d of %(failed)s%(rest)s",
+            "%(failed)s failed so far in this job (%(reasons)s); retried: %(retried)d."
+            " BLOOMDUPE_RETRY_FAILED says which",
             {
+                "failed": plural(len(self), "request has", "requests have"),
+                "reasons": self._counts,
                 "retried": retried,
-                "failed": plural(len(self), "failed request"),
-                "rest": rest,
             },
         )
         return retried
 
     def retry(
         self,
-        reasons: tuple[str, ...],
+        reasons: tuple[str, ...] | None,
         push: Callable[[str, int, bytes], object],
         rules: RulesInForce,
-        other: Counter[str] | None = None,
     ) -> int:
         """Retry what has failed in earlier runs, of stores that have come since.
 
-        Returns the number; those with ``other`` reasons are counted there.
+        Returns the number of retried requests; None as ``reasons`` retries none, () all
+        download failures. ``push`` makes a request of a slot pending with a priority.
+        Requests that are pending already, that cannot be stored, or that one of the
+        ``rules`` keeps out are left out. All stay among the failed requests until they
+        succeed.
         """
-        retried, other = 0, Counter[str]() if other is None else other
+        retried = 0
         for ledger in self._here.values():
-            if ledger.retried:
+            if ledger.retried or reasons is None:
                 continue
             ledger.retried = True
             with ledger.store.snapshot() as snapshot:
-                stored = stored_failures(snapshot)
-                before = [one for one in stored if one[1].time < self._begun]
-            for digest, failure in to_retry(before, reasons, other):
-                if failure.payload and not rules.drop(failure.slot, failure.url):
-                    push(failure.slot, failure.priority, failure.payload)
-                    ledger.put(digest, failure._replace(waiting=True))
+                stored = [*stored_failures(snapshot)]
+            for digest, one in stored:
+                if (
+                    one.time < self._begun
+                    and not one.waiting
+                    and one.payload
+                    and one.is_to_retry(reasons)
+                    and not rules.drop(one.slot, one.url)
+                ):
+                    push(one.slot, one.priority, one.payload)
+                    ledger.put(digest, one._replace(waiting=True))
                     retried += 1
         return retried
 
-    def _say_failed(self) -> None:
-        code = PAGE_CAME & self.by_reason.keys()
-        remedies = [named(code)] if code else []
-        if code != self.by_reason.keys():
-            those = f"all but {', '.join(sorted(code))}" if code else "them"
-            remedies.insert(0, f"BLOOMDUPE_RETRY_FAILED = True retries {those}")
-        logger.info(
-            "%(failed)s failed so far in this job (%(reasons)s); %(remedies)s",
-            {
-                "failed": plural(len(self), "request has", "requests have"),
-                "reasons": counted_by(self.by_reason),
-                "remedies": "; ".join(remedies),
-            },
-        )
+    @property
+    def _counts(self) -> str:
+        return ", ".join(f"{many} {why}" for why, many in self.by_reason.items())
 
     def end(self) -> None:
         """Log the failed requests by reason at the end of a run, if there are any."""
@@ -198,7 +184,7 @@ class Failures(Participant):
                 " `bloomdupe list %(job)s --failed` names them",
                 {
                     "failed": plural(len(self), "request has", "requests have"),
-                    "reasons": counted_by(self.by_reason),
+                    "reasons": self._counts,
                     "job": self._job,
                 },
             )
@@ -369,21 +355,6 @@ def in_words(reason: str, status: int | None) -> str:
     return reason if status is None else f"{reason} {status}"
 
 
-def counted_by(reasons: Mapping[str, int]) -> str:
-    """Return numbers by reason in words, the largest first."""
-    most = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
-    return ", ".join(f"{requests} {why}" for why, requests in most)
-
-
-def named(reasons: Iterable[str]) -> str:
-    """Return which option retries these reasons, and the price of that."""
-    reasons = sorted(reasons)
-    text = f"-s BLOOMDUPE_RETRY_FAILED={','.join(reasons)} retries these"
-    if not PAGE_CAME.isdisjoint(reasons):
-        text += ", and items that their pages have yielded before come twice"
-    return text
-
-
 class Failure(NamedTuple):
     """A request that has given up."""
 
@@ -445,28 +416,6 @@ class Failure(NamedTuple):
     def is_for(self, reasons: tuple[str, ...]) -> bool:
         """Whether it is among these: reasons, or statuses as texts; () are all."""
         return not reasons or self.reason in reasons or str(self.status) in reasons
-
-
-Name = TypeVar("Name")
-
-
-def to_retry(
-    failures: Iterable[tuple[Name, Failure]],
-    reasons: tuple[str, ...],
-    other: Counter[str],
-) -> Iterator[tuple[Name, Failure]]:
-    """Yield the failed requests to retry for these reasons; () are all downloads.
-
-    Requests that are pending already, or that cannot be stored, are left out; those
-    with ``other`` reasons are counted by reason.
-    """
-    for name, failure in failures:
-        if failure.waiting or failure.payload is None:
-            continue
-        if failure.is_to_retry(reasons):
-            yield name, failure
-        else:
-            other[failure.option] += 1
 
 
 def digest_of(fingerprint: bytes, identity: bytes | None = None) -> bytes:
