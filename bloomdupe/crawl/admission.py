@@ -52,10 +52,10 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
     try:
         # Some spiders get their names when they are made.
         spider: object = crawler.spider or crawler.spidercls
-        for place, expand in PLACES.items():
-            if settings[place]:
-                expanded = expand(settings[place], getattr(spider, "name", None))
-                settings.set(place, expanded, settings.getpriority(place) or 0)
+        for name in PLACES:
+            if place := settings[name]:
+                found = expanded(name, place, getattr(spider, "name", None))
+                settings.set(name, found, settings.getpriority(name) or 0)
         check_reactor(settings)
         JobSettings.read(settings)
         for name, meant in unknown(settings).items():
@@ -72,59 +72,32 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
         watch_opening(crawler, _refuse_late)
 
 
-def expand_jobdir(jobdir: object, spider: str | None) -> object:
-    """Return JOBDIR with the spider's name in the place of ``%(spider)s``.
+def expanded(setting: str, place: object, spider: str | None) -> object:
+    """Return the place of a job with the spider's name in the place of ``%(spider)s``.
 
-    Characters that a folder's name should not have become escapes as in URLs, so
-    every name has a folder of its own. Beside ``%(spider)s``, ``%%`` stands for ``%``;
-    a JOBDIR without ``%(`` is left as it is. Raises :class:`SettingError` for any
-    other ``%``.
+    Characters that it should not have become escapes as in URLs, so every name has a
+    place of its own. Raises :class:`SettingError` for any other ``%(``. The message
+    does not repeat the place: it may hold a password.
     """
-    if "%(" not in str(jobdir):
-        return jobdir
+    text = str(place)
+    if "%(" not in text:
+        return place
     if spider is None:
         raise SettingError(
-            f"JOBDIR = {str(jobdir)!r}: the spider's class has no name; give it one, or"
-            " write the folder out"
+            f"{setting}: the spider's class has no name to put in the place of"
+            " %(spider)s; give it one, or write the name out"
         )
-    name = quote(spider, safe=" +,=@~")
+    name = quote(spider, safe=PLACES[setting])
     if not name.strip("."):
         name = name.replace(".", "%2E")
-    try:
-        return str(jobdir) % {"spider": name}
-    except (KeyError, ValueError, TypeError) as error:
-        raise SettingError(
-            f"JOBDIR = {str(jobdir)!r}: only %(spider)s is replaced; write %% for a"
-            " percent sign"
-        ) from error
+    text = text.replace("%(spider)s", name)
+    if "%(" in text:
+        raise SettingError(f"{setting}: only %(spider)s is replaced")
+    return text
 
 
-def expand_url(url: object, spider: str | None) -> object:
-    """Return BLOOMDUPE_REDIS_URL with the spider's name in the place of ``%(spider)s``.
-
-    The name becomes escapes as URLs have them, and other percent signs stay, for a URL
-    may have escapes. Raises :class:`SettingError` for any other ``%(``.
-    """
-    text = str(url)
-    if "%(" not in text:
-        return url
-    expanded = text.replace("%(spider)s", quote(spider or "", safe=""))
-    # The URL may hold a password, so it is not repeated.
-    if "%(" in expanded:
-        raise SettingError(
-            "BLOOMDUPE_REDIS_URL: only %(spider)s is replaced; write %25 for a percent"
-            " sign"
-        )
-    if not spider:
-        raise SettingError(
-            "BLOOMDUPE_REDIS_URL: the spider's class has no name to put in the place of"
-            " %(spider)s; give it one, or write the name of the crawl out"
-        )
-    return expanded
-
-
-PLACES = {"JOBDIR": expand_jobdir, "BLOOMDUPE_REDIS_URL": expand_url}
-"""Settings with the place of the job, and the function that expands each of them."""
+PLACES = {"JOBDIR": " +,=@~", "BLOOMDUPE_REDIS_URL": ""}
+"""Settings with the place of the job, and the characters of a name that it may have."""
 
 
 def _leave_alone(settings: BaseSettings, command: str | None) -> None:

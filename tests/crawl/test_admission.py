@@ -16,7 +16,7 @@ import scrapy
 from support.jobs import run_script
 from support.site import Pages, Site, links
 
-from bloomdupe.crawl.admission import expand_jobdir
+from bloomdupe.crawl.admission import expanded
 from bloomdupe.errors import SettingError
 from bloomdupe.inside_scrapy.private_names import missing
 
@@ -295,12 +295,12 @@ def test_a_spider_may_get_its_name_when_it_is_made(project: Project) -> None:
     for name in ("bloomdupe/data.mdb", "spider.state"):
         assert f"jobs/named late/{name}" in project.files()
     with pytest.raises(SettingError, match="the spider's class has no name"):
-        expand_jobdir("jobs/%(spider)s", None)
+        expanded("JOBDIR", "jobs/%(spider)s", None)
 
 
 def test_the_name_of_a_spider_makes_a_name_of_a_folder() -> None:
     names = ["a", "a/b", "a%2Fb", "a.b", "..", ".", "", "ä", "a b", "\0", "a\nb", "%s"]
-    folders = [str(expand_jobdir("c/%(spider)s/100%%", name)) for name in names]
+    folders = [str(expanded("JOBDIR", "c/%(spider)s/100%", name)) for name in names]
     assert folders[0] == "c/a/100%"
     assert len({*folders}) == len(names)
     for folder in folders[:6] + folders[7:]:
@@ -311,7 +311,7 @@ def test_the_name_of_a_spider_makes_a_name_of_a_folder() -> None:
 
 def test_a_jobdir_without_a_name_in_it_stays_as_it_is(tmp_path: Path) -> None:
     for jobdir in ("50%", "a%%b", tmp_path, None):
-        assert expand_jobdir(jobdir, "x") == jobdir
-    for jobdir in ("%(spider)", "%(spider)s%", "%(spider)d", "%(time)s"):
+        assert expanded("JOBDIR", jobdir, "x") == jobdir
+    for jobdir in ("%(spider)", "%(spider)d", "%(time)s"):
         with pytest.raises(SettingError, match="only %\\(spider\\)s is replaced"):
-            expand_jobdir(jobdir, "x")
+            expanded("JOBDIR", jobdir, "x")
