@@ -13,9 +13,9 @@ from __future__ import annotations
 import inspect
 from collections import defaultdict
 from contextlib import suppress
-from functools import cache
 from http.cookiejar import Cookie, CookieJar
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 
@@ -94,10 +94,8 @@ class CookieJars:
         def changed(domain: str, path: str, name: str, cookie: Cookie | None) -> None:
             self._changed[Place(key, domain, path, name)] = cookie
 
-        inner.__dict__["on_change"] = changed
-        kind: Any = type(inner)
-        if not issubclass(kind, _Watched):
-            inner.__class__ = _watched(kind)
+        inner.__class__ = _Watched
+        _watchers[inner] = changed
         for cookie in inner:
             changed(cookie.domain, cookie.path, cookie.name, cookie)
         self._known[key] = jar
@@ -105,10 +103,7 @@ class CookieJars:
     def _leave(self, key: Any, jar: Any) -> None:  # noqa: ANN401
         """Stop watching a jar: its cookies are not sent any more."""
         inner = _inner(jar)
-        kind: Any = type(inner)
-        if issubclass(kind, _Watched):
-            del inner.on_change
-            inner.__class__ = kind.plain
+        _watchers.pop(inner, None)
         for cookie in inner:
             self._changed[Place(key, cookie.domain, cookie.path, cookie.name)] = None
 
@@ -146,16 +141,13 @@ class CookieJars:
 
 
 class _Watched(CookieJar):
-    """A cookie jar that reports each change."""
-
-    plain: type[CookieJar]
-    """Its original class."""
-    on_change: Callable[[str, str, str, Cookie | None], None]
+    """A cookie jar that reports each change, if anybody watches it."""
 
     def set_cookie(self, cookie: Cookie) -> None:
         """Set a cookie."""
         super().set_cookie(cookie)
-        self.on_change(cookie.domain, cookie.path, cookie.name, cookie)
+        if self in _watchers:
+            _watchers[self](cookie.domain, cookie.path, cookie.name, cookie)
 
     def clear(
         self,
@@ -165,7 +157,7 @@ class _Watched(CookieJar):
     ) -> None:
         """Remove all cookies, those of a domain or of a path, or a single cookie."""
         if name is not None:
-            gone = [(domain, path, name)]
+            gone: list[Any] = [(domain, path, name)]
         else:
             gone = [
                 (cookie.domain, cookie.path, cookie.name)
@@ -173,27 +165,18 @@ class _Watched(CookieJar):
                 if domain in (None, cookie.domain) and path in (None, cookie.path)
             ]
         super().clear(domain, path, name)
-        for place in gone:
-            self.on_change(*place, None)  # type: ignore[arg-type]
-
-    def __reduce_ex__(self, protocol: Any) -> Any:  # noqa: ANN401
-        """Pickle or copy the jar as an object of its original class."""
-        twin = self.plain.__new__(self.plain)
-        twin.__dict__.update(self.__dict__)
-        del twin.__dict__["on_change"]
-        # From protocol 2 on, a pickle insists on the class of the object itself.
-        return twin.__reduce_ex__(min(protocol, 1))
+        for place in gone if self in _watchers else ():
+            _watchers[self](*place, None)
 
 
-@cache
-def _watched(kind: type[CookieJar]) -> type[_Watched]:
-    return type(f"Watched{kind.__name__}", (_Watched, kind), {"plain": kind})
+_watchers: WeakKeyDictionary[CookieJar, Callable[..., None]] = WeakKeyDictionary()
+"""What is called with each change of a jar: domain, path, name, and the cookie."""
 
 
 def _inner(jar: Any) -> Any:  # noqa: ANN401
     """Return the jar of the standard library inside a jar of Scrapy."""
     inner = getattr(jar, "jar", None)
-    if not isinstance(inner, CookieJar):
+    if type(inner) not in (CookieJar, _Watched):
         raise _unknown("CookieJar.jar")
     return inner
 

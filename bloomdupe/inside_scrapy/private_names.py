@@ -3,8 +3,8 @@
 All of them are here, undocumented names included, and nowhere else. They are looked for
 before a crawl opens or creates anything, and without one of them no crawl begins.
 Undocumented functions and classes are imported from here, so that every module of
-bloomdupe can be imported, whichever of them this Scrapy lacks: in the place of one that
-is missing there is a class that cannot be made an object.
+bloomdupe can be imported, whichever of them this Scrapy lacks: an empty class is in the
+place of one that is missing.
 Tested with Scrapy 2.16 to 2.19.
 """
 
@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from scrapy import __version__
 
@@ -189,15 +189,10 @@ def check_names(*, pipelines: bool = False) -> None:
     ``pipelines`` says that the crawl has item pipelines.
     """
     for name in missing((*NEEDED, *(OF_PIPELINES if pipelines else ()))):
-        raise refusal(name)
-
-
-def refusal(name: str) -> EngineError:
-    """Return the error for a name that is missing."""
-    return EngineError(
-        f"Scrapy {__version__} has no {name}, which bloomdupe needs: install"
-        f" scrapy<{__version__}, or a newer bloomdupe"
-    )
+        raise EngineError(
+            f"Scrapy {__version__} has no {name}, which bloomdupe needs: install"
+            f" scrapy<{__version__}, or a newer bloomdupe"
+        )
 
 
 _PATHS = {path.rpartition(".")[2]: path for path in (*NEEDED, *OF_PIPELINES)}
@@ -206,13 +201,4 @@ _PATHS = {path.rpartition(".")[2]: path for path in (*NEEDED, *OF_PIPELINES)}
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of them
     if name not in _PATHS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    path = _PATHS[name]
-    value = found(path)
-    return _stand_in(path) if value is None else value
-
-
-def _stand_in(path: str) -> type:
-    def refuse(*_: object, **__: object) -> NoReturn:
-        raise refusal(path)
-
-    return type(path.rpartition(".")[2], (), {"__new__": refuse})
+    return found(_PATHS[name]) or type(name, (), {})

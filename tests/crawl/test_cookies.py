@@ -236,7 +236,7 @@ def test_a_derived_middleware_works_and_can_pickle_its_jars(crawl: Crawl) -> Non
         copy.deepcopy(crawl.middleware.jars),
     ):
         assert type(copied) is defaultdict
-        assert type(copied[None].jar) is PlainJar
+        assert isinstance(copied[None].jar, PlainJar)
         assert sorted(cookie.name for cookie in copied[None]) == ["a", "own"]
     shallow = crawl.middleware.jars.copy()
     shallow.clear()
