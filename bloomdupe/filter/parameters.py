@@ -13,7 +13,13 @@ from bloomdupe.errors import (
     StoreMismatchError,
 )
 from bloomdupe.filter import hashing
-from bloomdupe.filter.sizing import PAGE_BITS, check_capacity, check_fpp, layer_geometry
+from bloomdupe.filter.sizing import (
+    PAGE_BITS,
+    check_capacity,
+    check_fpp,
+    check_whole,
+    layer_geometry,
+)
 from bloomdupe.store.platform import memory_of_group, size_of_memory
 
 if TYPE_CHECKING:
@@ -38,19 +44,10 @@ def machine_memory() -> int:
 
 def check_memory(value: object, name: str = "memory") -> int | None:
     """Return a number of bytes (None: the default), or raise :class:`SettingError`."""
-    if value is None:
-        return None
-    try:
-        number = float(value) if not isinstance(value, bool) else -1.0  # type: ignore[arg-type]
-        if 0 <= number <= MOST_BYTES and number.is_integer():
-            return int(number)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    raise SettingError.of(
-        name,
-        value,
-        "a whole number of bytes, such as 300_000_000, or 0 to keep no page in memory",
+    expected = (
+        "a whole number of bytes, such as 300_000_000, or 0 to keep no page in memory"
     )
+    return None if value is None else check_whole(value, name, 0, MOST_BYTES, expected)
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ class RedisFilter:
         with ExitStack() as undo:
             client = Client(address, patience=0.0)
             undo.callback(client.close)
-            client.check_eviction()
+            client.check(durable=False)
             fields = _fields_of(client)
             if not fields:
                 if readonly or given["capacity"] is None:

@@ -71,20 +71,24 @@ NORMAL = [(step / 4, math.exp(-((step / 4) ** 2) / 2)) for step in range(-20, 21
 WEIGHTS = sum(weight for _, weight in NORMAL)
 
 
+def check_whole(
+    value: object, name: str, least: int, most: float, expected: str
+) -> int:
+    """Return ``value`` as a whole number in a range, or raise :class:`SettingError`."""
+    number = _number(value)
+    if number is None or not number.is_integer() or not least <= number <= most:
+        raise SettingError.of(name, value, expected)
+    # Not via float: whole numbers above 2**53 stay exact.
+    return value if isinstance(value, int) else int(number)
+
+
 def check_capacity(value: object, name: str = "capacity") -> int:
     """Return ``value`` as a number of keys, or raise :class:`SettingError`.
 
     ``name`` is the user's name for it: the parameter or the setting.
     """
-    number = _number(value)
-    if number is None or not number.is_integer() or not 1 <= number <= MOST_KEYS:
-        raise SettingError.of(
-            name,
-            value,
-            f"a whole number of keys from 1 to {MOST_KEYS:g}, such as 10_000_000",
-        )
-    # Not via float: whole numbers above 2**53 stay exact.
-    return value if isinstance(value, int) else int(number)
+    expected = f"a whole number of keys from 1 to {MOST_KEYS:g}, such as 10_000_000"
+    return check_whole(value, name, 1, MOST_KEYS, expected)
 
 
 def check_fpp(value: object, name: str = "fpp") -> float:

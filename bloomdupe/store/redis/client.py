@@ -188,20 +188,12 @@ class Client:
 
     # Refusals
 
-    def check(self) -> None:
-        """Refuse a server that would forget, by itself or when it is restarted."""
-        self.check_eviction()
-        if self.facts.get("aof_enabled") or self._saves():
-            return
-        raise StoreMismatchError(
-            f"{self.address.shown}: this Redis writes nothing to disk, so a restart"
-            " would lose the crawl; switch its log on (redis-cli CONFIG SET appendonly"
-            " yes, and in redis.conf), or use another Redis",
-            "appendonly",
-        )
+    def check(self, *, durable: bool = True) -> None:
+        """Refuse a server that throws away keys when its memory is full.
 
-    def check_eviction(self) -> None:
-        """Refuse a server that throws away keys when its memory is full."""
+        And one that would forget all of them when it is restarted, unless they need
+        not be ``durable``.
+        """
         shown = self.address.shown
         policy = str(self.facts.get("maxmemory_policy", "noeviction"))
         if policy.startswith("allkeys-"):
@@ -212,14 +204,19 @@ class Client:
                 " redis.conf), or use another Redis",
                 "maxmemory-policy",
             )
-
-    def _saves(self) -> bool:
-        """Whether it saves snapshots, as far as it says so."""
+        if not durable or self.facts.get("aof_enabled"):
+            return
         try:
             found = self.ask("CONFIG GET", "save")
         except StoreError:  # a service may forbid the question
-            return True
-        return bool(found.get("save") or found.get(b"save"))
+            return
+        if not (found.get("save") or found.get(b"save")):
+            raise StoreMismatchError(
+                f"{shown}: this Redis writes nothing to disk, so a restart would lose"
+                " the crawl; switch its log on (redis-cli CONFIG SET appendonly yes,"
+                " and in redis.conf), or use another Redis",
+                "appendonly",
+            )
 
     def free_bytes(self) -> int:
         """Return the bytes that its data may take besides what is there."""

@@ -39,10 +39,12 @@ PAGES_AT_ONCE = 128
 """Pages of the filter (8 kB each) in one answer."""
 
 
-class RedisStore(Store):
+class RedisStore(Store, Snapshot):
     """A partition, which ``owner`` has; without an owner it is read only.
 
-    It is its own place: a :class:`~bloomdupe.store.store.StorePlace`.
+    It is its own place, a :class:`~bloomdupe.store.store.StorePlace`, and its own
+    snapshot: what is read stands there at that moment. So one who is not the owner may
+    meet a commit between two reads.
     """
 
     remote = True
@@ -62,8 +64,7 @@ class RedisStore(Store):
         self.inbox = PartitionInbox(crawl, number)
         self._crawl = crawl
         self._owner = owner
-        with self.snapshot() as snapshot:
-            self.header: dict[str, Any] = snapshot.record("store") or {}
+        self.header: dict[str, Any] = self.record("store") or {}
 
     def ask(self, command: str, table: bytes, *words: Any) -> Any:  # noqa: ANN401
         """Return the answer to a command about a table."""
@@ -76,36 +77,29 @@ class RedisStore(Store):
         return int(self._crawl.moment() if self._owner is None else self._owner.step)
 
     @contextlib.contextmanager
-    def snapshot(self) -> Iterator[RedisSnapshot]:
+    def snapshot(self) -> Iterator[RedisStore]:
         """Read the last commit."""
-        yield self.now
+        yield self
 
     @property
-    def now(self) -> RedisSnapshot:
-        """Return a snapshot of the last commit."""
-        return RedisSnapshot(self)
+    def now(self) -> RedisStore:
+        """The store: the owner reads its own writes."""
+        return self
 
     def damaged(self, what: str) -> StoreError:
-        """Return the error for damaged data, or that it is not the owner's any more."""
-        return self.wrong(what, -1)
-
-    def wrong(self, what: str, begun: int) -> StoreError:
-        """Return the error for the result of a read that began at a commit.
+        """Return the error for damaged data, or that it is not the owner's any more.
 
         Reads are not fenced. So first it asks whether it has read its own data.
         """
-        if self._owner is not None and not self._owner.still_owns(self):
-            return not_owner(self.shown)
-        if begun >= 0 and self.moved(begun):
-            return StoreError(f"{self.shown} has changed meanwhile; try again")
+        remedy = "if workers are at it, try again; else "
+        if self._owner is not None:
+            remedy = ""
+            if not self._owner.still_owns(self):
+                return not_owner(self.shown)
         return StoreDamagedError(
-            f"{self.shown}: {what}; restore the last backup of this Redis, or remove"
-            " the crawl and begin it anew"
+            f"{self.shown}: {what}; {remedy}restore the last backup of this Redis, or"
+            " remove the crawl and begin it anew"
         )
-
-    def moved(self, begun: int) -> bool:
-        """Whether another owner has committed since a read that began at a commit."""
-        return self._owner is None and self.transaction != begun
 
     def own_again(self) -> None:
         """Be the owner again, if no other worker has it; all must be read again."""
@@ -127,6 +121,93 @@ class RedisStore(Store):
 
     def close(self) -> None:
         """Do nothing: the connection is its owner's."""
+
+    # As a Snapshot
+
+    def compare(self, table: bytes, found: int, expected: int) -> None:
+        """See :meth:`Snapshot.compare`; only an owner knows what was written.
+
+        Nor does it know a table that all workers share.
+        """
+        if not self.readonly and table != COOKIES:
+            super().compare(table, found, expected)
+
+    def _stored(self, table: bytes, key: bytes) -> bytes | memoryview | None:
+        if table == PAGES:
+            return self._page(key)
+        if table == EXACT:
+            return b"" if self.ask("SISMEMBER", table, key) else None
+        if table in SORTED:
+            found = self._range(table, key, successor(key), first=1)
+            return next((value for _, value in found), None)
+        answer: bytes | None = self.ask("HGET", table, key)
+        return answer
+
+    def _page(self, key: bytes) -> bytes | None:
+        """Return a page; the pages after it are read, too, and kept until asked for."""
+        ahead = self.ahead
+        if key not in ahead:
+            layer, page = PAGE_KEY.unpack(key)
+            keys = [PAGE_KEY.pack(layer, page + n) for n in range(PAGES_AT_ONCE)]
+            found = zip(keys, self.ask("HMGET", PAGES, *keys), strict=True)
+            for one, value in found:
+                ahead.setdefault(one, value)
+        return ahead.pop(key)
+
+    def _range(
+        self,
+        table: bytes,
+        low: bytes = b"",
+        high: bytes = b"",
+        *,
+        backwards: bool = False,
+        first: int = AT_ONCE,
+    ) -> Iterator[tuple[bytes, bytes | memoryview]]:
+        if table in SORTED:
+            size = KEY_BYTES[table]
+            for member in self._members(table, low, high, first, backwards=backwards):
+                yield member[:size], member[size:]
+        elif table == EXACT:
+            yield from ((key, b"") for key in sorted(self.ask("SMEMBERS", table)))
+        elif table == PAGES:  # too large to be kept at once
+            keys = sorted(self.ask("HKEYS", table))
+            for at in range(0, len(keys), PAGES_AT_ONCE):
+                some = keys[at : at + PAGES_AT_ONCE]
+                values = self.ask("HMGET", table, *some)
+                yield from zip(some, values, strict=True)
+        else:
+            found: dict[bytes, bytes] = {}
+            place = -1
+            while place:
+                place = max(0, place)
+                place, some = self.ask("HSCAN", table, place, "COUNT", SCANNED)
+                found |= some
+            yield from sorted(found.items())
+
+    def _members(
+        self, table: bytes, low: bytes, high: bytes, first: int, *, backwards: bool
+    ) -> Iterator[bytes]:
+        """Yield the members of a sorted set; each begins with its key."""
+        begin, end = b"[" + low if low else b"-", b"(" + high if high else b"+"
+        command = "ZREVRANGEBYLEX" if backwards else "ZRANGEBYLEX"
+        asked = first
+        while True:
+            asked = min(asked, AT_ONCE)
+            bounds = (end, begin) if backwards else (begin, end)
+            found = self.ask(command, table, *bounds, "LIMIT", 0, asked)
+            yield from found
+            if len(found) < asked:
+                return
+            if backwards:
+                end = b"(" + found[-1]
+            else:
+                begin = b"(" + found[-1]
+            asked *= 2
+
+    def entries(self, table: bytes) -> int:
+        """Count the records of a table without reading them."""
+        call = "ZCARD" if table in SORTED else "SCARD" if table == EXACT else "HLEN"
+        return int(self.ask(call, table))
 
     # As a StorePlace
 
@@ -195,116 +276,3 @@ def not_owner(shown: str) -> NotOwnerError:
         f"{shown}: another worker has it now, or Redis has gone back to older data;"
         " what this worker did since its last commit does not count"
     )
-
-
-class RedisSnapshot(Snapshot):
-    """The tables of a partition, as they are when they are read.
-
-    The owner reads its own writes. Another reader may meet a commit between two reads;
-    if something does not fit then, it is told to read again.
-    """
-
-    def __init__(self, store: RedisStore) -> None:
-        self.shown = store.shown
-        self._store = store
-        self._begun = store.transaction
-
-    @property
-    def transaction(self) -> int:
-        """Number of the last commit of any worker."""
-        return self._begun
-
-    def damaged(self, what: str) -> StoreError:
-        """Return the error that says what is damaged, unless it has changed since."""
-        return self._store.wrong(what, self._begun)
-
-    def compare(self, table: bytes, found: int, expected: int) -> None:
-        """See :meth:`Snapshot.compare`; of a crawl that goes on, nobody knows it.
-
-        Nor does a worker know it of a table that all of them share.
-        """
-        shared = table == COOKIES
-        if found != expected and not shared and not self._store.moved(self._begun):
-            super().compare(table, found, expected)
-
-    def _ask(self, command: str, table: bytes, *words: Any) -> Any:  # noqa: ANN401
-        return self._store.ask(command, table, *words)
-
-    # Any table
-
-    def _stored(self, table: bytes, key: bytes) -> bytes | memoryview | None:
-        if table == PAGES:
-            return self._page(key)
-        if table == EXACT:
-            return b"" if self._ask("SISMEMBER", table, key) else None
-        if table in SORTED:
-            found = self._range(table, key, successor(key), first=1)
-            return next((value for _, value in found), None)
-        answer: bytes | None = self._ask("HGET", table, key)
-        return answer
-
-    def _page(self, key: bytes) -> bytes | None:
-        """Return a page; the pages after it are read, too, and kept until asked for."""
-        ahead = self._store.ahead
-        if key not in ahead:
-            layer, page = PAGE_KEY.unpack(key)
-            keys = [PAGE_KEY.pack(layer, page + n) for n in range(PAGES_AT_ONCE)]
-            found = zip(keys, self._ask("HMGET", PAGES, *keys), strict=True)
-            for one, value in found:
-                ahead.setdefault(one, value)
-        return ahead.pop(key)
-
-    def _range(
-        self,
-        table: bytes,
-        low: bytes = b"",
-        high: bytes = b"",
-        *,
-        backwards: bool = False,
-        first: int = AT_ONCE,
-    ) -> Iterator[tuple[bytes, bytes | memoryview]]:
-        if table in SORTED:
-            size = KEY_BYTES[table]
-            for member in self._members(table, low, high, first, backwards=backwards):
-                yield member[:size], member[size:]
-        elif table == EXACT:
-            yield from ((key, b"") for key in sorted(self._ask("SMEMBERS", table)))
-        elif table == PAGES:  # too large to be kept at once
-            keys = sorted(self._ask("HKEYS", table))
-            for at in range(0, len(keys), PAGES_AT_ONCE):
-                some = keys[at : at + PAGES_AT_ONCE]
-                values = self._ask("HMGET", table, *some)
-                yield from zip(some, values, strict=True)
-        else:
-            found: dict[bytes, bytes] = {}
-            place = -1
-            while place:
-                place = max(0, place)
-                place, some = self._ask("HSCAN", table, place, "COUNT", SCANNED)
-                found |= some
-            yield from sorted(found.items())
-
-    def _members(
-        self, table: bytes, low: bytes, high: bytes, first: int, *, backwards: bool
-    ) -> Iterator[bytes]:
-        """Yield the members of a sorted set; each begins with its key."""
-        begin, end = b"[" + low if low else b"-", b"(" + high if high else b"+"
-        command = "ZREVRANGEBYLEX" if backwards else "ZRANGEBYLEX"
-        asked = first
-        while True:
-            asked = min(asked, AT_ONCE)
-            bounds = (end, begin) if backwards else (begin, end)
-            found = self._ask(command, table, *bounds, "LIMIT", 0, asked)
-            yield from found
-            if len(found) < asked:
-                return
-            if backwards:
-                end = b"(" + found[-1]
-            else:
-                begin = b"(" + found[-1]
-            asked *= 2
-
-    def entries(self, table: bytes) -> int:
-        """Count the records of a table without reading them."""
-        call = "ZCARD" if table in SORTED else "SCARD" if table == EXACT else "HLEN"
-        return int(self._ask(call, table))
