@@ -59,7 +59,7 @@ class Ending:
         self._stays = stays
         self._longest_sleep = math.inf if longest_sleep is None else longest_sleep
         self._said_that_it_waits = False
-        self._next_word = self._next_end = 0.0
+        self._next_word = 0.0
         self._apart = 0
         self._example: tuple[str, object] | None = None
 
@@ -107,19 +107,10 @@ class Ending:
             self._say_that_it_waits()
             raise DontCloseSpider
         if decision.reason == WAITING:
-            self._say_end_before(standing)
+            wait = f"BLOOMDUPE_WAIT = {standing.longest_sleep:g}"
+            self._say_later(standing, f"{wait} ends the run; {self._remedy}")
         if decision.reason not in ("", FINISHED):
             raise CloseSpider(decision.reason)
-
-    def _say_end_before(self, standing: Standing) -> None:
-        now = time.monotonic()
-        if now >= self._next_end:  # unless an extension has kept the spider open since
-            self._next_end = now + BETWEEN_WORDS
-            then = "the same command goes on"
-            if not self._engine.durable:
-                then = "they are lost, for there is no JOBDIR"
-            wait = f"BLOOMDUPE_WAIT = {standing.longest_sleep:g}"
-            self._say_later(standing, f"{wait} ends the run, and {then}")
 
     def _say_later(self, standing: Standing, what: str) -> None:
         seconds = standing.due_in
@@ -154,40 +145,41 @@ class Ending:
                 extra=extra,
             )
 
-    def say_end(
-        self, reason: str, totals: Totals, where: str, *, pending: bool
-    ) -> None:
-        """Log how the run ended, ``where`` the items are, and the user's next step.
-
-        ``pending`` says whether the number of pending requests is known.
-        """
+    def say_end(self, reason: str, totals: Totals, where: str) -> None:
+        """Log how the run ended, ``where`` the items are, and the user's next step."""
         if reason in (INCOMPLETE, WAITING):  # they say more
             return
-        done = f"{plural(totals.pages, 'page')}, {plural(totals.items, 'item')}"
+        line = f"{plural(totals.pages, 'page')}, {plural(totals.items, 'item')}{where}"
         if reason == FINISHED:
-            line = f"Finished; {done}{where}"
+            line = f"Finished; {line}"
         else:
-            remedy = "run the same command to go on"
-            if not self._engine.durable:
-                remedy = "they are lost, for there is no JOBDIR"
-            left = f", {plural(self._engine.standing.left, 'request')} pending"
-            line = f"Stopped; {done}{where}{left if pending else ''}: {remedy}"
+            left = plural(self._engine.standing.left, "request")
+            line = f"Stopped; {line}, {left} pending: {self._remedy}"
         logger.info("%(line)s", {"line": line}, extra={"spider": self._crawler.spider})
+
+    @property
+    def _remedy(self) -> str:
+        """How the requests come again that are left."""
+        if not self._engine.durable:
+            return "they are lost, for there is no JOBDIR"
+        return "run the same command to go on"
 
     def say(self) -> None:
         """Log the requests that are left; the process ends with status 1."""
         mark_failed(self._crawler)
         left = self.standing.left
-        url, why = self._example or ("", self._engine.why_left)
-        remedy = self._engine.remedy
-        if self._apart == left and self._engine.durable:
-            remedy = (
-                "start() yields them again: mend the cause and run the same command"
-                " again. Feeds that wait for the end of the job wait until then"
-            )
+        url, why = self._example or ("", "the log of this run, or of others, tells why")
+        remedy = self._remedy
+        if self._engine.durable:
+            remedy = "mend the cause and run the same command again, which tries them"
+            remedy += " again; feeds that wait for the end of the job wait until then"
+            if self._apart == left:
+                remedy = f"start() yields them again: {remedy}"
+            else:
+                remedy += ". Or take them out with `bloomdupe drop`"
         logger.error(
             "The crawl is incomplete. Requests that are not done: %(left)d%(url)s"
-            " (%(why)s). %(remedy)s",
+            " (%(why)s); %(remedy)s",
             {
                 "left": left,
                 "url": url and f", such as {url}",
@@ -240,23 +232,23 @@ class Stopping:
                 extra={"spider": self._crawler.spider},
             )
             return
-        what, reason = f"{what} failed", f"{error}" or type(error).__name__
-        if isinstance(error, StoreError):
-            what = "The store or a feed failed"
-        if isinstance(error, MemoryError):
-            what, reason = "Memory has run out", f"see {ADDRESSES}"
-        # A feed that cannot be continued says it all, unless a plugin has failed.
-        plain = isinstance(error, (SettingError, UnserializableError)) or (
+        stored = isinstance(error, StoreError) or (
             isinstance(error, FeedError) and error.__cause__ is None
         )
-        if plain:
-            what = "The crawl cannot go on"
-        expected = plain or isinstance(error, (StoreError, MemoryError))
+        expected = (MemoryError, SettingError, UnserializableError)
+        known = stored or isinstance(error, expected)
+        reason = f"{error}" or type(error).__name__
+        if isinstance(error, MemoryError):
+            what, reason = "Memory has run out", f"see {ADDRESSES}"
+        elif stored:
+            what = "The store or a feed failed"
+        else:
+            what = f"{what} failed"
         logger.critical(
             "%(what)s, so the crawl stops: %(reason)s. Once the cause is gone, run the"
             " same command again: it goes on from the last checkpoint.",
             {"what": what, "reason": reason},
-            exc_info=None if expected else error,
+            exc_info=None if known else error,
             extra={"spider": self._crawler.spider},
         )
         if self._ending:

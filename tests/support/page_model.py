@@ -192,8 +192,8 @@ class Engine(CrawlEngine):
 
     def __init__(self, store: Path, clock: Any) -> None:
         self._stats: Any = _Stats()
-        self._session: Any = _Session()
-        self._session.leases.engine = self
+        self.session: Any = _Session()
+        self.session.leases.engine = self
         self._unmarked = {}
         self.failures = None
         self.hurried = False
@@ -220,7 +220,7 @@ class Engine(CrawlEngine):
     @property
     def leases(self) -> Leases:
         """The requests in progress."""
-        return self._session.leases  # type: ignore[no-any-return]
+        return self.session.leases  # type: ignore[no-any-return]
 
     def _hurry(self) -> None:
         self.hurried = True

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-    from bloomdupe.crawl.engines.checkpoint import Checkpoint, Steps
-    from bloomdupe.frontier.frontier import Frontier
+    from bloomdupe.crawl.engines.checkpoint import Steps
+    from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 
 REST = 0.01
 """Seconds for the crawl between the parts of a checkpoint that is too much at once."""
@@ -36,35 +36,15 @@ class Committing:
     is *out*, and its changes meanwhile belong to the next commit. No two are out at the
     same time. A store on this machine is written to at once, on the reactor's thread.
 
-    ``quiet`` lets a checkpoint wait for its moment; ``before`` is called before each,
-    and ``after`` when it is written: it tells whether the next should come soon.
-    ``fails`` tells whether nothing may be committed, and ``fail`` is told of an error.
-    ``wrote`` gets the seconds that a checkpoint took.
+    ``quiet`` lets a checkpoint wait for its moment.
     """
 
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        frontier: Frontier,
-        interval: float,
-        quiet: Quiet,
-        *,
-        before: Callable[[], None],
-        after: Callable[[], bool],
-        fails: Callable[[], bool],
-        fail: Callable[[BaseException], None],
-        wrote: Callable[[float], None],
-    ) -> None:
-        self._checkpoint = checkpoint
-        self._frontier = frontier
+    def __init__(self, engine: CrawlEngine, interval: float, quiet: Quiet) -> None:
+        self._engine = engine
+        self._checkpoint = engine.checkpoint
         self._interval = interval
         self._quiet = quiet
-        self._before = before
-        self._after = after
-        self._fails = fails
-        self._fail = fail
-        self._wrote = wrote
-        store = frontier.store
+        store = engine.frontier.store
         self._durable = store is not None
         self._thread: ThreadPoolExecutor | None = None
         if store is not None and store.remote:
@@ -91,7 +71,7 @@ class Committing:
         """Write the first checkpoint of a run; its errors prevent the run."""
         begun = perf_counter()
         self._checkpoint.commit(first=True)
-        self._wrote(perf_counter() - begun)
+        self._engine.wrote(perf_counter() - begun)
 
     def begin(self) -> None:
         """Write checkpoints from now on."""
@@ -114,8 +94,8 @@ class Committing:
         elif self._quiet.waits():
             self._tick.set(GLANCE)
             return
-        self._before()
-        if self._checkpoint.changed and not self._fails():
+        self._engine.session.leases.save_old()
+        if self._checkpoint.changed and not self._engine.fails():
             self._start(self._checkpoint.steps(), self._thread)
         self._follow()
 
@@ -123,9 +103,9 @@ class Committing:
         """Prepare for the next checkpoint, unless one is out."""
         if self._out is not None:
             return
-        soon = self._after()
-        due = self._frontier.due
-        self.hurries = self.hurries and due and not (self._closed or self._fails())
+        engine = self._engine
+        soon, due = engine.after_commit(), engine.frontier.due
+        self.hurries = self.hurries and due and not (self._closed or engine.fails())
         if not self._closed:
             soon = soon or due
             self._tick.set(REST if soon else self._interval)
@@ -138,7 +118,7 @@ class Committing:
     def write(self, steps: Steps) -> None:
         """Write a checkpoint now, on this thread, when no other checkpoint is out."""
         self.wait()
-        if not self._fails():
+        if not self._engine.fails():
             self._start(steps, None)
 
     def wait(self) -> None:
@@ -172,9 +152,9 @@ class Committing:
                     return
                 send()
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - of any listener
-            self._fail(error)
+            self._engine.session.stopping.fail(error)
         else:
-            self._wrote(perf_counter() - self._begun)
+            self._engine.wrote(perf_counter() - self._begun)
         self._steps = None
 
     def _send(self, send: Callable[[], None], thread: ThreadPoolExecutor) -> None:
@@ -196,7 +176,7 @@ class Committing:
             self._go_on(thread)
         else:
             self._steps = None
-            self._fail(error)
+            self._engine.session.stopping.fail(error)
 
 
 class Quiet:

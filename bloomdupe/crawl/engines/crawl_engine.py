@@ -70,7 +70,6 @@ class CrawlEngine:
     """
 
     checkpoint_class: type[Checkpoint] = Checkpoint
-    why_left = "the crawl was closed before their turn"
     starts_kept = 0
     """Durable requests of ``start()`` that are kept, as a store may go back."""
 
@@ -82,7 +81,7 @@ class CrawlEngine:
         filtered: bool,
     ) -> None:
         settings = self.settings = session.settings
-        self._session = session
+        self.session = session
         self._crawler = session.crawler
         self._stats = session.stats
         self._filtered = filtered
@@ -115,17 +114,8 @@ class CrawlEngine:
         self._refused: NotOwnerError | None = None
         self._closed = False
         self._reading = Timer(self._on_refusal)
-        self.committing = Committing(
-            self.checkpoint,
-            self.frontier,
-            self._interval,
-            Quiet(lambda: session.processing.busy, self._spider_remembers),
-            before=session.leases.save_old,
-            after=self._after_commit,
-            fails=self._fails,
-            fail=session.stopping.fail,
-            wrote=self._wrote,
-        )
+        quiet = Quiet(lambda: session.processing.busy, self._spider_remembers)
+        self.committing = Committing(self, self._interval, quiet)
 
     # Opening
 
@@ -141,7 +131,7 @@ class CrawlEngine:
         return None if directory is None else directory / files.RULES
 
     def _open_frontier(self, seen: BloomFilter) -> None:
-        session, order = self._session, self._session.order
+        session, order = self.session, self.session.order
         self._background = Background(session.stopping.fail, self._access.wake)
         self.frontier = Frontier(
             seen,
@@ -172,7 +162,7 @@ class CrawlEngine:
             one.slot,
             one.priority,
             one.payload,
-            start=one.start and self._session.order.starts_apart,
+            start=one.start and self.session.order.starts_apart,
             not_before=one.not_before,
         )
 
@@ -186,7 +176,7 @@ class CrawlEngine:
         )
 
     def _open_failures(self) -> Failures | None:
-        session, limit = self._session, self.settings.max_failures
+        session, limit = self.session, self.settings.max_failures
         if not self.durable or not limit:
             return None
         frontiers, job = self._frontiers, self._shown
@@ -225,14 +215,14 @@ class CrawlEngine:
         self.checkpoint.participants += [
             self._apart,
             *([] if self.memory is None else [self.memory]),
-            self._session.slots,
+            self.session.slots,
         ]
-        self.revisits = Revisits(self._session, self._schedule_visit)
+        self.revisits = Revisits(self.session, self._schedule_visit)
         store = self.frontier.store
         # What other workers, or an earlier run, have learned of servers.
         known = run.resumed or settings.is_shared
         if store is not None and known and self._access.throttled:
-            self._session.slots.restore_delays()
+            self.session.slots.restore_delays()
         self.cookies = self._restore_cookies()
         if self.cookies is not None:
             self.checkpoint.participants.append(self.cookies)
@@ -240,7 +230,7 @@ class CrawlEngine:
             self.failures.restore(crawl.record.get("failures_left", 0))
             self.checkpoint.participants.append(self.failures)
         crawl.blobs.clear()
-        self.watch = Watch(self._session, self.frontier, self.checkpoint, self.failures)
+        self.watch = Watch(self.session, self.frontier, self.checkpoint, self.failures)
         if self.watch.history is not None:
             self.checkpoint.participants.append(self.watch.history)
         if not run.idle:
@@ -267,13 +257,13 @@ class CrawlEngine:
         left = StoredFeeds(
             crawl.record, self.settings.directory, resumed=self.run.resumed
         )
-        session = self._session
+        session = self.session
         feeds.restore(left, session.take_item, session.stopping.fail)
         return feeds
 
     def _restore_cookies(self) -> Cookies | None:
         """Go on with the cookies of this round, if Scrapy's middleware has any."""
-        session, store = self._session, self.frontier.store
+        session, store = self.session, self.frontier.store
         jars = None if store is None else CookieJars.of(self._crawler)
         if store is None or jars is None:
             return None
@@ -298,7 +288,7 @@ class CrawlEngine:
         else:
             self._write_first()
             self.watch.begin_run()
-        self._session.slots.begin()
+        self.session.slots.begin()
         self.watch.begin()
         self.committing.begin()
 
@@ -336,7 +326,7 @@ class CrawlEngine:
 
     def has_room(self, request: Request) -> bool:
         """Whether the slot of a request may have another request."""
-        slots = self._session.slots
+        slots = self.session.slots
         return not slots.limited or slots.room_for(self._access.slot_of(request))
 
     def take(self, offer: Accepted) -> None:
@@ -357,13 +347,13 @@ class CrawlEngine:
             offer.slot,
             request.priority,
             payload,
-            start=self._session.comes_last(request),
+            start=self.session.comes_last(request),
             attachment=None if payload else request,
             not_before=offer.not_before,
             volatile=volatile and payload is not None,
         )
         if not request.dont_filter:
-            self._session.slots.took(offer.slot)
+            self.session.slots.took(offer.slot)
         lease = self._expect(entry, offer, checked=checked)
         if self.durable and (page is None or page.is_start_item):
             self._apart.add(offer, entry, lease)
@@ -398,19 +388,19 @@ class CrawlEngine:
         """Note a request that lives in memory only."""
         where = offer.slot, offer.of_start
         self._unmarked |= {key: where for key, _ in offer.keys}
-        return self._session.leases.expect_part(
+        return self.session.leases.expect_part(
             entry,
             offer.page,
             offer.keys,
             alone=checked
             and bool(offer.keys)
-            and stands_alone(offer.request, self._session.spider),
+            and stands_alone(offer.request, self.session.spider),
         )
 
     def _expect_volatile(self, entry: Entry, offer: Accepted) -> Lease:
         """Note a request that is not written before its page is settled."""
         assert offer.page is not None  # noqa: S101 - or it would be durable
-        child = self._session.leases.expect_volatile(entry, offer.page)
+        child = self.session.leases.expect_volatile(entry, offer.page)
         before = offer.parent
         if offer.repeats and before and offer.request.url == before.request.url:
             child.first = before.first
@@ -449,7 +439,7 @@ class CrawlEngine:
             try:
                 self._mark(key, exact, slot, of_start=of_start)
             except OSError as error:
-                self._session.stopping.fail(error)
+                self.session.stopping.fail(error)
 
     def _seen_of(self, slot: str) -> BloomFilter:  # noqa: ARG002
         """Return the filter of the requests of a slot that is here."""
@@ -467,13 +457,13 @@ class CrawlEngine:
     def next(self) -> Entry | None:
         """Hand out a request of a slot that is free, if there is any."""
         entry = self._lease() if self._refused is None else None
-        if entry is None and not (self.frontier.pending or self._session.leases):
-            self._session.ending.look()
+        if entry is None and not (self.frontier.pending or self.session.leases):
+            self.session.ending.look()
         return entry
 
     def _lease(self) -> Entry | None:
         """Hand out a request, unless its page was left."""
-        entry, drops = self.frontier.lease(), self._session.leases.drops
+        entry, drops = self.frontier.lease(), self.session.leases.drops
         while entry is not None and entry.volatile and drops(entry):
             self.frontier.settle(entry)
             entry = self.frontier.lease()
@@ -483,7 +473,7 @@ class CrawlEngine:
         """Remove a request that is handed out if a rule refuses it by now."""
         if not self.rules.drop(entry.queue.name, request.url):
             return False
-        leases = self._session.leases
+        leases = self.session.leases
         if entry.payload is None or entry.volatile:  # it belongs to a page
             leases.end(leases.add(request, entry), whole=True)
             return True
@@ -571,17 +561,6 @@ class CrawlEngine:
 
     # Checkpoints
 
-    @property
-    def remedy(self) -> str:
-        """Where requests stay that are left, and the remedy, for a message."""
-        if not self.durable:
-            return "They are lost, for there is no JOBDIR"
-        return (
-            "They stay in the job, and so do feeds that wait for its end. Mend the"
-            " cause and run the same command again, which tries them again; or take"
-            " them out with `bloomdupe drop`"
-        )
-
     def _hurry(self) -> None:
         self.committing.hurry()
 
@@ -594,33 +573,36 @@ class CrawlEngine:
         """Whether a checkpoint stores ``spider.state`` or attributes of the spider."""
         return self.memory is not None and not self.memory.is_empty
 
-    def _fails(self) -> bool:
+    def fails(self) -> bool:
         """Whether nothing may be committed: the previous checkpoint is still valid."""
-        failed = self._session.stopping.failure is not None
-        return failed or self._refused is not None or self.run.idle
+        failed = self.session.stopping.failure is not None
+        idle = self.run.idle and not self.settings.is_shared
+        return failed or self._refused is not None or idle
 
-    def _wrote(self, seconds: float) -> None:
+    def wrote(self, seconds: float) -> None:
+        """Record how long a checkpoint took."""
         self.watch.wrote(seconds)
         if self.durable:
             self._stats.inc_value("bloomdupe/checkpoints")
 
-    def _after_commit(self) -> bool:
+    def after_commit(self) -> bool:
+        """Look at what users want; return whether the next commit should come soon."""
         self._obey_rules()
         return self._take_added()
 
     def _obey_rules(self) -> None:
         """Obey the rules of the user, if they have changed."""
-        before = self.rules.look(self._session.spider)
+        before = self.rules.look(self.session.spider)
         if before is None:
             return
-        self._session.slots.pause(self.rules.now.paused)
+        self.session.slots.pause(self.rules.now.paused)
         if self.rules.now.stop != before.stop:
-            self._session.stopping.stop()
+            self.session.stopping.stop()
         self._access.wake()
 
     def _take_added(self) -> bool:
         """Take in some requests of the inbox; return whether there were any."""
-        added, stopping = self._added, self._session.stopping
+        added, stopping = self._added, self.session.stopping
         if (
             added is None
             or self._closed
@@ -647,7 +629,7 @@ class CrawlEngine:
         logger.warning(
             "A commit was refused: %(error)s. The crawl goes on from the last commit",
             {"error": error},
-            extra={"spider": self._session.spider},
+            extra={"spider": self.session.spider},
         )
         self._refused = error
         self._patience = monotonic() + LONGEST
@@ -655,8 +637,8 @@ class CrawlEngine:
 
     def _on_refusal(self) -> None:
         """Read the store again, when no callback changes the spider any more."""
-        self._session.leases.leave_all()
-        busy = self._session.processing.busy and monotonic() < self._patience
+        self.session.leases.leave_all()
+        busy = self.session.processing.busy and monotonic() < self._patience
         if busy or self.committing.is_out:
             self._reading.set(GLANCE)
             return
@@ -664,7 +646,7 @@ class CrawlEngine:
             if self._is_owner_again():
                 self.read_again()
         except Exception as error:  # noqa: BLE001 - or nothing would go on
-            self._session.stopping.fail(error, "Reading the store again")
+            self.session.stopping.fail(error, "Reading the store again")
 
     def _is_owner_again(self) -> bool:
         """Whether the store may be read again now."""
@@ -677,7 +659,7 @@ class CrawlEngine:
         Knowledge of servers and cookies stays true.
         """
         apart = self._apart.drop()
-        for lease in self._session.leases.leave_all():
+        for lease in self.session.leases.leave_all():
             if not lease.is_start_item:
                 self.outcomes.forget(lease.outcome)
         self.outcomes.drop()
@@ -695,7 +677,7 @@ class CrawlEngine:
             self.failures.restore(crawl.record.get("failures_left", 0))
         crawl.blobs.clear()
         self._refused = None
-        self._session.forget_links()
+        self.session.forget_links()
         for offer in apart:
             if not self._is_known(offer):
                 self.take(offer)
@@ -722,23 +704,21 @@ class CrawlEngine:
         self.committing.close()
         self._reading.cancel()
         if self._refused is not None:
-            self._session.stopping.fail(self._refused)
+            self.session.stopping.fail(self._refused)
         self.watch.end()
         everything = partial(
             self.checkpoint.commit_everything, finished=reason == FINISHED
         )
         self.committing.write(everything())
-        if not self.run.idle and self._session.stopping.failure is None:
+        if not self.run.idle and self.session.stopping.failure is None:
             # When the last items are in their files: until then, nothing has ended.
             self.run.end(reason)
             self.watch.end_run(reason)
             self.committing.write(everything())
-        if not self.run.idle and self._session.stopping.failure is None:
+        if not self.run.idle and self.session.stopping.failure is None:
             totals, outputs = self._totals, self.checkpoint.outputs
             where = ", ".join(outputs) if totals.items else ""
-            self._session.ending.say_end(
-                reason, totals, where and f" in {where}", pending=True
-            )
+            self.session.ending.say_end(reason, totals, where and f" in {where}")
         self.outcomes.close()
         if self.failures is not None:
             self._stats.set_value("bloomdupe/failed", len(self.failures))

@@ -96,7 +96,6 @@ class WorkerEngine(CrawlEngine):
     """
 
     checkpoint_class = WorkerCheckpoint
-    why_left = "another worker has given them up; its log tells why"
     starts_kept = STARTS_KEPT
     frontier: HeldFrontier  # type: ignore[assignment] # it has the same interface
 
@@ -124,7 +123,7 @@ class WorkerEngine(CrawlEngine):
 
     def _open_frontier(self, seen: BloomFilter) -> None:
         del seen
-        session, frontier = self._session, self._seen.frontier
+        session, frontier = self.session, self._seen.frontier
         self.frontier = frontier
         self._background = Background(session.stopping.fail, self._access.wake)
         frontier.load = self._load
@@ -157,7 +156,7 @@ class WorkerEngine(CrawlEngine):
 
     def _restore(self) -> None:
         super()._restore()
-        spider: Any = self._session.spider
+        spider: Any = self.session.spider
         if not hasattr(spider, "state"):  # Scrapy sets it if there is a JOBDIR
             spider.state = {}
         cast("WorkerCheckpoint", self.checkpoint).engine = self
@@ -167,7 +166,7 @@ class WorkerEngine(CrawlEngine):
 
     def _restore_feeds(self, crawl: CrawlRecord) -> FeedExporter:
         del crawl
-        session = self._session
+        session = self.session
         return StreamFeeds(  # type: ignore[return-value] # it has the same interface
             self._crawler, session.take_item, session.stopping.fail
         )
@@ -205,7 +204,7 @@ class WorkerEngine(CrawlEngine):
         return self._access.slot_of(request)
 
     def _slot_of(self, request: Request) -> str:
-        work = self._session.parent()
+        work = self.session.parent()
         return self.slot_of(request, None if work and work.is_start_item else work)
 
     def knows(self, key: bytes, *, exact: bool, of: Request | None = None) -> bool:
@@ -222,10 +221,10 @@ class WorkerEngine(CrawlEngine):
 
     def has_room(self, request: Request) -> bool:
         """See :meth:`CrawlEngine.has_room`; the receiver of a request decides."""
-        if not self._session.slots.limited:
+        if not self.session.slots.limited:
             return True
         slot = self._slot_of(request)
-        return not self.frontier.is_here(slot) or self._session.slots.room_for(slot)
+        return not self.frontier.is_here(slot) or self.session.slots.room_for(slot)
 
     def _is_here(self, slot: str) -> bool:
         return self.frontier.is_here(slot)
@@ -237,7 +236,7 @@ class WorkerEngine(CrawlEngine):
             request.priority,
             payload,
             tuple(offer.keys),
-            self._session.comes_last(request),
+            self.session.comes_last(request),
             offer.not_before,
             offer.forced,
             offer.after_form,
@@ -253,7 +252,7 @@ class WorkerEngine(CrawlEngine):
         else:
             self._deliver(sent)
         # With limits there may be room the next time.
-        if offer.keys and not self._session.slots.limited:
+        if offer.keys and not self.session.slots.limited:
             if len(self._sent) >= MOST_SENT - 1:  # one more would add a layer
                 self._sent.clear()
             self._sent.add(_sent_mark(offer.keys[0][0], request))
@@ -369,11 +368,11 @@ class WorkerEngine(CrawlEngine):
             sent.slot,
             sent.priority,
             sent.payload,
-            start=sent.start and self._session.order.starts_apart,
+            start=sent.start and self.session.order.starts_apart,
             not_before=sent.not_before,
         )
         if not sent.dont_filter:
-            self._session.slots.took(sent.slot)
+            self.session.slots.took(sent.slot)
         if self.frontier.due:
             self._hurry()
 
@@ -393,9 +392,9 @@ class WorkerEngine(CrawlEngine):
                     self._stats.inc_value("dupefilter/filtered")
                     return True
                 keys.append(mark)
-        if sent.repeats or not self._session.slots.limited:
+        if sent.repeats or not self.session.slots.limited:
             return False
-        return not self._session.slots.room_for(sent.slot)
+        return not self.session.slots.room_for(sent.slot)
 
     def _second_use(
         self, frontier: Frontier, sent: SentRequest
@@ -405,7 +404,7 @@ class WorkerEngine(CrawlEngine):
         if not frontier.seen.contains(self.starting.place_of(key), exact=exact):
             return None
         try:
-            request = self._session.serializer.load(sent.payload)
+            request = self.session.serializer.load(sent.payload)
         except UnserializableError:  # it would not be fetched either
             return None
         return self.starting.second_use(request, sent.keys[0], forced=sent.form)
@@ -418,7 +417,7 @@ class WorkerEngine(CrawlEngine):
         That is ``start()``, its items in pipelines, and requests in memory: a request
         of ``start()`` belongs to no page in progress.
         """
-        memory, items = self.frontier.memory, self._session.leases.start_items
+        memory, items = self.frontier.memory, self.session.leases.start_items
         return int(not self.starting.over) + items + memory.pending + memory.in_progress
 
     def looking(self) -> Steps:
@@ -454,7 +453,7 @@ class WorkerEngine(CrawlEngine):
                 logger.error(  # noqa: TRY400 - the reason says it all
                     "A request in the inbox of %(place)s is dropped: %(why)s",
                     {"place": self.frontier.frontiers[number].store, "why": error},
-                    extra={"spider": self._session.spider},
+                    extra={"spider": self.session.spider},
                 )
             else:
                 self._receive(number, sent)
@@ -489,17 +488,12 @@ class WorkerEngine(CrawlEngine):
         run, owner = self.run, self.frontier.owner
         return not run.new_round or notes_of(owner).get("generation") == run.round
 
-    def _fails(self) -> bool:
-        failed = self._session.stopping.failure is not None
-        return failed or self._refused is not None
-
     @property
     def is_idle(self) -> bool:
         """Whether the crawl was finished, and there is no work so far."""
         return self.run.idle
 
-    def _after_commit(self) -> bool:
-        self._obey_rules()
+    def _take_added(self) -> bool:
         return self._takes_more
 
     @property
@@ -518,25 +512,17 @@ class WorkerEngine(CrawlEngine):
             due_in=min(here.due_in, due - time.time()),
         )
 
-    @property
-    def remedy(self) -> str:
-        """See :attr:`CrawlEngine.remedy`."""
-        return (
-            "They stay on Redis. Mend the cause and run the same command again, which"
-            " tries them again; or take them out with `bloomdupe drop`"
-        )
-
     # A refused commit
 
     def read_again(self) -> None:
         """See :meth:`CrawlEngine.read_again`; it waits until a partition is here."""
         self._background.close()
-        self._background = Background(self._session.stopping.fail, self._access.wake)
+        self._background = Background(self.session.stopping.fail, self._access.wake)
         for outcome in self.outcomes.settled:
             if outcome.keys and outcome.keys[0][0].startswith(b"item "):
                 outcome.apart = False  # it is kept apart
         super().read_again()
-        say_who(self._session, self.frontier)
+        say_who(self.session, self.frontier)
         self._sent.clear()
         self._home = -1
         self._move()
@@ -566,7 +552,7 @@ class WorkerEngine(CrawlEngine):
         if number == self._home:
             return False
         frontier = self.frontier.frontiers[number]
-        return not self._session.leases.expects(
+        return not self.session.leases.expects(
             lambda entry: self.frontier.frontier_of(entry) is frontier
         )
 
@@ -583,7 +569,7 @@ class WorkerEngine(CrawlEngine):
     def close(self, reason: str) -> None:
         """Close the engine: other workers may take its partitions at once."""
         super().close(reason)
-        self.frontier.close(failed=self._session.stopping.failure is not None)
+        self.frontier.close(failed=self.session.stopping.failure is not None)
 
 
 def _sent_mark(key: bytes, request: Request) -> bytes:
