@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.output import table
 from bloomdupe.cli.verbs import INTERRUPTED, Answer
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bloomdupe.jobs.project import Project
-    from bloomdupe.moving.collecting import Collected, CollectedFile
-    from bloomdupe.moving.imports import Source
+    from bloomdupe.moving.scrapy_job import ScrapyJob
+    from bloomdupe.moving.scrapy_redis_job import RedisJob
 
 
 def backup(options: Namespace) -> Answer:
@@ -98,7 +98,7 @@ def import_job(options: Namespace) -> Answer:
 
 
 @contextmanager
-def _source(name: str, project: Project) -> Iterator[Source]:
+def _source(name: str, project: Project) -> Iterator[ScrapyJob | RedisJob]:
     from bloomdupe.filter.parameters import is_url
     from bloomdupe.moving.scrapy_job import ScrapyJob
     from bloomdupe.store.lmdb.lmdb_store import Directory
@@ -142,78 +142,60 @@ def collect(options: Namespace) -> Answer:
             " --follow, --delete and --rest are for a crawl on Redis"
         )
     found = deliver(options.job, options.project_settings, options.feed)
-    return Answer(
-        table(
-            (
-                one.uri,
-                f"{plural(one.items, 'item')}"
-                + (" stored" if one.stored else ": not stored"),
-            )
-            for one in found
+    rows = (
+        (
+            one["uri"],
+            plural(one["items"], "item")
+            + (" stored" if one["stored"] else ": not stored"),
         )
-        if found
-        else ["All items are stored already."],
-        {"deliveries": [one._asdict() for one in found]},
-        int(not all(one.stored for one in found)),
+        for one in found
     )
+    lines = table(rows) if found else ["All items are stored already."]
+    bad = not all(one["stored"] for one in found)
+    return Answer(lines, {"deliveries": found}, int(bad))
 
 
 def _collect(options: Namespace) -> Answer:
     """Write the output in Redis into files."""
     interrupted = False
     progress = Progress("Writing files", None, "MB", scale=10**6)
-    with (
-        Collecting.open(
-            options.job.url,
-            Path(options.directory),
-            options.project_settings,
-            delete=options.delete,
-            rest=options.rest,
-            named=options.feed,
-            progress=progress.passed,
-        ) as collecting,
-    ):
+    with Collecting(
+        options.job.url,
+        Path(options.directory),
+        options.project_settings,
+        delete=options.delete,
+        rest=options.rest,
+        named=options.feed,
+        progress=progress.passed,
+    ) as collecting:
         try:
             collecting.run(PAUSE if options.follow else None)
         except KeyboardInterrupt:
             # The next call writes to the files what is committed.
             interrupted = True
-    found = collecting.result
-    record = {
-        "directory": options.directory,
-        "files": {name: file._asdict() for name, file in found.files.items()},
-        "deleted": found.deleted,
-        "finished": found.finished,
-        "failed": found.failed,
-        "interrupted": interrupted,
-    }
-    status = INTERRUPTED if interrupted else int(found.failed)
-    return Answer(_lines(found, interrupted=interrupted), record, status)
+    found = {**collecting.result, "interrupted": interrupted}
+    status = INTERRUPTED if interrupted else int(found["failed"])
+    return Answer(_lines(found), found, status)
 
 
-def _lines(collected: Collected, *, interrupted: bool) -> Iterator[str]:
+def _lines(found: dict[str, Any]) -> Iterator[str]:
     """Yield the lines that each file has, and whether more are to come."""
-    if collected.files:
-        yield from table(
-            (
-                file.place,
-                f"{plural(file.added, 'item')} added, {_state(file, collected)}",
-            )
-            for file in collected.files.values()
+    later = "kept here until the crawl has ended"
+    if found["finished"]:
+        later = "delivered"
+    if found["undelivered"]:
+        later = "not all delivered: the same command tries again"
+    yield from table(
+        (
+            one["place"],
+            f"{plural(one['added'], 'item')} added, "
+            + (later if one["later"] else f"{one['bytes']:,} bytes now"),
         )
-    if collected.deleted:
-        yield f"deleted from Redis: {plural(collected.deleted, 'entry', 'entries')}"
-    if interrupted:
+        for one in found["files"].values()
+    )
+    if found["deleted"]:
+        yield f"deleted from Redis: {plural(found['deleted'], 'entry', 'entries')}"
+    if found["interrupted"]:
         yield "Interrupted; the same command goes on."
-    elif not collected.finished:
+    elif not found["finished"]:
         yield "The crawl has not ended: the same command collects the rest."
-
-
-def _state(file: CollectedFile, collected: Collected) -> str:
-    if not file.later:
-        return f"{file.bytes:,} bytes now"
-    if collected.undelivered:
-        return "not all delivered: the same command tries again"
-    if collected.finished:
-        return "delivered"
-    return "kept here until the crawl has ended"

@@ -6,7 +6,7 @@ import asyncio
 import re
 import shlex
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import NotConfigured, UsageError
 from scrapy.utils.defer import deferred_from_coro
@@ -66,22 +66,14 @@ def run(
         ended[0].raiseException()
 
 
-class Delivery(NamedTuple):
-    """A file that was given to its storage."""
-
-    uri: str
-    items: int
-    stored: bool
-    """Whether the storage has accepted it; if not, the log says why."""
-
-
 def deliver(
     job: Job, settings: Settings | None, named: Sequence[str]
-) -> list[Delivery]:
+) -> list[dict[str, Any]]:
     """Write all items of a job to the feeds that wait for the end of its crawl.
 
-    The crawl may run. Raises :class:`~bloomdupe.errors.FeedError`; see also
-    :func:`~bloomdupe.moving.delivering.exporter_with`.
+    Returns for each file its ``uri``, its ``items``, and whether its storage has
+    ``stored`` it; if not, the log says why. The crawl may run. Raises
+    :class:`~bloomdupe.errors.FeedError`; see also :func:`exporter_with`.
     """
     with job.stores() as (store,), store.snapshot() as snapshot:
         record, path = snapshot.record("crawl") or {}, store.path
@@ -90,10 +82,11 @@ def deliver(
         raise FeedError(f"{job.shown} has no feed that waits for the end of its crawl")
     spider = store.header["identity"]["spider"]
     exporter = exporter_with(kept, settings, spider, named, job.shown)
-    deliveries: list[Delivery] = []
+    deliveries: list[dict[str, Any]] = []
 
     async def tell(slot: FeedSlot, stored: bool) -> None:
-        deliveries.append(Delivery(without_secret(slot.uri), slot.itemcount, stored))
+        uri = without_secret(slot.uri)
+        deliveries.append({"uri": uri, "items": slot.itemcount, "stored": stored})
 
     left = StoredFeeds(record, path, resumed=True)
     feeds = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.progress.rounds import IMPORTED
 from bloomdupe.errors import StoreError, UnserializableError
@@ -21,13 +21,11 @@ from bloomdupe.store import files
 from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from scrapy import Request
-    from scrapy.crawler import Crawler
-
     from bloomdupe.jobs.project import Project
+    from bloomdupe.moving.scrapy_job import ScrapyJob
+    from bloomdupe.moving.scrapy_redis_job import RedisJob
 
 UNTRUSTED = (
     "holds pickled requests, and loading a pickle can run any code: if you trust all"
@@ -50,45 +48,17 @@ class Imported:
     """Requests and fingerprints that could not be read."""
 
 
-class Source(Protocol):
-    """A crawl of another program, which has stopped. It is not changed."""
-
-    shown: str
-    """Its name in messages."""
-
-    def has_pending(self) -> bool:
-        """Whether requests are pending; raises :class:`StoreError` if some are lost."""
-
-    def pending(
-        self, crawler: Crawler, room: Path, problems: Problems
-    ) -> tuple[int, Iterator[Request]]:
-        """Count and load the requests, which can run any code that was put into them.
-
-        They come in the order in which the other program would take them. ``crawler``
-        has the spider with their callbacks. ``room`` is a directory for temporary
-        files. A request that cannot be read is a problem.
-        """
-
-    def fingerprints(self, problems: Problems) -> Iterator[bytes]:
-        """Yield the fingerprints of the requests that were seen."""
-
-    def end(self, imported: Imported, jobdir: Path, *, trusted: bool) -> None:
-        """Check that the source is as it was, and add remarks, before the job counts.
-
-        ``trusted`` says that pickles are loaded.
-        """
-
-
 def import_into(
     path: Path,
     project: Project,
-    source: Source,
+    source: ScrapyJob | RedisJob,
     *,
     trusted: bool,
     only_seen: bool,
 ) -> Imported:
     """Make the job with the store at ``path``, which must not exist.
 
+    The ``source`` is a crawl of another program, which has stopped. It is not changed.
     Pending requests are loaded only from a source that is ``trusted``; ``only_seen``
     leaves them out. Raises :class:`StoreError` before anything is made if the source
     has some and neither is set.
@@ -117,7 +87,7 @@ def import_into(
                 imported.marks += 1
                 if job.frontier.due:
                     job.commit()
-            source.end(imported, path.parent, trusted=trusted)
+            imported.remarks += source.end(path.parent, trusted=trusted)
             job.commit()
         (building / path.name).rename(path)
         files.sync_directory(path.parent)
@@ -126,7 +96,9 @@ def import_into(
     return imported
 
 
-def _take_requests(job: HeldJob, source: Source, imported: Imported) -> None:
+def _take_requests(
+    job: HeldJob, source: ScrapyJob | RedisJob, imported: Imported
+) -> None:
     """Add the pending requests; their ages keep the order in which they were taken."""
     project = job.project
     order = project.order

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from bloomdupe.jobs.lines import Problems
-    from bloomdupe.moving.imports import Imported
 
 SEEN = "requests.seen"
 QUEUE = "requests.queue"
@@ -106,7 +105,12 @@ class ScrapyJob:
     def pending(
         self, crawler: Crawler, room: Path, problems: Problems
     ) -> tuple[int, Iterator[Request]]:
-        """Open a copy of the queues."""
+        """Count and load the requests, in the order in which Scrapy would take them.
+
+        Loading can run any code that was put into them. ``crawler`` has the spider with
+        their callbacks. They are read from a copy in the ``room``. A request that
+        cannot be read is a problem.
+        """
         copy = room / QUEUE
         try:
             shutil.copytree(self._queue, copy)
@@ -178,24 +182,24 @@ class ScrapyJob:
 
     # The end
 
-    def end(self, imported: Imported, jobdir: Path, *, trusted: bool) -> None:
-        """Bring ``spider.state`` to the job; put it aside if it is not trusted."""
+    def end(self, jobdir: Path, *, trusted: bool) -> list[str]:
+        """Bring ``spider.state`` to the job, if it is ``trusted``; return remarks."""
         state = self.directory / STATE
         if not os.path.lexists(state):
-            return
+            return []
         here = jobdir.samefile(self.directory)
+        if trusted and not here:
+            shutil.copyfile(state, jobdir / STATE)
         if trusted:
-            if not here:
-                shutil.copyfile(state, jobdir / STATE)
-        elif here:
-            aside = state.with_name(f"{STATE}.not-imported")
-            state.replace(aside)
-            imported.remarks.append(
-                f"{STATE} is a pickle, and was put aside as {aside}: put it back if"
-                " you trust it"
-            )
-        else:
-            imported.remarks.append(f"{state} is a pickle, and was left out")
+            return []
+        if not here:
+            return [f"{state} is a pickle, and was left out"]
+        aside = state.with_name(f"{STATE}.not-imported")
+        state.replace(aside)
+        return [
+            f"{STATE} is a pickle, and was put aside as {aside}: put it back if you"
+            " trust it"
+        ]
 
 
 def _digest(slot: str) -> str:

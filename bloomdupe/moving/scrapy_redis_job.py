@@ -15,30 +15,28 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
-from scrapy.utils.python import global_object_name
 from scrapy.utils.request import request_from_dict
 
 from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
 from bloomdupe.jobs.lines import Problems
-from bloomdupe.links.fingerprint import ScrapyRedisFingerprinter
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from scrapy import Request
     from scrapy.crawler import Crawler
 
     from bloomdupe.jobs.project import Project
-    from bloomdupe.moving.imports import Imported
 
 AT_ONCE = 500
 """Members of a key in one answer."""
 QUEUES = {"list": "LLEN", "zset": "ZCARD"}
 SETS = {"set": "SCARD"}
 """Commands that count the members of a key, by its type."""
+THEIRS = "bloomdupe.links.fingerprint.ScrapyRedisFingerprinter"
 ASKED = 100
 """Requests to look up in the fingerprints, at most."""
 
@@ -127,28 +125,18 @@ class RedisJob:
         A pending request was marked before it was stored, so its fingerprint must be
         there.
         """
+        keys = [self._project.key_of(one)[0].hex() for one in some]
         if not some or not self._sizes[1]:
             return
-
-        def seen(by: Callable[[Request], bytes]) -> bool:
-            ask = self._client.ask
-            return any(ask("SISMEMBER", self._seen, by(one).hex()) for one in some)
-
-        self._fit = seen(lambda one: self._project.key_of(one)[0])
-        if self._fit:
-            return
-        remedy = "set REQUEST_FINGERPRINTER_CLASS to the class that has made them"
-        if seen(ScrapyRedisFingerprinter().fingerprint):
-            name = global_object_name(ScrapyRedisFingerprinter)
-            remedy = (
-                "they are scrapy-redis' own: set REQUEST_FINGERPRINTER_CLASS ="
-                f" {name!r} in the settings for as long as you keep the job"
+        self._fit = any(self._client.ask("SISMEMBER", self._seen, key) for key in keys)
+        if not self._fit:
+            raise StoreMismatchError(
+                f"{self.shown}: the fingerprints in {self._seen!r} are not those of"
+                f" {self._project.fingerprinter}; for as long as you keep the job, set"
+                " REQUEST_FINGERPRINTER_CLASS to the class that has made them, for"
+                f" those of scrapy-redis itself {THEIRS!r}",
+                "REQUEST_FINGERPRINTER_CLASS",
             )
-        raise StoreMismatchError(
-            f"{self.shown}: the fingerprints in {self._seen!r} are not those of"
-            f" {self._project.fingerprinter}; {remedy}",
-            "REQUEST_FINGERPRINTER_CLASS",
-        )
 
     def fingerprints(self, problems: Problems) -> Iterator[bytes]:
         """Yield the fingerprints of requests that were seen, each once or more."""
@@ -162,19 +150,20 @@ class RedisJob:
                 except ValueError:
                     problems.add(self._seen, f"{member[:80]!r} is no fingerprint")
 
-    def end(self, imported: Imported, jobdir: Path, *, trusted: bool) -> None:  # noqa: ARG002 - nothing else comes along
-        """Refuse a crawl that goes on."""
+    def end(self, _: Path, *, trusted: bool) -> list[str]:  # noqa: ARG002 - nothing else comes along
+        """Refuse a crawl that goes on; return remarks."""
         if self._counted() != self._sizes:
             raise StoreError(
                 f"{self.shown}: the crawl has changed meanwhile: stop all its workers"
             )
         if not self._sizes[1]:
-            imported.remarks.append(
+            return [
                 f"There is no set {self._seen!r}, so nothing says which pages are done:"
                 " they are fetched again if a link leads to them"
-            )
-        elif not self._fit:
-            imported.remarks.append(
-                "Nothing shows whether the fingerprints are those of"
-                f" {self._project.fingerprinter}: `bloomdupe check` a page that is done"
-            )
+            ]
+        if self._fit:
+            return []
+        return [
+            "Nothing shows whether the fingerprints are those of"
+            f" {self._project.fingerprinter}: `bloomdupe check` a page that is done"
+        ]
