@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 from support.jobs import call
-from support.shared_data import needs_package
 
 from bloomdupe.cli import main as cli
 from bloomdupe.cli import verbs
@@ -44,13 +42,3 @@ def test_options_may_come_between_a_store_and_urls() -> None:
     options = cli.build_parser().parse_args([*words, "https://b.example/"])
     assert options.urls == ["https://a.example/", "https://b.example/"]
     assert options.store == "job"
-
-
-def test_shells_complete_verbs_and_options(capsys: pytest.CaptureFixture[str]) -> None:
-    needs_package("shtab")
-    shtab = import_module("shtab.main")
-    for shell in ("bash", "zsh", "fish", "tcsh"):
-        shtab.main(["--shell", shell, "bloomdupe.cli.main.build_parser"])
-        written = capsys.readouterr().out
-        assert all(name in written for name in VERBS)
-        assert "summary" in written

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
 from scrapy import Request
-from support.jobs import IDENTITY, Verb, bare_job
+from support.jobs import IDENTITY, Verb
 from support.monitored_jobs import NOW, failures_part, point
 from support.report_page import Page
-from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.history import History
@@ -116,20 +112,6 @@ def test_a_name_is_neither_a_formula_nor_markup(verb: Verb, job: Path) -> None:
     assert f"{FORMULA}\\x1b[2J"[:20] in Page(shown).texts[0] or any(
         text.startswith(f"{FORMULA}\\x1b") for text in Page(shown).texts
     )
-
-
-def test_a_terminal_without_these_letters_gets_escapes(tmp_path: Path) -> None:
-    bare_job(tmp_path / "b", "m\xfcller.example", b"\x91\xa1x")
-    done = subprocess.run(
-        [sys.executable, "-m", "bloomdupe.cli.main", "list", str(tmp_path / "b")],
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=DEADLINE,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(r"m\xfcller.example  0  GET")
 
 
 def test_log_lines_stay_lines(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,19 +1,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.jobs import Verb, call
-from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
-from bloomdupe.cli import main as cli
 from bloomdupe.cli.showing import amount
 from bloomdupe.cli.verbs import BOTH, DISK, VERBS
 
@@ -44,13 +39,6 @@ def test_size_answers_the_questions_of_the_literature(verb: Verb) -> None:
     assert report["memory_bytes"] >= report["disk_bytes"] == report["pages"] * 8168
 
 
-@pytest.mark.parametrize("place", ["/dev/zero", "/dev/zero/job"])
-def test_a_file_is_no_job(verb: Verb, place: str) -> None:
-    code, _, err = verb("info", place)
-    assert code == 1
-    assert f"{place} is not a directory; name a JOBDIR" in err
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -76,16 +64,6 @@ def test_an_invalid_amount_is_refused(verb: Verb, text: str) -> None:
     code, _, last = verb("size", f"--urls={text}")
     assert code == 2
     assert "is not a number such as" in last
-    assert len(last) < 500
-
-
-def test_an_error_about_arguments_is_short(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit):
-        cli.main(["add", "job", "https://a.example", "--priority", "9" * 5_000])
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert "argument --priority: invalid int value" in last
     assert len(last) < 500
 
 
@@ -149,32 +127,6 @@ def test_a_missing_store_is_an_error(verb: Verb, tmp_path: Path) -> None:
 
 
 # As a user calls it
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [(["info", "job"], 0), (["verify", "damaged"], 1), (["info", "nowhere"], 1)],
-)
-def test_a_reader_that_stops_early_changes_nothing(
-    job: Path, tmp_path: Path, arguments: list[str], code: int
-) -> None:
-    shutil.copytree(job, tmp_path / "damaged")
-    data = tmp_path / "damaged/bloomdupe/data.mdb"
-    data.write_bytes(data.read_bytes()[:-4096])
-    reading, writing = os.pipe()
-    os.close(reading)
-    done = subprocess.run(
-        [str(Path(sys.executable).with_name("bloomdupe")), *arguments],
-        cwd=tmp_path,
-        stdout=writing,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-        timeout=DEADLINE,
-    )
-    os.close(writing)
-    assert done.returncode == code
-    assert done.stderr.count("\n") == (arguments == ["info", "nowhere"])
 
 
 def test_the_scrapy_command_knows_the_jobdir(job: Path, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-from spiders.checkpoint import Count
 from spiders.follow import Follow
 from support.crawl import Crawl
 from support.jobs import Verb
@@ -71,13 +70,6 @@ def test_the_parent_of_jobs_says_which_jobs_it_holds(verb: Verb, crawls: Path) -
         assert answer.code == 1
         assert "but 3 jobs (" in answer.err
         assert "backup" not in answer.err.partition(":")[2]
-
-
-def test_a_jobdir_of_scrapy_alone_can_be_imported(verb: Verb, tmp_path: Path) -> None:
-    (tmp_path / "requests.queue").mkdir()
-    answer = verb("info", tmp_path)
-    assert answer.code == 1
-    assert f"`bloomdupe import {tmp_path} --spider NAME` imports it" in answer.err
 
 
 URL = "https://a.example/"
@@ -147,12 +139,6 @@ def test_a_run_says_how_it_ended_and_how_to_go_on(crawl: Crawl) -> None:
     assert re.search(said, log)
     assert "Finished; 13 pages, 0 items\n" in crawl.run(Follow).log
     assert "Finished; " not in crawl.run(Follow).log  # there is nothing to do
-
-
-def test_a_run_says_where_the_items_are(crawl: Crawl) -> None:
-    feeds = {"items.jsonl": {"format": "jsonlines"}}
-    log = crawl.run(Count, FEEDS=feeds).log
-    assert "Finished; 13 pages, 13 items in items.jsonl\n" in log
 
 
 def test_reset_removes_the_state_of_the_spider(crawl: Crawl) -> None:

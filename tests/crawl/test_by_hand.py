@@ -10,42 +10,10 @@ from typing import Any
 import pytest
 from spiders.by_hand import PlainStart
 from spiders.follow import Follow
-from support.crawl import Crawl, Run
-from support.site import PAGES, Site
+from support.crawl import Crawl
+from support.site import Site
 
 pytestmark = pytest.mark.slow
-
-
-def half(crawl: Crawl) -> Run:
-    """Crawl the start page and a few more pages, and stop."""
-    return crawl.run(Follow, CLOSESPIDER_PAGECOUNT=1, CONCURRENT_REQUESTS=1)
-
-
-@pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize(
-    ("rule", "kept_out"),
-    [
-        (["--pattern", "/[ab]1$"], {"/a1", "/b1"}),
-        (["{base}/c1#top"], {"/c1"}),
-        (["--slot", "127.0.0.1", "--pattern", "e$"], {"/e", "/e1"}),
-    ],
-)
-def test_blocked_requests_are_not_fetched_until_unblocked(
-    crawl: Crawl, site: Site, rule: list[str], kept_out: set[str]
-) -> None:
-    rule = [word.format(base=site.base) for word in rule]
-    half(crawl)
-    job = crawl.engine.job
-    crawl.bloomdupe("block", job, *rule)
-    run = crawl.run(Follow)
-    assert set(site.requested) == PAGES.keys() - kept_out
-    assert run.finish_reason == "finished"
-    # No page led to /e1.
-    assert run.stats["bloomdupe/dropped_blocked"] == len(kept_out - {"/e1"})
-    assert ("`bloomdupe block` keeps requests out" in run.log) is True
-
-    crawl.bloomdupe("block", job, *rule, "--undo")
-    assert "keeps requests out" not in crawl.run(Follow).log
 
 
 def test_a_finished_job_fetches_added_requests(crawl: Crawl, site: Site) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import logging
-import pickle
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -218,31 +216,6 @@ def test_expired_cookies_do_not_come_back(
     assert crawl.sent() == {"b=1"}
     assert crawl.checkpoint() == (0, 1)
     assert crawl.stored == 1
-
-
-def test_a_derived_middleware_works_and_can_pickle_its_jars(crawl: Crawl) -> None:
-    class Persistent(CookiesMiddleware):
-        def __init__(self, debug: bool = False) -> None:
-            super().__init__(debug)
-            jar = CookieJar()
-            jar.set_cookie(cookie_named("own"))
-            self.jars[None] = jar
-
-    again(crawl, Persistent())
-    crawl.answer("a=1")
-    assert crawl.checkpoint() == (2, 0)
-    for copied in (
-        pickle.loads(pickle.dumps(crawl.middleware.jars)),  # noqa: S301 - ours
-        copy.deepcopy(crawl.middleware.jars),
-    ):
-        assert type(copied) is defaultdict
-        assert isinstance(copied[None].jar, PlainJar)
-        assert sorted(cookie.name for cookie in copied[None]) == ["a", "own"]
-    shallow = crawl.middleware.jars.copy()
-    shallow.clear()
-    assert not crawl.cookies.changed
-    again(crawl)
-    assert crawl.sent() == {"own=v", "a=1"}
 
 
 def test_other_jars_are_refused() -> None:

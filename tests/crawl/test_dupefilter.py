@@ -11,7 +11,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.request import RequestFingerprinter
-from spiders.dupefilter import Other, without_samples
+from spiders.dupefilter import Other
 from spiders.follow import Follow
 from support.crawl import Crawl, Run
 from support.full_filter import take_everything_for_seen
@@ -34,8 +34,6 @@ PAGES = {
 }
 SCRAPYS = "scrapy.core.scheduler.Scheduler"
 EACH_ONCE = ["/", "/a", "/b?x=1&y=2", "/c", "/e", "/f", "/moved", "/~d"]
-START_MARKS = 3
-"""Of a start page: that it was scheduled, its place, and its callback."""
 
 
 @pytest.fixture
@@ -125,29 +123,6 @@ def test_stats_and_log_are_those_of_scrapys_own_filter(
     assert lines[0] == (counts[0] if debug else 1)
     assert lines[1] == (counts[1] if debug else 1)
     assert ("no more duplicates will be shown" in ours.log) == (not debug)
-
-
-def test_it_tells_its_parameters_and_keeps_the_fingerprints(crawl: Crawl) -> None:
-    """And no page is read for its stats."""
-    large: dict[str, Any] = {"BLOOMDUPE_EXPECTED_URLS": 1e6, "BLOOMDUPE_FPP": 1e-4}
-    run = crawl.run(Follow, BLOOMDUPE_EXACT=True, before=without_samples, **large)
-    assert (
-        "Duplicate filter: 1,000,000 expected URLs, false-positive probability 0.0001,"
-        " 2.5 MB of memory when full; 0 URLs seen before (job/bloomdupe)" in run.log
-    )
-    stats = run.stats
-    assert stats["bloomdupe/seen"] == len(EACH_ONCE) + START_MARKS
-    assert stats["bloomdupe/layers"] == 1
-    assert stats["bloomdupe/current_fpp"] < 1e-4
-    assert stats["bloomdupe/expected_loss"] == 0.0
-    assert stats["bloomdupe/memory_bytes"] > 0
-    assert stats["bloomdupe/disk_bytes"] > 0
-    fingerprint = RequestFingerprinter().fingerprint
-    with BloomFilter.open(crawl.store) as seen:
-        assert len(seen) == len(EACH_ONCE) + START_MARKS
-        for path in EACH_ONCE:
-            assert fingerprint(Request(crawl.site.base + path)) in seen
-        assert fingerprint(Request(crawl.site.base + "/absent")) not in seen
 
 
 # What is refused

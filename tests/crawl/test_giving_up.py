@@ -14,7 +14,6 @@ from support.site import Answer, Page, Site, links
 
 from bloomdupe.crawl.state.failures import Failure
 from bloomdupe.settings import JobSettings
-from bloomdupe.store.lmdb.check import verify
 
 LINKS = [
     "/404", "/410", "/fail404", "/raise_fail404", "/lost", "/fail_lost", "/ignored",
@@ -211,16 +210,6 @@ def test_the_oldest_failures_leave_when_there_are_too_many(crawl: Crawl) -> None
         assert len(failures(crawl)) == 2
         found = json.loads(crawl.bloomdupe("top", job, "--json"))
         assert found["failures_left"] == len(WRONG) - 2
-
-
-@pytest.mark.parametrize(
-    ("start", "settings"), [("/fine", {}), ("/x", {"BLOOMDUPE_MAX_FAILURES": 0})]
-)
-def test_without_failed_requests_none_is_stored(
-    crawl: Crawl, start: str, settings: dict[str, Any]
-) -> None:
-    crawl.run(Wrong, starts=(start,), **settings)
-    assert verify(crawl.store).counts["failures"] == 0
 
 
 @pytest.mark.parametrize(

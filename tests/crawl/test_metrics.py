@@ -13,7 +13,6 @@ from urllib.request import Request, urlopen
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from scrapy.settings import Settings
 from spiders.follow import Follow
 from support.crawl import Crawl
 from support.monitored_jobs import point
@@ -23,10 +22,7 @@ from support.site import Site
 from support.waiting import DEADLINE
 
 from bloomdupe import __version__
-from bloomdupe import settings as module
 from bloomdupe.crawl.progress.metrics import Metrics
-from bloomdupe.errors import SettingError
-from bloomdupe.settings import JobSettings
 
 BOARD = REPOSITORY / "bloomdupe" / "monitoring" / "grafana.json"
 
@@ -196,10 +192,3 @@ def test_a_port_that_is_taken_is_named_and_the_crawl_goes_on(
         found.end()
         assert f"BLOOMDUPE_METRICS: the port {port} cannot be opened" in caplog.text
     assert "already in use" in caplog.text
-
-
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "find_spec", lambda _: None)
-    assert JobSettings.read(Settings()).metrics is None
-    with pytest.raises(SettingError, match=r"pip install 'bloomdupe\[metrics\]'"):
-        JobSettings.read(Settings({"BLOOMDUPE_METRICS": 9410}))

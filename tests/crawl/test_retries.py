@@ -29,7 +29,6 @@ def backoff(first: float, factor: float, longest: float) -> dict[str, Any]:
     return {"BLOOMDUPE_RETRY_BACKOFF": [first, factor, longest]}
 
 
-IN_MEMORY: dict[str, Any] = {"JOBDIR": None}
 BOTH = pytest.mark.usefixtures("engine")
 
 
@@ -76,13 +75,6 @@ def test_while_it_is_away_no_request_loses_its_tries(crawl: Crawl, site: Site) -
     assert "retry/max_reached" not in stats
     assert stats["item_scraped_count"] == 2
     assert stats["bloomdupe/retries_not_counted"] == 7
-
-
-def test_stock_scrapy_gives_up_while_a_server_is_away(crawl: Crawl, site: Site) -> None:
-    """The fault that the test above guards against."""
-    site.pages = away
-    stats = crawl.run(Many, PAGES=60, ADDONS={}, **IN_MEMORY).stats
-    assert stats["lost"] == stats["retry/max_reached"] == 60
 
 
 @BOTH

@@ -133,14 +133,6 @@ def test_out_of_memory_the_crawl_stops_and_the_page_is_pending(
     assert "/c" in second
 
 
-@on_both_engines
-def test_a_callback_with_another_error_is_done(crawl: Crawl) -> None:
-    """The control."""
-    run = crawl.run(Forgetful, FAIL="other", CLOSESPIDER_ERRORCOUNT=1, **ONE)
-    assert "/c" in run.requested
-    assert "/c" not in crawl.run(Forgetful, FAIL="other").requested
-
-
 def pages_of(crawl: Crawl) -> list[str]:
     return [item["page"] for item in crawl.items()]
 

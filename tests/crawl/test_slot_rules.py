@@ -227,34 +227,6 @@ def finish(frontier: Frontier) -> None:
         frontier.settle(entry)
 
 
-def test_a_slot_has_one_record_as_long_as_anything_is_remembered(
-    tmp_path: Path,
-) -> None:
-    long = "long." * 200
-    for run in range(3):
-        with opened(tmp_path) as frontier:
-            states = [frontier.slots.state_of(name) for name in (long, "b")]
-            assert [state and state.pages for state in states] == (
-                [None, None] if not run else [run, None]
-            )
-            for name in (long, "b"):
-                frontier.push(name, 0, b"x")
-            frontier.slots.state(long).pages += 1
-            frontier.slots.touch(long)
-            frontier.checkpoint()
-            assert records(frontier) == {long: 1, "b": 1}
-            finish(frontier)
-            frontier.checkpoint()
-            assert records(frontier) == {long: 0}
-            assert len(frontier.slots) == 0
-    with opened(tmp_path) as frontier:
-        frontier.slots.state(long).pages = 0
-        frontier.slots.touch(long)
-        frontier.push("b", 0, b"x")
-        frontier.checkpoint()
-        assert records(frontier) == {"b": 1}
-
-
 def test_a_checkpoint_that_fails_changes_nothing(tmp_path: Path) -> None:
     with opened(tmp_path) as frontier:
         frontier.push("a", 0, b"x")

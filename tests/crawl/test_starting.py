@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from scrapy import Request
 from spiders.starting import (
     Ended,
     InTurn,
@@ -22,9 +18,6 @@ from support.full_filter import take_everything_for_seen
 from support.site import Pages
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.leases.leases import Leases
-from bloomdupe.crawl.progress.rounds import Run
-from bloomdupe.crawl.starting import Starting
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 
@@ -66,32 +59,6 @@ def test_before_its_end_start_may_change_the_order(crawl: Crawl) -> None:
     crawl.killed(InTurn, stop="here one")
     crawl.run(InTurn, TURNED=True)
     assert items(crawl) == [("a", 1), ("a", 2)]
-
-
-def test_an_output_that_comes_when_another_worker_leads_is_not_taken() -> None:
-    """That one has it, too: its own ``start()`` has yielded it."""
-    leads = [True]
-    processing: Any = SimpleNamespace(works_on=lambda _: None)
-    serializer: Any = None
-    run = Run({}, pending=0, again=False, stays=False)
-    starting = Starting(
-        run, "resume", processing, Leases(), serializer, lambda *_, **__: False
-    )
-
-    async def may_go_on() -> bool:
-        return leads[0]
-
-    async def outputs() -> AsyncIterator[Request]:
-        yield Request("http://a.test/1")
-        leads[0] = False
-        yield Request("http://a.test/2")
-
-    async def taken() -> list[str]:
-        return [request.url async for request in starting.watch(outputs())]
-
-    starting.may_go_on = may_go_on
-    assert asyncio.run(taken()) == ["http://a.test/1"]
-    assert not starting.ended
 
 
 # Marks of pages that must not be lost

@@ -215,27 +215,6 @@ NUMBER, AT_ONCE = 300, 50
 on_redis = pytest.mark.parametrize("engine", ["redis"], indirect=True)
 
 
-@pytest.mark.slow
-@on_redis
-@pytest.mark.usefixtures("engine")
-def test_an_add_may_begin_the_crawl(
-    crawl: Crawl, site: Site, call: Callable[..., str]
-) -> None:
-    names = ("ADDONS", "FEEDS")
-    settings = [f"{name} = {crawl.settings[name]!r}\n" for name in names]
-    (crawl.folder / "settings.py").write_text("".join(settings))
-    (crawl.folder / "scrapy.cfg").write_text("[settings]\ndefault = settings\n")
-    job, url = crawl.engine.job, f"{site.base}/a"
-    assert "--spider NAME names" in crawl.bloomdupe("add", job, url, code=2)
-    said = crawl.bloomdupe("add", job, f"{site.base}/c", "--spider", "stays")
-    assert said == "1 pending now\n"
-    assert state_of(call) == "not begun"
-    process = crawl.start(Stays)
-    until_waiting(process, call)
-    call("stop")
-    assert process.wait().requested == ["/c"]
-
-
 def rights_of(words: str) -> list[str]:
     """Return the rights that the document names after some words."""
     section = (DOCS / "redis.md").read_text().partition("## Rights")[2]

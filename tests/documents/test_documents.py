@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-import scrapy
 from spiders.paused import paused_at
 from support.jobs import call
 from support.ports import kept_port
@@ -47,16 +46,12 @@ WITH_GITHUBS = [*DOCUMENTS, *sorted((REPOSITORY / ".github").rglob("*.md"))]
 TEXTS = {path: path.read_text(encoding="utf-8") for path in WITH_GITHUBS}
 
 BINARIES = Path(sys.executable).parent
-SITE_PACKAGES = Path(scrapy.__file__).parents[1]
-"""Some files that are named are Scrapy's."""
 LOCAL_REDIS = "redis://localhost:6379/0"
 """The address of Redis in the documents; the tests start a server of their own."""
 DEADLINE = 300  # seconds; only a broken test gets there
 MOST_LINES = 150
 MOST_WORDS = 900
 """Of the first document that a stranger reads."""
-MOST_WORDS_OF_A_ROOM = 220
-"""A maintainer reads half a page, and then the code."""
 OF_THE_TESTS = {
     "BLOOMDUPE_TEST_ALL",
     "BLOOMDUPE_TEST_DELAYS",
@@ -200,15 +195,6 @@ def test_snippets_run(
     tree = ast.parse(code)
     assert any(isinstance(node, ast.Assert) for node in ast.walk(tree))
     exec(compile(tree, snippet_name(snippet), "exec"), {})  # noqa: S102 - our own
-
-
-def test_the_three_lines_of_settings_are_settings() -> None:
-    (snippet,) = (snippet for snippet in SETTINGS if snippet.document == README)
-    given: dict[str, object] = {}
-    exec(snippet.code, {}, given)  # noqa: S102 - our own
-    assert len(given) == 3
-    assert given.keys() - DEFAULTS.keys() == {"ADDONS", "JOBDIR"}
-    assert given["ADDONS"] == {"bloomdupe.Addon": 500}
 
 
 @pytest.mark.parametrize(("head", "command", "block", "tail"), OUTPUTS)
@@ -422,21 +408,6 @@ def test_the_readme_can_be_read() -> None:
     assert len(TEXTS[README].split()) <= MOST_WORDS
 
 
-@pytest.mark.parametrize("room", sorted(PACKAGE.glob("*/__init__.py")), ids=name_of)
-def test_every_room_has_half_a_page_for_its_maintainers(room: Path) -> None:
-    text = TEXTS[room.with_name("README.md")]
-    assert len(text.split()) <= MOST_WORDS_OF_A_ROOM
-    (named,) = re.findall(r"\*\*Who may come in:\*\* (.*?)\.\s", text, FLAGS)
-    name = room.parent.name
-    use = rf'^ *(from|import) bloomdupe\.{name}\b|import_module\("bloomdupe\.{name}\b'
-    users = {
-        path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        for path in PACKAGE.rglob("*.py")
-        if re.search(use, path.read_text(encoding="utf-8"), re.MULTILINE)
-    }
-    assert set(re.findall(r"`(\w+)", named)) == users - {"__init__", name}
-
-
 def links_of(document: Path) -> list[tuple[Path, str]]:
     """Return where a document's links within the repository lead: file and anchor."""
     links = re.findall(r"\]\(([^)\s]+)\)", FENCED.sub("", TEXTS[document]))
@@ -468,17 +439,6 @@ def test_every_document_is_reached_from_the_readme() -> None:
             if target in TEXTS and target not in reached:
                 reached.append(target)
     assert set(reached) == set(DOCUMENTS)
-
-
-@pytest.mark.parametrize("document", WITH_GITHUBS, ids=name_of)
-def test_named_files_exist(document: Path) -> None:
-    for name in re.findall(r"-m (tests[\w.]*)", TEXTS[document]):
-        assert (REPOSITORY / f"{name.replace('.', '/')}.py").exists(), name
-    named = re.findall(r"[\w.-]+(?:/[\w.-]+)*/[\w-]+\.py\b", TEXTS[document])
-    for name in named:
-        if not name.startswith(("PATH/", "shop/")):  # the reader's
-            places = (REPOSITORY, document.parent, PACKAGE, SITE_PACKAGES)
-            assert any((place / name).exists() for place in places), name
 
 
 if __name__ == "__main__":

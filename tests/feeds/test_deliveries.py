@@ -9,7 +9,6 @@ import pytest
 from spiders.feeds import (
     Articles,
     close_mailbox,
-    fill_the_file,
     stop_in_a_delivery,
     stop_while_s3_reads,
 )
@@ -118,16 +117,6 @@ def test_another_kind_of_exporter_is_refused(crawl: Crawl) -> None:
         run = crawl.refused(Articles, **now)
         assert "was begun with another exporter or storage" in run.log
         assert (file.exists() and file.read_bytes()) == content
-
-
-def test_an_error_of_the_file_is_no_error_of_an_item(crawl: Crawl, place: Path) -> None:
-    crawl.settings["FEEDS"] = {f"mail://{place}": SUMS}
-    run = crawl.run(Articles, before=fill_the_file, status=1)
-    assert "the file is full" in run.log
-    assert "Error storing the feed (63 items)" in run.log
-    assert not [*place.iterdir()]
-    crawl.run(Articles)
-    assert mails(place, "sums") == [ITEMS]
 
 
 STEPS = ("opened", "exported", "synced", "recorded", "stored")

@@ -188,13 +188,6 @@ def test_two_cannot_write_to_one_file(place: Path) -> None:
     one.close()
 
 
-def test_the_error_names_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    place = tmp_path / "file" / "items"
-    with pytest.raises(StoreError, match="file/items"):
-        begun(place)
-
-
 def test_a_place_that_cannot_be_looked_at_is_named() -> None:
     """Nothing shows that it has changed, and the user gets no traceback."""
     name = "x" * 300

@@ -10,7 +10,6 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scrapy.pipelines.files import FSFilesStore
 from spiders.media import First
 from support.crawl import FEEDS
 from support.forks import forks
@@ -78,31 +77,6 @@ def test_a_full_disk_is_reported_and_an_impossible_name_is_not(
     (error,) = told
     assert f"cannot write {tmp_path / 'file'}, a file of a media pipeline" in str(error)
     assert not (tmp_path / "file").exists()
-
-
-def test_a_file_is_where_scrapys_own_store_puts_it(tmp_path: Path) -> None:
-    stores = [
-        WholeFilesStore(str(tmp_path / "ours"), never),
-        FSFilesStore(tmp_path / "scrapys"),
-    ]
-    info: Any = None
-    for path in ("a", "full/b.jpg", "/c", "d/" + "e" * 255):
-        for store in stores:
-            store.persist_file(path, BytesIO(path.encode()), info)
-            store.persist_file(path, BytesIO(path.encode() + b"2"), info)
-    contents = [
-        {
-            str(file.relative_to(store.basedir)): (
-                file.read_bytes(),
-                file.stat().st_mode,
-            )
-            for file in tmp_path.joinpath(store.basedir).rglob("*")
-            if file.is_file()
-        }
-        for store in stores
-    ]
-    assert contents[0] == contents[1]
-    assert len(contents[0]) == 4
 
 
 def test_a_link_in_the_place_of_the_leftover_is_not_followed(tmp_path: Path) -> None:

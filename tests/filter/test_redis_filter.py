@@ -122,17 +122,6 @@ def test_readonly_adds_nothing(url: str) -> None:
 # The costs for Redis
 
 
-def test_a_thousand_keys_take_one_round_trip(server: RedisServer, url: str) -> None:
-    with opened(url, 10_000) as seen, server.client() as judge:
-        seen.update(keys(1))  # so that both scripts are loaded
-        seen.contains_many(keys(1))
-        judge.config_resetstat()
-        seen.update(keys(1_000))
-        seen.contains_many(keys(3_000))
-        stats = judge.info("commandstats")
-        assert stats["cmdstat_evalsha"]["calls"] == 4
-
-
 def test_seen_keys_cause_no_write(server: RedisServer, url: str) -> None:
     """So neither the log of Redis nor a replica hears of it."""
     with opened(url, 10_000) as seen, server.client() as judge:

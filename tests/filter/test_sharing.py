@@ -6,8 +6,6 @@ The server sees no difference between clients in threads and those in processes.
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,16 +21,6 @@ from bloomdupe.filter.redis_filter import RedisFilter
 
 CLIENTS = 4
 KEYS = [f"https://www.example/{number}" for number in range(6_000)]
-
-ADDS_BATCHES = """
-import sys
-from bloomdupe import BloomFilter
-
-with BloomFilter.open(sys.argv[1]) as seen:
-    for batch in range(1_000):
-        seen.add_many([f"{batch} {number}" for number in range(300)])
-        print(batch, flush=True)
-"""
 
 
 def opened(url: str, capacity: int | None = None, fpp: float = 1e-9) -> RedisFilter:
@@ -110,33 +98,6 @@ def test_asking_before_adding_is_caught(url: str) -> None:
     opened(url, 200).close()
     times = reported_new(ask_first, url, 1e-9)
     assert max(times.values()) == CLIENTS
-
-
-@pytest.mark.parametrize("batches", repeated([5, 1, 9]))
-def test_a_client_that_is_killed(url: str, batches: int) -> None:
-    """Its last step is there wholly or not at all, and the counts agree."""
-    with opened(url, 500) as seen:
-        command = [sys.executable, "-c", ADDS_BATCHES, url]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-            assert child.stdout is not None
-            for line in child.stdout:
-                if int(line) == batches:
-                    child.kill()
-                    break
-            told = [line, *child.stdout]
-        last = int(told[-1])
-        present = [
-            sum(seen.contains_many(f"{batch} {number}" for number in range(300)))
-            for batch in range(last + 5)
-        ]
-        assert present[: last + 1] == [300] * (last + 1)
-        # One that met a full layer is two steps: a part of the next one may be there.
-        assert present[last + 2 :] == [0] * 3
-        assert len(seen) == sum(present)
-        part = present[last + 1]
-        under_way = [f"{last + 1} {number}" for number in range(300)]
-        answers = seen.add_many(under_way)
-        assert answers == [False] * part + [True] * (300 - part)
 
 
 def test_clients_that_create_it_at_once_have_one_filter(url: str) -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from bloomdupe.filter import sizing
@@ -21,28 +19,6 @@ def test_a_layer_is_the_smallest_that_keeps_its_promise(
     if shape.pages > 1:
         smaller = shape._replace(pages=shape.pages - 1)
         assert smaller.rate(capacity) > fpp
-
-
-def test_the_rate_equals_the_textbook_sum_over_binomial_pages() -> None:
-    hashes, pages, keys = 7, 5, 20_000
-    fill = [
-        1 - (1 - 1 / sizing.POSITIONS) ** (hashes * count) for count in range(keys + 1)
-    ]
-    edge = 1 - sizing.PAGE_BITS / sizing.POSITIONS
-    exact = 0.0
-    for count in range(keys + 1):
-        log_share = (
-            math.lgamma(keys + 1)
-            - math.lgamma(count + 1)
-            - math.lgamma(keys - count + 1)
-            + count * math.log(1 / pages)
-            + (keys - count) * math.log(1 - 1 / pages)
-        )
-        if log_share > -50:
-            rate = ((1 - edge) * fill[count] + edge) ** hashes
-            exact += math.exp(log_share) * rate
-    calculated = sizing.false_positive_rate(hashes, pages, keys)
-    assert calculated == pytest.approx(exact, rel=1e-3)
 
 
 def test_the_layers_of_a_growing_filter_never_exceed_its_promise() -> None:

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 from support.cutting import Cutting
-from support.ports import kept_port
-from support.redis_server import LOGGED, RedisServer
-from support.shared_data import needs_program
-from support.waiting import DEADLINE
+from support.redis_server import RedisServer
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
     SettingError,
-    StoreAccessError,
     StoreDamagedError,
     StoreError,
     StoreFullError,
@@ -159,77 +152,6 @@ def test_a_filter_that_is_deleted_while_in_use(server: RedisServer, name: str) -
 # The server
 
 
-def test_a_password_and_a_server_that_evicts_keys(folder: Path) -> None:
-    evicting = ("--maxmemory-policy", "allkeys-lru")
-    with (
-        RedisServer(folder, *evicting) as server,
-        pytest.raises(StoreMismatchError, match=r"allkeys-lru.* noeviction"),
-    ):
-        BloomFilter.open(server.url("seen"), 100)
-    with RedisServer(folder, "--requirepass", PASSWORD) as server:
-        for url in (
-            f"unix://{server.socket}?password={PASSWORD}x#seen",
-            f"unix://somebody:{PASSWORD}@{server.socket}#seen",
-        ):
-            with pytest.raises(StoreAccessError, match="check user and") as raised:
-                BloomFilter.open(url, 100)
-            assert str(server.socket) in str(raised.value)
-            assert PASSWORD not in str(raised.value)
-        with BloomFilter.open(f"unix://:{PASSWORD}@{server.socket}#a", 100) as seen:
-            assert seen.add("a")
-            assert PASSWORD not in str(seen.info())
-
-
-def test_the_rights_that_a_user_needs(server: RedisServer, name: str) -> None:
-    """The list is that of bloomdupe/docs/redis.md."""
-    allowed = (
-        "+info +hgetall +evalsha +eval +exists +hset +hget +hmget"
-        " +hincrby +hdel +bitfield +getbit +unlink"
-    )
-    with server.client() as other:
-        other.execute_command(
-            "ACL", "SETUSER", "us", "on", ">pw", "~bloomdupe:*", *allowed.split()
-        )
-        url = f"unix://us:pw@{server.socket}#{name}"
-        with BloomFilter.open(url, 100) as seen:
-            seen.update(KEYS)
-            assert seen.info().keys == len(KEYS)
-            assert all(seen.contains_many(KEYS))
-            seen.clear()
-            for command in ("bitfield", "hincrby"):
-                other.execute_command("ACL", "SETUSER", "us", f"-{command}")
-                with pytest.raises(StoreAccessError, match="rights of the user"):
-                    seen.update(KEYS)
-                assert not any(seen.contains_many(KEYS))
-                other.execute_command("ACL", "SETUSER", "us", f"+{command}")
-            other.execute_command("ACL", "SETUSER", "us", "-info")
-            with pytest.raises(StoreAccessError, match="rights of the user"):
-                BloomFilter.open(url)
-
-
-def test_tls(folder: Path) -> None:
-    certificate, key = folder / "certificate", folder / "key"
-    command = (
-        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext"
-        f" subjectAltName=IP:127.0.0.1 -keyout {key} -out {certificate}"
-    )
-    openssl = needs_program("openssl")
-    subprocess.run([openssl, *command.split()], check=True, capture_output=True)
-    port = kept_port()
-    words = (
-        f"--tls-port {port} --tls-cert-file {certificate} --tls-key-file {key}"
-        f" --tls-auth-clients no --tls-ca-cert-file {certificate}"
-    ).split()
-    with RedisServer(folder, *words):
-        known = f"rediss://127.0.0.1:{port}?ssl_ca_certs={certificate}#seen"
-        with BloomFilter.open(known, 100) as seen:
-            assert seen.update(KEYS) == len(KEYS)
-        for url in (f"rediss://127.0.0.1:{port}#seen", known.replace("diss:", "dis:")):
-            plain = url.replace(f"?ssl_ca_certs={certificate}", "")
-            with pytest.raises(StoreUnreachableError, match="no Redis answers"):
-                BloomFilter.open(plain)
-
-
 def test_memory_that_fills_up_on_the_way(folder: Path) -> None:
     """A step that has begun ends: no key is marked without being returned as new."""
     told: list[bool] = []
@@ -277,36 +199,6 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
             between.lose(how, other)
             assert other.incr("counter") == 2
     between.close()
-
-
-def test_a_server_that_is_killed_while_keys_are_added(folder: Path) -> None:
-    """Every key that was answered is there; the counts agree with the bits."""
-    with (
-        RedisServer(folder, *LOGGED) as server,
-        BloomFilter.open(server.url("seen"), 500, 1e-9) as seen,
-    ):
-        added: list[int] = []
-        enough = threading.Event()
-
-        def add() -> None:
-            with suppress(StoreUnreachableError):
-                for begin in range(0, 10**9, 50):
-                    numbers = range(begin, begin + 50)
-                    seen.update(map(str, numbers))
-                    added.extend(numbers)
-                    if begin == 2_000:
-                        enough.set()
-
-        thread = threading.Thread(target=add)
-        thread.start()
-        assert enough.wait(DEADLINE)
-        server.kill()
-        thread.join()
-        server.start()
-        assert all(seen.contains_many(map(str, added)))
-        further = range(len(added), len(added) + 50)
-        part = seen.contains_many(map(str, further)).count(True)
-        assert len(seen) == len(added) + part
 
 
 def test_a_server_that_has_forgotten_everything(folder: Path) -> None:

@@ -206,25 +206,6 @@ def test_a_slot_of_a_checkpoint_that_was_given_up_is_forgotten(
     assert not len(owed.slots)
 
 
-def test_a_checkpoint_stays_due_after_many_changes(
-    stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(frontier, "MAX_FRESH", 10_000)
-    owed = Frontier(stored)
-    store = owed.store
-    assert store is not None
-    for more in (6, 7, 10):
-        owed.push("host", 0, b"x")
-        change = owed.prepare()
-        for _ in range(more):
-            owed.push("host", 0, b"x")
-        assert owed.due == (more == 10), "only what has come since counts"
-        store.commit(change)
-        assert owed.due == (more >= 8)
-        owed.checkpoint()
-        assert not owed.due
-
-
 def test_in_memory_nothing_can_be_prepared() -> None:
     with pytest.raises(StoreError, match="in memory only"):
         Frontier(BloomFilter(1000)).prepare()

@@ -96,25 +96,6 @@ def test_due_requests_have_the_usual_order(owed: Frontier, wall: Wall) -> None:
     assert drain(owed) == order
 
 
-def test_an_unstorable_request_waits_in_memory(
-    stored: BloomFilter, wall: Wall, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(later, "MAX_NEAR", 2_900)
-    owed = Frontier(stored, wall=wall)
-    for number in range(6):
-        payload = b"%d" % number if number % 2 else None
-        due = NOON + 1 + number
-        owed.push("host", 0, payload, attachment=number, not_before=due)
-        owed.checkpoint()
-    order = []
-    for _ in range(6):
-        wall.now += 1
-        entry = lease(owed)
-        order.append(entry.attachment if entry.payload is None else int(entry.payload))
-        owed.settle(entry)
-    assert order == list(range(6))
-
-
 def test_memory_is_bounded(
     stored: BloomFilter,
     wall: Wall,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgpack  # type: ignore[import-untyped]
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,8 +32,3 @@ def test_a_url_can_be_shortened_and_restored(head: str, rest: str) -> None:
 def test_the_url_of_a_payload_can_be_printed() -> None:
     payload = msgpack.packb([short_url(f"{URL}\n"), "whatever follows"])
     assert url_of(payload) == f"{URL}\\n"
-
-
-@pytest.mark.parametrize("payload", [b"", b"\xc1", b"x" * 1_234, msgpack.packb([""])])
-def test_a_damaged_payload_has_a_size(payload: bytes) -> None:
-    assert url_of(payload) == f"{len(payload):,} bytes"

@@ -106,17 +106,6 @@ def test_failures_are_grouped_by_reason_exception_and_slot(
     assert "  ".join(shown) in verb("top", job).out
 
 
-@pytest.mark.parametrize("name", ["list", "requeue"])
-def test_a_reason_that_does_not_exist_is_refused_with_those_of_the_job(
-    verb: Verb, job: Path, name: str
-) -> None:
-    answer = verb(name, job, "--failed", "--reason", "foo")
-    assert answer.code == 2
-    assert "True" not in answer.err
-    assert "--reason 'foo': expected HTTP statuses such as 503, or " in answer.err
-    assert "; reasons in this job: 404, 503, callback, timeout\n" in answer.err
-
-
 def test_requeue_makes_a_failed_request_pending_once(verb: Verb, job: Path) -> None:
     answer = verb("requeue", job, "--failed", "--reason", "status")
     assert (answer.code, answer.out) == (0, "2 pending now\n")

@@ -12,14 +12,13 @@ from threading import Thread
 import pytest
 from support.crawls_in_redis import begin_crawl, make_crawl
 from support.jobs import Verb, make_job
-from support.redis_server import LOGGED, RedisServer
+from support.redis_server import RedisServer
 from support.waiting import until
 
 from bloomdupe.crawl.state.rules import Rules
-from bloomdupe.errors import NotOwnerError, StoreUnreachableError
+from bloomdupe.errors import NotOwnerError
 from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
 from bloomdupe.jobs import open_job
-from bloomdupe.jobs.reader import JobReader
 from bloomdupe.store.files import SILENT_AFTER
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.crawl_reader import NOBODY
@@ -182,18 +181,3 @@ def test_a_name_without_a_crawl(url: str, verb: Verb) -> None:
         assert (answer.code in (1, 2), answer.out) == (True, ""), words
     begin_crawl(url)
     assert "no crawl has used this store" in verb("top", url).err
-
-
-def test_a_redis_that_is_away_for_a_moment(tmp_path: Path) -> None:
-    with RedisServer(tmp_path, *LOGGED) as server:
-        place = make_crawl(server.url("crawl"), WAITING)
-        reader = JobReader(open_job(place))
-        assert reader.read().trouble is None
-        server.kill()
-        view = reader.read()
-        assert "no Redis answers there" in str(view.trouble)
-        assert view.pending == len(WAITING)
-        with pytest.raises(StoreUnreachableError):
-            JobReader(open_job(place)).read()
-        server.start()
-        assert reader.read().trouble is None

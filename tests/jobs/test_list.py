@@ -89,26 +89,4 @@ def test_slot_pattern_and_limit(
     assert (answer.code, answer.out.count("\n"), answer.err) == (0, lines, "")
 
 
-@pytest.mark.parametrize("words", [["list"], ["list", "--failed"], ["pause"]])
-def test_a_slot_that_the_job_does_not_have_is_named(
-    verb: Verb, job: Path, words: list[str]
-) -> None:
-    name, *options = words
-    for slot in ("a.example", "a.exmaple"):
-        answer = verb(name, job, "--slot", slot, *options)
-        missing = f"no slot '{slot}': no request of it is pending or failed\n"
-        assert answer.code == 0
-        assert answer.err == ("" if slot == "a.example" else f"the job has {missing}")
-
-
-def test_a_store_that_was_never_a_crawls_has_no_requests(
-    verb: Verb, tmp_path: Path
-) -> None:
-    with BloomFilter.open(tmp_path / "job/bloomdupe", 100) as seen:
-        seen.add("x")
-    assert verb("list", tmp_path / "job") == (0, "", "")
-    report = json.loads(verb("info", tmp_path / "job", "--json").out)
-    assert report["job"] is None
-
-
 # info

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from spiders.follow import Follow
 from spiders.retries import Many
 from support.crawl import Crawl
 from support.jobs import run as verb
-from support.site import Answer, Site
+from support.site import Site
 
 CLOCK = r"\d\d:\d\d:\d\d"
 HOUR = 3_600
@@ -63,13 +62,4 @@ def test_a_server_that_is_away_is_named_with_cause_and_time(
     # The next run says so, too.
     process = crawl.start(Many, PAGES=20, **REST)
     process.until(lambda: said.search(process.log))
-    process.kill()
-
-
-@pytest.mark.usefixtures("engine")
-def test_a_server_that_asks_for_patience_is_named(crawl: Crawl, site: Site) -> None:
-    site.pages = lambda _: Answer("", 503, {"Retry-After": "120"})
-    process = crawl.start(Follow, RETRY_ENABLED=True)
-    said = rf"Slot '127.0.0.1' rests, as its Retry-After asks, until {CLOCK}\n"
-    process.until(lambda: re.search(said, process.log))
     process.kill()

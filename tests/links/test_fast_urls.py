@@ -10,16 +10,12 @@ from typing import Any
 from urllib import parse
 
 import pytest
-from scrapy import Request, Spider
-from scrapy.crawler import Crawler
+from scrapy import Request
 from scrapy.http import HtmlResponse, TextResponse
-from scrapy.settings import Settings
-from scrapy.utils.misc import load_object
 from support.repetition import repeated
 from support.url_lists import BASES, SEED, at_random, listed, result, specified
 from w3lib import url as w3lib_url
 
-from bloomdupe import Addon
 from bloomdupe.crawl.fast_functions import FastFunctions
 from bloomdupe.links import safe_urls
 from bloomdupe.links.fast_follow import follow, follows_the_same, scrapys_follow
@@ -150,16 +146,3 @@ def test_an_original_that_differs_is_not_replaced(
 ) -> None:
     monkeypatch.setattr(module, name, lambda *_: "http://a.example/other")
     assert name not in {each.name for each in FastFunctions()._names}
-
-
-def test_the_add_on_adds_it_unless_it_is_switched_off() -> None:
-    def names(given: dict[str, None]) -> list[type]:
-        settings = Settings({"EXTENSIONS": given})
-        Addon(Crawler(Spider)).update_settings(settings)
-        extensions = settings.getdict("EXTENSIONS")
-        return [load_object(key) for key, order in extensions.items() if order == 0]
-
-    assert FastFunctions in names({})
-    assert FastFunctions not in names(
-        {"bloomdupe.crawl.fast_functions.FastFunctions": None}
-    )

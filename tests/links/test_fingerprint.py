@@ -11,7 +11,7 @@ import pytest
 from scrapy import FormRequest, Request
 from scrapy.utils.request import RequestFingerprinter, fingerprint
 from support.repetition import repeated
-from support.url_lists import BEGINNINGS, listed, put_together, specified
+from support.url_lists import BEGINNINGS, put_together, specified
 
 from bloomdupe.links.fingerprint import _hash, fingerprint_function
 
@@ -41,14 +41,6 @@ def compare(urls: Iterable[str]) -> tuple[int, int, int]:
 
 PART = repeated([20, 4])
 """Of the URLs, one in so many."""
-
-
-@pytest.mark.parametrize("part", PART)
-def test_odd_urls(part: int) -> None:
-    compared, quick, changed = compare(listed("odd_urls")[::part])
-    assert compared > 30_000 / part
-    assert quick > 10_000 / part
-    assert changed > 10_000 / part
 
 
 def test_urls_of_the_specifications() -> None:

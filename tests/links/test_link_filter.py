@@ -243,14 +243,6 @@ def test_it_steps_aside_and_says_why(results: Results, case: str) -> None:
     assert ASIDE[case] in said
 
 
-@each(*ACTIVE)
-def test_the_first_duplicate_is_logged_as_ever(results: Results, case: str) -> None:
-    for way in ("on", "off"):
-        (said,) = results[f"{case}-{way}"].log
-        assert said.startswith("Filtered duplicate request: <GET http")
-        assert "no more duplicates will be shown" in said
-
-
 def test_offsite_links_count_as_offsite(results: Results) -> None:
     """The start page is seen, but a link back to it is offsite first of all."""
     stats = results["offsite-on"].stats

@@ -91,11 +91,3 @@ def test_kills_differ_from_ended_and_running_runs(
     owner.close()
     ended = [text for text in report(job).texts if text in ways]
     assert ended == ["killed", "shutdown", "killed"]
-
-
-def test_a_job_without_history_has_a_report_without_lines(
-    tmp_path: Path, report: Callable[[Path], Page]
-) -> None:
-    page = report(monitored_job(tmp_path, history=False))
-    assert not page.charts.keys() & CHARTS
-    assert any("no charts over time" in text for text in page.texts)

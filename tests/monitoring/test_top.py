@@ -112,13 +112,6 @@ def test_a_key_quits_and_the_terminal_is_as_before(job: Path) -> None:
     assert terminal.end() == 0
 
 
-def test_a_terminal_that_cannot_be_refreshed_shows_it_once(job: Path) -> None:
-    terminal = Terminal(str(job), 80, TERM="dumb")
-    terminal.wait_for("pending")
-    assert terminal.end() == 0
-    assert "\x1b" not in terminal.shown
-
-
 def test_rates_are_those_of_equal_parts_of_the_time() -> None:
     points = [point(0), point(30, pages=10), point(60, pages=40)]
     assert rates(points, points[0].time, 4) == pytest.approx([20, 20, 60, 60])

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 from support.collecting_child import (
     IDENTITY,
-    LATER,
     NAMED,
     NAMES,
     Crawl,
@@ -75,82 +74,6 @@ def record_of(directory: Path) -> dict[str, Any]:
 
 
 # The output
-
-
-def test_the_output_of_collect(verb: Verb, crawl: Crawl, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    crawl.leave()
-    found = json.loads(verb("collect", *NAMED, crawl.url, out, "--json").out)
-    lines = {name: len(rows) for name, rows in crawl.expected.items()}
-    assert found == {
-        "directory": str(out),
-        "files": {
-            name: {
-                "place": str(out / name),
-                "added": lines[name],
-                "bytes": (out / name).stat().st_size,
-                "later": name in LATER,
-            }
-            for name in NAMES
-        },
-        "deleted": 0,
-        "finished": True,
-        "failed": False,
-        "undelivered": False,
-        "interrupted": False,
-    }
-    crawl.join()
-    crawl.offer(1)
-    crawl.leave()
-    said = verb("collect", *NAMED, crawl.url, out).out
-    assert f"{out / 'deep/b.json'}  0 items added, " in said
-    assert "The crawl has not ended: the same command" in said
-    crawl.join()
-    crawl.put_out(20, random.Random(3))
-    assert (
-        "deleted from Redis: "
-        in verb("collect", *NAMED, crawl.url, out, "--delete").out
-    )
-    assert crawl.complaints(out) == []
-
-
-def test_a_csv_file_that_was_stored_empty_gets_its_columns(
-    verb: Verb, server: RedisServer, url: str, tmp_path: Path
-) -> None:
-    crawl, place = Crawl(url), tmp_path / "out" / "c d.csv"
-    crawl.offer(1)
-    crawl.finish([])
-    crawl.leave()
-    assert verb("collect", *NAMED, url, tmp_path / "out").code == 0
-    assert place.read_bytes() == b""
-    with server.client() as client:
-        client.xadd(stream(crawl), {"0": packed({"a": 1}, 2)})
-    assert verb("collect", *NAMED, url, tmp_path / "out").code == 0
-    assert place.read_bytes() == b"a\r\n1\r\n"
-
-
-def test_an_item_that_an_exporter_cannot_write_is_named(
-    verb: Verb,
-    server: RedisServer,
-    crawl: Crawl,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """The other feeds, and the other items, are written."""
-    wrong = packed({"text": {(1, 2): "a key that JSON does not know"}}, 0, 2)
-    with server.client() as client:
-        client.xadd(stream(crawl), {"0": wrong})
-        client.xadd(stream(crawl), {"0": packed({"b": 1}, 0)})
-    done = verb("collect", *NAMED, crawl.url, tmp_path / "out")
-    assert done.code == 1
-    (said,) = (r.getMessage() for r in caplog.records if r.levelname == "ERROR")
-    assert said.count("\n") == 0
-    assert "The feed site.jsonl lacks an item" in said
-    assert "a key that JSON does not know" in said
-    lines = (tmp_path / "out" / "site.jsonl").read_text().splitlines()
-    assert '{"b": 1}' in lines
-    assert "a key that" in (tmp_path / "out" / "c d.csv").read_text()
-    assert verb("collect", *NAMED, crawl.url, tmp_path / "out").code == 0
 
 
 def test_deleting_leaves_the_last_entry(
@@ -232,19 +155,6 @@ def test_the_judge_finds_errors(
         if collect(crawl.url, out, without=without) or crawl.complaints(out):
             return
     pytest.fail("nothing was found")
-
-
-def test_the_judge_sees_each_line(verb: Verb, crawl: Crawl, tmp_path: Path) -> None:
-    """Another control."""
-    assert verb("collect", *NAMED, crawl.url, tmp_path / "out").code == 0
-    place = tmp_path / "out" / "site.jsonl"
-    lines = place.read_bytes().splitlines(keepends=True)
-    swapped = [lines[1], lines[0], *lines[2:]]
-    for wrong in (lines[1:], lines + lines[-1:], swapped, [*lines, b"{"]):
-        place.write_bytes(b"".join(wrong))
-        assert crawl.complaints(tmp_path / "out")
-    place.write_bytes(b"".join(lines))
-    assert not crawl.complaints(tmp_path / "out")
 
 
 # Following
@@ -517,16 +427,6 @@ def test_an_invalid_item_is_refused(
     refused = verb("collect", *NAMED, crawl.url, tmp_path / "out")
     assert (refused.code, refused.err.count("\n")) == (1, 1)
     assert " of the output cannot be read here: " in refused.err
-
-
-def test_an_entry_of_another_program_is_refused(
-    verb: Verb, server: RedisServer, crawl: Crawl, tmp_path: Path
-) -> None:
-    with server.client() as client:
-        client.xadd(stream(crawl), {"a": "b"})
-    refused = verb("collect", *NAMED, crawl.url, tmp_path / "out")
-    assert refused.code == 1
-    assert "is not as a worker writes it" in refused.err
 
 
 def test_other_places_are_refused(

@@ -39,7 +39,6 @@ from bloomdupe.jobs.project import Project
 from bloomdupe.links.fingerprint import ScrapyRedisFingerprinter
 from bloomdupe.moving.scrapy_redis_job import RedisJob
 
-PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test
 OURS = "bloomdupe.links.fingerprint"
 FINGERPRINTER = (
     f"{PROJECT}REQUEST_FINGERPRINTER_CLASS = '{OURS}.ScrapyRedisFingerprinter'\n"
@@ -173,22 +172,6 @@ def test_a_pickle_runs_nothing_unless_it_is_trusted(theirs: Theirs) -> None:
     assert harm.exists()
 
 
-def test_unreadable_requests_are_named_and_left_out(theirs: Theirs) -> None:
-    as_project(FINGERPRINTER)
-    theirs.push([*pages(1), Request("https://a.example/x", meta={"x": object()})])
-    bad = [b"\x80\x05garbage", pickle.dumps([1])]
-    theirs.client.zadd("site:requests", dict.fromkeys(bad, 1))
-    theirs.mark(pages(1))
-    theirs.client.sadd("site:dupefilter", b"\xff", "xyz")
-    answer = theirs.import_()
-    assert answer.code == 1
-    assert "5 could not be read:" in answer.out
-    assert "site:dupefilter: b'xyz' is no fingerprint" in answer.out
-    assert "site:requests, request 4: " in answer.out
-    assert "https://a.example/x: meta['x'] has a value of type" in answer.out
-    assert theirs.listed() == ["0"]
-
-
 # What is seen
 
 
@@ -211,17 +194,6 @@ def test_useless_marks_are_refused(theirs: Theirs, function: type) -> None:
         "set REQUEST_FINGERPRINTER_CLASS to the class that has made them" in answer.err
     )
     assert not Path("job/bloomdupe").exists()
-
-
-def test_without_a_set_a_remark_says_so(theirs: Theirs) -> None:
-    """Such as with the bitmap of scrapy-redis-bloomfilter."""
-    as_project(PROJECT)
-    theirs.push(pages(3))
-    theirs.client.setbit("site:dupefilter", 12_345, 1)
-    answer = theirs.import_()
-    assert answer.code == 0
-    assert "There is no set 'site:dupefilter', so nothing says which" in answer.out
-    assert theirs.listed() == ["0", "1", "2"]
 
 
 # Names, and what is refused
@@ -261,30 +233,6 @@ def test_mismatches_are_refused(
     assert (answer.code, answer.out) == (code, "")
     assert message in answer.err
     assert not Path("job/bloomdupe").exists()
-
-
-def test_with_a_password_and_no_right_to_write(
-    theirs: Theirs, redis_server: RedisServer
-) -> None:
-    """Nothing is written there: the rights are those that the document names."""
-    as_project(FINGERPRINTER)
-    theirs.push(pages(3))
-    theirs.mark(pages(3))
-    rights = "+info +type +llen +lrange +zcard +zrange +scard +sscan +sismember"
-    theirs.client.acl_setuser(
-        "reader",
-        enabled=True,
-        passwords=[f"+{PASSWORD}"],
-        keys=["site:*"],
-        commands=rights.split(),
-    )
-    theirs.url = f"unix://reader:{PASSWORD}@{redis_server.socket}"
-    answer = theirs.import_()
-    theirs.client.acl_deluser("reader")
-    assert answer.code == 0, answer
-    assert answer.out.startswith("3 requests pending now\n")
-    document = Path(__file__).parents[2] / "bloomdupe/docs/from-scrapy-redis.md"
-    assert rights in " ".join(document.read_text().split())
 
 
 # Interrupted, or changed meanwhile

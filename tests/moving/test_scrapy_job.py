@@ -282,19 +282,6 @@ def test_queues_of_other_classes_are_refused(
 # Trust
 
 
-def test_pending_requests_without_trust_are_refused(verb: Verb, tmp_path: Path) -> None:
-    job = stopped(tmp_path / "job", [Request("https://a.example/")], 0)
-    (job / "spider.state").write_bytes(b"a pickle")
-    before = contents(job)
-    for place in (job, tmp_path / "new"):
-        answer = verb("import", place, job, "--spider", "site")
-        assert (answer.code, answer.out) == (1, "")
-        assert f"{job} holds pickled requests" in answer.err
-        assert answer.err.count("\n") == 1
-    assert contents(job) == before
-    assert not (tmp_path / "new").exists()
-
-
 def test_a_pickle_runs_nothing_unless_it_is_trusted(verb: Verb, tmp_path: Path) -> None:
     harm = tmp_path / "harm"
     requests = [
@@ -411,11 +398,3 @@ def test_other_sources_are_refused(verb: Verb, tmp_path: Path) -> None:
         assert why in answer.err
     assert not (tmp_path / "new").exists()
     assert list((tmp_path / "empty").iterdir()) == []
-
-
-def test_a_spider_that_is_not_there_is_refused(verb: Verb, tmp_path: Path) -> None:
-    job = stopped(tmp_path / "job", [Request("https://a.example/")], 0)
-    as_project("")
-    answer = verb("import", job, *IMPORT)
-    assert (answer.code, answer.out) == (2, "")
-    assert "--spider 'site': its callbacks are needed" in answer.err

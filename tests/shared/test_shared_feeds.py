@@ -15,7 +15,7 @@ from spiders.feeds import (
 )
 from spiders.shared_feeds import InMemory
 from support.crawl import Crawl
-from support.shop import ITEMS, NEW, PAGES, items_in, read
+from support.shop import ITEMS, PAGES, items_in, read
 from support.site import Pages
 
 from bloomdupe.moving.collecting import RECORD
@@ -112,17 +112,6 @@ def test_a_local_file_gets_a_delivery_once_though_the_process_dies(
     for _ in range(2):
         crawl.collect()
     assert read(crawl.folder / "out" / "items.sums") == ITEMS
-
-
-def test_new_items_of_a_crawl_that_had_ended_are_added(
-    crawl: Crawl, place: Path
-) -> None:
-    crawl.settings["FEEDS"] = {f"mail://{place}": JSON, "items.json": JSON}
-    for starts in (("/",), ("/", "/new")):
-        crawl.finish(Articles, starts=starts)
-        crawl.collect()
-    assert read(crawl.folder / "items.json") == NEW
-    assert sorted(map(len, mails(place))) == [3, 63]  # type: ignore[arg-type]
 
 
 # The origin of the settings

@@ -6,9 +6,8 @@ import re
 
 import pytest
 from scrapy import Spider
-from spiders.workers import All, Closing, Other
+from spiders.workers import All, Other
 from support.crawl import Crawl
-from support.judge import lines
 from support.site import Pages, graph
 
 pytestmark = pytest.mark.slow
@@ -19,16 +18,6 @@ SIZE = 150
 @pytest.fixture
 def pages() -> Pages:
     return graph(SIZE)
-
-
-def test_requests_of_an_interrupted_worker_continue_at_once(crawl: Crawl) -> None:
-    """After Ctrl-C or CloseSpider, the other workers need not wait for the lease."""
-    expected, _ = crawl.stock(All)
-    crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 600
-    assert crawl.run(Closing, CLOSE=True).finish_reason == "enough"
-    crawl.interrupted(Closing, after=1)
-    crawl.finish(Closing)
-    assert lines(crawl.items()) == expected
 
 
 def test_a_worker_that_joins_does_not_say_that_a_run_was_killed(crawl: Crawl) -> None:

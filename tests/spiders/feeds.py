@@ -181,19 +181,6 @@ def close_mailbox() -> None:
     Mailbox.closed = True
 
 
-def fill_the_file() -> None:
-    def write(_: bytes) -> None:
-        raise ValueError("the file is full")
-
-    def full(self: Mailbox, spider: Any) -> Any:
-        file: Any = opened(self, spider)
-        file.write = write
-        return file
-
-    opened = Mailbox.open
-    Mailbox.open = full  # type: ignore[assignment,method-assign]
-
-
 def stop_while_s3_reads() -> None:
     upload = S3FeedStorage._store_in_thread
 

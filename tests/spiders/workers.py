@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from scrapy import Request, Spider, signals
-from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 
 HOSTS = 7
@@ -59,18 +58,6 @@ class Other(All):
     """The same by another name."""
 
     name = "other"
-
-
-class Closing(All):
-    """Ends in the middle."""
-
-    name = "closing"
-
-    def parse(self, response: Response) -> Any:
-        pages = self.crawler.stats.get_value("response_received_count")
-        if self.settings.getbool("CLOSE") and pages > 9:
-            raise CloseSpider("enough")
-        yield from super().parse(response)
 
 
 class Plain(All):

@@ -4,8 +4,6 @@ import json
 import os
 import resource
 import signal
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -199,45 +197,6 @@ def test_a_file_that_another_program_writes_gets_no_mark(path: Path) -> None:
 
 
 # Who uses it
-
-ASK = """
-import fcntl, sys
-from pathlib import Path
-from bloomdupe.store import files, platform
-
-def asked(fd, kind, lock=fcntl.flock):
-    lock(fd, kind)
-    print("asked", flush=True)
-    sys.stdin.readline()
-
-fcntl.flock = asked
-sys.exit(files.in_use(Path(sys.argv[1])))
-"""
-
-
-def test_asking_for_the_owner_blocks_no_process(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However long it takes to ask: here, until the lock was tried three times."""
-    with subprocess.Popen(
-        [sys.executable, "-c", ASK, path],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "asked\n"
-        tried = []
-
-        def pause(seconds: float) -> None:
-            tried.append(seconds)
-            if len(tried) == 3:
-                child.communicate("go on\n")
-
-        monkeypatch.setattr("time.sleep", pause)
-        with BloomFilter.open(path) as seen:
-            assert "a" in seen
-        assert (len(tried), child.returncode) == (3, 0)
 
 
 # The marker

@@ -280,27 +280,6 @@ def test_a_server_that_was_started_empty(
         owner.renew()
 
 
-def test_a_partition_that_another_worker_has(
-    server: RedisServer, owner: PartitionOwner
-) -> None:
-    put(owner, b"1")
-    store = store_of(owner)
-    other = joined(server.url("crawl"))
-    put(other, b"2")
-    with pytest.raises(NotOwnerError, match="another worker has it now"):
-        put(owner, b"3")
-    with pytest.raises(NotOwnerError, match="another worker has it now"):
-        owner.begin({}).send()
-    # What it reads is not its own: so it says that first, whatever is wrong with it.
-    assert isinstance(store.damaged("a page"), NotOwnerError)
-    assert isinstance(store_of(other).damaged("a page"), StoreDamagedError)
-    assert owner.renew() == []
-    with pytest.raises(NotOwnerError):
-        store.commit()
-    assert stored(other) == b"2"
-    other.close()
-
-
 def test_pages_that_were_read_ahead_are_not_used_when_all_are_cleared(
     owner: PartitionOwner,
 ) -> None:

@@ -105,22 +105,6 @@ def make_job(
     return jobdir
 
 
-def bare_job(jobdir: Path, slot: str, *payloads: bytes) -> Path:
-    """Make a job in which these bytes stand for requests."""
-    BloomFilter.open(jobdir / "bloomdupe", 1_000, identity=IDENTITY).close()
-    put(jobdir, slot, *payloads)
-    return jobdir
-
-
-def put(jobdir: Path, slot: str, *payloads: bytes) -> None:
-    """Let these bytes stand for pending requests of a job."""
-    with BloomFilter.open(jobdir / "bloomdupe") as seen:
-        frontier = Frontier(seen)
-        for payload in payloads:
-            frontier.push(slot, 0, payload)
-        frontier.checkpoint()
-
-
 def restored(jobdir: Path) -> list[Request]:
     """Return all requests of a job, which is then of no more use."""
     found = []
