@@ -100,7 +100,7 @@ class FeedExporter(FeedExporterAccess):
 
         Raises :class:`~bloomdupe.errors.FeedError`.
         """
-        cls.early(crawler)._checked(left)
+        cls.early(crawler)._checked(left)  # noqa: SLF001 - our own
 
     def restore(self, left: StoredFeeds, put: Put, fail: Fail) -> None:
         """Make the feeds part of the checkpoint; called when the crawl opens.

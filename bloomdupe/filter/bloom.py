@@ -151,7 +151,7 @@ class BloomFilter:
         with ExitStack() as undo:
             undo.callback(store.close)
             filter_ = cls.__new__(cls)
-            filter_._begin(parameters, store, memory)
+            filter_._begin(parameters, store, memory)  # noqa: SLF001 - our own
             undo.pop_all()
         return filter_
 

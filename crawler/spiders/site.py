@@ -83,8 +83,8 @@ class SiteSpider(Spider):
             crawler.settings.set("BLOOMDUPE_REVISIT", rules, priority="spider")
         spider = super().from_crawler(crawler, options, sample)
         connect = crawler.signals.connect
-        connect(spider._on_opened, signals.spider_opened)
-        connect(spider._on_idle, signals.spider_idle)
+        connect(spider._on_opened, signals.spider_opened)  # noqa: SLF001 - our own
+        connect(spider._on_idle, signals.spider_idle)  # noqa: SLF001 - our own
         return spider
 
     async def start(self) -> AsyncIterator[Any]:

@@ -1,15 +1,17 @@
+"""What the package imports and requires, and when."""
+
 from __future__ import annotations
 
 import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 import pytest
-from rules import modules_of, nodes_of
 from support.shared_data import REPOSITORY
 
 import bloomdupe
@@ -113,6 +115,14 @@ def test_the_version_is_the_same_everywhere() -> None:
         assert done.stdout == f"bloomdupe {bloomdupe.__version__}\n"
 
 
+def nodes_of(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield all nodes but those that are for types."""
+    yield node
+    if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
+        for child in ast.iter_child_nodes(node):
+            yield from nodes_of(child)
+
+
 def imported_by(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
@@ -138,10 +148,9 @@ def test_imports_and_declared_requirements_agree() -> None:
     }
     tops = {
         name.partition(".")[0]
-        for tree in modules_of(Path(bloomdupe.__file__).parent).values()
-        for node, for_types in nodes_of(tree)
+        for path in Path(bloomdupe.__file__).parent.rglob("*.py")
+        for node in nodes_of(ast.parse(path.read_text("utf-8")))
         for name in imported_by(node)
-        if not for_types
     }
     homes = packages_distributions()
     imported = {

@@ -263,7 +263,7 @@ class DisturbedCrawl:
             return late and any(worker.joined for worker in self.at_work)
 
         self._until(far_enough)
-        time.sleep(self._rng.choice([0, 0, 0.02, 0.1]))
+        time.sleep(self._rng.choice([0, 0, 0.02, 0.1]))  # noqa: TID251 - a fault strikes at any time
 
     def _allow(self, more: int) -> None:
         """Let the site give the answers that wait, and so many more."""
@@ -356,7 +356,7 @@ class DisturbedCrawl:
         victim.stopped_by = "interrupt" if times == 1 else "interrupt twice"
         for _ in range(times):
             victim.process.send(signal.SIGINT)
-            time.sleep(FLUSH)
+            time.sleep(FLUSH)  # noqa: TID251 - a fault strikes at any time
 
     def _part(self, victim: Worker) -> None:
         self._wait_for([victim])

@@ -93,7 +93,7 @@ class OneRedis:
         replica.start()
         with replica.client() as client, self.server.client() as master:
             until(lambda: _replication(client)["master_link_status"] == "up")
-            time.sleep(seconds)
+            time.sleep(seconds)  # noqa: TID251 - a fault strikes at any time
             master.execute_command("CLIENT", "PAUSE", PAUSE, "WRITE")
             end = _replication(master)["master_repl_offset"]
             until(lambda: _replication(client)["slave_repl_offset"] >= end)
@@ -116,11 +116,11 @@ def happen(what: str, server: RedisServer, seconds: float) -> None:
         name, refusing, normal = REFUSALS[what]
         with server.client() as client:
             client.config_set(name, refusing)
-            time.sleep(seconds)
+            time.sleep(seconds)  # noqa: TID251 - a fault strikes at any time
             client.config_set(name, normal)
     else:
         server.kill()
-        time.sleep(seconds)
+        time.sleep(seconds)  # noqa: TID251 - a fault strikes at any time
         server.start()
 
 

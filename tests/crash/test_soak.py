@@ -17,62 +17,50 @@ class Fake(Fault):
     name = "a fault of our own"
     cases = 3
 
-    def __init__(self, run: Callable[[Path], list[Outcome]], *, good: bool) -> None:
+    def __init__(self, run: Callable[[Path], list[Outcome]], control: Outcome) -> None:
         self._run = run
-        self._good = good
+        self._control = control
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:  # noqa: ARG002
         return self._run(folder)
 
     def control(self, folder: Path) -> list[Outcome]:  # noqa: ARG002
-        return [OK] if self._good else [lost("as it should be")]
+        return [self._control]
 
 
-def run(fault: Fault, keep: Path) -> Soak:
-    soak = Soak([fault], 2, keep)
-    soak.run(plan(soak, 7))
-    return soak
+def fails(folder: Path) -> list[Outcome]:
+    (folder / "store").write_text("evidence")
+    return [OK, lost("a page")]
 
 
-def test_as_many_cases_as_asked_for(tmp_path: Path) -> None:
-    soak = run(Fake(lambda _: [OK, OK], good=False), tmp_path)
-    (tally,) = soak.tallies
-    assert tally.trials == 6
-    assert not tally.failed
-    row = tally.row()
-    assert row[2:] == [f"{tally.trials}", "0", "0", "0", row[6], "caught"]
-    assert not list(tmp_path.iterdir())
-    assert "a fault of our own" in table(soak.tallies)
+def dies(_: Path) -> list[Outcome]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return []
 
 
-def test_a_control_that_is_not_caught_fails(tmp_path: Path) -> None:
-    (tally,) = run(Fake(lambda _: [OK, OK], good=True), tmp_path).tallies
-    assert tally.failed
-    assert tally.row()[-1] == "NOT CAUGHT"
-
-
-def test_failing_trials_are_kept(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("run", "control", "failed", "row"),
+    [
+        (lambda _: [OK] * 2, lost("a page"), False, "6 | 0 | 0 | 0 | 0.5 | caught"),
+        (lambda _: [OK] * 2, OK, True, "6 | 0 | 0 | 0 | 0.5 | NOT CAUGHT"),
+        (fails, lost("a page"), True, "6 | 3 | 0 | 0 | 0.5 | caught"),
+        (dies, lost("a page"), True, "3 | 0 | 0 | 3 | 1 | caught"),
+    ],
+)
+def test_the_soak_counts_trials_and_keeps_those_that_fail(
+    run: Callable[[Path], list[Outcome]],
+    control: Outcome,
+    failed: bool,
+    row: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    def fails(folder: Path) -> list[Outcome]:
-        (folder / "store").write_text("evidence")
-        return [OK, lost("a page")]
-
-    soak = Soak([Fake(fails, good=False)], 2, tmp_path)
-    soak.run(plan(soak, 7, 1))
-    assert soak.tallies[0].failed
-    assert soak.tallies[0].verdicts == {"ok": 1, "lost": 1}
-    assert (tmp_path / "F0-7" / "store").read_text() == "evidence"
-    log = capfd.readouterr().err
-    assert "lost: a page" in log
-    assert "--only F0 --seed 7 --cases 1" in log
-
-
-def test_a_case_that_dies_has_crashed(tmp_path: Path) -> None:
-    def dies(_: Path) -> list[Outcome]:
-        os.kill(os.getpid(), signal.SIGKILL)
-        return []
-
-    soak = Soak([Fake(dies, good=False)], 2, tmp_path)
-    soak.run(plan(soak, 7, 2))
-    assert soak.tallies[0].verdicts == {"crashed": 2}
+    soak = Soak([Fake(run, control)], 2, tmp_path)
+    soak.run(plan(soak, 7))
+    assert soak.tallies[0].failed == failed
+    assert f"a fault of our own | {row} |" in table(soak.tallies)
+    kept = {place.name: [*place.iterdir()] for place in tmp_path.iterdir()}
+    assert len(kept) == (3 if run in (fails, dies) else 0)
+    if run is fails:
+        assert (tmp_path / "F0-7" / "store").read_text() == "evidence"
+        assert "--only F0 --seed 7 --cases 1" in capfd.readouterr().err

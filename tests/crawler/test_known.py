@@ -1,4 +1,4 @@
-"""Pipelines that drop known items: the worked example, and a faulty one."""
+"""A pipeline that drops known items: the worked example."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ pytestmark = pytest.mark.slow
 
 COUNT = 120
 CONTENTS = sorted(f"title {number}" for number in range(40))
-CARELESS = {"ITEM_PIPELINES": {"spiders.known.Careless": 1}}
 
 
 @pytest.fixture
@@ -59,17 +58,3 @@ def test_each_content_is_there_once_whenever_the_crawl_was_killed(
     run = crawl.run(Titles, starts=["/0"], **again)
     assert run.stats["bloomdupe/round"] == 2
     assert titles(crawl) == CONTENTS
-
-
-def test_a_careless_pipeline_loses_items(crawl: Crawl) -> None:
-    """The control."""
-    crawl.settings |= CARELESS
-    # No checkpoint holds an item before the kill.
-    crawl.killed(
-        Titles,
-        starts=["/0"],
-        at_request=30,
-        BLOOMDUPE_CHECKPOINT_INTERVAL=3_600,
-    )
-    crawl.run(Titles, starts=["/0"])
-    assert {*titles(crawl)} < {*CONTENTS}

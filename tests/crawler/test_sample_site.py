@@ -26,23 +26,6 @@ def html_pages(site: SampleSite) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("pages", [50, 79, 80, 2000])
-def test_has_as_many_pages_as_asked_for(pages: int) -> None:
-    assert len(SampleSite(pages).expected_pages(BASE)) == pages
-
-
-def test_is_not_smaller_than_one_of_each_kind() -> None:
-    with pytest.raises(ValueError, match="at least 50"):
-        SampleSite(49)
-
-
-def test_is_the_same_whenever_it_is_made() -> None:
-    one, two = SampleSite(300), SampleSite(300)
-    for path in html_pages(one):
-        assert one.answer(path).body("h:1") == two.answer(path).body("h:1")
-    assert one.expected_requests() == two.expected_requests()
-
-
 def test_every_spelling_of_a_link_has_the_fingerprint_of_its_target() -> None:
     site = SampleSite(300)
     checked: Counter[str] = Counter()

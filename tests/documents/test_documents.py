@@ -280,7 +280,7 @@ def wait_for(port: int) -> None:
         with contextlib.suppress(ConnectionError):
             socket.create_connection(("localhost", port)).close()
             return
-        time.sleep(0.01)
+        time.sleep(0.01)  # noqa: TID251 - in a loop that waits
     raise TimeoutError
 
 

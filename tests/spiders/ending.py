@@ -173,7 +173,7 @@ class WaitsForEver(Spider):
 
     async def out_of_memory(self, response: Any) -> Any:
         while self.fails and self.waiting < 4:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # noqa: TID251 - in a loop that waits
         if self.fails:
             raise MemoryError
         yield {"page": response.url[-1]}
@@ -198,5 +198,5 @@ class Waits:
             try:
                 await self.spider.wait()
             finally:  # its page ends before it
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(0.1)  # noqa: TID251 - slow on purpose
         return item

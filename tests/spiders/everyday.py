@@ -78,7 +78,7 @@ class Choosy:
         number = item.page.rpartition("/")[2].partition("?")[0]
         if number.isdigit():
             if int(number) % 6 == 1:
-                await asyncio.sleep(0.003)
+                await asyncio.sleep(0.003)  # noqa: TID251 - slow on purpose
             if int(number) % 17 == 16:
                 raise DropItem(item.page)
         return item

@@ -20,4 +20,4 @@ _rng = random.Random(_seed)
 def dawdle() -> None:
     """Wait for a random time, if the environment asks for it."""
     if _seed is not None:
-        time.sleep(_rng.uniform(0, LONGEST))
+        time.sleep(_rng.uniform(0, LONGEST))  # noqa: TID251 - slow on purpose

@@ -67,7 +67,7 @@ class RedisServer:
                 with suppress(redis.AuthenticationError):
                     client.ping()
                 return
-            time.sleep(0.01)
+            time.sleep(0.01)  # noqa: TID251 - in a loop that waits
         raise RuntimeError(self._log.read_text())
 
     def forget(self, *options: str) -> None:
@@ -84,7 +84,7 @@ class RedisServer:
     def stall(self, seconds: float) -> None:
         """Let it answer no client for some time."""
         self._process.send_signal(signal.SIGSTOP)
-        time.sleep(seconds)
+        time.sleep(seconds)  # noqa: TID251 - a fault strikes at any time
         self._process.send_signal(signal.SIGCONT)
 
     @property
@@ -118,7 +118,7 @@ class RedisServer:
         Often it loses little: requests that a worker has offered then, and not settled.
         """
         before, first = self.written
-        time.sleep(seconds)
+        time.sleep(seconds)  # noqa: TID251 - a fault strikes at any time
         self.kill()
         name, last = self.written
         if name == before:  # it has not begun a new file

@@ -231,7 +231,7 @@ class Site:
             self.waiting -= 1
             if self._left is not None:
                 self._left -= 1
-        time.sleep(self._delay)
+        time.sleep(self._delay)  # noqa: TID251 - slow on purpose
         dawdle()
         return seen
 

@@ -207,7 +207,7 @@ async def _next_checkpoint(spider: Spider) -> None:
 
 async def pause(seconds: float) -> None:
     """Let other tasks run."""
-    await asyncio.sleep(seconds)
+    await asyncio.sleep(seconds)  # noqa: TID251 - what the loops of spiders call
 
 
 def events(path: Path) -> list[list[str]]:

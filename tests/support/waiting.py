@@ -28,7 +28,7 @@ def until(condition: Callable[[], object], deadline: float = DEADLINE) -> None:
             return
         now = time.monotonic()
         assert now < end, f"still not after {deadline} s"
-        time.sleep(min(max(SHORTEST, SHARE * (now - begun)), LONGEST))
+        time.sleep(min(max(SHORTEST, SHARE * (now - begun)), LONGEST))  # noqa: TID251 - in the loop that waits
 
 
 def until_later(file: Path) -> None:
