@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator, Sequence
 
+    from bloomdupe.filter.info import FilterInfo
     from bloomdupe.jobs.job import Job
-    from bloomdupe.jobs.view import Description, View
+    from bloomdupe.jobs.view import View
 
 
 def info(options: Namespace) -> Answer:
@@ -38,8 +39,10 @@ def info(options: Namespace) -> Answer:
     job: Job = options.job
     if within := job.jobs_within:
         return _all(within)
-    found = JobReader(job).describe()
-    return Answer(table(_rows(found)), found.as_dict())
+    filter_, identity, view = JobReader(job).describe()
+    record = {**filter_.as_dict(), "identity": identity}
+    record["job"] = None if view is None else view.as_dict()
+    return Answer(table(_rows(filter_, identity, view)), record)
 
 
 def _all(jobs: list[Path]) -> Answer:
@@ -73,11 +76,12 @@ def _cells(view: View) -> Sequence[str]:
 # One job: the figures of the job below each other, then the filter
 
 
-def _rows(found: Description) -> Iterator[tuple[str, str]]:
-    filter_, view = found.filter, found.view
+def _rows(
+    filter_: FilterInfo, identity: dict[str, Any], view: View | None
+) -> Iterator[tuple[str, str]]:
     workers = None if view is None else view.workers
     yield "store" if workers is None else "crawl", str(filter_.path)
-    for name, value in found.identity.items():
+    for name, value in identity.items():
         if value:  # BLOOMDUPE_EXACT may be off
             yield f"made for {name}", str(value)
     if view is not None:
@@ -110,8 +114,10 @@ def _rows_of_job(view: View) -> Iterator[tuple[str, str]]:
     for slot in sorted(view.rules.paused):
         yield "paused", f"slot {slot_name(slot)}"
     for output in view.outputs:
-        written = "" if output.bytes is None else f", {output.bytes:,} bytes"
-        yield "output", f"{near(output.uri)}: {plural(output.items, 'item')}{written}"
+        size = output["bytes"]
+        written = "" if size is None else f", {size:,} bytes"
+        items = plural(output["items"], "item")
+        yield "output", f"{near(output['uri'])}: {items}{written}"
 
 
 def top(options: Namespace) -> Answer:

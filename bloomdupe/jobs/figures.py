@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.progress.pace import (
     duration,
@@ -13,18 +13,18 @@ from bloomdupe.crawl.progress.pace import (
     time_to_fill,
 )
 from bloomdupe.jobs import view as states
-from bloomdupe.jobs.view import KILLED, RUNNING, SILENT
+from bloomdupe.jobs.view import KILLED, RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bloomdupe.jobs.view import View, WorkerFigures
+    from bloomdupe.jobs.view import View
 
 
 FULL = 0.8
 """Share of the filter, or of the memory of Redis, from which on there is a warning."""
-GOOD, WARN, BAD, OLD = "good", "warn", "bad", "old"
-"""Kinds of a text. Forecasts that hold only if a silent crawl goes on are old."""
+GOOD, WARN, BAD = "good", "warn", "bad"
+"""Kinds of a text."""
 
 
 class Said(NamedTuple):
@@ -42,19 +42,17 @@ class Figure(NamedTuple):
     more: list[Said] = []  # noqa: RUF012 - nobody changes it
 
 
-def figures(view: View, *, old: bool = False) -> Iterator[Figure]:
-    """Yield the figures that are known; with ``old`` forecasts, or without."""
-    name = view.state.name
-    forecast = name == RUNNING or (name == SILENT and old)
-    aged = OLD if name == SILENT else ""
+def figures(view: View) -> Iterator[Figure]:
+    """Yield the figures that are known; a crawl that runs has forecasts."""
+    runs = view.state.name == RUNNING
     pages = []
-    if view.rate is not None and forecast:
+    if view.rate is not None and runs:
         kind = GOOD if view.rate >= 0.5 else WARN
-        pages.append(Said(f"{view.rate:,.0f} a minute", aged or kind))
+        pages.append(Said(f"{view.rate:,.0f} a minute", kind))
     yield Figure("pages", Said(f"{view.pages:,}"), pages)
     yield Figure("items", Said(f"{view.totals.items:,}"))
-    pending = [*_of_pending(view, aged, forecast=forecast)]
-    yield Figure("pending", Said(f"{view.pending:,}"), pending)
+    pending = Said(f"{view.pending:,}")
+    yield Figure("pending", pending, [*_of_pending(view, runs=runs)])
     failed = len(view.failed.requests)
     causes = view.failed.reasons.most_common()
     more = [Said(f"{requests:,} {cause}") for cause, requests in causes]
@@ -78,22 +76,22 @@ def figures(view: View, *, old: bool = False) -> Iterator[Figure]:
     elif last is not None:
         disk = [Said(f"{size(last.free)} free")]
         filled_in = time_to_fill(recent(view.points), last)
-        if name == RUNNING and filled_in is not None:
+        if runs and filled_in is not None:
             disk.append(Said(f"full in {duration(filled_in)}"))
         yield Figure("disk", Said(size(last.disk)), disk)
         checkpoint = Said(f"checkpoint {last.checkpoint * 1000:.0f} ms")
         yield Figure("memory", Said(size(last.memory)), [checkpoint])
 
 
-def _of_pending(view: View, aged: str, *, forecast: bool) -> Iterator[Said]:
-    if view.all_rest and not aged:
+def _of_pending(view: View, *, runs: bool) -> Iterator[Said]:
+    if view.all_rest:
         yield Said("all resting", WARN)
-    elif forecast and view.points:
+    elif runs and view.points:
         left = view.to_go
         if left is None:
-            yield Said("no end in sight", aged or WARN)
+            yield Said("no end in sight", WARN)
         else:
-            yield Said(f"{duration(left)} to go", aged or GOOD)
+            yield Said(f"{duration(left)} to go", GOOD)
         if view.at_rest:
             yield Said(f"{len(view.at_rest):,} resting", WARN)
     if view.slots:
@@ -103,14 +101,14 @@ def _of_pending(view: View, aged: str, *, forecast: bool) -> Iterator[Said]:
     yield Said(f"{view.taken_in:,} ever added")
 
 
-def _on_redis(view: View, workers: WorkerFigures) -> Iterator[Figure]:
-    alive = [Said(plural(workers.partitions, "partition"))]
+def _on_redis(view: View, workers: dict[str, Any]) -> Iterator[Figure]:
+    alive = [Said(plural(workers["partitions"], "partition"))]
     if view.unattended:
         alive.append(Said(f"{view.unattended:,} without a worker", WARN))
-    yield Figure("workers", Said(f"{workers.workers:,}"), alive)
-    entries = plural(workers.output_entries, "entry", "entries")
+    yield Figure("workers", Said(f"{workers['workers']:,}"), alive)
+    entries = plural(workers["output_entries"], "entry", "entries")
     yield Figure("output", Said(entries), [Said("to be collected")])
-    memory, limit = workers.memory_bytes, workers.memory_limit
+    memory, limit = workers["memory_bytes"], workers["memory_limit"]
     more = [Said("of this Redis")]
     if limit:
         more.append(Said(f"{size(limit)} at most", WARN * (memory > FULL * limit)))

@@ -15,7 +15,7 @@ from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_o
 from bloomdupe.jobs.held import HeldJob
 from bloomdupe.jobs.job import Job, Removed
 from bloomdupe.jobs.reader import JobReader
-from bloomdupe.jobs.view import Life, WorkerFigures
+from bloomdupe.jobs.view import Life
 from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client, LuaScript
@@ -121,14 +121,14 @@ class JobInRedis(Job):
                 return Life()
             client, look = crawl.client, crawl.look(crawl.partitions)
             names = frozenset(look.owners.values())
-            figures = WorkerFigures(
-                workers=len(names),
-                partitions=len(look.inboxes),
-                unowned_partitions=len(look.inboxes) - len(look.owners),
-                output_entries=client.ask("XLEN", crawl.keys.output),
-                memory_bytes=client.facts.get("used_memory", 0),
-                memory_limit=client.facts.get("maxmemory") or None,
-            )
+            figures = {
+                "workers": len(names),
+                "partitions": len(look.inboxes),
+                "unowned_partitions": len(look.inboxes) - len(look.owners),
+                "output_entries": client.ask("XLEN", crawl.keys.output),
+                "memory_bytes": client.facts.get("used_memory", 0),
+                "memory_limit": client.facts.get("maxmemory") or None,
+            }
             written = crawl.written_at()
         if not names:
             return Life(written_at=written, workers=figures)
@@ -177,7 +177,7 @@ class JobInRedis(Job):
             )
         contents, stays = JobReader(self).contents()
         if life.workers is not None:
-            entries = plural(life.workers.output_entries, "entry", "entries")
+            entries = plural(life.workers["output_entries"] or 0, "entry", "entries")
             contents += f", {entries} of output not collected"
         removed = Removed([self.shown], contents, stays)
         confirm(removed)

@@ -6,7 +6,6 @@ import contextlib
 import shutil
 import stat
 from contextlib import ExitStack, closing, contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,16 +125,12 @@ def _hint(path: Path) -> str:
     jobs: list[Path] = []
     with contextlib.suppress(OSError):  # what cannot be read gives no hints
         jobs = [*_jobs_in(near, 2)]
-    # Such as the name of a spider, whose job lies deeper.
-    names = {part: job for job in jobs for part in (job.parent.name, job.name)}
-    if near != path and (close := get_close_matches(path.name, names, 1)):
-        return f"; did you mean {names[close[0]]}?"
-    if near != path or not jobs:
+    if not jobs:
         return ""
     some = ", ".join(map(str, jobs[:MOST_NAMED])) + ", ..." * (len(jobs) > MOST_NAMED)
     return (
-        f", but {plural(len(jobs), 'job')} ({some}): name a job;"
-        f" `bloomdupe info {path}` shows all"
+        f", but {plural(len(jobs), 'job')} in {near} ({some}): name a job;"
+        f" `bloomdupe info {near}` shows all"
     )
 
 

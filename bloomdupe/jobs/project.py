@@ -19,10 +19,9 @@ from scrapy.utils.python import global_object_name
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.inside_scrapy.commands import load_addons
-from bloomdupe.inside_scrapy.faster import makes_the_same, plain_request
 from bloomdupe.links.fingerprint import fingerprint_function, is_plain
 from bloomdupe.requests.callbacks import may_be_callback
-from bloomdupe.requests.layout import check_payload, summary_of
+from bloomdupe.requests.layout import check_payload
 from bloomdupe.requests.serializer import Serializer
 from bloomdupe.settings import JobSettings, check_exact
 
@@ -34,10 +33,6 @@ if TYPE_CHECKING:
     from bloomdupe.settings import ExactUrls
 
 
-PLAIN_END = b"\x95"
-"""First byte of a stored request that has attributes beside URL, depth, referer."""
-NOTHING = (None, None, None, None)
-"""Neither callbacks nor meta nor arguments."""
 MOST_HOSTS = 100
 """Hosts for which stored requests are searched before fingerprints are made."""
 FINGERPRINTER = "REQUEST_FINGERPRINTER_CLASS"
@@ -72,9 +67,10 @@ class Project:
         self.spiders: list[str] = sorted(loader.list())
         """The spiders of the project; empty: this is no project."""
         self.known = spider in self.spiders
-        class_ = loader.load(spider) if self.known else _unknown_spider(spider)
-        self._class: type[Spider] = class_
-        self._crawler = Crawler(class_, settings)
+        self._class: type[Spider] = type("UnknownSpider", (Spider,), {"name": spider})
+        if self.known:
+            self._class = loader.load(spider)
+        self._crawler = Crawler(self._class, settings)
         with _loading(settings, "ADDONS"):
             load_addons(self._crawler)
         self.settings = self._crawler.settings
@@ -189,11 +185,6 @@ class Project:
         assert spider is not None  # noqa: S101 - it was made
         return Serializer(spider)
 
-    @cached_property
-    def _is_quick(self) -> bool:
-        """Whether a request with nothing but a URL can be made in the quick way."""
-        return is_plain(self._fingerprinter) and makes_the_same()
-
     def finder(self, pages: Mapping[bytes, str]) -> Callable[[bytes], bytes | None]:
         """Return a function that recognises stored requests for some pages.
 
@@ -207,28 +198,18 @@ class Project:
         # A stored URL does not begin with "https://www.", but with a number for it.
         names = (re.escape(str(host).removeprefix("www.").encode()) for host in hosts)
         has_host = re.compile(b"|".join(names), re.IGNORECASE).search
-        if not (is_few and is_plain(self._fingerprinter)):
-            has_host = re.compile(b"").search
+        is_few = is_few and is_plain(self._fingerprinter)
 
         def found(payload: bytes) -> bytes | None:
-            if has_host(payload) is None:
+            if is_few and has_host(payload) is None:
                 return None
-            key = self.stored_key(payload)
+            try:
+                key = self._fingerprint(self.request_of(payload))
+            except ValueError:
+                return None
             return key if key in pages else None
 
         return found
-
-    def stored_key(self, payload: bytes) -> bytes | None:
-        """Return the fingerprint of a stored request; None if it cannot be read."""
-        try:
-            if self._is_quick and payload[:1] < PLAIN_END:
-                url = summary_of(payload).url
-                request = plain_request(url, "utf-8", *NOTHING, 0, False)
-            else:
-                request = self.request_of(payload)
-            return self._fingerprint(request)
-        except ValueError:
-            return None
 
     def request_of(self, payload: bytes) -> Request:
         """Return a stored request, for its fingerprint and its place in the queue.
@@ -268,7 +249,3 @@ def _loading(settings: BaseSettings, name: str) -> Iterator[None]:
             f"{name} = {shown!r} cannot be loaded: {type(error).__name__}: {error};"
             " call this in the folder of the project, and install what it imports"
         ) from error
-
-
-def _unknown_spider(name: str) -> type[Spider]:
-    return type("UnknownSpider", (Spider,), {"name": name})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from itertools import chain
 from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bloomdupe.crawl.progress.history import Totals, read_history
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.state.failures import digest_of, page_of, stored_failures
-from bloomdupe.errors import BloomDupeError, StoreError, StoreUnreachableError
+from bloomdupe.errors import BloomDupeError, StoreError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.info import info_of_records
 from bloomdupe.filter.parameters import is_url
@@ -25,7 +24,7 @@ from bloomdupe.frontier.sent_request import partition_of
 from bloomdupe.frontier.slot_state import SlotState, rest_of
 from bloomdupe.jobs.held import pending_among
 from bloomdupe.jobs.listed import FailedRequests, ListedRequest, Selection
-from bloomdupe.jobs.view import MOST_SLOTS, Description, Output, View, state_of
+from bloomdupe.jobs.view import MOST_SLOTS, View, state_of
 from bloomdupe.requests.layout import url_of
 from bloomdupe.store.format import LATER, QUEUE
 from bloomdupe.store.progress import told
@@ -48,7 +47,6 @@ class JobReader:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._last: View | None = None
 
     @contextmanager
     def _snapshots(self) -> Iterator[tuple[list[Store], list[Snapshot]]]:
@@ -58,41 +56,32 @@ class JobReader:
     # The job as a whole
 
     def read(self) -> View:
-        """Read the last checkpoint; :class:`StoreError` if no crawl has used it.
-
-        If Redis does not answer, but has answered before, the last view comes again
-        with the ``trouble``.
-        """
-        try:
-            self._last = self.describe().view
-        except StoreUnreachableError as error:
-            if self._last is None:
-                raise
-            return replace(self._last, trouble=str(error))
-        if self._last is None:
+        """Read the last checkpoint; :class:`StoreError` if no crawl has used it."""
+        *_, view = self.describe()
+        if view is None:
             shown = self._job.shown
             raise StoreError(
                 f"{shown}: no crawl has used this store; `bloomdupe info {shown}`"
                 " shows its contents"
             )
-        return self._last
+        return view
 
-    def describe(self) -> Description:
-        """Describe the job as of its last checkpoint, or a filter that is no crawl.
+    def describe(self) -> tuple[FilterInfo, dict[str, Any], View | None]:
+        """Read the filter, the identity of its job, and the job, if it has one.
 
         Takes a second for a million slots, however many requests are pending in them.
         """
         job = self._job
         if is_url(job.named) and job.identity is None:
             with BloomFilter.open(job.named, readonly=True) as seen:
-                return Description(seen.info(), seen.identity, None)
+                return seen.info(), seen.identity, None
         now, life = time(), job.life()
         with self._snapshots() as (stores, snapshots):
             records = [*map(_record_of_filter, snapshots)]
             filter_ = info_of_records(job.shown, stores, records)
             identity = stores[0].header.get("identity", {})
             if snapshots[0].record("frontier") is None:
-                return Description(filter_, identity, None)
+                return filter_, identity, None
             points, runs = read_history(snapshots[0])
             notes = records[0]["notes"]
             known = _counts(snapshots, filter_, notes, now)
@@ -111,20 +100,20 @@ class JobReader:
                 runs=runs,
                 **known,
             )
-        return Description(filter_, identity, view)
+        return filter_, identity, view
 
     def contents(self) -> tuple[str, list[str]]:
         """Describe the contents, even if they are damaged; and the output files."""
         try:
-            found = self.describe()
+            filter_, _, view = self.describe()
         except BloomDupeError as error:
             return f"it cannot be read ({error})", []
-        seen = f"{plural(found.filter.keys, 'URL')} seen"
-        if found.view is None:
+        seen = f"{plural(filter_.keys, 'URL')} seen"
+        if view is None:
             return seen, []
-        held = f"{seen}, {plural(found.view.pending, 'request')} pending"
-        stays = [output.uri for output in found.view.outputs]
-        return f"{held}, {plural(found.view.pages, 'page')}", stays
+        held = f"{seen}, {plural(view.pending, 'request')} pending"
+        stays = [output["uri"] for output in view.outputs]
+        return f"{held}, {plural(view.pages, 'page')}", stays
 
     # Single requests
 
@@ -205,7 +194,11 @@ def _counts(
         },
         # See bloomdupe.crawl.engines.checkpoint.CrawlRecord.
         "outputs": [
-            Output(feed["uri"], feed["items"], feed["file"] and feed["file"]["size"])
+            {
+                "uri": feed["uri"],
+                "items": feed["items"],
+                "bytes": feed["file"] and feed["file"]["size"],
+            }
             for feed in crawls[0].get("feeds", {}).values()
         ],
         "failed": FailedRequests(_failures(snapshots), left),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.progress.history import Point, Ran, Totals
     from bloomdupe.crawl.state.rules import Rules
-    from bloomdupe.filter.info import FilterInfo
     from bloomdupe.frontier.slot_state import Rest
     from bloomdupe.jobs.listed import FailedRequests
 
@@ -34,17 +33,6 @@ LARGEST = 10
 """Number of slots to name, those with the most requests."""
 MOST_SLOTS = 100
 """Slots with details, those with the most requests."""
-
-
-@dataclass(frozen=True)
-class Output:
-    """An output file of the crawl."""
-
-    uri: str
-    items: int
-    """Committed items; of a feed in batches, those of the present file."""
-    bytes: int | None
-    """Committed bytes of the file; None: it is complete, or not begun."""
 
 
 @dataclass(frozen=True)
@@ -78,18 +66,18 @@ class View:
     """Those of them that rest."""
     delays: dict[str, float]
     """Seconds between two requests, of the largest slots that have a delay."""
-    outputs: list[Output]
+    outputs: list[dict[str, Any]]
+    """The output files: ``uri``, committed ``items`` (of a feed in batches, those of
+    the present file), and ``bytes`` (None: it is complete, or not begun)."""
     points: list[Point]
     """Points of the history."""
     failed: FailedRequests
     runs: list[Ran]
     """The runs of the job, the latest last."""
-    trouble: str | None = None
-    """The reason why the job could not be read this time; all else is older then."""
 
     @property
-    def workers(self) -> WorkerFigures | None:
-        """Its figures on Redis; None: the job is in a directory."""
+    def workers(self) -> dict[str, int | None] | None:
+        """See :class:`Life`; None: the job is in a directory."""
         return self.life.workers
 
     @property
@@ -122,7 +110,7 @@ class View:
         """Partitions that need a worker, and have none; none if it has finished."""
         if self.workers is None or self.state.name == FINISHED:
             return 0
-        return self.workers.unowned_partitions
+        return int(self.workers["unowned_partitions"] or 0)
 
     @property
     def endings(self) -> list[tuple[Ran, str]]:
@@ -230,7 +218,9 @@ class View:
             "versions",
         )  # fmt: skip
         return {
-            **self.state.as_dict(),
+            "state": self.state.name,
+            "state_detail": self.state.detail,
+            "state_time": self.state.moment,
             **{name: getattr(self, name) for name in names},
             **self.rules.values,
             "process": self.life.process,
@@ -242,27 +232,14 @@ class View:
             "slots": len(self.slots),
             "largest": dict(self.largest()),
             "resting": {slot: rest._asdict() for slot, rest in self.resting.items()},
-            "outputs": [asdict(output) for output in self.outputs],
+            "outputs": self.outputs,
             "failed": dict(self.failed.reasons.most_common()),
             "failures_left": self.failed.left,
             "pages_per_minute": self.rate,
             "seconds_to_go": self.to_go,
             "last_point": None if self.last is None else self.last._asdict(),
-            **({} if self.workers is None else asdict(self.workers)),
+            **(self.workers or {}),
         }
-
-
-class Description(NamedTuple):
-    """A filter, the identity of its job, and the job, if it has one."""
-
-    filter: FilterInfo
-    identity: dict[str, Any]
-    view: View | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain types, for JSON."""
-        job = None if self.view is None else self.view.as_dict()
-        return {**self.filter.as_dict(), "identity": self.identity, "job": job}
 
 
 def slot_name(name: str) -> str:
@@ -278,23 +255,6 @@ IN_USE = "in use"
 """By a command, or by a crawl that is still being opened."""
 
 
-@dataclass(frozen=True)
-class WorkerFigures:
-    """The figures that only a job on Redis has."""
-
-    workers: int
-    """Workers that have a partition."""
-    partitions: int
-    unowned_partitions: int
-    """Partitions without an owner."""
-    output_entries: int
-    """Output entries that were not collected and deleted."""
-    memory_bytes: int
-    """Bytes of all data in this Redis."""
-    memory_limit: int | None
-    """Limit of these bytes; None: there is no limit."""
-
-
 class Life(NamedTuple):
     """Who has a job."""
 
@@ -307,7 +267,11 @@ class Life(NamedTuple):
     written_at: float = 0.0
     """Unix time of the last checkpoint; 0: there was none."""
     process: int | None = None
-    workers: WorkerFigures | None = None
+    workers: dict[str, int | None] | None = None
+    """Figures that only a job on Redis has: ``workers`` that have a partition,
+    ``partitions``, ``unowned_partitions``, ``output_entries`` that were not collected
+    and deleted, ``memory_bytes`` of all data in this Redis, and their
+    ``memory_limit``."""
 
     def silence(self, now: float) -> float | None:
         """Seconds without a sign of life; None if they are no cause for concern."""
@@ -338,14 +302,6 @@ class State(NamedTuple):
     def has_crawl(self) -> bool:
         """Whether a crawl has the job, be it alive or hanging."""
         return self.name in (RUNNING, SLEEPING, WAITING, SILENT)
-
-    def as_dict(self) -> dict[str, str | float | None]:
-        """Return plain types, for JSON."""
-        return {
-            "state": self.name,
-            "state_detail": self.detail,
-            "state_time": self.moment,
-        }
 
 
 def state_of(

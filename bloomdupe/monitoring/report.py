@@ -46,7 +46,7 @@ def report(view: View) -> str:
         f'<p class="note">{text(view.place)}, as of {local(view.state.read_at)}. All'
         f" times are in {text(zone())}.</p>",
         '<div class="tiles">',
-        *map(_tile, figures(view, old=True)),
+        *map(_tile, figures(view)),
         "</div>",
         *_missing(view),
         *runs(view),
@@ -256,7 +256,7 @@ code { overflow-wrap: anywhere; }
 .tiles b { display: block; color: var(--ink); font-size: 1.35rem;
   font-variant-numeric: tabular-nums; white-space: nowrap; }
 .tiles i { font-style: normal; } .tiles .bad b, i.bad { color: var(--bad); }
-i.warn { color: var(--second); } i.good { color: var(--good); } i.old { opacity: .5; }
+i.warn { color: var(--second); } i.good { color: var(--good); }
 .charts { display: grid; gap: 1rem; margin-top: 2rem;
   grid-template-columns: repeat(auto-fill, minmax(min(21rem, 100%), 1fr)); }
 figure { margin: 0; } figure svg { display: block; width: 100%; height: auto; }

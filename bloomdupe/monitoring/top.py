@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from bloomdupe.jobs.figures import (
     BAD,
     GOOD,
-    OLD,
     WARN,
     Said,
     figures,
@@ -36,7 +35,7 @@ CALM = 10
 NAMES = 13
 """Columns that the names of figures take."""
 BOLD, INVERSE = "bold", "inverse"
-STYLES = {GOOD: "32", WARN: "33", BAD: "1;31", OLD: "2", BOLD: "1", INVERSE: "1;7"}
+STYLES = {GOOD: "32", WARN: "33", BAD: "1;31", BOLD: "1", INVERSE: "1;7"}
 """Kinds of texts, as terminals number them."""
 BEGIN, END = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"
 """Another screen, without a cursor, on which long lines are cut; and back."""
@@ -93,11 +92,8 @@ def screen(
     """Return the lines of a job: a line fewer than the terminal has, and no wider."""
     width, height = terminal
     state = Said(view.state.text, kind_of(view) or BOLD)
-    if view.trouble is not None:
-        state = Said("Redis does not answer", BAD)
     rows = [[Said(view.spider, BOLD), state], [Said(remedy_of(view) or "")]]
-    # Old forecasts are left out where they cannot be dim.
-    for name, value, more in figures(view, old=coloured):
+    for name, value, more in figures(view):
         first = value if value.kind else Said(value.text, BOLD)
         rows.append([Said(name.ljust(NAMES - 2), BOLD), first, *more])
     rows += [[], [Said(f"{'pending':>9} {'failed':>9}  slot".ljust(width), INVERSE)]]

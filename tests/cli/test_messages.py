@@ -48,12 +48,12 @@ def test_jobs_are_a_table(verb: Verb, crawls: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["info", "list", "top", "verify"])
-def test_a_path_that_was_mistyped_is_corrected(
+def test_the_jobs_beside_a_path_that_was_mistyped_are_named(
     verb: Verb, crawls: Path, name: str
 ) -> None:
     answer = verb(name, crawls / "alhpa")
     assert answer.code == 1
-    assert f"did you mean {crawls / 'alpha/job'}?" in answer.err
+    assert f"but 3 jobs in {crawls} ({crawls / 'alpha/job'}, " in answer.err
     answer = verb(name, crawls / "gamma/delta/x")
     assert answer.code == 1
     assert "there is no bloomdupe store\n" in answer.err
@@ -62,13 +62,13 @@ def test_a_path_that_was_mistyped_is_corrected(
 def test_the_parent_of_jobs_says_which_jobs_it_holds(verb: Verb, crawls: Path) -> None:
     answer = verb("list", crawls)
     assert answer.code == 1
-    assert f"but 3 jobs ({crawls / 'alpha/job'}, " in answer.err
+    assert f"but 3 jobs in {crawls} ({crawls / 'alpha/job'}, " in answer.err
     assert f"`bloomdupe info {crawls}` shows all" in answer.err
     for name in ("drop", "verify", "backup", "reset"):
         more = {"drop": ["--slot=x"], "backup": ["copy"], "reset": ["--yes"]}
         answer = verb(name, crawls, *more.get(name, []))
         assert answer.code == 1
-        assert "but 3 jobs (" in answer.err
+        assert "but 3 jobs in " in answer.err
         assert "backup" not in answer.err.partition(":")[2]
 
 

@@ -235,14 +235,14 @@ def test_a_pending_request_is_found_however_its_url_is_written(
 ) -> None:
     """Fingerprints are made of requests for the same host only, if hosts are few."""
     asked: list[bytes] = []
-    key_of = Project.stored_key
+    request_of = Project.request_of
 
-    def counted(self: Project, payload: bytes) -> bytes | None:
+    def counted(self: Project, payload: bytes) -> Request:
         asked.append(payload)
-        return key_of(self, payload)
+        return request_of(self, payload)
 
     monkeypatch.setattr(project, "MOST_HOSTS", most)
-    monkeypatch.setattr(Project, "stored_key", counted)
+    monkeypatch.setattr(Project, "request_of", counted)
     there = ["https://www.b.example/x?b=2&a=1", "https://c.example/y"]
     job = make_job(tmp_path / "job", there)
     same = "HTTPS://WWW.B.Example/x?a=1&b=2#top"
