@@ -139,13 +139,3 @@ def test_functions_that_share_variables_count_with_their_page(
         deep.keywords["x"] = spider.closure(1)
     for function in (*functions, deep):
         assert not stands_alone(Request(URL, function), spider)
-
-
-@pytest.mark.parametrize("more", [0, 1])
-def test_a_request_with_very_many_values_counts_with_its_page(
-    spider: Methods, more: int
-) -> None:
-    count = MOST_VALUES - 4 + more  # besides callback, errback, value and spider
-    meta: dict[str, Any] = dict.fromkeys(map(str, range(count)))
-    request = Request(URL, spider.closure(1), meta=meta)
-    assert stands_alone(request, spider) != bool(more)

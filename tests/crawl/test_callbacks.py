@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from functools import partial
-from types import FunctionType, MethodType
+from types import MethodType
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
 from scrapy import Request, Spider
 
-from bloomdupe.crawl.starting import name_of
 from bloomdupe.errors import UnserializableError
 from bloomdupe.requests.layout import CALLBACK
 from bloomdupe.requests.serializer import Serializer
 
 URL = "http://a.example/"
-
-
-def noted(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return function(self, *args, **kwargs)
-
-    return wrapper
 
 
 def hidden(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -146,33 +136,6 @@ class Alike(Spider):
     @staticmethod
     def of_no_object(_: Any) -> Any:
         return "static"
-
-
-class Overridden(Alike):
-    def parse_page(self, response: Any) -> Any:
-        return super().parse_page, response
-
-
-class Part:
-    """An object beside the spider."""
-
-    def parse_page(self, _: Any) -> Any:
-        return "part"
-
-
-def test_methods_of_one_name_are_told_apart() -> None:
-    spider = Overridden()
-    inherited, _ = spider.parse_page(None)
-    callbacks = [
-        spider.one,
-        spider.two,
-        spider.parse_page,
-        inherited,
-        Part().parse_page,
-        spider.of_no_object,
-        *(FunctionType(noted.__code__, {"__name__": name}) for name in "ab"),
-    ]
-    assert len({*map(name_of, callbacks)}) == len(callbacks)
 
 
 def test_an_attribute_of_the_spider_that_changes_does_not_name_a_callback() -> None:

@@ -145,22 +145,6 @@ def test_cookies_between_prepare_and_done_belong_to_the_next_checkpoint(
 @pytest.mark.parametrize(
     "remove",
     [
-        lambda crawl: crawl.answer("a=; Max-Age=0"),
-        lambda crawl: crawl.middleware.jars[None].clear("www.a.example", "/x"),
-    ],
-)
-def test_removed_cookies_go(crawl: Crawl, remove: Any) -> None:
-    crawl.answer("a=1", "b=1; Path=/")
-    crawl.checkpoint()
-    remove(crawl)
-    assert crawl.checkpoint() == (0, 1)
-    assert crawl.stored == 1
-    assert again(crawl).sent() == {"b=1"}
-
-
-@pytest.mark.parametrize(
-    "remove",
-    [
         lambda jars: jars[None].clear(),
         lambda jars: jars.pop(None),
         lambda jars: jars.__setitem__(None, CookieJar()),
@@ -188,21 +172,6 @@ def cookie_named(name: str, expires: float | None = None) -> Cookie:
         0, name, "v", None, False, "www.a.example", False, False, "/", True, False,
         when, when is None, None, None, {},
     )  # fmt: skip
-
-
-def test_jars_that_other_code_sets_are_stored(crawl: Crawl) -> None:
-    jar = CookieJar()
-    jar.set_cookie(cookie_named("theirs"))
-    crawl.middleware.jars["new"] = jar
-    crawl.middleware.jars.setdefault("newer", CookieJar()).set_cookie(cookie_named("a"))
-    assert crawl.checkpoint() == (2, 0)
-    other = defaultdict(CookieJar, {"all": jar})
-    crawl.middleware.jars = other
-    assert crawl.checkpoint() == (1, 2)
-    assert crawl.sent(cookiejar="all") == {"theirs=v"}
-    again(crawl)
-    assert crawl.sent(cookiejar="all") == {"theirs=v"}
-    assert crawl.sent(cookiejar="new") == set()
 
 
 def test_expired_cookies_do_not_come_back(
@@ -324,7 +293,8 @@ def churned(crawl: Crawl) -> Crawl:
         crawl.filter.checkpoint()
         crawl.checkpoint()
         # Ends of pages that nothing is written to.
-        crawl.store.commit(blob(n))
+        blob = (f"x{n}".encode(), b"x" * (2100 + n))
+        crawl.store.commit(Part(changes={BLOBS: [blob]}))
     assert crawl.stored > 100
     return crawl
 

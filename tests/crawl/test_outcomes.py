@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -49,21 +48,6 @@ def test_requests_that_have_ended_leave_the_memory_to_later_requests(
         outcomes.committed(1)
         outcomes.forget(with_lines(outcomes, number, 60))
     assert lines_in_memory(outcomes) == before
-
-
-def test_short_lines_take_little_more_memory_than_their_bytes(
-    outcomes: Outcomes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither when they come, nor when they are put aside, nor when they are read."""
-    monkeypatch.setattr(module, "MOST_BYTES", 1 << 18)
-    tracemalloc.start()
-    try:
-        outcomes.settle(with_lines(outcomes, 1, 30_000))
-        assert sum(1 for _ in outcomes.lines()) == 30_000
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 3 << 18
 
 
 def lines_in_memory(outcomes: Outcomes) -> int:

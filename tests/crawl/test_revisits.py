@@ -7,14 +7,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from scrapy import Request, Spider
+from scrapy import Spider
 from spiders.revisits import Chosen, Clumsy, Pages, Rules
 from support.crawl import Crawl, Run
 from support.site import Answer, Page, Site, links
 from support.site import Visit as Asked
-
-from bloomdupe.requests.layout import Visit
-from bloomdupe.requests.serializer import Serializer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
 
@@ -142,18 +139,3 @@ def test_a_request_decides_about_its_revisits(crawl: Crawl, site: Site) -> None:
 
 
 # In a payload
-
-
-@pytest.mark.parametrize("depth", [None, 3])
-def test_a_payload_carries_a_visit(depth: int | None) -> None:
-    serializer = Serializer(Spider("name"))
-    meta: dict[str, Any] = {} if depth is None else {"depth": depth}
-    for more in ({}, {"headers": {"Referer": "https://a.example/b"}}, {"body": "y"}):
-        request = Request("https://a.example/c", meta=meta, **more)
-        request.meta["pair"] = (1, 2)
-        payload = serializer.dump(request)
-        assert Visit.of(payload) is None
-        for visit_ in (Visit(), Visit(known=True, rule=1.5, origin=b"\xff")):
-            payload = visit_.added_to(payload)
-            assert Visit.of(payload) == visit_
-            assert serializer.load(payload).to_dict() == request.to_dict()

@@ -7,13 +7,10 @@ from collections import Counter
 from typing import Any
 
 import pytest
-import scrapy
-from spiders.rounds import Rounds, with_older_scrapy
+from spiders.rounds import Rounds
 from support.crawl import Crawl
 from support.engines import on_both_engines
 from support.site import Answer, Pages, links
-
-from bloomdupe import __version__
 
 AGAIN: dict[str, Any] = {"BLOOMDUPE_START_REQUESTS": "again"}
 STARTS = ["/a", "/b"]
@@ -101,13 +98,3 @@ def test_workers_that_begin_together_are_in_one_round(crawl: Crawl) -> None:
         assert sorted(crawl.site.take()) == STARTS
     items = Counter(item["page"] for item in crawl.items())
     assert items == {"start": 3, "a": 3, "b": 3, "c": 1}
-
-
-def test_the_versions_of_the_last_run_are_recorded(crawl: Crawl) -> None:
-    crawl.killed(Rounds, at_request=2, before=with_older_scrapy, **ONE)
-    older = {"scrapy": "2.16.1", "bloomdupe": __version__}
-    found = json.loads(crawl.bloomdupe("info", "job", "--json"))
-    assert found["job"]["versions"] == older
-    assert f"scrapy 2.16.1, bloomdupe {__version__}" in crawl.bloomdupe("info", "job")
-    crawl.run(Rounds)
-    assert f"scrapy {scrapy.__version__}" in crawl.bloomdupe("info", "job")

@@ -14,7 +14,6 @@ from spiders.scheduler import (
     Forgetful,
     Renamed,
     RenamedLater,
-    Unstorable,
     look_often,
 )
 from support.crawl import FEEDS, Before, Crawl
@@ -72,21 +71,6 @@ def test_start_requests_always_come_if_the_setting_says_so(
     for _ in range(2):
         crawl.run(Follow, BLOOMDUPE_START_REQUESTS="always")
     assert site.count["/"] == 2
-
-
-def test_a_request_that_cannot_be_stored_keeps_its_parent(crawl: Crawl) -> None:
-    """Killed while only its children are in progress, the parent is fetched again."""
-    first = crawl.killed(Unstorable, at_request=4, **ONE).requested
-    assert first[0] == "/"
-    run = crawl.run(Unstorable)
-    assert run.finish_reason == "finished"
-    assert set(first) | set(run.requested) == set(PAGES)
-    assert "/" in run.requested, "the parent of the lost request was not fetched again"
-    assert run.stats["scheduler/unserializable"] >= 1
-    assert run.log.count("WARNING: <GET") == 1
-    assert "its callback is the function Unstorable.parse.<locals>" in run.log
-    assert "after a crash the page is fetched again" in run.log
-    assert run.stats["bloomdupe/unfinished"] == 0
 
 
 def test_a_request_whose_callback_is_gone_is_kept_and_named(crawl: Crawl) -> None:

@@ -160,25 +160,6 @@ def test_a_rest_lasts_no_longer_than_was_left_however_the_clock_is_moved(
     assert left == pytest.approx(rest)
 
 
-def test_the_last_request_is_remembered_of_a_slot_that_gets_one_for_each_done(
-    tmp_path: Path,
-) -> None:
-    downloader = Downloader()
-    with opened(tmp_path, downloader=downloader) as frontier:
-        frontier.push("paced", 0, b"x")
-        frontier.checkpoint()
-        entry = frontier.lease()
-        assert entry is not None
-        downloader.last = time.time()
-        frontier.push("paced", 0, b"y")
-        frontier.settle(entry)
-        frontier.checkpoint()
-    with opened(tmp_path, downloader=Downloader()) as frontier:
-        state = frontier.slots.state_of("paced")
-        assert state is not None
-        assert state.last == pytest.approx(downloader.last, abs=0.01)
-
-
 @pytest.mark.usefixtures("now")
 def test_a_stored_rest_is_no_longer_than_the_limit(tmp_path: Path) -> None:
     with opened(tmp_path) as frontier:

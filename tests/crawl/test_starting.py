@@ -9,7 +9,6 @@ from spiders.starting import (
     Ended,
     InTurn,
     LateItems,
-    Polls,
     Stamped,
 )
 from support.crawl import Crawl
@@ -67,18 +66,13 @@ SMALL: dict[str, Any] = {"BLOOMDUPE_EXPECTED_URLS": 1_000}
 EXACT: dict[str, Any] = {"BLOOMDUPE_EXACT": r"127\.0\.0\.1"}
 
 
-def fill(crawl: Crawl) -> None:
-    """Let the filter take everything for seen."""
-    with BloomFilter.open(crawl.store) as seen:
-        take_everything_for_seen(seen)
-
-
 @pytest.mark.parametrize("exact", [False, True])
 def test_no_start_request_with_an_exact_url_is_lost(crawl: Crawl, exact: bool) -> None:
     """Even if the filter takes everything for seen; without them, it is."""
     crawl.settings |= {**SMALL, **(EXACT if exact else {})}
     crawl.run(Stamped)
-    fill(crawl)
+    with BloomFilter.open(crawl.store) as seen:
+        take_everything_for_seen(seen)
     run = crawl.run(Stamped, MORE=True)
     assert sorted(run.requested) == (["/a", "/c"] if exact else [])
     assert crawl.run(Stamped, MORE=True).requested == []
@@ -93,20 +87,3 @@ def test_items_that_come_after_the_end_are_left_to_the_next_run(crawl: Crawl) ->
     crawl.run(LateItems, PAGE="c")
     late = [("", number) for number in (1, 2, 3)]
     assert items(crawl) == [*late, ("a", 0), ("b", 0), ("c", 0)]
-
-
-def test_a_poller_gets_a_warning_when_it_is_not_polled(crawl: Crawl) -> None:
-    words = "again and again, and an earlier run has scheduled it"
-    setting = "BLOOMDUPE_START_REQUESTS = 'always'"
-    assert words not in crawl.run(Polls, CLOSESPIDER_PAGECOUNT=3).log
-    crawl.settings["CLOSESPIDER_PAGECOUNT"] = 1
-    crawl.site.hold()
-    process = crawl.start(Polls)
-    process.until_logged("poll 9")
-    crawl.site.release()
-    second = process.wait()
-    assert second.log.count(words) == second.log.count(setting) == 1
-    assert second.stats["bloomdupe/start_requests_skipped"] >= 3
-    third = crawl.run(Polls, BLOOMDUPE_START_REQUESTS="always")
-    assert words not in third.log
-    assert "bloomdupe/start_requests_skipped" not in third.stats

@@ -178,24 +178,6 @@ def test_a_crawl_that_is_stopped_in_the_midst_goes_on_with_the_next_run(
     assert lines(crawl.items()) == lines([{"page": "a"}, {"page": "b"}])
 
 
-@pytest.mark.slow
-def test_a_finished_job_waits_and_says_when_no_other_verb_can_have_it(
-    crawl: Crawl, site: Site, call: Callable[..., str]
-) -> None:
-    crawl.run(Stays, starts=("/c",), BLOOMDUPE_STAY=False)
-    process = crawl.start(Stays, starts=("/c",))
-    until_waiting(process, call)
-    (crawl.folder / "urls").write_text(f"{site.base}/b\n")
-    refused = call("reset", "--yes", code=1)
-    assert "is in use by process" in refused
-    call("add", "--from", "urls")
-    process.until_requested("/b")
-    until_waiting(process, call)
-    process.kill()
-    assert state_of(call) == "killed"
-    assert site.take() == ["/c", "/b"]
-
-
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [

@@ -31,17 +31,12 @@ BOTH = pytest.mark.usefixtures("engine")
 AT_ONCE: dict[str, Any] = {"BLOOMDUPE_WAIT": 0}
 
 
-def at(site: Site) -> dict[str, float]:
-    """Return the Unix time of the first request for each path."""
-    return {path: site.times(path)[0] for path in site.requested}
-
-
 @WHERE
 @BOTH
 def test_a_request_is_sent_at_its_time_and_not_before(crawl: Crawl, site: Site) -> None:
     run = crawl.run(Later, SECONDS=1)
     assert sorted(site.requested) == sorted(NOW + LATER)
-    times = at(site)
+    times = {path: site.times(path)[0] for path in site.requested}
     for path in LATER:
         assert times[path] >= times["/"] + 1, path
     assert run.finish_reason == "finished"

@@ -21,9 +21,8 @@ from bloomdupe.errors import (
     StoreError,
     StoreMismatchError,
 )
-from bloomdupe.filter import contents, hashing, layer
+from bloomdupe.filter import contents
 from bloomdupe.filter.contents import Contents
-from bloomdupe.store.format import JOURNAL, read_journal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -310,31 +309,3 @@ def test_a_closed_filter_answers_nothing(tmp_path: Path) -> None:
             use("a")
     with pytest.raises(StoreError, match="closed"):
         seen.backup(tmp_path / "copy")
-
-
-def journal_keys(seen: BloomFilter) -> int:
-    assert seen._store is not None
-    with seen._store.snapshot() as snapshot:
-        entries = [read_journal(*one) for one in snapshot.records(JOURNAL)]
-    return sum(len(entry.digests) for entry in entries) // hashing.DIGEST_BYTES
-
-
-def test_the_journal_is_swept_into_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(layer, "MIN_BACKLOG", 500)
-    monkeypatch.setattr(contents, "MIN_SWEEP", 1)
-    monkeypatch.setattr(contents, "MAX_SWEEP", 2)
-    with BloomFilter.open(tmp_path / "seen", 20_000, 1e-6, key=KEY) as seen:
-        for number in range(200):
-            seen.update(f"{number}/{key}" for key in range(50))
-            seen.checkpoint()
-            # One round per 2,000 keys (a tenth of the capacity), and no faster.
-            expected = min(2_000, (number + 1) * 50)
-            assert expected - 200 <= journal_keys(seen) <= expected + 100
-        seen.update(f"late/{key}" for key in range(5_000))
-        seen.checkpoint()  # in portions that the sweep can follow
-        assert journal_keys(seen) <= 2_500
-    with BloomFilter.open(tmp_path / "seen") as again:
-        assert again.update(f"{n}/{key}" for n in range(200) for key in range(50)) == 0
-        assert again.update(f"late/{key}" for key in range(5_000)) == 0

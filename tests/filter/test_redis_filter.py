@@ -71,19 +71,6 @@ def test_the_same_bytes_as_on_lmdb(
             assert vars(here).items() <= vars(there).items()
 
 
-def test_every_page_has_its_full_length(server: RedisServer, name: str) -> None:
-    """A string that grows bit by bit would take twice the memory."""
-    with opened(server.url(name), 30_000) as seen, server.client() as judge:
-        seen.update(keys(300))
-        sizes = [
-            (judge.strlen(key), judge.memory_usage(key, samples=0))
-            for key in judge.scan_iter(f"bloomdupe:{{{name}}}:*:*:*")
-        ]
-    assert len(sizes) > 10
-    assert {length for length, _ in sizes} == {PAGE_BYTES}
-    assert max(taken for _, taken in sizes) < 1.05 * 8192
-
-
 # Growth
 
 
@@ -120,18 +107,3 @@ def test_readonly_adds_nothing(url: str) -> None:
 
 
 # The costs for Redis
-
-
-def test_seen_keys_cause_no_write(server: RedisServer, url: str) -> None:
-    """So neither the log of Redis nor a replica hears of it."""
-    with opened(url, 10_000) as seen, server.client() as judge:
-        seen.update(keys(1_000))
-
-        def changes() -> int:
-            return int(judge.info("persistence")["rdb_changes_since_last_save"])
-
-        before = changes()
-        assert seen.update(keys(1_000)) == 0
-        assert changes() == before
-        seen.add("new")
-        assert changes() > before

@@ -109,22 +109,6 @@ def test_a_full_slot_is_ready_again_when_a_request_is_done(
 # In a store
 
 
-def test_a_checkpoint_is_due_sooner_if_its_requests_are_in_many_slots(
-    stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(frontier, "MAX_FRESH", 10_000)
-    owed = Frontier(stored)
-    for number in range(4):
-        assert not owed.due
-        owed.push(f"host{number}", 0, b"x")
-    assert owed.due
-    for _ in range(4):
-        entry = owed.lease()
-        assert entry is not None
-        owed.settle(entry)
-    assert not owed.due
-
-
 def test_an_unstorable_request_stays_in_memory(
     stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,20 +73,4 @@ def test_the_details_of_a_request(verb: Verb, job: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("options", "lines"),
-    [
-        ([], 3000),
-        (["--slot", "a.example", "--pattern", "nowhere"], 0),
-        (["--pattern", r"/99\d$"], 27),
-        (["--limit", "5"], 5),
-    ],
-)
-def test_slot_pattern_and_limit(
-    verb: Verb, job: Path, options: list[str], lines: int
-) -> None:
-    answer = verb("list", job, *options)
-    assert (answer.code, answer.out.count("\n"), answer.err) == (0, lines, "")
-
-
 # info

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from spiders.follow import Follow, Unstorable, without_room
+from spiders.follow import Follow, Unstorable
 from support.crawl import Crawl, Process
 from support.site import PAGES, Pages, Site, links
 
@@ -201,22 +201,6 @@ def test_a_verb_adds_what_is_left_in_the_inbox_first(crawl: Crawl, site: Site) -
     assert inbox(crawl) == []
     crawl.finish(Follow)
     assert site.requested[before:] == []
-
-
-def test_an_error_of_an_addition_names_it_and_the_next_run_makes_it(
-    crawl: Crawl, site: Site
-) -> None:
-    process = begun(crawl, before=without_room)
-    crawl.bloomdupe("add", "job", f"{site.base}/new")
-    process.until_logged("Adding requests failed, so the crawl stops: no room for it")
-    site.release()
-    run = process.wait()
-    assert run.status == 1
-    assert "A checkpoint failed" not in run.log
-    crawl.finish(Follow)
-    assert set(site.requested) == {*PAGES, "/new", "/new1"}
-    assert site.count["/new"] == 1
-    assert inbox(crawl) == []
 
 
 def test_a_message_that_cannot_be_read_stays(

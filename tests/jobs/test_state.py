@@ -58,12 +58,6 @@ def shown(
     return look
 
 
-def hour_later(crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let an hour pass for readers of a job since its last sign of life."""
-    then = (beat_of(crawl) or 0.0) + HOUR
-    monkeypatch.setattr(reader, "time", lambda: then)
-
-
 def beat_of(crawl: Crawl) -> float | None:
     owner = files.owner_of(crawl.store) if crawl.store.exists() else None
     return None if owner is None else owner.beat
@@ -77,7 +71,8 @@ def test_a_crawl_that_hangs_gives_no_sign_of_life(
     process = crawl.start(Hang, CONCURRENT_REQUESTS=1)
     process.until_logged("it hangs")
     assert shown()["info"] == f"running (process {process.pid})"
-    hour_later(crawl, monkeypatch)
+    then = (beat_of(crawl) or 0.0) + HOUR
+    monkeypatch.setattr(reader, "time", lambda: then)
     found = shown()
     said = f"no sign of life for 60 min (process {process.pid})"
     assert (found["info"], found["top"]) == (said, said)
@@ -125,31 +120,6 @@ def test_the_heart_beats_while_nothing_changes_and_writes_no_data(
     site.release()
     assert process.wait().finish_reason == "finished"
     assert beat_of(crawl) is None
-
-
-def test_a_job_is_in_use_while_a_command_has_it(
-    crawl: Crawl, shown: Callable[[], dict[str, str]]
-) -> None:
-    crawl.bloomdupe("add", "job", "https://a.example/", "--spider", "follow")
-    said = "Not begun. It begins with the first run."
-    found = shown()
-    assert {*found.values()} == {"not begun", said}
-    with files.lock_owner(crawl.store):
-        assert shown()["info"] == f"in use by process {os.getpid()}"
-
-
-@pytest.mark.usefixtures("engine")
-def test_a_stopped_and_a_finished_job_say_so(
-    crawl: Crawl, shown: Callable[[], dict[str, str]]
-) -> None:
-    crawl.interrupted(Follow, after=3, CONCURRENT_REQUESTS=1)
-    found = shown()
-    assert found["info"] == found["top"]
-    assert found["info"].startswith("stopped: ")
-    assert found["report"].endswith("Run the same command again: it goes on.")
-    assert found["json"] == "stopped"
-    crawl.finish(Follow)
-    assert shown()["info"].startswith("finished")
 
 
 NOW = 1_790_000_000.0

@@ -30,21 +30,3 @@ def test_fingerprints_are_those_of_scrapy_redis(
     assert class_().fingerprint(request_).hex() == expected
     assert fingerprint_function(class_())(request_).hex() == expected
     assert RequestFingerprinter().fingerprint(request_).hex() != expected
-
-
-def test_fast_fingerprints_are_the_same() -> None:
-    fast = fingerprint_function(ScrapyRedisFingerprinter())
-    for url in (
-        "https://example.com",
-        "https://EXAMPLE.com/%7euser/ä?b=ü&a",
-        "https://example.com/a?b=2&a=1&b=1#top",
-        "https://example.com/a/../b?q=%20+x",
-        "data:,x",
-    ):
-        for request in (
-            Request(url),
-            Request(url, method="HEAD"),
-            Request(url, body=b"x"),
-            Request(url, meta={"verbatim_url": True}),
-        ):
-            assert fast(request) == ScrapyRedisFingerprinter().fingerprint(request)

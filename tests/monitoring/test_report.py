@@ -57,18 +57,6 @@ def after(page: Page, name: str, count: int, *, first: str = "") -> list[str]:
     return texts[at : at + count]
 
 
-def test_hosts_have_pages_bytes_failures_and_pending_requests(
-    tmp_path: Path, report: Callable[[Path], Page]
-) -> None:
-    page = report(monitored_job(tmp_path))
-    shown = after(page, "a.example", 5, first="Hosts")
-    assert shown == ["a.example", "5", "-", "100", "150.0 kB"]
-    shown = after(page, "b.example", 5, first="Hosts")
-    assert shown == ["b.example", "1", "3", "-", "-"]
-    rest = after(page, "(not counted by host)", 3)
-    assert rest == ["(not counted by host)", "1,100", "1.6 MB"]
-
-
 def test_kills_differ_from_ended_and_running_runs(
     tmp_path: Path, report: Callable[[Path], Page]
 ) -> None:

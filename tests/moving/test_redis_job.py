@@ -216,25 +216,6 @@ def test_names_follow_the_settings(theirs: Theirs) -> None:
     assert theirs.listed() == ["1", "0"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "code", "message"),
-    [
-        ("SCHEDULER_QUEUE_KEY = 'a'", 1, "no pending requests in 'a', and no finger"),
-        ("SCHEDULER_QUEUE_KEY = '%(name'", 2, "'%(name', '%(spider)s:dupefilter': no"),
-        ("SCHEDULER_SERIALIZER = 'no.such'", 2, "SCHEDULER_SERIALIZER: No module"),
-    ],
-)
-def test_mismatches_are_refused(
-    theirs: Theirs, settings: str, code: int, message: str
-) -> None:
-    as_project(PROJECT + settings)
-    theirs.push(pages(1))
-    answer = theirs.import_()
-    assert (answer.code, answer.out) == (code, "")
-    assert message in answer.err
-    assert not Path("job/bloomdupe").exists()
-
-
 # Interrupted, or changed meanwhile
 
 

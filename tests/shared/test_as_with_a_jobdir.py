@@ -24,13 +24,8 @@ def items(*pages: object) -> Counter[str]:
     return lines({"page": page} for page in pages)
 
 
-def begin(crawl: Crawl) -> None:
-    """Leave a job with requests that the next version cannot restore."""
-    crawl.run(Before, CLOSESPIDER_PAGECOUNT=1, CONCURRENT_REQUESTS=1)
-
-
 def test_workers_pass_on_requests_that_they_have_set_aside(crawl: Crawl) -> None:
-    begin(crawl)
+    crawl.run(Before, CLOSESPIDER_PAGECOUNT=1, CONCURRENT_REQUESTS=1)
     crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 1  # passed on as quickly
     for worker in [crawl.start(After) for _ in range(2)]:
         run = worker.wait()

@@ -6,13 +6,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from spiders.workers import HOSTS, All, Plain
+from spiders.workers import HOSTS, All
 from support.crawl import Crawl
 from support.redis_server import RedisServer
 from support.site import Pages, links
 
 PAGES = "BLOOMDUPE_MAX_PAGES_PER_SLOT"
-PENDING = "BLOOMDUPE_MAX_PENDING_PER_SLOT"
 SIZE = 100
 MOST = 5
 
@@ -42,27 +41,3 @@ def test_no_slot_has_more_pages_on_all_workers_together(
     # One of them may come too late for any page.
     assert sum(run.stats.get("bloomdupe/dropped_page_limit", 0) for run in runs) > 0
     assert f"has reached {PAGES} = {MOST}" in runs[0].log + runs[1].log
-
-
-def test_a_link_that_was_refused_is_taken_when_there_is_room(crawl: Crawl) -> None:
-    """The worker that has offered it does not take it for a duplicate."""
-    leaves = [f"/{number}" for number in range(1, 20)]
-    crawl.site.pages = {"/0": links(*leaves)} | dict.fromkeys(leaves, links(*leaves))
-    limit: dict[str, Any] = {PENDING: 1, "CONCURRENT_REQUESTS": 1}
-    without = {"bloomdupe.LinkFilter": None}
-    (run,) = crawl.finish(Plain, SPIDER_MIDDLEWARES=without, **limit)
-    assert sorted(crawl.site.requested) == sorted(["/0", *leaves])
-    enqueued, dequeued, duplicates, refused = (
-        run.stats[name]
-        for name in (
-            "scheduler/enqueued",
-            "scheduler/dequeued",
-            "dupefilter/filtered",
-            "bloomdupe/dropped_pending_limit",
-        )
-    )
-    assert dequeued == len(crawl.site.requested)
-    of_all_pages = len(leaves) * len(crawl.site.requested)
-    assert duplicates + refused == of_all_pages - len(leaves)
-    # Refused links do not count. A link that two pages offer before Redis answers does.
-    assert enqueued - dequeued < refused

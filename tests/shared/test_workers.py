@@ -20,18 +20,6 @@ def pages() -> Pages:
     return graph(SIZE)
 
 
-def test_a_worker_that_joins_does_not_say_that_a_run_was_killed(crawl: Crawl) -> None:
-    crawl.site.hold()
-    one = crawl.start(All)
-    one.until_requested(1)
-    two = crawl.start(All)
-    two.until_logged("Resuming crawl")
-    crawl.site.release()
-    logs = [one.wait().log, two.wait().log]
-    assert "the last run has not ended" in logs[1]
-    assert all("Finished; " in log for log in logs)
-
-
 REFUSED: list[tuple[type[Spider], str, str]] = [
     (All, "JOBDIR=job", "JOBDIR and BLOOMDUPE_REDIS_URL are both set"),
     (All, "BLOOMDUPE_EXACT=1", "BLOOMDUPE_EXACT: .* was made with exact = "),

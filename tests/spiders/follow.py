@@ -7,8 +7,6 @@ from typing import Any
 from scrapy import Spider
 from scrapy.http import Response
 
-from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
-
 
 class Follow(Spider):
     """Follows every link; has no items."""
@@ -17,15 +15,6 @@ class Follow(Spider):
 
     def parse(self, response: Response) -> Any:
         yield from response.follow_all(css="a")
-
-
-def without_room() -> None:
-    """Let each request that is added raise an exception."""
-
-    def add(*_: Any) -> None:
-        raise RuntimeError("no room for it")
-
-    CrawlEngine._add = add  # type: ignore[assignment,method-assign]
 
 
 class AtOnce(Follow):

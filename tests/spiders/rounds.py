@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-import scrapy
 from scrapy import Request, Spider
 from scrapy.http import Response
 
@@ -25,8 +24,3 @@ class Rounds(Spider):
     def parse(self, response: Response) -> Any:
         yield {"page": response.url.rpartition("/")[2]}
         yield from response.follow_all(css="a")
-
-
-def with_older_scrapy() -> None:
-    """Let this version of Scrapy pass as another one."""
-    scrapy.__version__ = "2.16.1"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from itertools import count
 from typing import Any
 
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import DropItem
 from support.counters import PerRun
-from support.stops import moment, pause
+from support.stops import moment
 from typing_extensions import Self
 
 
@@ -108,13 +107,3 @@ class Slow:
         self.spider.closing.set()
         if self.spider.limited:
             await self.spider.begun.wait()
-
-
-class Polls(Base):
-    name = "polls"
-
-    async def start(self) -> Any:
-        for number in count(1):
-            yield self.request("a")
-            self.logger.info("poll %d", number)
-            await pause(0.01)

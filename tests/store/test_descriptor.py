@@ -59,21 +59,6 @@ def test_a_fork_that_closes_it_releases_nothing(tmp_path: Path) -> None:
             lock_owner(tmp_path)
 
 
-def test_a_fork_that_closes_it_closes_no_other_file(tmp_path: Path) -> None:
-    """The number may be that of another file by then."""
-    with lock_owner(tmp_path) as lock:
-        number = lock.fileno()
-
-        def close_late() -> bool:
-            # The same number, whichever descriptors are free.
-            other = os.open(tmp_path, os.O_RDONLY)
-            os.dup2(other, number)
-            lock.close()
-            return os.path.samestat(os.fstat(number), os.fstat(other))
-
-        assert in_a_fork(close_late)
-
-
 def fifo(place: Path) -> None:
     os.mkfifo(place)
 

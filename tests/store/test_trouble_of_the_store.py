@@ -136,18 +136,6 @@ def test_the_waiting_can_be_ended(server: RedisServer, owner: PartitionOwner) ->
     assert "\n" not in str(error)
 
 
-def test_a_full_server_takes_the_commit_when_there_is_room(
-    server: RedisServer, owner: PartitionOwner
-) -> None:
-    with server.client() as judge:
-        judge.config_set("maxmemory", 1)
-        sending = meanwhile(lambda: put(owner, b"1"))
-        until(lambda: owner.client.interruptions == 1)
-        judge.config_set("maxmemory", 0)
-    sending.join()
-    assert stored(owner) == b"1"
-
-
 @pytest.mark.parametrize(
     ("spoil", "kind"),
     [
