@@ -14,7 +14,7 @@ FILES = 64
 STOP = Stop(point="after commit", nth=4)
 
 
-@pytest.mark.parametrize("name", ["one_a_piece", "memory_tree", "batches"])
+@pytest.mark.parametrize("name", ["one_a_piece", "memory_tree"])
 def test_few_files_are_enough(name: str) -> None:
     idiom = load()[name]
     model = undisturbed(idiom)

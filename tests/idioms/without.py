@@ -76,10 +76,3 @@ def closing_files() -> None:
         return file
 
     Target.open = kept_open  # type: ignore[assignment,method-assign]
-
-
-def reading_values() -> None:
-    """Let each plain request in memory count before its page."""
-    from bloomdupe.crawl.engines import crawl_engine
-
-    crawl_engine.stands_alone = lambda *_: True  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ import scrapy
 from common import SITE, item, once
 from scrapy import signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CloseSpider, DontCloseSpider
+from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 from support.stops import pause
@@ -81,38 +81,6 @@ class CrawlFromTimer(scrapy.Spider):
 
 
 STAR_ITEMS = tuple(f"/detail/{number}" for number in range(15))
-
-
-@idiom(
-    items=("/star", *STAR_ITEMS),
-    repeats=2,
-)
-class Closes(scrapy.Spider):
-    """CloseSpider raised among the links of a page; run again, the page comes again."""
-
-    name = "closes"
-    start_urls = [SITE + "/star"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        for number, request in enumerate(response.follow_all(css="a")):
-            if number == 5 and once("closed"):
-                raise CloseSpider("enough for today")
-            yield request
-        yield item(response)
-
-
-@idiom(items=("/star", *STAR_ITEMS), repeats=2)
-class ClosesWhenFound(scrapy.Spider):
-    """CloseSpider raised after an item; run again, the links of the page come."""
-
-    name = "closes_when_found"
-    start_urls = [SITE + "/star"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield from response.follow_all(css="a")
-        yield item(response)
-        if once("closed"):
-            raise CloseSpider("found")
 
 
 class ClosesAtTen:

@@ -31,21 +31,6 @@ class Overwrite(Tree):
             "out/%(batch_id)d.jsonl": {"format": "jsonlines"},
             "out/%(batch_id)d.csv": {"format": "csv"},
         },
-        "FEED_EXPORT_BATCH_ITEM_COUNT": 4,
-    },
-)
-class Batches(Tree):
-    """A file for every four items."""
-
-    name = "batches"
-
-
-@idiom(
-    settings={
-        "FEEDS": {
-            "out/%(batch_id)d.jsonl": {"format": "jsonlines"},
-            "out/%(batch_id)d.csv": {"format": "csv"},
-        },
         "FEED_EXPORT_BATCH_ITEM_COUNT": 1,
     },
 )

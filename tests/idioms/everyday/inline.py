@@ -13,21 +13,6 @@ from support.stops import moment
 from table import idiom
 
 
-@idiom(asks=1)
-class Inline(scrapy.Spider):
-    """A page of details for each page of a tree, in the same item."""
-
-    name = "inline"
-    start_urls = [SITE + "/0"]
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        url = f"{SITE}/detail/{response.url.rpartition('/')[2]}"
-        detail = await download(self.crawler, scrapy.Request(url))
-        yield item(response, len(detail.text))
-        for request in response.follow_all(css="a"):
-            yield request
-
-
 @idiom(asks=3)
 class Gathered(scrapy.Spider):
     """Several at a time."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import scrapy
@@ -12,30 +11,6 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 from support.stops import moment, pause, wanted
 from table import idiom
-
-
-@idiom()
-class StartUrls(scrapy.Spider):
-    """Many start_urls, some of them twice."""
-
-    name = "start_urls"
-    start_urls = [f"{SITE}/detail/{number}" for number in (*range(12), 3, 5)]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-
-
-@dataclass
-class Category:
-    """Knows its parent and its children."""
-
-    name: str
-    parent: Category | None = None
-    children: list[Category] = field(default_factory=list)
-
-    def add(self, name: str) -> Category:
-        self.children.append(Category(name, self))
-        return self.children[-1]
 
 
 @idiom()
@@ -131,18 +106,3 @@ class StartManyItems(scrapy.Spider):
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response, 1)
-
-
-@idiom()
-class StartMemory(scrapy.Spider):
-    """Start requests with lambda callbacks that have a list: they are not stored."""
-
-    name = "start_memory"
-
-    async def start(self) -> AsyncIterator[Any]:
-        for number in range(8):
-            yield scrapy.Request(
-                f"{SITE}/detail/{number}",
-                lambda response, parts=["list"]: item(response, parts[0]),
-                dont_filter=True,
-            )
