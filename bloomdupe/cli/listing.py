@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from base64 import b64encode
 from itertools import chain, islice
@@ -20,7 +19,6 @@ from bloomdupe.jobs.listed import FailedRequests, FailureGroup, ListedRequest, S
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import slot_name
 from bloomdupe.settings import FAILURE_REASONS, check_reasons
-from bloomdupe.store.progress import Progress
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -151,9 +149,7 @@ def given_lines(options: Namespace, problems: Problems) -> Iterator[Line]:
     yield from (Line(0, url) for url in options.urls)
     if options.file is not None:
         with _opened(options.file) as file:
-            task = f"Reading {options.file}"
-            progress = Progress(task, _size_of(file), "MB", scale=10**6)
-            yield from read_lines(file, problems, progress.passed)
+            yield from read_lines(file, problems)
 
 
 @contextlib.contextmanager
@@ -171,14 +167,6 @@ def _opened(name: str) -> Iterator[BinaryIO]:
         raise SettingError(f"cannot read {name}: {reason}") from error
     with file:
         yield file
-
-
-def _size_of(file: BinaryIO) -> int | None:
-    """Return how many bytes a file has; None if it is a pipe, say."""
-    try:
-        return os.fstat(file.fileno()).st_size or None
-    except (OSError, ValueError):
-        return None
 
 
 def selection_of(options: Namespace) -> Selection:

@@ -11,14 +11,13 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.output import table, write
+from bloomdupe.cli.output import table
 from bloomdupe.cli.verbs import Answer
 from bloomdupe.crawl.progress.pace import duration, plural, when
 from bloomdupe.crawl.state.rules import described
 from bloomdupe.errors import BloomDupeError, SettingError, shown
 from bloomdupe.filter import sizing
 from bloomdupe.filter.layer import most_memory
-from bloomdupe.filter.parameters import DEFAULT_FPP
 from bloomdupe.jobs.figures import figures
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import RUNNING, slot_name
@@ -122,19 +121,14 @@ def _rows_of_job(view: View) -> Iterator[tuple[str, str]]:
 
 def top(options: Namespace) -> Answer:
     """Show the job until q is pressed, or once where there is no terminal."""
-    if not 0.1 <= options.interval <= 3_600:
-        raise SettingError(
-            f"--interval {options.interval:g}: expected seconds from 0.1 to 3600"
-        )
-    job: Job = options.job
-    reader = JobReader(job)
+    reader = JobReader(options.job)
     view = reader.read()
     if options.json:
         return Answer((), view.as_dict())
     from bloomdupe.monitoring.top import follow, screen
 
     if _in_terminal():
-        return Answer((), follow(reader, options.interval).as_dict())
+        return Answer((), follow(reader).as_dict())
     return Answer(screen(view, get_terminal_size()), view.as_dict())
 
 
@@ -150,12 +144,6 @@ def report(options: Namespace) -> Answer:
     from bloomdupe.monitoring.report import report as page_of
 
     page = page_of(JobReader(options.job).read()).encode()
-    record = {"page": options.output, "bytes": len(page)}
-    if options.output == "-":
-        if options.json:
-            raise SettingError("--output -: --json needs a file for the page")
-        write(page)
-        return Answer((), record)
     target = Path(options.output)
     if target.is_dir():
         raise SettingError(f"--output {target}: it is a directory; name a file")
@@ -163,6 +151,7 @@ def report(options: Namespace) -> Answer:
         write_file(target, [page], mode=0o666)
     except OSError as error:
         raise BloomDupeError(f"--output {target}: {error.strerror}") from error
+    record = {"page": options.output, "bytes": len(page)}
     return Answer([f"{options.output}: {len(page):,} bytes"], record)
 
 
@@ -180,32 +169,28 @@ FIGURES = (
 )
 """Names and figures, in the order in which they are printed."""
 
-AMOUNT = re.compile(r"([0-9_.]+(?:e[0-9]+)?)\s*([KMGT]?)(i?)(b?)", re.I)
+AMOUNT = re.compile(r"([0-9_.]+(?:e[0-9]+)?)\s*([KMGT]?)", re.I)
 
 
-def amount(text: str, name: str, examples: str) -> int:
-    """Read a number, of URLs or of bytes: ``10_000_000``, ``1e7``, ``10M``, ``64MB``.
-
-    K, M, G and T are powers of 1000; KiB, MiB, GiB and TiB are powers of 1024.
-    """
+def amount(text: str) -> int:
+    """Read a number of URLs: ``10_000_000``, ``1e7``, ``10M``."""
     match = AMOUNT.fullmatch(text.strip())
     try:
         power = " KMGT".index(match[2].upper() or " ") if match else 0
-        base = 1024 if match and match[3] else 1000
-        number = float(match[1]) * base**power if match else math.nan
+        number = float(match[1]) * 1000**power if match else math.nan
     except (ValueError, OverflowError):
         number = math.nan
     if not number <= sizing.MOST_KEYS:
-        raise SettingError(f"{name} {shown(text)} is not a number such as {examples}")
-    return int(number)
+        raise SettingError(
+            f"--urls {shown(text)} is not a number such as 10000000, 1e7 or 10M"
+        )
+    return sizing.check_capacity(int(number), "--urls")
 
 
 def size(options: Namespace) -> Answer:
     """Calculate the figures."""
-    capacity = sizing.check_capacity(
-        amount(options.urls, "--urls", "10000000, 1e7 or 10M"), "--urls"
-    )
-    fpp = _given_fpp(options, capacity)
+    capacity = amount(options.urls)
+    fpp = sizing.check_fpp(options.fpp, "--fpp")
     shape = sizing.layer_geometry(capacity, fpp, 0)
     found: dict[str, Any] = {
         "urls": capacity,
@@ -221,19 +206,3 @@ def size(options: Namespace) -> Answer:
         "fill": shape.fill(capacity),
     }
     return Answer(table((name, text.format(**found)) for name, text in FIGURES), found)
-
-
-def _given_fpp(options: Namespace, capacity: int) -> float:
-    """Return the given probability, or the probability that the given memory buys."""
-    if options.memory is None:
-        return sizing.check_fpp(options.fpp or DEFAULT_FPP, "--fpp")
-    if options.fpp is not None:
-        raise SettingError("give one of --fpp and --memory")
-    bits = 8 * amount(options.memory, "--memory", "64MB or 1GiB") / capacity
-    fpp = sizing.affordable_fpp(capacity, bits)
-    if fpp is None:
-        raise SettingError(
-            f"{bits:.3g} bits per key are too few for {capacity:,} URLs: the smallest"
-            f" filter, of p = {sizing.MAX_FPP:g}, takes more"
-        )
-    return fpp

@@ -13,7 +13,6 @@ from bloomdupe.errors import SettingError, StoreError
 from bloomdupe.filter.parameters import is_url
 from bloomdupe.moving.collecting import Collecting
 from bloomdupe.moving.delivering import deliver
-from bloomdupe.store.progress import Progress
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -158,7 +157,6 @@ def collect(options: Namespace) -> Answer:
 def _collect(options: Namespace) -> Answer:
     """Write the output in Redis into files."""
     interrupted = False
-    progress = Progress("Writing files", None, "MB", scale=10**6)
     with Collecting(
         options.job.url,
         Path(options.directory),
@@ -166,7 +164,6 @@ def _collect(options: Namespace) -> Answer:
         delete=options.delete,
         rest=options.rest,
         named=options.feed,
-        progress=progress.passed,
     ) as collecting:
         try:
             collecting.run(PAUSE if options.follow else None)

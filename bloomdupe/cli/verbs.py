@@ -99,23 +99,17 @@ OPTIONS: dict[str, str | dict[str, Any]] = {
         "metavar": "N",
         "help": "expected URLs, such as 10M (default: %(default)s)",
     },
-    "--fpp": {"metavar": "P", "help": "false-positive probability (default: 1e-06)"},
-    "--memory": {
-        "metavar": "BYTES",
-        "help": "memory for all, such as 64MB or 1GiB",
+    "--fpp": {
+        "metavar": "P",
+        "default": "1e-06",
+        "help": "false-positive probability (default: %(default)s)",
     },
     "--summary": "with --failed: a line for each reason, exception and slot",
     "--limit": {"metavar": "N", "help": "print at most N lines"},
-    "--interval": {
-        "type": float,
-        "default": 2.0,
-        "metavar": "SECONDS",
-        "help": "seconds between two reads (default: 2)",
-    },
     "-o --output": {
         "default": "report.html",
         "metavar": "FILE",
-        "help": "the page (default: report.html); - is standard output",
+        "help": "the page (default: %(default)s)",
     },
     "--undo": "delete this rule",
     "--wait": "return when the crawl has ended",
@@ -159,9 +153,9 @@ VERBS = (
         (),
         "calculate the size of a filter",
         "Calculate the bits, memory and disk that a number of URLs and a false-positive"
-        " probability need; or, with --memory, the probability that it allows.",
+        " probability need.",
         "size --urls 10M --fpp 1e-6",
-        ("--urls", "--fpp", "--memory"),
+        ("--urls", "--fpp"),
     ),
     Verb(
         "info",
@@ -196,7 +190,6 @@ VERBS = (
         "Show a job in the terminal, refreshed, from its last checkpoints, until q"
         " is pressed. Without a terminal, the job is shown once.",
         "top crawls/site",
-        ("--interval",),
         store_required=False,
     ),
     Verb(

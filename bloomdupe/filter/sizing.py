@@ -276,23 +276,6 @@ def layer_geometry(capacity: int, fpp: float, number: int) -> Geometry:
     return geometry(capacity * GROWTH_FACTOR**number, share, hashes)
 
 
-def affordable_fpp(capacity: int, bits: float) -> float | None:
-    """Return the least fpp with a first layer of at most ``bits`` per key.
-
-    None if even :data:`MAX_FPP` takes more.
-    """
-    if layer_geometry(capacity, MAX_FPP, 0).bits_per_key > bits:
-        return None
-    low, high = math.log(MIN_FPP), math.log(MAX_FPP)
-    for _ in range(50):
-        middle = (low + high) / 2
-        if layer_geometry(capacity, math.exp(middle), 0).bits_per_key > bits:
-            low = middle
-        else:
-            high = middle
-    return min(MAX_FPP, math.exp(high))
-
-
 def expected_loss(layers: Sequence[tuple[Geometry, int]]) -> float:
     """Expected number of new keys that were called seen so far.
 

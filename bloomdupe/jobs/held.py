@@ -17,7 +17,6 @@ from bloomdupe.jobs.lines import Problems
 from bloomdupe.requests.layout import url_of
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.participant import Part
-from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -227,7 +226,7 @@ class HeldJob:
                 for digest, one in _failures(store)
                 if one.waiting
             }
-            for some in told_portions(store, selection.slot):
+            for some in portions(store, selection.slot):
                 gone = [
                     one
                     for one in some
@@ -272,15 +271,7 @@ def pending_among(
     """
     found = project.finder(pages)
     for store in stores:
-        for some in told_portions(store):
+        for some in portions(store):
             for one in some:
                 if (key := found(one.payload)) is not None:
                     yield key, one
-
-
-def told_portions(
-    store: Store, slot: str | None = None
-) -> Iterator[list[PendingRequest]]:
-    """Yield the pending requests of a store in portions, and tell how far it is."""
-    total, task = count_pending(store, slot), f"Reading {store.shown}"
-    return told(portions(store, slot), task, total, "requests", len)

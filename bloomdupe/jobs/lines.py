@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from bloomdupe.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 LONGEST = 16 << 20
 """Bytes of a line, the body of a request in it included."""
@@ -55,13 +55,11 @@ class Problems:
             yield f"... and {self.count - len(self.shown):,} more"
 
 
-def read_lines(
-    file: BinaryIO, problems: Problems, progress: Callable[[int], None] | None = None
-) -> Iterator[Line]:
+def read_lines(file: BinaryIO, problems: Problems) -> Iterator[Line]:
     """Yield the lines of a file that are text; other lines become ``problems``.
 
     Empty lines, and lines that begin with ``#``, are left out. Memory is bounded, also
-    if there is no end of line at all. ``progress`` is called with numbers of bytes.
+    if there is no end of line at all.
     """
     number = 0
     while raw := _read(file):
@@ -71,8 +69,6 @@ def read_lines(
                 f"line {number:,} does not end within {LONGEST:,} bytes: this is no"
                 " text"
             )
-        if progress is not None:
-            progress(len(raw))
         try:
             text = raw.decode().strip().removeprefix("\ufeff")
         except UnicodeDecodeError:

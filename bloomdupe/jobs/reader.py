@@ -17,7 +17,6 @@ from bloomdupe.filter.info import info_of_records
 from bloomdupe.filter.parameters import is_url
 from bloomdupe.frontier.pending_requests import (
     PendingRequest,
-    count_pending,
     pending_requests,
 )
 from bloomdupe.frontier.sent_request import partition_of
@@ -27,7 +26,6 @@ from bloomdupe.jobs.listed import FailedRequests, ListedRequest, Selection
 from bloomdupe.jobs.view import MOST_SLOTS, View, state_of
 from bloomdupe.requests.layout import url_of
 from bloomdupe.store.format import LATER, QUEUE
-from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -129,15 +127,13 @@ class JobReader:
         """Yield the pending requests, slot by slot; memory does not grow."""
         slot = selection.slot
         with self._job.stores() as stores:
-            total = sum(count_pending(store, slot) for store in stores)
             stored = (pending_requests(store, slot) for store in stores)
             sent = (
                 PendingRequest(one.slot, None, b"", one.payload)
                 for one in self._job.sent()
                 if one.payload and slot in (None, one.slot)
             )
-            found = chain(chain.from_iterable(stored), sent)
-            for one in told(found, f"Reading {self._job.shown}", total, "requests"):
+            for one in chain(chain.from_iterable(stored), sent):
                 listed = ListedRequest.of(one)
                 if listed.problem is not None:
                     if selection.pattern is None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.reader import JobReader
     from bloomdupe.jobs.view import View
 
+INTERVAL = 2.0
+"""Seconds between two reads."""
 CALM = 10
 """Reading a job takes at most one part in so many of the time."""
 NAMES = 13
@@ -42,10 +44,10 @@ BEGIN, END = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"
 KEYS = "q quit"
 
 
-def follow(reader: JobReader, interval: float) -> View:
+def follow(reader: JobReader) -> View:
     """Show a job until q is pressed; return the last view.
 
-    Refreshes every ``interval`` seconds, or less often if reading takes long.
+    It is read every two seconds, or less often if reading takes long.
     """
     coloured = not os.environ.get("NO_COLOR")
     with _keys() as pressed:
@@ -56,7 +58,7 @@ def follow(reader: JobReader, interval: float) -> View:
             shown = "\x1b[K\r\n".join(lines).encode(sys.stdout.encoding, "replace")
             sys.stdout.buffer.write(b"\x1b[H" + shown + b"\x1b[J")
             sys.stdout.flush()
-            pause = max(interval, CALM * (monotonic() - begun))
+            pause = max(INTERVAL, CALM * (monotonic() - begun))
             if pressed(begun + pause - monotonic()) in ("q", "Q", "\x1b", ""):
                 return view
 

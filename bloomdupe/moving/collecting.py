@@ -27,7 +27,7 @@ from bloomdupe.store.files import lock_owner, make_directory, read_json, write_j
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from scrapy.settings import Settings
@@ -67,8 +67,7 @@ class Collecting:
     ``settings`` are those of the project, see :class:`bloomdupe.jobs.project`. If
     another collection has deleted some of the output from Redis, only the ``rest`` is
     left, and the caller must ask for it. The caller has ``named`` the feeds that the
-    settings do not have. Relative paths begin in the directory. ``progress`` is called
-    with numbers of bytes that have become durable.
+    settings do not have. Relative paths begin in the directory.
 
     Raises :class:`~bloomdupe.errors.StoreLockedError` if another process has the
     directory.
@@ -83,10 +82,9 @@ class Collecting:
         delete: bool = False,
         rest: bool = False,
         named: Sequence[str] = (),
-        progress: Callable[[int], None],
     ) -> None:
         check_names()
-        self._directory, self._delete, self._progress = directory, delete, progress
+        self._directory, self._delete = directory, delete
         self._deleted = 0
         self._finished = self._failed = self._undelivered = False
         self._output = output = StreamOutput.open(url)
@@ -260,7 +258,6 @@ class Collecting:
         if batch:
             lines = [line for entry in batch for line in self._lines_of(entry)]
             self._write(lines, batch[-1].position)
-            self._progress(sum(len(item) for entry in batch for item in entry.items))
         if self._delete:
             self._deleted += self._output.forget(self._position)
 

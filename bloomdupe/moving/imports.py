@@ -18,7 +18,6 @@ from bloomdupe.jobs.lines import Problems
 from bloomdupe.jobs.request_line import slot_of
 from bloomdupe.requests.serializer import Serializer
 from bloomdupe.store import files
-from bloomdupe.store.progress import told
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,9 +79,7 @@ def import_into(
                 _take_requests(job, source, imported)
             if not only_seen:
                 job.seen.notes["run"] = IMPORTED
-            found = source.fingerprints(imported.problems)
-            task = f"Reading {source.shown}"
-            for fingerprint in told(found, task, None, "fingerprints"):
+            for fingerprint in source.fingerprints(imported.problems):
                 job.seen.add(fingerprint, exact=bool(project.exact))
                 imported.marks += 1
                 if job.frontier.due:
@@ -107,7 +104,6 @@ def _take_requests(
     serializer = Serializer(crawler.spider)
     room = job.stores[0].path.parent
     total, requests = source.pending(crawler, room, imported.problems)
-    requests = told(requests, f"Reading {source.shown}", total, "requests")
     for place, request in enumerate(requests):
         start = bool(request.meta.get("is_start_request"))
         fifo = order.start_fifo if start and order.starts_apart else order.fifo

@@ -94,7 +94,6 @@ URL = "https://a.example/"
         ("list --summary", "--summary groups failed requests: add --failed"),
         ("list --limit 0", "--limit '0' is not a number of lines"),
         ("list --limit 1.5", "--limit '1.5' is not a number of lines"),
-        ("top --interval 0", "--interval 0: expected seconds from 0.1 to 3600"),
         ("add --from nowhere", "cannot read nowhere: No such file or directory"),
         (f"add {URL} --spider other", "is that of spider 'site'"),
         ("collect files", "DIRECTORY, --follow, --delete and --rest are for a crawl"),

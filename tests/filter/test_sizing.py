@@ -29,10 +29,3 @@ def test_the_layers_of_a_growing_filter_never_exceed_its_promise() -> None:
         sizing.layer_geometry(1000, fpp, number).capacity for number in range(4)
     ]
     assert capacities == [1000, 2000, 4000, 8000]
-
-
-def test_affordable_fpp_uses_up_the_bits_and_no_more() -> None:
-    fpp = sizing.affordable_fpp(10_000_000, 8)
-    assert fpp is not None
-    assert 7.95 < sizing.layer_geometry(10_000_000, fpp, 0).bits_per_key <= 8
-    assert sizing.affordable_fpp(1000, 8) is None  # one page alone takes 65 bits

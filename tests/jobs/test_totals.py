@@ -39,9 +39,7 @@ def crawl(crawl: Crawl) -> Crawl:
 
 
 def totals(crawl: Crawl) -> dict[str, Any]:
-    found = json.loads(
-        crawl.bloomdupe("top", crawl.engine.job, "--json", "--interval", "0.1")
-    )
+    found = json.loads(crawl.bloomdupe("top", crawl.engine.job, "--json"))
     of_all: dict[str, Any] = found["totals"]
     assert found["pages"] == of_all["pages"]
     assert found["items"] == of_all["items"]

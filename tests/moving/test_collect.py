@@ -216,9 +216,7 @@ def test_a_crawl_that_goes_on_during_collect_has_not_ended(
     out = tmp_path / "out"
 
     def ended() -> bool:
-        with collecting.Collecting(
-            crawl.url, out, named=NAMES, progress=lambda _: None
-        ) as it:
+        with collecting.Collecting(crawl.url, out, named=NAMES) as it:
             it.run()
             return bool(it.result["finished"])
 
