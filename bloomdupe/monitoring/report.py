@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from html import escape
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from bloomdupe._version import __version__
 from bloomdupe.crawl.progress.pace import local, plural, size, zone
 from bloomdupe.crawl.state.failures import PAGE_CAME, in_words
 from bloomdupe.jobs.figures import figures, kind_of, remedy_of
-from bloomdupe.jobs.view import MOST_SLOTS, NOT_BEGUN, slot_name
+from bloomdupe.jobs.view import MOST_SLOTS, slot_name
 from bloomdupe.monitoring.charts import charts
 from bloomdupe.printable import printable
 
@@ -29,9 +28,6 @@ FIRST_CHARTS = 3
 MOST_RUNS = 200
 MOST_GROUPS = 50
 TWICE = " Items that pages with a failed callback or pipeline have yielded come twice."
-OTHERS = "(not counted by host)"
-NOTHING = "-"
-"""A number in a table that is 0."""
 
 
 def report(view: View) -> str:
@@ -48,7 +44,6 @@ def report(view: View) -> str:
         '<div class="tiles">',
         *map(_tile, figures(view)),
         "</div>",
-        *_missing(view),
         *runs(view),
         *failures(view),
         *hosts(view),
@@ -105,15 +100,6 @@ def table(heads: dict[str, str], rows: Iterable[Sequence[str]]) -> Iterator[str]
     yield "</table></div>"
 
 
-def _missing(view: View) -> Iterator[str]:
-    """Give the reason if there are no charts over time."""
-    if not view.points and view.state.name != NOT_BEGUN:
-        yield (
-            '<p class="note">There are no charts over time: the first run has just'
-            " begun.</p>"
-        )
-
-
 def failures(view: View) -> Iterator[str]:
     """Yield the failed requests by reason, exception and slot, the largest first."""
     failed = view.failed
@@ -156,70 +142,36 @@ def _reason(reason: str, status: int | None, exception: str) -> str:
 
 def hosts(view: View) -> Iterator[str]:
     """Yield the slots: pages and bytes, failures, pending requests, and rests."""
-    totals = view.totals
-    counted = totals.by_slot
-    failed = view.failed.slots
-    names = view.slots.keys() | counted.keys() | failed.keys()
-    if not names:
-        return
+    counted, failed, pending = view.totals.by_slot, view.failed.slots, view.slots
     order = sorted(
-        names,
-        key=lambda one: (-view.slots.get(one, 0), -counted.get(one, (0, 0))[0], one),
-    )[:MOST_SLOTS]
-    yield "<h2>Hosts</h2>"
-    if len(names) > len(order):
-        yield (
-            f'<p class="note">The {len(order):,} with the most pending requests, of'
-            f" {len(names):,}.</p>"
-        )
-    rows = [
-        (
-            slot_name(one),
-            _count(view.slots.get(one, 0)),
-            _count(failed.get(one, 0)),
-            *_pages_and_bytes(*counted.get(one, (0, 0))),
-            view.slowness(one),
-        )
-        for one in order
-    ]
-    shown = [counted[one] for one in order if one in counted]
-    pages = totals.pages - sum(pages for pages, _ in shown)
-    if pages:
-        size_of_rest = totals.bytes - sum(size for _, size in shown)
-        rest = _pages_and_bytes(pages, size_of_rest)
-        rows.append((OTHERS, "", "", *rest, ""))
+        pending.keys() | counted.keys() | failed.keys(),
+        key=lambda one: (-pending.get(one, 0), -counted.get(one, (0, 0))[0], one),
+    )
+    if not order:
+        return
+    rows = []
+    for one in order[:MOST_SLOTS]:
+        pages, total = counted.get(one, (0, 0))
+        counts = f"{pending.get(one, 0):,}", f"{failed.get(one, 0):,}", f"{pages:,}"
+        rows.append((slot_name(one), *counts, size(total), view.slowness(one)))
+    yield f"<h2>Hosts: {len(order):,}</h2>"
     heads = {"host": "host", "pending": "number", "failed": "number", "pages": "number"}
     yield from table({**heads, "size": "number", "": "slow"}, rows)
-
-
-def _pages_and_bytes(pages: int, total: int) -> tuple[str, str]:
-    return _count(pages), size(total) if pages else NOTHING
-
-
-def _count(number: int) -> str:
-    return f"{number:,}" if number else NOTHING
 
 
 def runs(view: View) -> Iterator[str]:
     """Yield the runs of the job, the last runs if there are many."""
     if not view.runs:
         return
-    points = view.present
-    last = {point.run: point for point in points}
-    # The counts at the next run's beginning are those at a killed run's end.
-    done = dict(last)
-    done.update((a.run, b) for a, b in pairwise(points) if a.run != b.run)
-    first = {point.run: point for point in reversed(points)}
-    rows = []
-    for ran, how in view.endings[-MOST_RUNS:]:
-        pages = end = ""
-        if ran.number in last:
-            pages = f"{done[ran.number].pages - first[ran.number].pages:,}"
-            end = local(ran.ended or last[ran.number].time)
-        rows.append((str(ran.number), local(ran.begun), end, how, pages))
+    last = {point.run: point.time for point in view.present}
+    rows = [
+        (str(ran.number), local(ran.begun), local(ended) if ended else "", how)
+        for ran, how in view.endings[-MOST_RUNS:]
+        for ended in [ran.ended or last.get(ran.number)]
+    ]
     yield "<h2>Runs</h2>"
     heads = {"run": "number", "begun": "time", "ended, or last seen": "time"}
-    yield from table({**heads, "how": "", "pages": "number"}, rows)
+    yield from table({**heads, "how": ""}, rows)
 
 
 def statuses(view: View) -> Iterator[str]:
