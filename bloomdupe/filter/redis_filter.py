@@ -55,14 +55,11 @@ class Head(NamedTuple):
     """Shape and number of keys of each layer, oldest first."""
 
     @classmethod
-    def read(cls, fields: dict[bytes, bytes], address: Address) -> Head:
+    def read(cls, fields: dict[bytes, bytes], client: Client) -> Head:
         """Read the fields of an existing head."""
-        shown = address.shown
+        shown = client.address.shown
         if b"format" not in fields or b"header" not in fields:
-            raise StoreMismatchError(
-                f"{shown}: the key {address.head} holds something else than a filter of"
-                " bloomdupe; take another name for the filter"
-            )
+            raise client.foreign()
         if fields[b"format"] != b"%d" % FORMAT:
             raise StoreMismatchError(
                 f"{shown} has format {fields[b'format'].decode()}, this version of"
@@ -79,8 +76,8 @@ class Head(NamedTuple):
             return cls(json.loads(fields[b"header"]), fields[b"made"].decode(), counts)
         except (KeyError, ValueError, TypeError) as error:
             raise StoreDamagedError(
-                f"{shown}: the key {address.head} is not as it was written"
-                f" ({error!r}); restore the data of Redis from a backup"
+                f"{shown}: the head of the filter is not as it was written ({error!r});"
+                " restore the data of Redis from a backup"
             ) from error
 
 
@@ -129,7 +126,7 @@ class RedisFilter:
             client = Client(address, patience=0.0)
             undo.callback(client.close)
             client.check(durable=False)
-            fields = _fields_of(client)
+            fields = client.ask("HGETALL", address.head)
             if not fields:
                 if readonly or given["capacity"] is None:
                     raise StoreError(
@@ -139,8 +136,8 @@ class RedisFilter:
                 asked.check_room(client.memory, f"memory at {shown}")
                 header = json.dumps(asked.header(identity))
                 words = ("format", FORMAT, "header", header, *_new_layer(asked, 0))
-                _, fields = _changed(client, "", "", "", _mark(), *words)
-            head = Head.read(fields, address)
+                _, fields = _changed(client, "", "", "", secrets.token_hex(4), *words)
+            head = Head.read(fields, client)
             held_against(shown, head.header, asked, given, identity)
             undo.pop_all()
         return cls(client, head, readonly=readonly)
@@ -207,7 +204,7 @@ class RedisFilter:
                 if state == b"full":
                     self._add_layer()
                 elif state == b"changed":
-                    self._take(_fields_of(client))
+                    self._look()
                 yield from (answer == ord("1") for answer in answers)
                 left = left[len(answers) :]
 
@@ -240,6 +237,11 @@ class RedisFilter:
 
     # Its head
 
+    def _look(self) -> None:
+        """Go on with the head as it is now."""
+        client = self._open()
+        self._take(client.ask("HGETALL", client.address.head))
+
     def _add_layer(self) -> None:
         """Add a layer, unless another process has just done so."""
         made, number = self._head.made, len(self._head.counts)
@@ -251,18 +253,19 @@ class RedisFilter:
 
     def _take(self, fields: dict[bytes, bytes]) -> None:
         """Go on with the head as it is now; another process may have changed it."""
-        address = self._open().address
+        client = self._open()
+        shown = client.address.shown
         if not fields:
             raise StoreError(
-                f"{address.shown}: the filter is gone. It was deleted,"
-                " or Redis was started without its data; restore them, or open the"
-                " filter anew to begin an empty one"
+                f"{shown}: the filter is gone. It was deleted, or Redis was started"
+                " without its data; restore them, or open the filter anew to begin an"
+                " empty one"
             )
-        head = Head.read(fields, address)
+        head = Head.read(fields, client)
         if head.header != self._head.header:
             raise StoreMismatchError(
-                f"{address.shown}: another filter has been made under this name"
-                " since this one was opened; open it again"
+                f"{shown}: another filter has been made under this name since this one"
+                " was opened; open it again"
             )
         self._head = head
 
@@ -273,7 +276,8 @@ class RedisFilter:
         done = False
         while not done:
             made, layers = self._head.made, len(self._head.counts)
-            done, fields = _changed(client, made, layers, "clear", _mark(), *words)
+            mark = secrets.token_hex(4)
+            done, fields = _changed(client, made, layers, "clear", mark, *words)
             self._take(fields)
 
     def __len__(self) -> int:
@@ -290,9 +294,9 @@ class RedisFilter:
 
         The memory and the disk of Redis are not included.
         """
-        client = self._open()
-        self._take(_fields_of(client))
-        return FilterInfo.of(client.address.shown, self.parameters, [self._head.counts])
+        self._look()
+        shown = self._open().address.shown
+        return FilterInfo.of(shown, self.parameters, [self._head.counts])
 
 
 def _changed(
@@ -310,17 +314,6 @@ def _changed(
     head = client.address.head.encode()
     done, found = client.run(HEAD, (head,), made, layers, verb, "made", mark, *words)
     return bool(done), dict(zip(found[::2], found[1::2], strict=True))
-
-
-def _fields_of(client: Client) -> dict[bytes, bytes]:
-    """Return the fields of the head of a filter; empty if there is none."""
-    found: dict[bytes, bytes] = client.ask("HGETALL", client.address.head)
-    return found
-
-
-def _mark() -> str:
-    """Draw a mark that tells a filter from an earlier filter of the same name."""
-    return secrets.token_hex(4)
 
 
 def _new_layer(parameters: Parameters, number: int) -> list[str | int]:

@@ -40,105 +40,75 @@ if TYPE_CHECKING:
     from scrapy.utils.spider import DefaultSpider as DefaultSpider
 
 
-_FEEDEXPORT = "scrapy.extensions.feedexport"
+def _names(table: dict[str, str]) -> list[str]:
+    return [f"{owner}.{one}" for owner, some in table.items() for one in some.split()]
 
 
-def _of(place: str, *names: str) -> tuple[str, ...]:
-    return tuple(f"{place}.{name}" for name in names)
+NEEDED = _names({
+    "scrapy.crawler.Crawler": "_create_engine addons",
+    "scrapy.core.engine.ExecutionEngine": (
+        "_handle_downloader_output _slot _start close_spider_async crawl "
+        "download_async downloader open_spider_async running scraper spider "
+        "start_async"
+    ),
+    "scrapy.core.engine._Slot": "nextcall",
+    "scrapy.utils.reactor.CallLaterOnce": "schedule",
+    "scrapy.core.downloader.Downloader": (
+        "close domain_concurrency get_slot_key per_slot_settings slots"
+    ),
+    "scrapy.core.downloader.Slot": "active concurrency delay lastseen transferring",
+    "scrapy.core.scraper.Scraper": (
+        "call_spider_async concurrent_items handle_spider_error "
+        "handle_spider_output_async itemproc slot spidermw start_itemproc_async"
+    ),
+    "scrapy.core.scraper.Slot": "closing is_idle",
+    "scrapy.utils.defer": "aiter_errback iter_errback",
+    "scrapy.middleware.MiddlewareManager": "middlewares",
+    "scrapy.signalmanager.SignalManager": "sender",
+    "scrapy.extensions.feedexport.FeedExporter": "_start_new_batch feeds slots",
+    "scrapy.extensions.feedexport.FeedSlot": (
+        "batch_id exporter exporters feed_options file filter finish_exporting "
+        "format itemcount spider start_exporting storage uri"
+    ),
+    "scrapy.extensions.feedexport.FileFeedStorage": "path",
+    "scrapy.extensions.postprocessing": "PostProcessingManager",
+    "scrapy.exporters.CsvItemExporter": (
+        "_headers_not_written _write_headers_and_set_fields_to_export"
+    ),
+    "scrapy.utils.conf": (
+        "feed_complete_default_values_from_settings feed_process_params_from_cli"
+    ),
+    "scrapy.downloadermiddlewares.cookies.CookiesMiddleware": "jars",
+    "scrapy.http.cookies.CookieJar": "jar",
+    "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": (
+        "process_request request_scheduled should_follow"
+    ),
+    "scrapy.http": "response",
+    "scrapy.http.response": "text",
+    "scrapy.http.Request": (
+        "_body _cb_kwargs _cookies _encoding _flags _headers _meta _url"
+    ),
+    "scrapy.linkextractors": "lxmlhtml",
+    "scrapy.utils.response": "get_base_url",
+    "scrapy.extensions.spiderstate.SpiderState": "jobdir spider_closed spider_opened",
+    "scrapy.utils.spider": "DefaultSpider",
+    "scrapy.addons.AddonManager": "load_settings",
+})  # fmt: skip
 
-
-NEEDED = (
-    "scrapy.crawler.Crawler._create_engine",
-    *_of(
-        "scrapy.core.engine.ExecutionEngine",
-        *("_handle_downloader_output", "_slot", "_start", "close_spider_async"),
-        *("crawl", "download_async", "downloader", "open_spider_async", "running"),
-        *("scraper", "spider", "start_async"),
-    ),
-    "scrapy.core.engine._Slot.nextcall",
-    "scrapy.utils.reactor.CallLaterOnce.schedule",
-    *_of(
-        "scrapy.core.downloader.Downloader",
-        *("close", "domain_concurrency", "get_slot_key", "per_slot_settings", "slots"),
-    ),
-    *_of(
-        "scrapy.core.downloader.Slot",
-        *("active", "concurrency", "delay", "lastseen", "transferring"),
-    ),
-    *_of(
-        "scrapy.core.scraper.Scraper",
-        *("call_spider_async", "concurrent_items", "handle_spider_error"),
-        *("handle_spider_output_async", "itemproc", "slot", "spidermw"),
-        "start_itemproc_async",
-    ),
-    *_of("scrapy.core.scraper.Slot", "closing", "is_idle"),
-    *_of("scrapy.utils.defer", "aiter_errback", "iter_errback"),
-    "scrapy.middleware.MiddlewareManager.middlewares",
-    "scrapy.signalmanager.SignalManager.sender",
-    # feeds
-    *_of(
-        f"{_FEEDEXPORT}.FeedExporter",
-        *("_start_new_batch", "feeds", "slots"),
-    ),
-    *_of(
-        f"{_FEEDEXPORT}.FeedSlot",
-        *("batch_id", "exporter", "exporters", "feed_options", "file", "filter"),
-        *("finish_exporting", "format", "itemcount", "spider", "start_exporting"),
-        *("storage", "uri"),
-    ),
-    f"{_FEEDEXPORT}.FileFeedStorage.path",
-    "scrapy.extensions.postprocessing.PostProcessingManager",
-    *_of(
-        "scrapy.exporters.CsvItemExporter",
-        *("_headers_not_written", "_write_headers_and_set_fields_to_export"),
-    ),
-    *_of(
-        "scrapy.utils.conf",
-        *("feed_complete_default_values_from_settings", "feed_process_params_from_cli"),
-    ),
-    # cookies
-    "scrapy.downloadermiddlewares.cookies.CookiesMiddleware.jars",
-    "scrapy.http.cookies.CookieJar.jar",
-    # links
-    *_of(
-        "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware",
-        *("process_request", "request_scheduled", "should_follow"),
-    ),
-    "scrapy.http.response",
-    "scrapy.http.response.text",
-    *_of(
-        "scrapy.http.Request",
-        *("_body", "_cb_kwargs", "_cookies", "_encoding", "_flags", "_headers"),
-        *("_meta", "_url"),
-    ),
-    "scrapy.linkextractors.lxmlhtml",
-    "scrapy.utils.response.get_base_url",
-    # spider and settings
-    *_of(
-        "scrapy.extensions.spiderstate.SpiderState",
-        *("jobdir", "spider_closed", "spider_opened"),
-    ),
-    "scrapy.utils.spider.DefaultSpider",
-    "scrapy.addons.AddonManager.load_settings",
-    "scrapy.crawler.Crawler.addons",
-)
-
-OF_PIPELINES = (
-    "scrapy.pipelines.files.FilesPipeline.store",
-    "scrapy.pipelines.files.FSFilesStore",
-    *_of("scrapy.pipelines.files.FSFilesStore", "basedir", "persist_file"),
-)
+OF_PIPELINES = _names({
+    "scrapy.pipelines.files.FilesPipeline": "store",
+    "scrapy.pipelines.files": "FSFilesStore",
+    "scrapy.pipelines.files.FSFilesStore": "basedir persist_file",
+})  # fmt: skip
 """The same for crawls with item pipelines; others do not import these modules."""
 
-WITH_FALLBACK = (
-    "scrapy.core.downloader.Downloader._delay",
-    "scrapy.core.downloader.Downloader.ip_concurrency",
-    "scrapy.core.downloader.Slot.jitter",
-    "scrapy.core.downloader.Slot.randomize_delay",
-    "scrapy.core.downloader.monotonic",
-    "scrapy.exporters.CsvItemExporter._autodetected_fields",
-    f"{_FEEDEXPORT}.apply_uri_params",
-)
+WITH_FALLBACK = _names({
+    "scrapy.core.downloader.Downloader": "_delay ip_concurrency",
+    "scrapy.core.downloader.Slot": "jitter randomize_delay",
+    "scrapy.core.downloader": "monotonic",
+    "scrapy.exporters.CsvItemExporter": "_autodetected_fields",
+    "scrapy.extensions.feedexport": "apply_uri_params",
+})  # fmt: skip
 """Names that only some versions have, where all is well without them."""
 
 
