@@ -2,9 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
-import signal
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,18 +10,16 @@ from support.waiting import until_later
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
-    StoreDamagedError,
     StoreError,
     StoreIOError,
 )
 from bloomdupe.store import files, platform
 from bloomdupe.store.files import check_file_system
 from bloomdupe.store.lmdb import check as check_module
-from bloomdupe.store.lmdb import open_data
 from bloomdupe.store.lmdb.open_data import read_mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
 
 @pytest.fixture
@@ -48,12 +43,6 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return checked
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A commit may take an hour: this process may have to wait for the machine."""
-    monkeypatch.setattr(open_data, "COMMIT_NANOSECONDS", 3600 * 10**9)
-
-
 # The mark
 
 
@@ -71,6 +60,11 @@ def replace(path: Path) -> None:
     data = (path / "data.mdb").read_bytes()
     (path / "data.mdb").rename(path / "other")  # so that its inode is not used again
     (path / "data.mdb").write_bytes(data)
+
+
+def change_mark(path: Path, **changes: object) -> None:
+    mark = json.loads((path / "clean.json").read_text("ascii"))
+    (path / "clean.json").write_text(json.dumps(mark | changes))
 
 
 def start_machine(path: Path) -> None:
@@ -93,95 +87,6 @@ def test_a_file_that_may_have_changed_is_checked_once(
     BloomFilter.open(path).close()
     BloomFilter.open(path).close()
     assert checks == [path / "data.mdb"] * 2  # who only reads leaves no mark
-
-
-# A commit that was not finished
-
-
-def end_in_commit(path: Path, kind: str) -> int:
-    """Let a process end while LMDB writes the pages of a commit; return its status."""
-    with BloomFilter.open(path) as seen:
-        for number in range(400):
-            seen.add(str(number))
-    until_later(path / "data.mdb")
-    before = (path / "data.mdb").stat()
-    child = os.fork()
-    if child == 0:
-        with suppress(BaseException):
-            seen = BloomFilter.open(path)
-            for number in range(400, 900):
-                seen.add(str(number))
-            # LMDB writes the pages in their order, the new pages of the file last.
-            resource.setrlimit(resource.RLIMIT_FSIZE, (before.st_size,) * 2)
-            if kind == "killed":
-                signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-            seen.checkpoint()
-        os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert (path / "data.mdb").stat().st_mtime_ns > before.st_mtime_ns
-    return os.waitstatus_to_exitcode(status)
-
-
-@pytest.fixture
-def interrupted(path: Path) -> Path:
-    """Return a store with an owner that was killed in a commit."""
-    assert end_in_commit(path, "killed") == -signal.SIGXFSZ
-    return path
-
-
-def test_after_a_kill_in_a_commit_nothing_is_checked(
-    interrupted: Path, checks: list[Path]
-) -> None:
-    for readonly in (True, False, True):
-        with BloomFilter.open(interrupted, readonly=readonly) as seen:
-            assert len(seen) == 401
-    assert checks == []
-    assert read_mark(interrupted).clean
-
-
-def test_after_a_failed_commit_the_file_is_checked(
-    path: Path, checks: list[Path]
-) -> None:
-    assert end_in_commit(path, "refused") == 1
-    BloomFilter.open(path).close()
-    assert checks == [path / "data.mdb"]
-
-
-def change_mark(path: Path, **changes: object) -> None:
-    mark = json.loads((path / "clean.json").read_text("ascii"))
-    (path / "clean.json").write_text(json.dumps(mark | changes))
-
-
-def change_later(path: Path) -> None:
-    written = (path / "data.mdb").stat().st_ctime_ns
-    change_mark(path, committing=written - open_data.COMMIT_NANOSECONDS - 1)
-
-
-def set_time(path: Path) -> None:
-    os.utime(path / "data.mdb", ns=(1, 1))
-
-
-def cut(path: Path) -> None:
-    change_mark(path, size=(path / "data.mdb").stat().st_size + 1)
-
-
-def change_before(path: Path) -> None:
-    change_mark(path, changed=(path / "data.mdb").stat().st_ctime_ns + 1)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        replace, start_machine, delete_mark, change_later, set_time, cut, change_before,
-    ],
-)  # fmt: skip
-def test_a_change_of_an_interrupted_commit_by_another_program_is_found(
-    interrupted: Path, checks: list[Path], change: Callable[[Path], None]
-) -> None:
-    change(interrupted)
-    with suppress(StoreDamagedError):
-        BloomFilter.open(interrupted).close()
-    assert checks == [interrupted / "data.mdb"]
 
 
 def test_a_file_that_another_program_writes_gets_no_mark(path: Path) -> None:
