@@ -17,11 +17,11 @@ from scrapy.utils.project import get_project_settings
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
-from bloomdupe.errors import SettingError, StoreMismatchError
+from bloomdupe.errors import SettingError, StoreMismatchError, UnserializableError
+from bloomdupe.foreign import check_packed
 from bloomdupe.inside_scrapy.commands import load_addons
 from bloomdupe.links.fingerprint import fingerprint_function, is_plain
 from bloomdupe.requests.callbacks import may_be_callback
-from bloomdupe.requests.layout import check_payload
 from bloomdupe.requests.serializer import Serializer
 from bloomdupe.settings import JobSettings, check_exact
 
@@ -216,7 +216,10 @@ class Project:
 
         All other data may be missing. Raises :class:`UnserializableError`.
         """
-        check_payload(payload)
+        try:
+            check_packed(payload)
+        except ValueError as error:
+            raise UnserializableError(str(error)) from error
         return self.serializer.load(payload)
 
     def check_method(self, use: str, name: str) -> None:

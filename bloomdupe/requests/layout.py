@@ -152,9 +152,9 @@ def elements_of(payload: bytes) -> list[Any]:
     Values of types that msgpack lacks stay packed. Raises :class:`UnserializableError`
     if it is not a request.
     """
-    check_payload(payload)
     check_kind(payload)
     try:
+        check_packed(payload)
         elements = unpacked(payload)
     except Exception as error:  # any fault of the data
         raise UnserializableError(str(error) or type(error).__name__) from error
@@ -197,17 +197,6 @@ def check_kind(payload: bytes) -> None:
     """Refuse bytes that do not begin as a stored request does."""
     if not payload or payload[0] not in ARRAYS:
         raise UnserializableError(f"it is of an unknown kind {payload[:1]!r}")
-
-
-def check_payload(payload: bytes) -> None:
-    """Refuse a stored request that would take much more memory than it has bytes.
-
-    Raises :class:`UnserializableError`.
-    """
-    try:
-        check_packed(payload)
-    except ValueError as error:
-        raise UnserializableError(str(error)) from error
 
 
 @dataclass(frozen=True)

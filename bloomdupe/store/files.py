@@ -68,12 +68,6 @@ class Owner(NamedTuple):
             return cls(int(process), float(beats[0]) if beats else None)
         return cls(0, None)
 
-    @property
-    def silence(self) -> float | None:
-        """Seconds without a sign of life; None if they are no cause for concern."""
-        seconds = 0.0 if self.beat is None else time.time() - self.beat
-        return seconds if seconds > SILENT_AFTER else None
-
 
 def store_exists(path: Path) -> bool:
     """Whether there is a store to open; refuses anything else that is there.
@@ -228,14 +222,9 @@ def lock_owner(path: Path, name: str = OWNER) -> Descriptor:
     if not _lock(fd):
         owner = Owner.of(os.pread(fd, 64, 0).decode(errors="replace"))
         lock.close()
-        remedy = "; wait for it or stop it"
-        if owner.silence is not None:
-            remedy = (
-                f", which has given no sign of life for {owner.silence:,.0f} s; kill"
-                " it: nothing is lost"
-            )
         raise StoreLockedError(
-            f"{path} is in use by process {owner.process or 'unknown'}{remedy}"
+            f"{path} is in use by process {owner.process or 'unknown'}; wait for it or"
+            " stop it, or kill it if it hangs: nothing is lost"
         )
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)

@@ -107,14 +107,26 @@ def check_data(path: Path, *, owned: bool) -> None:
     mark = open_data.read_mark(path)
     if mark.clean or mark.interrupted or (not owned and files.in_use(path)):
         return
-    data = path / files.DATA
-    report = check(data, ", which was not closed well or has been changed")
-    problems = report.problems + older_than(report, mark.transaction)
+    report = _judged(path, ", which was not closed well or has been changed")
+    problems = report.problems
     if problems and (owned or not files.in_use(path)):
         if header := report.records.get("store"):
             check_format(path, header)
         more = len(problems) - 1
-        raise damaged(str(data), problems[0] + (f", and {more:,} more" if more else ""))
+        what = problems[0] + (f", and {more:,} more" if more else "")
+        raise damaged(str(path / files.DATA), what)
+
+
+def _judged(path: Path, why: str = "") -> CheckReport:
+    """Check a data file, and whether it is older than the transaction of its mark."""
+    report = check(path / files.DATA, why)
+    closed = open_data.read_mark(path).transaction
+    if report.transaction < closed:
+        report.problems.append(
+            f"it is of transaction {report.transaction:,}, but had {closed:,} when it"
+            " was closed"
+        )
+    return report
 
 
 def check_format(path: Path, header: dict[str, Any] | None) -> dict[str, Any]:
@@ -150,20 +162,9 @@ def verify(path: Path) -> CheckReport:
         raise StoreLockedError(
             f"{path} is in use, so it changes: stop its owner, or verify a backup of it"
         )
-    report = check(path / files.DATA)
+    report = _judged(path)
     try:
         check_marker(path, report.records.get("store"))
     except StoreDamagedError as error:
         report.problems.append(str(error))
-    report.problems += older_than(report, open_data.read_mark(path).transaction)
     return report
-
-
-def older_than(report: CheckReport, closed: int) -> list[str]:
-    """Say that a data file is older than the transaction of its mark."""
-    if report.transaction >= closed:
-        return []
-    return [
-        f"it is of transaction {report.transaction:,}, but had {closed:,} when it was"
-        " closed"
-    ]
