@@ -40,7 +40,7 @@ OF_OTHERS = {
     "add", "add_done_callback", "argval", "cancelled", "cwd", "default_factory",
     "discard", "exception", "f_back", "f_code", "f_globals", "f_locals",
     "isoformat", "items", "keys", "now", "opname", "pop", "removeprefix", "replace",
-    "reset", "rpartition", "startswith", "update", "utc", "values", "warning",
+    "reset", "rpartition", "split", "startswith", "update", "utc", "values", "warning",
     # of Twisted, and of Scrapy's documents
     "FeedExporter", "addBoth", "bytes_received", "called", "connect", "crawler",
     "dont_filter", "engine", "headers_received", "send_catch_log",
