@@ -18,13 +18,12 @@ from bloomdupe.requests.callbacks import name_in_class
 from bloomdupe.requests.values import pack_item
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Callable
 
+    from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.leases.leases import Leases
     from bloomdupe.crawl.leases.outcomes import Key
     from bloomdupe.crawl.progress.rounds import Run
-    from bloomdupe.inside_scrapy.processing import Processing
-    from bloomdupe.requests.serializer import Serializer
 
 MOST_YIELDED = 100_000
 """Number of outputs, counted from the first, among which repetitions are noticed."""
@@ -59,15 +58,18 @@ class StartItem(Lease):
     its ``mark`` is set then.
     """
 
-    is_running = True
     is_start_item = True
     shown = "start()"
 
     def __init__(self, leases: Leases, mark: bytes) -> None:
         super().__init__(leases, Entry(NOWHERE, b"", b""))
-        leases.start_items += 1
+        leases.start_items.add(self)
         self.outcome.keys = [(mark, True)]
-        self.outcome.apart = True
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its pipelines have not ended."""
+        return self in self.leases.start_items
 
 
 class Starting:
@@ -76,66 +78,87 @@ class Starting:
     ``knows`` says whether a mark is set. Each round has marks of its own.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        policy: str,
-        processing: Processing,
-        leases: Leases,
-        serializer: Serializer,
-        knows: Callable[..., bool],
-    ) -> None:
+    def __init__(self, session: Session, run: Run, knows: Callable[..., bool]) -> None:
+        policy = session.settings.start_requests
         self._run = run
         self._always = policy == "always" and (run.resumed or run.round > 1)
-        self._processing = processing
-        self._leases = leases
-        self._serializer = serializer
+        self._processing = session.processing
+        self._leases = session.leases
+        self._serializer = session.serializer
+        self._access = session.access
         self._knows = knows
         self._closed = False
-        self.may_go_on: Callable[[], Awaitable[bool]] = _at_once
-        """Waits until the next output may be asked for; False: there is no need."""
         self.is_ours: Callable[[], bool] = lambda: True
         """Whether this process goes through the outputs; it may change."""
         self.ended = False
-        """Whether ``start()`` has yielded all its outputs in this run."""
+        """Whether ``start()`` has yielded all its outputs, as far as is known."""
+        self._watching = False
+        self._is_stale = False
+        """Whether the outputs so far were dropped with all that is in memory."""
         self._request: Request | None = None
         self._pages: set[bytes] = set()
         self.repeats_itself = False
         """Whether ``start()`` has yielded the last request before, and never ended."""
-        # Output of this run.
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin to count the outputs."""
+        self._is_stale = False
         self._yielded = _Occurrences()
         self._places = _Occurrences()
         self._items = _Occurrences()
 
-    async def watch(self, outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async def may_go_on(self) -> bool:
+        """Wait until ``start()`` may run; False if there is no need."""
+        return not self.ended
+
+    async def watch(
+        self, outputs: AsyncIterator[Any] | None = None
+    ) -> AsyncIterator[Any]:
         """Pass the outputs of ``Spider.start()`` to the engine, and watch them.
 
-        An item that comes when the crawl has closed is left to the next run.
+        An item that comes when the crawl has closed is left to the next run. When what
+        is in memory was dropped, ``start()`` runs anew, as after a kill.
         """
-        works_on = self._processing.works_on
-        if not await self.may_go_on():
-            return
-        async for output in outputs:
-            # It may have taken long, and another worker has this output by now.
-            if not await self.may_go_on():
-                return
-            self._request = None
-            if isinstance(output, Request):
-                self._request = output
-                works_on(None)
-            else:
-                mark = self._mark_of(output)
-                if self._closed or self._is_done(mark):
-                    continue
-                # The engine hands it on in this very task.
-                works_on(StartItem(self._leases, mark))
-            yield output
-            if not await self.may_go_on():
-                return
-        # The engine takes in each request before it asks for the next output.
-        self.ended = True
-        if not self._closed:
-            self._run.start_ended()
+        self._watching = True
+        try:
+            while await self.may_go_on():
+                if outputs is None:
+                    outputs = await self._access.start_again()
+                self._begin()
+                async for output in outputs:
+                    if self._is_stale:
+                        break
+                    if self._watches(output):
+                        yield output
+                self.ended = not self._is_stale
+                # The engine takes in each request before it asks for the next output.
+                if self.ended and not self._closed:
+                    self._run.start_ended()
+                outputs = None
+        finally:
+            self._watching = False
+
+    def _watches(self, output: object) -> bool:
+        """Note an output that the engine takes in now; False if it is done."""
+        self._request = None
+        if isinstance(output, Request):
+            self._request = output
+            self._processing.works_on(None)
+            return True
+        mark = self._mark_of(output)
+        if self._closed or self._is_done(mark):
+            return False
+        # The engine hands it on in this very task.
+        self._processing.works_on(StartItem(self._leases, mark))
+        return True
+
+    def restart(self) -> None:
+        """Run ``start()`` anew, unless it is durable that it has ended."""
+        self.ended, self._is_stale = self._run.started, True
+        over = self.ended or self._watching or self._closed
+        if self.is_ours() and not over:
+            self._access.go_through(self.watch())
 
     @property
     def over(self) -> bool:
@@ -287,10 +310,6 @@ class _Occurrences:
         elif len(self._once) < MOST_YIELDED:
             self._once.add(key)
         return self._again.get(key, 0)
-
-
-async def _at_once() -> bool:
-    return True
 
 
 def name_of(callback: Any) -> str:  # noqa: ANN401 - any callable, or None

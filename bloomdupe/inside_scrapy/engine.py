@@ -6,6 +6,7 @@ in :mod:`bloomdupe.inside_scrapy.private_names`.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -60,6 +61,26 @@ class EngineAccess:
     ) -> None:
         """Put ``watch`` between ``Spider.start()`` and the engine."""
         self._engine._start = watch(self._engine._start)
+
+    async def start_again(self) -> AsyncIterator[Any]:
+        """Call ``Spider.start()`` once more, and return its outputs."""
+        middlewares = self._engine.scraper.spidermw
+        outputs: AsyncIterator[Any] = await middlewares.process_start()
+        return outputs
+
+    def go_through(self, outputs: AsyncIterator[Any]) -> None:
+        """Let the engine take in outputs of ``Spider.start()``, as it did at first."""
+        engine = self._engine
+        engine._start = outputs
+
+        async def process() -> None:
+            while engine._start and engine.spider and engine.running:
+                await engine._process_start_next()
+                if not engine.needs_backout():
+                    engine._slot.nextcall.schedule()
+                    await engine._slot.nextcall.wait()
+
+        self._again = asyncio.ensure_future(process())
 
     def slot_of(self, request: Request) -> str:
         """Return the name of the downloader's slot for a request."""

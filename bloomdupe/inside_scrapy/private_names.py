@@ -47,12 +47,13 @@ def _names(table: dict[str, str]) -> list[str]:
 NEEDED = _names({
     "scrapy.crawler.Crawler": "_create_engine addons",
     "scrapy.core.engine.ExecutionEngine": (
-        "_handle_downloader_output _slot _start close_spider_async crawl "
-        "download_async downloader open_spider_async running scraper spider "
-        "start_async"
+        "_handle_downloader_output _process_start_next _slot _start "
+        "close_spider_async crawl download_async downloader needs_backout "
+        "open_spider_async running scraper spider start_async"
     ),
     "scrapy.core.engine._Slot": "nextcall",
-    "scrapy.utils.reactor.CallLaterOnce": "schedule",
+    "scrapy.core.spidermw.SpiderMiddlewareManager": "process_start",
+    "scrapy.utils.reactor.CallLaterOnce": "schedule wait",
     "scrapy.core.downloader.Downloader": (
         "close domain_concurrency get_slot_key per_slot_settings slots"
     ),

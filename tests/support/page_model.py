@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 from scrapy import Request
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.engines.apart import Apart
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, CrawlRecord
-from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
+from bloomdupe.crawl.engines.crawl_engine import CrawlEngine, Loose
 from bloomdupe.crawl.leases.lease import Accepted, Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcomes
@@ -200,7 +199,7 @@ class Engine(CrawlEngine):
         nothing: Any = _Nothing()
         self.run = self._access = nothing
         self.memory = self._added = self._refused = None
-        self._apart = Apart()
+        self._loose = Loose()
         self.frontier = Frontier(
             BloomFilter.open(store, capacity=1000), clock=clock, wall=clock
         )
@@ -210,7 +209,7 @@ class Engine(CrawlEngine):
         self.checkpoint = Checkpoint(
             _crawler(), self.frontier, self.outcomes, crawl, feeds
         )
-        self.checkpoint.participants.append(self._apart)
+        self.checkpoint.participants.append(self._loose)
         self.feeds = feeds
 
     def _with_visit(self, payload: bytes, parent: Lease) -> bytes:
@@ -295,7 +294,7 @@ class Crawl:
                 self.begin()
                 while self.out:
                     self.go_on()
-                if not self.engine.checkpoint.changed:
+                if not (self.engine.checkpoint.changed or self.ready):
                     return False
             elif self.engine.hurried or self.chance.random() < 0.2:
                 self.begin()
@@ -317,6 +316,7 @@ class Crawl:
             self.out.clear()
             self.pending.clear()
             self.engine.read_again()
+            self._start()
 
     def load(self) -> None:
         """Read the next requests of a slot, or hand them over."""
@@ -346,9 +346,14 @@ class Crawl:
             self.running.append(Callback(item, ITEM, self.program.pages[ITEM]))
         self.begin()
 
+    @property
+    def ready(self) -> list[Callback]:
+        """The callbacks that wait for no request."""
+        return [each for each in self.running if each.asked not in self.pending]
+
     def step(self) -> bool:
         """Go on with anything; False if nothing is left."""
-        ready = [each for each in self.running if each.asked not in self.pending]
+        ready = self.ready
         if not ready or self.chance.random() < 0.5:
             entry = None if self.stopping else self.engine.next()
             if entry is not None:
@@ -420,6 +425,7 @@ class Crawl:
             [(key, False)] if plain else [],
             op.kind == "retry",
             self.now + 100 if op.kind == "later" else None,
+            of_start=lease is None,
         )
         self.engine.take(offer)
 

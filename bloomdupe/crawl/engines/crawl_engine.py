@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.added_requests import AddedRequests, add_request
 from bloomdupe.crawl.ending import Standing
-from bloomdupe.crawl.engines.apart import Apart
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.committing import GLANCE, Background, Committing, Quiet
 from bloomdupe.crawl.later.revisits import Revisits
@@ -40,6 +39,7 @@ from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.engine import Timer
 from bloomdupe.printable import logger_of, near
 from bloomdupe.store import files
+from bloomdupe.store.participant import Part, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +61,32 @@ LONGEST = 5.0
 """Seconds that a store is not read again because of callbacks that have begun."""
 
 
+class Loose(Participant):
+    """Requests that no page and no ``start()`` would yield again, until a commit."""
+
+    def __init__(self) -> None:
+        self._taken: list[Accepted] = []
+
+    def add(self, offer: Accepted) -> None:
+        """Keep a request, if it is such a one."""
+        if offer.page is None and not offer.of_start:
+            self._taken.append(offer)
+
+    def prepare(self) -> Part:
+        """Return a part that forgets them."""
+        taken = [*self._taken]
+
+        def done() -> None:
+            del self._taken[: len(taken)]
+
+        return Part(done=done)
+
+    def drop(self) -> list[Accepted]:
+        """Remove all of them; the objects may be in progress, so these are copies."""
+        taken, self._taken = self._taken, []
+        return [one._replace(request=one.request.copy()) for one in taken]
+
+
 class CrawlEngine:
     """Frontier and checkpoint of an open crawl.
 
@@ -70,8 +96,6 @@ class CrawlEngine:
     """
 
     checkpoint_class: type[Checkpoint] = Checkpoint
-    starts_kept = 0
-    """Durable requests of ``start()`` that are kept, as a store may go back."""
 
     def __init__(
         self,
@@ -97,19 +121,12 @@ class CrawlEngine:
         self.run = self._open_run(seen)
         self.outcomes = Outcomes(settings.directory)
         self.failures = self._open_failures()
-        self.starting = Starting(
-            self.run,
-            settings.start_requests,
-            session.processing,
-            session.leases,
-            session.serializer,
-            self.knows,
-        )
+        self.starting = Starting(session, self.run, self.knows)
         self._unmarked: dict[bytes, tuple[str, bool]] = {}
         """Marks of requests in memory only: a request that a crash loses must not have
         been marked. The slot of each, and whether ``start()`` has yielded it.
         """
-        self._apart = Apart(self.starts_kept)
+        self._loose = Loose()
         self._restore()
         self._refused: NotOwnerError | None = None
         self._closed = False
@@ -213,7 +230,7 @@ class CrawlEngine:
         if self._added is not None:
             self.checkpoint.participants.append(self._added)
         self.checkpoint.participants += [
-            self._apart,
+            self._loose,
             *([] if self.memory is None else [self.memory]),
             self.session.slots,
         ]
@@ -354,22 +371,24 @@ class CrawlEngine:
         )
         if not request.dont_filter:
             self.session.slots.took(offer.slot)
-        lease = self._expect(entry, offer, checked=checked)
-        if self.durable and (page is None or page.is_start_item):
-            self._apart.add(offer, entry, lease)
+        self._expect(entry, offer, checked=checked)
+        if self.durable:
+            self._loose.add(offer)
         self._count_enqueued(stored=payload is not None)
         if self.frontier.due:
             self._hurry()
 
-    def _expect(self, entry: Entry, offer: Accepted, *, checked: bool) -> Lease | None:
+    def _expect(self, entry: Entry, offer: Accepted, *, checked: bool) -> None:
         """Mark a pushed request, and note it if it is not durable by itself."""
         is_part = entry.payload is None
         if offer.parent is not None and (entry.volatile or is_part):
             offer.parent.begun = True
         if is_part:
-            return self._expect_part(entry, offer, checked=checked)
+            self._expect_part(entry, offer, checked=checked)
+            return
         self._mark_seen(offer)
-        return self._expect_volatile(entry, offer) if entry.volatile else None
+        if entry.volatile:
+            self._expect_volatile(entry, offer)
 
     def _count_enqueued(self, *, stored: bool) -> None:
         where = "disk" if self.durable and stored else "memory"
@@ -655,18 +674,15 @@ class CrawlEngine:
     def read_again(self) -> None:
         """Drop all that is in memory, and read the last commit.
 
-        Only requests that belong to no page are kept: nothing would yield them again.
-        Knowledge of servers and cookies stays true.
+        Pages run again, and so does ``start()``, as after a kill; what belongs to
+        neither is kept. Knowledge of servers and cookies stays true.
         """
-        apart = self._apart.drop()
+        loose = self._loose.drop()
         for lease in self.session.leases.leave_all():
-            if not lease.is_start_item:
-                self.outcomes.forget(lease.outcome)
+            self.outcomes.forget(lease.outcome)
         self.outcomes.drop()
         self._unmarked.clear()
         self._read_frontier_again()
-        for outcome in self.outcomes.settled:
-            self._mark_settled(outcome.keys)
         self.run.read_again(self.frontier.seen.notes)
         if self._added is not None:
             self._added.read_again()
@@ -678,7 +694,7 @@ class CrawlEngine:
         crawl.blobs.clear()
         self._refused = None
         self.session.forget_links()
-        for offer in apart:
+        for offer in loose:
             if not self._is_known(offer):
                 self.take(offer)
         self._access.wake()
@@ -689,8 +705,7 @@ class CrawlEngine:
     def _is_known(self, offer: Accepted) -> bool:
         """Whether a request was taken before: another owner may have done so."""
         keys = offer.keys[1:2] if offer.request.dont_filter else offer.keys[:1]
-        of = None if offer.of_start else offer.request
-        return any(self.knows(key, exact=exact, of=of) for key, exact in keys)
+        return any(self.knows(key, exact=x, of=offer.request) for key, x in keys)
 
     @property
     def _totals(self) -> Totals:

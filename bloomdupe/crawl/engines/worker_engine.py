@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from scrapy.utils.httpobj import urlparse_cached
 
@@ -14,7 +13,6 @@ from bloomdupe.crawl.engines.checkpoint import Checkpoint
 from bloomdupe.crawl.engines.committing import GLANCE, Background
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.joining import notes_of, say_who
-from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.progress.history import Totals
 from bloomdupe.crawl.progress.rounds import Run
 from bloomdupe.crawl.starting import name_of
@@ -31,15 +29,12 @@ from bloomdupe.requests.layout import url_of
 from bloomdupe.store.redis.redis_store import RedisStore
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from scrapy import Request
 
     from bloomdupe.crawl.ending import Standing
     from bloomdupe.crawl.engines.checkpoint import CrawlRecord, Steps
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.leases.lease import Accepted, Lease
-    from bloomdupe.crawl.leases.outcomes import Key, Line
     from bloomdupe.feeds.exporter import FeedExporter
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.frontier.held_frontier import HeldFilter
@@ -54,20 +49,6 @@ MOST_TAKEN = 2_000
 MOST_SENT = 1_000_000
 """Requests for others that a worker remembers, so that it does not send them twice. One
 that is forgotten costs its receiver a look-up."""
-
-
-STARTS_KEPT = 10_000
-"""Outputs of ``start()`` that are kept though they are durable: Redis may go back, and
-another worker may be the leader for a while."""
-
-
-class StartItemDone(NamedTuple):
-    """An item of ``start()`` that is through its pipelines."""
-
-    mark: Key
-    lines: Sequence[Line]
-    items: int
-    sent: Sequence[SentRequest]
 
 
 class WorkerCheckpoint(Checkpoint):
@@ -96,7 +77,6 @@ class WorkerEngine(CrawlEngine):
     """
 
     checkpoint_class = WorkerCheckpoint
-    starts_kept = STARTS_KEPT
     frontier: HeldFrontier  # type: ignore[assignment] # it has the same interface
 
     def __init__(self, session: Session, seen: HeldFilter) -> None:
@@ -104,12 +84,9 @@ class WorkerEngine(CrawlEngine):
         self._look: Look | None = None
         self._takes_more = self._dropped = self._is_open = False
         self._home = seen.frontier.store.number
-        # Outputs of start(); only the leader may let them count.
-        self._held: list[Accepted] = []
-        self._start_items: deque[StartItemDone] = deque(maxlen=STARTS_KEPT)
         self._sent = BloomFilter(MOST_SENT, 1e-6)
         super().__init__(session, cast("BloomFilter", seen), filtered=True)
-        self.starting.may_go_on = self._may_start
+        self.starting.may_go_on = self._may_start  # type: ignore[method-assign]
         self.starting.is_ours = lambda: self.frontier.leads
 
     # Opening
@@ -242,11 +219,8 @@ class WorkerEngine(CrawlEngine):
             offer.after_form,
             offer.repeats,
         )
-        waits_for = None
         if volatile and page is not None:
-            assert offer.parent is not None or page.is_start_item  # noqa: S101
             page.outcome.sent = [*page.outcome.sent, sent]
-            waits_for = page
             if offer.parent is not None:
                 offer.parent.begun = True
         else:
@@ -259,8 +233,7 @@ class WorkerEngine(CrawlEngine):
         if offer.of_start:
             for key, exact in offer.keys:
                 self._mark(key, exact, None, of_start=True)
-        if page is None or page.is_start_item:
-            self._apart.add(offer, None, waits_for)
+        self._loose.add(offer)
         self._count_enqueued(stored=True)
 
     def _deliver(self, sent: SentRequest) -> None:
@@ -302,40 +275,9 @@ class WorkerEngine(CrawlEngine):
         """See :meth:`CrawlEngine.settle`; requests for other workers go out with it."""
         outcome = root.outcome
         sent, outcome.sent = outcome.sent, ()
-        if root.is_start_item:
-            lines = [*self.outcomes.lines_of(outcome)]
-            done = StartItemDone(outcome.keys[0], lines, outcome.items, sent)
-            self._start_items.append(done)
-            if not self.frontier.leads:
-                self.outcomes.forget(outcome)
-                return
         super().settle(root)
         for one in sent:
             self._deliver(one)
-
-    def _resume_start(self) -> None:
-        """Let outputs of ``start()`` count that no leader has made durable."""
-        held, self._held = self._held, []
-        for offer in held:
-            if not self._is_known(offer):
-                self.take(offer)
-        for done in self._start_items:
-            if self.knows(done.mark[0], exact=done.mark[1]):
-                continue
-            outcome = Outcome()
-            outcome.keys, outcome.items, outcome.apart = [done.mark], done.items, True
-            for line in done.lines:
-                self.outcomes.add_line(outcome, line)
-            self._mark_settled(outcome.keys)
-            self.outcomes.settle(outcome)
-            for one in done.sent:
-                self._deliver(one)
-
-    def _is_known(self, offer: Accepted) -> bool:
-        if offer.of_start and not self.frontier.leads:
-            self._held.append(offer)
-            return True
-        return super()._is_known(offer)
 
     def _retry_failed(self) -> None:
         """Retry the failed requests of partitions that have come since."""
@@ -417,7 +359,7 @@ class WorkerEngine(CrawlEngine):
         That is ``start()``, its items in pipelines, and requests in memory: a request
         of ``start()`` belongs to no page in progress.
         """
-        memory, items = self.frontier.memory, self.session.leases.start_items
+        memory, items = self.frontier.memory, len(self.session.leases.start_items)
         return int(not self.starting.over) + items + memory.pending + memory.in_progress
 
     def looking(self) -> Steps:
@@ -465,18 +407,16 @@ class WorkerEngine(CrawlEngine):
         self._home = self.frontier.store.number
         self.checkpoint.move()
         if self.frontier.leads:
-            self.run.take_over(self._seen.notes)
-            # Another worker may have gone through all of it.
-            self.starting.ended = self.starting.ended or self.run.started
-            self._resume_start()
+            self.run.read_again(self._seen.notes)
+        self.starting.restart()
 
     async def _may_start(self) -> bool:
         """Wait until this worker is the leader; False if there is no need to start."""
-        while not self.starting.ended:
-            if self._closed or self._has_finished():
-                return self.frontier.leads
-            if self.frontier.leads:
+        while not (self.starting.ended or self._closed):
+            if self.frontier.leads and self._refused is None:
                 return True
+            if self._has_finished():
+                break
             await asyncio.sleep(GLANCE)
         return False
 
@@ -518,9 +458,6 @@ class WorkerEngine(CrawlEngine):
         """See :meth:`CrawlEngine.read_again`; it waits until a partition is here."""
         self._background.close()
         self._background = Background(self.session.stopping.fail, self._access.wake)
-        for outcome in self.outcomes.settled:
-            if outcome.keys and outcome.keys[0][0].startswith(b"item "):
-                outcome.apart = False  # it is kept apart
         super().read_again()
         say_who(self.session, self.frontier)
         self._sent.clear()

@@ -23,7 +23,6 @@ from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.leases.lease import Lease
-from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.callbacks import is_constant
 
@@ -88,8 +87,8 @@ class Leases:
         """Told of each request that this run cannot do, and why."""
         self.volatile = 0
         """Number of volatile requests."""
-        self.start_items = 0
-        """Number of items of ``start()`` that are in their pipelines."""
+        self.start_items: set[Lease] = set()
+        """Items of ``start()`` that are in their pipelines."""
         self._leases: dict[int, Lease] = {}
         self._expected: dict[Entry, Lease] = {}
         """Pending requests that are volatile, or cannot be stored."""
@@ -202,9 +201,8 @@ class Leases:
 
     def end_item(self, item: Lease) -> None:
         """End an item of ``start()``: its pipelines and exports are through."""
-        if item.is_running:
-            item.is_running = False  # type: ignore[misc] # no property of an item
-            self.start_items -= 1
+        if item in self.start_items:
+            self.start_items.remove(item)
             self.end_part(item)
 
     def _settle(self, root: Lease) -> None:
@@ -249,11 +247,11 @@ class Leases:
         """Leave all requests: they are pending in the store, and are handed out again.
 
         Their callbacks run on, but nothing of that counts: they belong to pages that
-        are left. Returns them and all roots that wait for other roots. The items of
-        ``start()`` only lose their parts, for nothing yields such an item again.
+        are left. Returns them and all roots that wait for other roots.
         """
         in_progress = [*self._leases.values()]
-        left = dict.fromkeys([*in_progress, *self._expected.values(), *self._since])
+        waiting = *self._expected.values(), *self._since, *self.start_items
+        left = dict.fromkeys([*in_progress, *waiting])
         new = [*left]
         for lease in new:
             for one in (lease.root, lease.page, *(lease.children or ())):
@@ -262,13 +260,9 @@ class Leases:
                     new.append(one)
         for lease in left:
             lease.children = lease.page = None
-            if lease.is_start_item:
-                lease.parts = int(lease.is_running)
-                continue
             lease.broken, lease.parts = True, 0
             lease.entry.active = False
-            if lease.root.is_start_item:
-                lease.root, lease.outcome = lease, Outcome()
+        self.start_items.clear()
         self._expected.clear()
         self._since.clear()
         self.volatile = 0

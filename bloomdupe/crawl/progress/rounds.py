@@ -69,7 +69,6 @@ class Run:
             self.round += 1
         self.resumed = self.last is not None and not self.new_round
         """Whether an earlier run has worked on this round."""
-        self._start_ended = False
         self.started: bool = notes.get("started") == self.round
         """Whether an earlier run has accepted all start requests of this round."""
         self.idle = finished and not (again or stays)
@@ -89,23 +88,16 @@ class Run:
 
     def start_ended(self) -> None:
         """Record that ``start()`` has ended; durable with the next checkpoint."""
-        self._start_ended = True
         self._notes["started"] = self.round
 
-    def take_over(self, notes: dict[str, Any]) -> None:
-        """Go on with the run of another worker, as it stands in the notes."""
-        self.round = notes.get("generation", self.round)
+    def read_again(self, notes: dict[str, Any]) -> None:
+        """Go on with the notes of the last checkpoint, or of another worker's run."""
+        self._notes = notes
+        self.round = max(self.round, notes.get("generation", 1))
         self.resumed = True
         self.started = notes.get("started") == self.round
-        self.read_again(notes)
-
-    def read_again(self, notes: dict[str, Any]) -> None:
-        """Go on with the notes of the last checkpoint."""
-        self._notes = notes
         if not self.idle:
             self.begin()
-        if self._start_ended:
-            self.start_ended()
 
     def end(self, reason: str) -> None:
         """Record how the run ends; it is durable with the next checkpoint."""
