@@ -59,19 +59,6 @@ def test_the_jobs_beside_a_path_that_was_mistyped_are_named(
     assert "there is no bloomdupe store\n" in answer.err
 
 
-def test_the_parent_of_jobs_says_which_jobs_it_holds(verb: Verb, crawls: Path) -> None:
-    answer = verb("list", crawls)
-    assert answer.code == 1
-    assert f"but 3 jobs in {crawls} ({crawls / 'alpha/job'}, " in answer.err
-    assert f"`bloomdupe info {crawls}` shows all" in answer.err
-    for name in ("drop", "verify", "backup", "reset"):
-        more = {"drop": ["--slot=x"], "backup": ["copy"], "reset": ["--yes"]}
-        answer = verb(name, crawls, *more.get(name, []))
-        assert answer.code == 1
-        assert "but 3 jobs in " in answer.err
-        assert "backup" not in answer.err.partition(":")[2]
-
-
 URL = "https://a.example/"
 
 

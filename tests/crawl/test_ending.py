@@ -8,16 +8,13 @@ import pytest
 from spiders.ending import (
     Breaks,
     BreaksMended,
-    Fed,
     GivesReason,
     Leaves,
     Mended,
-    Says,
     Start,
     StartMended,
     WaitsForEver,
     WaitsNoMore,
-    lose_the_slots,
 )
 from support.crawl import Crawl
 from support.site import PAGES, Pages
@@ -51,16 +48,6 @@ def delivered(crawl: Crawl) -> list[str] | None:
     return sorted(json.loads(line)["page"] for line in file.read_text().splitlines())
 
 
-def test_a_crawl_that_cannot_choose_a_request_ends_and_does_not_hang(
-    crawl: Crawl,
-) -> None:
-    run = crawl.run(Mended, status=1, before=lose_the_slots)
-    (line,) = [line for line in run.log.splitlines() if " CRITICAL: " in line]
-    assert "Choosing the next request failed, so the crawl stops: the slot" in line
-    assert crawl.run(Mended).stats["finish_reason"] == "finished"
-    assert delivered(crawl) == WHOLE
-
-
 @pytest.mark.parametrize(
     ("spider", "mended", "why"),
     [
@@ -89,14 +76,6 @@ def test_a_crawl_with_a_request_left_is_incomplete_until_it_is_done(
     assert (job.notes["run"], job.pending) == ("finished", 0)
 
 
-def test_a_spider_that_says_so_in_the_midst_has_not_finished(crawl: Crawl) -> None:
-    crawl.run(Says, CONCURRENT_REQUESTS=1, status=1)
-    assert delivered(crawl) is None
-    crawl.run(Mended)
-    # The page that has said so is done with what it had yielded.
-    assert delivered(crawl) == [each for each in WHOLE if each != "x"]
-
-
 def test_a_spider_may_give_its_reason_when_it_is_idle(crawl: Crawl) -> None:
     """Nothing is pending, so the crawl has finished, and a new round may begin."""
     crawl.settings |= {"BLOOMDUPE_START_REQUESTS": "again"}
@@ -107,12 +86,6 @@ def test_a_spider_may_give_its_reason_when_it_is_idle(crawl: Crawl) -> None:
     run = crawl.run(GivesReason)
     assert run.stats["bloomdupe/round"] == 2
     assert run.requested == ["/"]
-
-
-def test_work_that_comes_while_idle_is_done_first(crawl: Crawl) -> None:
-    run = crawl.run(Fed, status=1)
-    assert {"/fed1", "/fed2"} <= {*run.requested}
-    assert run.log.count("is incomplete") == 1
 
 
 def test_after_a_failure_nobody_waits_for_what_does_not_come(crawl: Crawl) -> None:

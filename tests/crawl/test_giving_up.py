@@ -106,15 +106,6 @@ def test_failed_requests_are_retried_and_removed_on_success(
 
 
 @on_both_engines
-def test_exhausted_retries_begin_anew_in_a_later_run(crawl: Crawl) -> None:
-    retried: dict[str, Any] = {"RETRY_ENABLED": True, "RETRY_TIMES": 1, **AGAIN}
-    for run in (1, 2):
-        asked = crawl.run(Wrong, RETRY_HTTP_CODES=[404], starts=("/x",), **retried)
-        assert asked.requested == ["/x"] * 2
-        assert failures(crawl)["/x"].times == run
-
-
-@on_both_engines
 def test_blocked_failed_requests_are_not_retried(crawl: Crawl) -> None:
     crawl.run(Wrong, starts=("/x", "/y"), **AGAIN)
     job = crawl.engine.job

@@ -18,7 +18,6 @@ from bloomdupe import BloomFilter
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.progress import watch
 from bloomdupe.crawl.progress.history import (
-    MOST_RUNS,
     MOST_SLOTS,
     History,
     Point,
@@ -129,18 +128,6 @@ def test_a_long_history_stays_small(
 def snapshot_of(store: Any) -> list[tuple[bytes, bytes]]:
     with store.snapshot() as snapshot:
         return [(key, bytes(data)) for key, data in snapshot.records(HISTORY)]
-
-
-def test_runs_are_forgotten_when_there_are_too_many(tmp_path: Path) -> None:
-    with BloomFilter.open(tmp_path / "store", 1000, 1e-3) as seen:
-        store: Any = seen.share_store()
-        history = History(store)
-        for run in range(1, MOST_RUNS + 3):
-            history.begin_run(run)
-        store.commit(history.prepare())
-        with store.snapshot() as snapshot:
-            runs = read_history(snapshot)[1]
-    assert [runs[0].number, runs[-1].number] == [3, MOST_RUNS + 2]
 
 
 # Arithmetic

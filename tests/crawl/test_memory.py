@@ -309,24 +309,6 @@ def test_the_largest_go_if_all_together_are_too_large(
     assert caplog.text.count("too large") == 1
 
 
-def test_what_cannot_be_stored_is_missed_once_start_requests_are_skipped(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    spider: Any = Plain(queue=deque())
-    kept = Kept(spider).open()
-    vars(spider).update(session=object(), browser=object())
-    spider.queue.append(object())
-    stored = kept.checkpoint()
-    again = Kept(Plain(queue=deque()), stored).open()
-    again.spider.browser = object()
-    assert again.checkpoint() == stored
-    assert not caplog.text
-    again.stats["bloomdupe/start_requests_skipped"] = 1
-    for _ in range(2):
-        again.checkpoint()
-    assert caplog.text.count("had put into self.queue, self.session, because") == 1
-
-
 def test_after_a_refused_commit_the_spider_remembers_what_it_did_before() -> None:
     spider: Any = Plain(known={"a"})
     kept = Kept(spider).open()

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -17,7 +15,7 @@ from spiders.follow import Follow
 from support.crawl import Crawl
 from support.monitored_jobs import point
 from support.ports import kept_port
-from support.shared_data import REPOSITORY, needs_program
+from support.shared_data import REPOSITORY
 from support.site import Site
 from support.waiting import DEADLINE
 
@@ -107,9 +105,12 @@ def test_it_is_open_metrics(metrics: str) -> None:
     assert {s.labels["spider"] for f in families for s in f.samples} == {'a "spider"\n'}
 
 
-def test_the_dashboard_uses_existing_metrics(metrics: str) -> None:
+def test_the_dashboard_and_the_alerts_use_existing_metrics(metrics: str) -> None:
     board = json.loads(BOARD.read_text("utf-8"))
-    asked = set(re.findall(r"bloomdupe_\w+", BOARD.read_text("utf-8")))
+    files = (BOARD, BOARD.with_name("alerts.yml"))
+    asked = {
+        n for f in files for n in re.findall(r"bloomdupe_\w+", f.read_text("utf-8"))
+    }
     given = set(re.findall(r"^(bloomdupe_\w+)\{", read(metrics), re.MULTILINE))
     assert asked <= given
     places = [
@@ -120,64 +121,6 @@ def test_the_dashboard_uses_existing_metrics(metrics: str) -> None:
     ]
     assert len(places) == len(set(places)) == 24 * (max(y for _, y in places) + 1)
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
-
-
-ALERTS = BOARD.with_name("alerts.yml")
-RULES = """
-rule_files: [alerts.yml]
-tests:
-  - interval: 1m
-    input_series:
-      - {series: 'bloomdupe_heartbeat_timestamp_seconds{spider="hangs"}',
-         values: '0x30'}
-      - {series: 'bloomdupe_pages_total{spider="hangs"}', values: '5x30'}
-      - {series: 'bloomdupe_pages_total{spider="runs"}', values: '0+60x30'}
-      - {series: 'bloomdupe_pending{spider="hangs"}', values: '0x30'}
-      - {series: 'bloomdupe_pending{spider="runs"}', values: '5x30'}
-      - {series: 'bloomdupe_pending{spider="gone"}', values: '5x9'}
-      - {series: 'bloomdupe_leased{spider="gone"}', values: '0x9'}
-      - {series: 'bloomdupe_time_to_go_seconds{spider="gone"}', values: '60x8 3600'}
-      - {series: 'bloomdupe_pending{spider="finished"}', values: '90-10x8 stale'}
-      - {series: 'bloomdupe_leased{spider="finished"}', values: '1x8 stale'}
-      - {series: 'bloomdupe_time_to_go_seconds{spider="finished"}',
-         values: '3600 60x7 stale'}
-      - {series: 'bloomdupe_leased{spider="hangs"}', values: '1x30'}
-      - {series: 'bloomdupe_leased{spider="runs"}', values: '1x30'}
-      - {series: 'bloomdupe_pending{spider="stopped", instance="s", job="crawl"}',
-         values: '5x15'}
-      - {series: 'up{instance="s", job="crawl"}', values: '1x15 0x15'}
-      - {series: 'bloomdupe_failed{spider="runs"}', values: '0+9x30'}
-      - {series: 'bloomdupe_disk_free_bytes{spider="runs"}', values: '1e9-1e7x30'}
-    promql_expr_test:
-"""
-FIRING = {
-    "CrawlGivesNoSignOfLife": "hangs",
-    "CrawlDoesNotAnswer": "stopped",
-    "CrawlIsGone": "gone",
-    "CrawlStandsStill": "hangs",
-    "CrawlFails": "runs",
-    "CrawlDiskIsFull": "runs",
-}
-
-
-def test_the_alerts_use_existing_metrics_and_fire(metrics: str, tmp_path: Path) -> None:
-    text = ALERTS.read_text("utf-8")
-    given = set(re.findall(r"^(bloomdupe_\w+)\{", read(metrics), re.MULTILINE))
-    assert set(re.findall(r"bloomdupe_\w+", text)) <= given
-    program = needs_program("promtool")
-    (tmp_path / "alerts.yml").write_text(text)
-    expected = "".join(
-        "      - {eval_time: 20m, expr: 'count by (alertname, spider) "
-        f'(ALERTS{{alertname="{name}", alertstate="firing"}})\', exp_samples:'
-        f' [{{labels: \'{{alertname="{name}", spider="{spider}"}}\', value: 1}}]}}\n'
-        for name, spider in FIRING.items()
-    )
-    (tmp_path / "tests.yml").write_text(RULES + expected)
-    command = [program, "test", "rules", "tests.yml"]
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_port_that_is_taken_is_named_and_the_crawl_goes_on(

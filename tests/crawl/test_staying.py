@@ -178,19 +178,6 @@ def test_a_crawl_that_is_stopped_in_the_midst_goes_on_with_the_next_run(
     assert lines(crawl.items()) == lines([{"page": "a"}, {"page": "b"}])
 
 
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"JOBDIR": None}, "BLOOMDUPE_STAY needs JOBDIR or BLOOMDUPE_REDIS_URL"),
-        ({"BLOOMDUPE_WAIT": 5}, "BLOOMDUPE_STAY and BLOOMDUPE_WAIT are both set"),
-    ],
-)
-def test_a_crawl_that_could_not_stay_is_refused(
-    crawl: Crawl, settings: dict[str, Any], reason: str
-) -> None:
-    assert reason in crawl.refused(Stays, **settings).log
-
-
 NUMBER, AT_ONCE = 300, 50
 
 

@@ -167,3 +167,15 @@ def test_an_item_that_fails_in_one_exporter_reaches_the_other_feeds(
     assert "Error storing the feed (63 items) in: items.json" in run.log
     for name in ("items.csv", "items.marshal"):
         assert read(crawl.folder / name) == ITEMS
+
+
+def test_without_a_job_feeds_are_as_in_scrapy(crawl: Crawl) -> None:
+    crawl.run(Articles, FEEDS=ALL, JOBDIR=None)
+    for name in ALL:
+        assert read(crawl.folder / name) == ITEMS
+
+
+def test_a_feed_exporter_that_is_switched_off_stays_off(crawl: Crawl) -> None:
+    theirs = "scrapy.extensions.feedexport.FeedExporter"
+    crawl.run(Articles, FEEDS=ALL, EXTENSIONS={theirs: None})
+    assert not any((crawl.folder / name).exists() for name in ALL)

@@ -15,7 +15,6 @@ from support.repetition import repeated
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
-    IncompatibleFilterError,
     KeyTypeError,
     SettingError,
     StoreError,
@@ -188,29 +187,6 @@ def test_union_holds_both(local: BloomFilter) -> None:
     assert copy != {"more"}
     measured, error = rate(both, keys(50_000, "out"))
     assert measured <= 2e-3 + 3 * error
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        BloomFilter(1000, 1e-3, key=OTHER_KEY),
-        BloomFilter(1000, 1e-4, key=KEY),
-        BloomFilter(1000, 1e-3, key=KEY, exact=True),
-    ],
-)
-def test_union_of_different_filters_is_refused(
-    local: BloomFilter, other: BloomFilter
-) -> None:
-    local.update(keys(10))
-    before = local.copy()
-    assert not local.is_compatible(other)
-    assert local != other
-    with pytest.raises(IncompatibleFilterError, match="filters differ: cap") as caught:
-        local |= other
-    assert other.key.hex()[:8] not in str(caught.value)
-    assert local == before
-    with pytest.raises(IncompatibleFilterError):
-        local.union(other)
 
 
 # Opening

@@ -9,7 +9,6 @@ import base64
 import json
 import os
 import pty
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -275,38 +274,6 @@ def test_blocked_urls_are_not_added_by_hand(
 
 
 # reset, ended before its rename
-
-
-@pytest.fixture
-def not_deleted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Makes the deletion of a directory of this name end the verb."""
-    rmtree = shutil.rmtree
-
-    def end(name: str) -> None:
-        def ends(path: Path) -> None:
-            if path.name == name and path.exists():
-                monkeypatch.setattr(shutil, "rmtree", rmtree)
-                raise KeyboardInterrupt
-            rmtree(path)
-
-        monkeypatch.setattr(shutil, "rmtree", ends)
-
-    return end
-
-
-def test_reset_removes_the_rest_of_an_interrupted_reset(
-    verb: Verb, job: Path, not_deleted: Callable[[str], None]
-) -> None:
-    (job / "bloomdupe.feeds").mkdir()
-    for left in ("bloomdupe.feeds.removing", "bloomdupe.removing"):
-        not_deleted(left)
-        assert verb("reset", job, "--yes").err.endswith("interrupted\n")
-        assert left in [one.name for one in job.iterdir()]
-    answer = verb("reset", job, "--yes")
-    assert answer.code == 0
-    assert "bloomdupe.removing: what an interrupted reset has left" in answer.out
-    assert [*job.iterdir()] == []
-    assert verb("reset", job, "--yes").code == 1
 
 
 # reset

@@ -285,11 +285,6 @@ def test_the_rest_goes_into_another_directory(
     assert crawl.complaints(*days) == []
 
 
-def shorter(out: Path) -> None:
-    with (out / "site.jsonl").open("r+b") as file:
-        file.truncate(3)
-
-
 def no_record(out: Path) -> None:
     (out / RECORD).unlink()
 
@@ -313,11 +308,9 @@ def contents(out: Path) -> dict[Path, bytes]:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (shorter, ["site.jsonl was cut to 3 bytes", "collect into another directory"]),
         (no_record, ["site.jsonl is there, and was not collected", "Move it away"]),
         (damaged, [f"{RECORD} is damaged", "Put it back"]),
         (changed(format=2), [f"{RECORD} is damaged", "format is not 3"]),
-        (changed(entries="?"), [f"{RECORD} is damaged"]),
     ],
 )
 def test_files_changed_by_another_program_are_refused_and_left(

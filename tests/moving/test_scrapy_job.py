@@ -298,14 +298,6 @@ def test_a_pickle_runs_nothing_unless_it_is_trusted(verb: Verb, tmp_path: Path) 
     assert harm.exists()
 
 
-def test_fingerprints_alone_begin_a_new_crawl(verb: Verb, tmp_path: Path) -> None:
-    """Not one that goes on: its start requests are to be made."""
-    job = stopped(tmp_path / "job", many(), 5)
-    verb("import", job, "--spider", "site", "--fingerprints-only")
-    with BloomFilter.open(job / "bloomdupe", readonly=True) as seen:
-        assert "run" not in seen.notes
-
-
 def test_a_job_without_pending_requests_needs_no_trust(
     verb: Verb, tmp_path: Path
 ) -> None:

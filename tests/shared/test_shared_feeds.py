@@ -10,10 +10,8 @@ import pytest
 from spiders.feeds import (
     Articles,
     Shop,
-    close_mailbox,
     stop_in_a_delivery,
 )
-from spiders.shared_feeds import InMemory
 from support.crawl import Crawl
 from support.shop import ITEMS, PAGES, items_in, read
 from support.site import Pages
@@ -69,37 +67,6 @@ def test_a_storage_gets_the_whole_feed_when_the_crawl_has_ended(
     assert mails(place) == [ITEMS]
     crawl.collect()
     assert mails(place) == [ITEMS]
-
-
-def test_a_delivery_that_fails_is_tried_again(crawl: Crawl, place: Path) -> None:
-    crawl.settings["FEEDS"] = {f"mail://{place}": JSON, "items.csv": {"format": "csv"}}
-    crawl.finish(Articles)
-    said = crawl.collect(before=close_mailbox, code=1)
-    assert "Error storing the feed (63 items) in: mail://" in said
-    assert "the same command tries again" in said
-    assert read(crawl.folder / "items.csv") == ITEMS
-    assert not mails(place)
-    # It was stored, and nothing says so: the storage gets it twice.
-    crawl.collect(stop="here delivered", code=KILLED)
-    for _ in range(2):
-        crawl.collect("--delete")
-    assert mails(place) == [ITEMS, ITEMS]
-
-
-def test_nothing_is_delivered_while_a_worker_goes_on(crawl: Crawl, place: Path) -> None:
-    crawl.site.pages = {"/first": "", "/last": ""}
-    crawl.settings["FEEDS"] = {f"mail://{place}": JSON}
-    crawl.site.hold("/last")
-    worker = crawl.start(InMemory)
-    worker.until_requested("/last")
-    worker.until(lambda: crawl.durable_pages)
-    assert "The crawl has not ended" in crawl.collect()
-    assert not mails(place)
-    crawl.site.release()
-    worker.finish()
-    crawl.collect()
-    (mail,) = place.iterdir()
-    assert json.loads(mail.read_text()) == [{"page": "/first"}, {"page": "/last"}]
 
 
 @pytest.mark.parametrize("instant", ["not stored", "stored"])

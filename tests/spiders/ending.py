@@ -10,7 +10,6 @@ from scrapy.exceptions import CloseSpider
 from scrapy.exporters import JsonLinesItemExporter
 from support.counters import PerRun
 
-from bloomdupe.inside_scrapy.engine import EngineAccess
 from spiders.idle import HearsIdle
 
 
@@ -43,22 +42,6 @@ class Leaves(Spider):
 
 class Mended(Leaves):
     mended = True
-
-
-class Renamed(Leaves):
-    """A later version of it cannot restore its stored requests."""
-
-    def request(self, response: Any) -> Any:
-        raise CloseSpider("stopped")
-
-    def parse(self, response: Any) -> Any:
-        yield {"page": response.url.rpartition("/")[2]}
-        yield from response.follow_all(css="a", callback=self.renamed)
-        if response.url.endswith("/"):
-            raise CloseSpider("stopped")
-
-    def renamed(self, response: Any) -> Any:
-        yield from super().parse(response)
 
 
 class Breaks(Leaves):
@@ -96,41 +79,13 @@ class StartMended(Start):
     mended = True
 
 
-class Says(Leaves):
-    """Says itself that it is finished, in the midst of the crawl."""
-
-    def request(self, response: Any) -> Any:
-        raise CloseSpider("finished")
-
-
-class Fed(Leaves, HearsIdle):
-    """Gets work when it is idle, and again, and in the end none."""
-
-    fed = PerRun(0)
-
-    def idle(self) -> None:
-        self.fed += 1
-        if self.fed < 3:
-            request = Request(self.start_urls[0] + f"fed{self.fed}", self.parse)
-            self.crawler.engine.crawl(request)
-
-
-class GivesReason(Fed):
+class GivesReason(Leaves, HearsIdle):
     """Ends with a reason of its own when it is idle."""
 
     mended = True
 
     def idle(self) -> None:
         raise CloseSpider("all done")
-
-
-def lose_the_slots() -> None:
-    """Let the downloader have no slots in a while, as in another Scrapy."""
-
-    def wait(*_: object) -> float:
-        raise AttributeError("the slot has no transferring")
-
-    EngineAccess.wait = wait  # type: ignore[assignment, method-assign]
 
 
 class WaitsForEver(Spider):

@@ -16,19 +16,6 @@ def look_often() -> None:
     bloomdupe.crawl.progress.watch.GLANCE = 0.1
 
 
-class Unstorable(Follow):
-    """The callbacks of /a ... /f cannot be stored: they have a response."""
-
-    name = "unstorable"
-
-    def parse(self, response: Any, before: Any = None) -> Any:
-        for href in response.css("a::attr(href)").getall():
-            if len(href) <= 2:
-                yield response.follow(href, callback=lambda r: self.parse(r, response))
-            else:
-                yield response.follow(href)
-
-
 class Closes(AtOnce):
     """Yields an item and half of its links, closes the crawl, and yields the rest."""
 

@@ -19,7 +19,6 @@ from bloomdupe.store.format import (
     JournalEntry,
     journal_record,
     page_value,
-    total_of,
 )
 from bloomdupe.store.lmdb.lmdb_store import Directory
 from bloomdupe.store.participant import Part
@@ -167,8 +166,3 @@ def test_a_crawl_has_the_reason_of_its_failure(cause: Exception, reason: str) ->
 def test_a_page_fills_two_overflow_pages_exactly() -> None:
     value = page_value(0, 0, memoryview(bytes(8192)))
     assert len(value) + 16 == 2 * 4096
-
-
-def test_a_record_of_zeros_is_damaged() -> None:
-    """LMDB has no empty keys, so an empty key is a page that was set to zeros."""
-    assert total_of(b"queue", [b"", b""], [b"", bytes(8)]) == (0, [0, 1])

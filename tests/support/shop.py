@@ -35,7 +35,6 @@ def items_of(path: str, count: int = 3) -> Items:
 FOUND = sorted(PAGES.keys() - {"/new"})
 ITEMS = sorted(item for path in FOUND for item in items_of(path[1:]))
 NEW = sorted([*ITEMS, *items_of("new")])
-MANY = sorted({*ITEMS, *items_of("c", 200)})
 
 
 def in_lines(data: bytes) -> list[Any]:
