@@ -1,26 +1,38 @@
-"""The costs of a whole crawl beside stock Scrapy's: user CPU, in the same run.
+"""The costs of a whole crawl beside stock Scrapy's and a rival's, in the same run.
 
-    python tests/benchmarks/crawl.py [--links N] [--pages N] [--rounds N]
-    python tests/benchmarks/crawl.py --from-memory [--links N] [--pages N] [--rounds N]
+    python tests/benchmarks/crawl.py [--links N] [--pages N] [--rounds N] [--only NAME]
+    python tests/benchmarks/crawl.py --from-memory ...
+    python tests/benchmarks/crawl.py --shared [--hosts N] [--latency SECONDS] ...
 
 Crawls a site on loopback with 50 links a page (or ``--links``), or a site that
 is answered from memory (20 links). In each round all variants crawl it, in turn. The
 figures are medians over the rounds: of the user CPU of the crawling process, start
 included, and of its ratio to stock Scrapy without JOBDIR in the same round.
+
+With ``--shared``, 1, 2 and 4 workers share a crawl on Redis, and scrapy-redis does the
+same. Each worker answers its pages from memory: a server on loopback would take its
+cores. A redis-server is started for each crawl, and keeps nothing on disk. The costs of
+workers count from the opening of the spider to the end of the process. A round trip is
+a number of commands that Redis has read at once. scrapy-redis runs as in its own
+example, with SCHEDULER_PERSIST, because the first worker to end would empty the common
+queue otherwise. It ends when its queue is empty for a moment.
 """
 
 from __future__ import annotations
 
+import json
 import statistics
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from machine import describe
-from runner import ADDON, Figures, Report, crawl, graph, in_turn, parser_of
+from runner import ADDON, Figures, Report, child, describe, graph, in_turn, parser_of
 
 FROM_MEMORY = "from memory"
 
@@ -29,7 +41,9 @@ class Variant(NamedTuple):
     name: str
     spider: str = "Follow"
     settings: Mapping[str, Any] = MappingProxyType({})
-    job: bool = False
+    place: str = ""
+    """The setting that says where the crawl is kept."""
+    workers: int = 1
     goals: Mapping[str, float] = MappingProxyType({})
     """The most that it may cost, by what is crawled."""
 
@@ -41,89 +55,160 @@ SLOW_SPOTS = {
     "STATS_CLASS": "crawl_child.ScrapysStats",
 }
 """Slow spots of Scrapy and w3lib are left as they are."""
+SCRAPY_REDIS = {
+    "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+    "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
+    "SCHEDULER_PERSIST": True,
+}
+STOCK = Variant("stock")
+OURS = Variant(
+    "bloomdupe, JOBDIR",
+    settings=ADDON,
+    place="JOBDIR",
+    goals={"4": 1 / 1.75, "50": 1 / 3.6, FROM_MEMORY: 1 / 3.7},
+)
 VARIANTS = [
-    Variant("stock"),
-    Variant("stock, JOBDIR", job=True),
+    STOCK,
+    Variant("stock, JOBDIR", place="JOBDIR"),
     Variant("bloomdupe", settings=ADDON),
-    Variant(
-        "bloomdupe, JOBDIR",
-        settings=ADDON,
-        job=True,
-        goals={"4": 1 / 1.75, "50": 1 / 3.6, FROM_MEMORY: 1 / 3.7},
-    ),
-    Variant(
-        "bloomdupe, JOBDIR, slow spots left",
+    OURS,
+    OURS._replace(
+        name="bloomdupe, JOBDIR, slow spots left",
         settings={**ADDON, **SLOW_SPOTS},
-        job=True,
+        goals={},
     ),
-    Variant("bloomdupe, JOBDIR, new_links", "Helped", ADDON, job=True),
+    Variant("bloomdupe, JOBDIR, new_links", "Helped", ADDON, "JOBDIR"),
+]
+SHARED = [
+    STOCK,
+    OURS,
+    *(
+        Variant(f"{name}, {workers}", settings=settings, place=place, workers=workers)
+        for name, settings, place in (
+            ("shared", ADDON, "BLOOMDUPE_REDIS_URL"),
+            ("scrapy-redis", SCRAPY_REDIS, "REDIS_URL"),
+        )
+        for workers in (1, 2, 4)
+    ),
 ]
 
 
-def measure(place: str | tuple[int, int], variant: Variant) -> dict[str, Any]:
-    """Crawl once; ``place`` is a URL, or pages and links of a site in memory."""
-    settings = {**variant.settings, **({"JOBDIR": "job"} if variant.job else {})}
+def measure(place: str | dict[str, Any], variant: Variant) -> dict[str, Any]:
+    """Crawl once; ``place`` is a URL, or arguments of a site in memory."""
+    spider, site = variant.spider, place
     if isinstance(place, str):
-        return crawl(
-            variant.spider, settings, start_urls=[place], allowed_domains=["127.0.0.1"]
-        )
-    return crawl("InMemory", settings, pages=place[0], links=place[1])
+        site = {"start_urls": [place], "allowed_domains": ["127.0.0.1"]}
+    else:
+        spider = "InMemory"
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        settings, judge = dict(variant.settings), None
+        if variant.place == "JOBDIR":
+            settings["JOBDIR"] = str(folder / "job")
+        elif variant.place:
+            from support.redis_server import RedisServer
+
+            server = stack.enter_context(RedisServer(folder / "redis"))
+            judge = stack.enter_context(server.client())
+            url = server.url("crawl")
+            ours = variant.place != "REDIS_URL"
+            settings[variant.place] = url if ours else url.partition("#")[0]
+            judge.config_resetstat()
+        command = child(spider, settings, **site)  # type: ignore[arg-type]
+        workers = [
+            subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder)
+            for _ in range(variant.workers)
+        ]
+        outputs = [worker.communicate()[0] for worker in workers]
+        results = [json.loads(output.splitlines()[-1]) for output in outputs]
+        facts: dict[str, Any] = {} if judge is None else dict(judge.info())
+    assert all(result["finish_reason"] == "finished" for result in results), results
+    shared = spider == "InMemory" and "hosts" in site
+    found = {
+        name: sum(result.get(name, 0) for result in results)
+        for name in ("user", "all", "response_received_count", "dupefilter/filtered")
+    }
+    found["user"] -= sum(result["opened"] for result in results) if shared else 0
+    pages, times = found["response_received_count"], [*_times(results)]
+    spent = facts.get("used_cpu_user", 0) + facts.get("used_cpu_sys", 0)
+    return {
+        **found,
+        "longest": max(r.get("bloomdupe/checkpoint_seconds_max", 0) for r in results),
+        "server": spent / pages * 1e6,
+        "trips": facts.get("total_reads_processed", 0) / pages,
+        "speed": pages / (max(times) - min(times)) if times else 0,
+    }
+
+
+def _times(results: list[dict[str, Any]]) -> Iterator[float]:
+    """Yield the times of the first and of the last page of each worker that had any."""
+    for result in results:
+        if result.get("first"):
+            yield from (result["first"], result["last"])
 
 
 def rows(
     report: Report, what: str, variants: list[Variant], found: dict[str, Figures]
 ) -> Iterator[list[str]]:
     for variant in variants:
-        own, stock = found[variant.name], found["stock"]
-        ratios = own.ratios(stock, "user")
+        own = found[variant.name]
+        ratios = own.ratios(found["stock"], "user")
         ratio, goal = statistics.median(ratios), variant.goals.get(what)
-        first = own.rounds[0]
-        longest = max(
-            one.get("bloomdupe/checkpoint_seconds_max", 0) for one in own.rounds
-        )
+        pages = own.value("response_received_count")
         yield [
             variant.name,
-            f"{own.median('user')} s",
-            f"{own.median('all')} s",
+            f"{own.value('user'):,.2f} s",
+            f"{own.value('user') / pages * 1e6:,.0f} µs",
+            f"{own.value('all'):,.2f} s",
             f"{ratio:.3f}" if goal is None else report.bound(what, ratio, goal, ".3f"),
             f"{min(ratios):.3f}-{max(ratios):.3f}",
-            f"{first['response_received_count']:,}",
-            f"{first.get('dupefilter/filtered', 0):,}",
-            f"{longest * 1e3:.0f} ms" if longest else "-",
+            f"{pages:,.0f}",
+            f"{own.value('dupefilter/filtered'):,.0f}",
+            f"{max(own.values('longest')) * 1e3:.0f} ms",
+            f"{own.value('server'):,.0f} µs",
+            f"{own.value('trips'):.2f}",
+            f"{own.value('speed'):,.0f}",
         ]
 
 
 def main() -> int:
-    parser = parser_of(__doc__, rounds=5, from_memory=False)
+    defaults: Any = {"from_memory": False, "shared": False, "only": ""}
+    parser = parser_of(__doc__, rounds=5, hosts=200, latency=0.0, **defaults)
     parser.add_argument("--links", type=int, metavar="N", help="50, or 20 from memory")
     parser.add_argument("--pages", type=int, metavar="N", help="2,000, or 8,000")
     options = parser.parse_args()
-    report = Report(describe("Scrapy"))
-    variants = VARIANTS
-    pages = options.pages or (8000 if options.from_memory else 2000)
-    links = options.links or (20 if options.from_memory else 50)
+    packages = ("Scrapy", "Twisted", "scrapy-redis", "redis", "hiredis")
+    report = Report(describe(*packages if options.shared else packages[:1]))
+    in_memory = options.from_memory or options.shared
+    pages = options.pages or (8000 if in_memory else 2000)
+    links = options.links or (20 if in_memory else 50)
     what, title = str(links), f"A crawl of {pages:,} pages with {links} links each"
     site: Any = graph(pages, links)
-    if options.from_memory:
+    variants = SHARED if options.shared else VARIANTS
+    if in_memory:
         what, title = FROM_MEMORY, f"{title}, answered from memory"
-        site = nullcontext((pages, links))
-        variants = [variant for variant in VARIANTS if variant.spider == "Follow"]
+        arguments: dict[str, Any] = {"pages": pages, "links": links}
+        if options.shared:
+            what = "shared"
+            arguments |= {"hosts": options.hosts, "latency": options.latency}
+        site = nullcontext(arguments)
+    variants = [
+        variant
+        for variant in variants
+        if variant is STOCK or options.only in variant.name
+        if variant.spider == "Follow" or not in_memory
+    ]
     with site as place:
         ways = {v.name: partial(measure, place, v) for v in variants}
         found = in_turn(options.rounds, ways)
     report.table(
         title,
-        f"User CPU of the process, medians of {options.rounds} rounds in which all take"
-        " turns; of stock: median of the ratios, and their range.",
+        f"User CPU, medians of {options.rounds} rounds in which all take turns; of"
+        " stock: median of the ratios, and their range.",
         [
-            "",
-            "user CPU",
-            "user and system",
-            "of stock",
-            "range",
-            "pages",
-            "filtered",
-            "longest checkpoint",
+            *("", "user CPU", "a page", "user and system", "of stock", "range"),
+            *("pages", "filtered", "longest checkpoint"),
+            *("redis-server a page", "round trips a page", "pages/s"),
         ],
         list(rows(report, what, variants, found)),
     )

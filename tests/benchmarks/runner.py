@@ -1,14 +1,15 @@
-"""The one way in which a benchmark is run: options, rounds, crawls, tables, bounds."""
+"""The one way in which a benchmark is run: options, machine, rounds, tables, bounds."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import statistics
-import subprocess
 import sys
-import tempfile
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     Rows = Sequence[Sequence[str]]
 
 ADDON: dict[str, Any] = {"ADDONS": {"bloomdupe.Addon": 500}}
+PACKAGES = ("bloomdupe", "mmh3", "bitarray", "lmdb")
 
 
 def parser_of(doc: str | None, **defaults: Any) -> argparse.ArgumentParser:
@@ -39,9 +41,32 @@ def parser_of(doc: str | None, **defaults: Any) -> argparse.ArgumentParser:
     return parser
 
 
-def options(doc: str | None, **defaults: Any) -> argparse.Namespace:
-    """Read the options of a benchmark."""
-    return parser_of(doc, **defaults).parse_args()
+def describe(*packages: str) -> dict[str, str]:
+    """Machine, Python and the version of every package that takes part."""
+    memory = int(field("/proc/meminfo", "MemAvailable").split()[0])
+    return {
+        "CPU": field("/proc/cpuinfo", "model name") or platform.machine(),
+        "cores": str(os.cpu_count()),
+        "memory": f"{memory / 2**20:.0f} GiB available",
+        "kernel": f"{platform.system()} {platform.release()}",
+        "Python": f"{platform.python_implementation()} {platform.python_version()}",
+        **{name: _version(name) for name in PACKAGES + packages},
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "from this checkout" if package == "bloomdupe" else "ABSENT"
+
+
+def field(file: str, name: str) -> str:
+    """Return what a file of the kernel says after a name."""
+    for line in Path(file).read_text().splitlines():
+        if line.startswith(name):
+            return line.partition(":")[2].strip()
+    return ""
 
 
 class Figures:
@@ -56,21 +81,10 @@ class Figures:
     def value(self, what: str) -> float:
         return statistics.median(self.values(what))
 
-    def median(self, what: str, form: str = ",.2f", scale: float = 1) -> str:
-        return f"{self.value(what) * scale:{form}}"
-
     def ratios(self, base: Figures, what: str) -> list[float]:
         """Compare within each round."""
         pairs = zip(self.values(what), base.values(what), strict=True)
         return [mine / other for mine, other in pairs]
-
-    def of(self, base: Figures | None, what: str, form: str = ".2f") -> str:
-        """Return the ratio to another contestant: median and range."""
-        if base is None:
-            return "-"
-        found = self.ratios(base, what)
-        low, high = min(found), max(found)
-        return f"{statistics.median(found):{form}} ({low:{form}}-{high:{form}})"
 
 
 def in_turn(
@@ -88,28 +102,6 @@ def child(spider: str, settings: Mapping[str, Any], **arguments: Any) -> list[st
     """Return the command of a crawl in a process of its own."""
     script = str(HERE / "crawl_child.py")
     return [sys.executable, script, spider, json.dumps(settings), json.dumps(arguments)]
-
-
-def crawl(
-    spider: str,
-    settings: Mapping[str, Any],
-    *,
-    folder: Path | None = None,
-    finish: str | None = "finished",
-    **arguments: Any,
-) -> dict[str, Any]:
-    """Crawl in a fresh process, in a folder; return its stats and its costs."""
-    with tempfile.TemporaryDirectory() as new:
-        done = subprocess.run(
-            child(spider, settings, **arguments),
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-            cwd=folder or new,
-        )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    assert finish in (None, found["finish_reason"]), found
-    return found
 
 
 @contextmanager
