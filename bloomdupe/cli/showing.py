@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator, Sequence
 
-    from bloomdupe.filter.info import FilterInfo
+    from bloomdupe.filter.contents import FilterInfo
     from bloomdupe.jobs.job import Job
     from bloomdupe.jobs.view import View
 

@@ -1,8 +1,8 @@
 """Seen or not: bytes in, yes or no out.
 
 ``bloom`` is the filter, made of ``contents`` and ``layer``; ``redis_filter`` is a
-filter that a URL names. ``info`` describes a filter. ``parameters`` are checked once;
-``sizing`` and ``hashing`` are arithmetic.
+filter that a URL names. ``parameters`` are checked once; ``sizing`` and ``hashing`` are
+arithmetic.
 Nothing here knows Scrapy. The pages are kept in ``store``; ``frontier``,
 ``crawl`` and ``cli`` use this room.
 """

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from bloomdupe.errors import StoreError
 from bloomdupe.filter import hashing, sizing
-from bloomdupe.filter.contents import Contents, empty_record
-from bloomdupe.filter.info import FilterInfo, rate_of
+from bloomdupe.filter.contents import Contents, FilterInfo, empty_record, rate_of
 from bloomdupe.filter.parameters import (
     DEFAULT_FPP,
     SHARE,

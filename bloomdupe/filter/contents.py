@@ -1,15 +1,18 @@
-"""Contents: all that a filter remembers, and how it reaches the store."""
+"""Contents: all that a filter remembers, how it reaches the store, and its figures."""
 
 from __future__ import annotations
 
 from collections import deque
 from copy import deepcopy
-from itertools import takewhile
+from dataclasses import asdict, dataclass
+from itertools import chain, takewhile
+from operator import mul
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.filter.hashing import DIGEST_BYTES, exact_id
 from bloomdupe.filter.layer import Layer, Write, backlog_limit
-from bloomdupe.filter.sizing import Geometry
+from bloomdupe.filter.parameters import Parameters
+from bloomdupe.filter.sizing import Geometry, expected_loss
 from bloomdupe.printable import logger_of
 from bloomdupe.store.format import (
     EXACT,
@@ -23,13 +26,13 @@ from bloomdupe.store.format import (
     read_journal,
 )
 from bloomdupe.store.participant import Part
-from bloomdupe.store.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
-    from bloomdupe.filter.parameters import Parameters
+    from typing_extensions import Self
+
     from bloomdupe.store.participant import Change
     from bloomdupe.store.store import Store
 
@@ -359,20 +362,9 @@ class Contents:
         # Pending keys go into the journal first: written on the way, they would be
         # newer than the pages that are written by then.
         self.checkpoint()
-        ring = self._ring
-        at = self._passed
-        goal = at + ring
-        progress = Progress(f"Folding the journal of {self.store.shown}", ring, "pages")
-        while at < goal:
+        goal = self._record["swept"] + ROUND
+        while self._record["swept"] < goal:
             self.store.commit(self.prepare(everything=True))
-            before, at = at, min(self._passed, goal)
-            progress.passed(at - before)
-
-    @property
-    def _passed(self) -> int:
-        """Pages passed by the sweep, if there were as many as now from the first on."""
-        rounds, hand = divmod(self._record["swept"], ROUND)
-        return int(rounds * self._ring + hand)
 
     def clear(self) -> None:
         """Forget all keys, here and in the store."""
@@ -396,4 +388,89 @@ def say_grown(parameters: Parameters, counts: Counts) -> None:
             "capacity": counts[-1][0].capacity,
             "fpp": parameters.fpp,
         },
+    )
+
+
+@dataclass(frozen=True)
+class FilterInfo:
+    """A filter at one moment. Sizes are in bytes, rates are probabilities."""
+
+    path: str | None
+    capacity: int
+    """Given: expected keys of the first layer (n)."""
+    fpp: float
+    """Given: false-positive probability of the whole filter (p)."""
+    exact: bool
+    keys: int
+    """Counted: keys that were new when added."""
+    current_fpp: float
+    """Calculated: rate at the present number of keys."""
+    expected_loss: float
+    """Calculated: new keys called seen so far."""
+    exact_keys: int
+    """Keys kept exactly."""
+    disk_bytes: int
+    """Size of the store's data file."""
+    layers: Sequence[dict[str, Any]]
+    """Of each layer: its :class:`~bloomdupe.filter.sizing.Geometry`, its keys, and bits
+    per key at capacity."""
+
+    @classmethod
+    def of(
+        cls,
+        path: str | None,
+        parameters: Parameters,
+        parts: Sequence[Counts],
+        *,
+        exact_keys: int = 0,
+        disk_bytes: int = 0,
+    ) -> Self:
+        """Return the figures of a filter, or of several that share the keys.
+
+        ``parts`` are the layers of each of them.
+        """
+        keys = [sum(number for _, number in part) for part in parts]
+        rates = [rate_of(part) for part in parts]
+        # The next key goes to any of them, as the keys before did.
+        current = sum(map(mul, rates, keys)) / sum(keys) if any(keys[1:]) else rates[0]
+        loss = 0.0 if parameters.exact else sum(map(expected_loss, parts))
+        return cls(
+            path=path,
+            capacity=parameters.capacity * len(parts),
+            fpp=parameters.fpp,
+            exact=parameters.exact,
+            keys=sum(keys),
+            current_fpp=current,
+            expected_loss=loss,
+            exact_keys=exact_keys,
+            disk_bytes=disk_bytes,
+            layers=[
+                {**shape._asdict(), "keys": n, "bits_per_key": shape.bits_per_key}
+                for shape, n in chain.from_iterable(parts)
+            ],
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain types, for JSON."""
+        return asdict(self)
+
+
+def rate_of(counts: Counts) -> float:
+    """Return the rate calculated from the present number of keys of each layer."""
+    return min(1.0, sum(shape.rate(keys) for shape, keys in counts))
+
+
+def info_of_records(
+    path: str, stores: Sequence[Store], records: Sequence[dict[str, Any]]
+) -> FilterInfo:
+    """Return the figures of one filter in a store, or of several that share the keys.
+
+    No page and no journal is read. See :class:`Contents` for the records.
+    """
+    return FilterInfo.of(
+        path,
+        Parameters.from_header(stores[0].header, path),
+        [*map(counts_of, records)],
+        exact_keys=sum(record["exact"] for record in records),
+        disk_bytes=sum(store.disk_bytes() for store in stores),
     )

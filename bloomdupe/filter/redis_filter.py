@@ -15,8 +15,7 @@ from bloomdupe.errors import (
     StoreMismatchError,
 )
 from bloomdupe.filter import hashing
-from bloomdupe.filter.contents import say_grown
-from bloomdupe.filter.info import FilterInfo
+from bloomdupe.filter.contents import FilterInfo, say_grown
 from bloomdupe.filter.parameters import Parameters, held_against
 from bloomdupe.filter.sizing import Geometry
 from bloomdupe.store.redis.address import Address

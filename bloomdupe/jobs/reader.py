@@ -13,7 +13,7 @@ from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.state.failures import digest_of, page_of, stored_failures
 from bloomdupe.errors import BloomDupeError, StoreError
 from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.filter.info import info_of_records
+from bloomdupe.filter.contents import info_of_records
 from bloomdupe.filter.parameters import is_url
 from bloomdupe.frontier.pending_requests import (
     PendingRequest,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
     from bloomdupe.crawl.state.failures import Failure
-    from bloomdupe.filter.info import FilterInfo
+    from bloomdupe.filter.contents import FilterInfo
     from bloomdupe.jobs.job import Job
     from bloomdupe.jobs.lines import Line, Problems
     from bloomdupe.store.snapshot import Snapshot

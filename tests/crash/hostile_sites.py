@@ -193,7 +193,7 @@ def crafted_keys(folder: Path, secret: bytes | None = None) -> Outcome:
     wanted = [f"https://shop.example/{n}".encode() for n in range(3)]
     with BloomFilter.open(folder / "store", 2000, 1e-2, key=secret) as seen:
         (layer,) = seen.info().layers
-        hashes = layer.hashes
+        hashes = layer["hashes"]
 
         def bits(key: bytes) -> list[int]:
             return hashing.positions(hashing.digest(bytes(16) + key), hashes)

@@ -155,7 +155,7 @@ def test_counts_and_estimates_agree(seen: BloomFilter) -> None:
     seen.update(keys(5000))
     info = seen.info()
     assert info.keys == len(seen)
-    assert sum(part.keys for part in info.layers) == info.keys
+    assert sum(part["keys"] for part in info.layers) == info.keys
     assert json.loads(json.dumps(info.as_dict()))["keys"] == info.keys
     if isinstance(seen, BloomFilter):
         assert seen.estimated_keys() == pytest.approx(5000, rel=0.002)

@@ -68,7 +68,7 @@ def test_the_same_bytes_as_on_lmdb(
         asked = list(keys(2_000, "out"))
         assert shared.contains_many(asked) == [key in local for key in asked]
         for here, there in zip(shared.info().layers, local.info().layers, strict=True):
-            assert vars(here).items() <= vars(there).items()
+            assert here.items() <= there.items()
 
 
 # Growth

@@ -90,7 +90,7 @@ def test_each_key_is_new_once_for_all_clients(url: str, fpp: float) -> None:
         layers = seen.info().layers
     # Each layer was begun once, and not before the one below was full.
     assert len(layers) == 5
-    assert all(layer.keys == layer.capacity for layer in layers[:-1])
+    assert all(layer["keys"] == layer["capacity"] for layer in layers[:-1])
 
 
 def test_asking_before_adding_is_caught(url: str) -> None:
