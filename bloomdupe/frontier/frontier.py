@@ -122,6 +122,22 @@ class Frontier:
         self.slots.frontier = self
         self._begin()
 
+    leads = True
+    """Whether what belongs to the whole crawl is in its store."""
+
+    @property
+    def frontiers(self) -> dict[int, Frontier]:
+        """The frontiers by partition: it is all there is."""
+        return {0: self}
+
+    def of_slot(self, slot: str) -> Frontier:  # noqa: ARG002
+        """Return the frontier of a slot."""
+        return self
+
+    def is_here(self, slot: str) -> bool:  # noqa: ARG002
+        """Whether the requests of a slot are pushed here."""
+        return True
+
     def drop(self) -> None:
         """Leave the rotation that it shares: it is not used any more."""
         self._rotation.drop(self.slots)

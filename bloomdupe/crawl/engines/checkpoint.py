@@ -82,15 +82,19 @@ class Checkpoint:
         outcomes: Outcomes,
         crawl: CrawlRecord,
         feeds: FeedExporter | None,
-        more: Callable[[], int] = int,
     ) -> None:
         self._crawler = crawler
         self._frontier = frontier
         self._outcomes = outcomes
         self._crawl = crawl
         self._feeds = feeds
-        self._more = more
+        # Of workers:
+        self.is_idle: Callable[[], bool] = lambda: False
+        """Whether a commit only shows that this worker is alive."""
+        self.more: Callable[[], int] = int
         """Returns what there is to do besides requests."""
+        self.looking: Callable[[], Steps] = lambda: iter(())
+        """Returns further steps, which look at the other workers."""
         self.participants: list[Participant] = []
         """Besides feeds and frontier, in the order in which they prepare."""
         self.totals = Totals.of(crawl.record.get("totals", {}))
@@ -175,6 +179,12 @@ class Checkpoint:
         on. The ``first`` checkpoint of a run does not send the signal: its
         listeners are not ready yet.
         """
+        if self.is_idle():
+            commit = self._frontier.begin([], self.more())
+            yield commit.send
+            commit.done()
+            yield from self.looking()
+            return
         if not first:
             self._send_signal()
         if self._feeds is None:  # the crawl is in memory
@@ -185,11 +195,12 @@ class Checkpoint:
             yield from self._steps_with(self._feeds)
         assert self._crawler.stats is not None  # noqa: S101 - it runs
         self.totals.show(self._crawler.stats)
+        yield from self.looking()
 
     def _steps_with(self, feeds: FeedExporter) -> Steps:
         feeds.sync()
         commit = self._frontier.begin(
-            self._parts_with(feeds.prepare(self._outcomes.lines())), self._more()
+            self._parts_with(feeds.prepare(self._outcomes.lines())), self.more()
         )
         yield commit.send
         commit.done()

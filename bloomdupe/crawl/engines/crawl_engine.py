@@ -32,9 +32,11 @@ from bloomdupe.crawl.state.cookies import Cookies
 from bloomdupe.crawl.state.failures import Failures
 from bloomdupe.crawl.state.memory import SpiderMemory
 from bloomdupe.crawl.state.rules import RulesInForce, text_of_rules
+from bloomdupe.errors import NotOwnerError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.engine import Timer
 from bloomdupe.printable import logger_of, near
@@ -50,9 +52,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.leases.lease import Accepted, Lease
     from bloomdupe.crawl.leases.outcomes import Key, Line, Outcome
     from bloomdupe.crawl.progress.history import Totals
-    from bloomdupe.errors import NotOwnerError
     from bloomdupe.filter.bloom import BloomFilter
-    from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.frontier.slot_queue import Entry
 
 logger = logger_of(__name__)
@@ -94,8 +94,6 @@ class CrawlEngine:
     frontier or a feed. ``filtered`` says that a filter remembers the requests that it
     lets pass, so that each must be durable at once.
     """
-
-    checkpoint_class: type[Checkpoint] = Checkpoint
 
     def __init__(
         self,
@@ -196,12 +194,9 @@ class CrawlEngine:
         session, limit = self.session, self.settings.max_failures
         if not self.durable or not limit:
             return None
-        frontiers, job = self._frontiers, self._shown
-        return Failures(frontiers, session.serializer, session.fingerprint, limit, job)
-
-    def _frontiers(self) -> dict[int, Frontier]:
-        """Return the frontiers with a store, by partition."""
-        return {0: self.frontier}
+        return Failures(
+            self.frontier, session.serializer, session.fingerprint, limit, self._shown
+        )
 
     @property
     def _shown(self) -> str:
@@ -222,10 +217,10 @@ class CrawlEngine:
                 resumed=run.resumed,
                 attributes=settings.spider_attributes,
                 places=feeds.parameters,
-                leads=self._leads,
+                leads=lambda: self.frontier.leads,
             )
-        self.checkpoint = self.checkpoint_class(
-            crawler, self.frontier, self.outcomes, crawl, feeds, self._more
+        self.checkpoint = Checkpoint(
+            crawler, self.frontier, self.outcomes, crawl, feeds
         )
         if self._added is not None:
             self.checkpoint.participants.append(self._added)
@@ -253,18 +248,10 @@ class CrawlEngine:
         if not run.idle:
             self.checkpoint.begin_run()
 
-    def _leads(self) -> bool:
-        """Whether the memory of the spider is stored."""
-        return True
-
     @property
     def _interval(self) -> float:
         """Seconds between two checkpoints."""
         return self.settings.checkpoint_interval
-
-    def _more(self) -> int:
-        """Count the work besides requests, for other workers."""
-        return 0
 
     def _restore_feeds(self, crawl: CrawlRecord) -> FeedExporter | None:
         if self.frontier.store is None:
@@ -287,7 +274,7 @@ class CrawlEngine:
         cookies = Cookies(
             jars, store, session.spider,
             share=self.settings.is_shared,
-            anew=self._leads() and not self.run.resumed,
+            anew=self.frontier.leads and not self.run.resumed,
         )  # fmt: skip
         cookies.restore()
         return cookies
@@ -303,17 +290,21 @@ class CrawlEngine:
         if self.run.idle:
             self.checkpoint.totals.show(self._stats)
         else:
-            self._write_first()
+            try:
+                self.committing.write_first()
+            except NotOwnerError as error:  # since it has joined
+                self.refused(error)
             self.watch.begin_run()
         self.session.slots.begin()
         self.watch.begin()
         self.committing.begin()
 
     def _push_failed(self, slot: str, priority: int, payload: bytes) -> None:
-        self.frontier.push(slot, priority, payload)
+        self._deliver(SentRequest(slot, priority, payload, dont_filter=True))
 
-    def _write_first(self) -> None:
-        self.committing.write_first()
+    def _deliver(self, sent: SentRequest) -> None:
+        """Make a request pending that is no output of a page."""
+        self._push_sent(sent)
 
     def _has_work(self) -> None:
         """Begin the run, if the job was finished and there is new work."""
@@ -357,7 +348,7 @@ class CrawlEngine:
             return  # the next run yields it again
         if payload and offer.parent is not None and offer.repeats:
             payload = self._with_visit(payload, offer.parent)
-        if payload is not None and not self._is_here(offer.slot):
+        if payload is not None and not self.frontier.is_here(offer.slot):
             self._send(offer, payload, volatile=volatile)
             return
         entry = self.frontier.push(
@@ -394,10 +385,6 @@ class CrawlEngine:
         where = "disk" if self.durable and stored else "memory"
         self._stats.inc_value(f"scheduler/enqueued/{where}")
         self._stats.inc_value("scheduler/enqueued")
-
-    def _is_here(self, slot: str) -> bool:  # noqa: ARG002
-        """Whether the requests of a slot are kept here."""
-        return True
 
     def _send(self, offer: Accepted, payload: bytes, *, volatile: bool) -> None:
         """Send a request to the worker that keeps the requests of its slot."""
@@ -460,13 +447,12 @@ class CrawlEngine:
             except OSError as error:
                 self.session.stopping.fail(error)
 
-    def _seen_of(self, slot: str) -> BloomFilter:  # noqa: ARG002
-        """Return the filter of the requests of a slot that is here."""
-        return self.frontier.seen
-
     def _schedule_visit(self, visit: SentRequest) -> None:
         """Schedule a page for its next visit, if it does not come again already."""
-        seen = self._seen_of(visit.slot)
+        if not self.frontier.is_here(visit.slot):
+            self._deliver(visit)
+            return
+        seen = self.frontier.of_slot(visit.slot).seen
         new = [seen.add(key) for key, _ in visit.keys]
         if visit.dont_filter or all(new):
             self._push_sent(visit)

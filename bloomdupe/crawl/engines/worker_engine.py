@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from scrapy.utils.httpobj import urlparse_cached
 
-from bloomdupe.crawl.engines.checkpoint import Checkpoint
 from bloomdupe.crawl.engines.committing import GLANCE, Background
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.joining import notes_of, say_who
@@ -51,23 +50,6 @@ MOST_SENT = 1_000_000
 that is forgotten costs its receiver a look-up."""
 
 
-class WorkerCheckpoint(Checkpoint):
-    """A checkpoint of a worker, which also looks at the other workers."""
-
-    engine: WorkerEngine
-    """Once it is there."""
-
-    def steps(self, *, first: bool = False) -> Steps:
-        """See :meth:`Checkpoint.steps`."""
-        if self.engine.is_idle:
-            commit = self._frontier.begin([], self._more())
-            yield commit.send
-            commit.done()
-        else:
-            yield from super().steps(first=first)
-        yield from self.engine.looking()
-
-
 class WorkerEngine(CrawlEngine):
     """Keeps the requests of its partitions, and sends all others to their owners.
 
@@ -76,7 +58,6 @@ class WorkerEngine(CrawlEngine):
     leader: ``start()`` goes on only there, and only its spider's memory is stored.
     """
 
-    checkpoint_class = WorkerCheckpoint
     frontier: HeldFrontier  # type: ignore[assignment] # it has the same interface
 
     def __init__(self, session: Session, seen: HeldFilter) -> None:
@@ -124,9 +105,6 @@ class WorkerEngine(CrawlEngine):
         pending = len(self) if self.frontier.leads else int(not again)
         return Run(seen.notes, pending=pending, again=again, stays=self.settings.stay)
 
-    def _frontiers(self) -> dict[int, Frontier]:
-        return self.frontier.frontiers
-
     @property
     def _shown(self) -> str:
         return self.frontier.owner.client.address.shown
@@ -136,10 +114,8 @@ class WorkerEngine(CrawlEngine):
         spider: Any = self.session.spider
         if not hasattr(spider, "state"):  # Scrapy sets it if there is a JOBDIR
             spider.state = {}
-        cast("WorkerCheckpoint", self.checkpoint).engine = self
-
-    def _leads(self) -> bool:
-        return self.frontier.leads
+        self.checkpoint.more, self.checkpoint.looking = self._more, self._looking
+        self.checkpoint.is_idle = lambda: self.run.idle
 
     def _restore_feeds(self, crawl: CrawlRecord) -> FeedExporter:
         del crawl
@@ -165,12 +141,6 @@ class WorkerEngine(CrawlEngine):
         """See :meth:`CrawlEngine.open`."""
         super().open()
         self._is_open = True
-
-    def _write_first(self) -> None:
-        try:
-            super()._write_first()
-        except NotOwnerError as error:  # since it has joined
-            self.refused(error)
 
     # Acceptance
 
@@ -202,9 +172,6 @@ class WorkerEngine(CrawlEngine):
             return True
         slot = self._slot_of(request)
         return not self.frontier.is_here(slot) or self.session.slots.room_for(slot)
-
-    def _is_here(self, slot: str) -> bool:
-        return self.frontier.is_here(slot)
 
     def _send(self, offer: Accepted, payload: bytes, *, volatile: bool) -> None:
         request, page = offer.request, offer.page
@@ -259,18 +226,6 @@ class WorkerEngine(CrawlEngine):
         else:
             self._deliver(SentRequest(slot, 0, b"", ((key, exact),)))
 
-    def _seen_of(self, slot: str) -> BloomFilter:
-        frontier = self.frontier.of_slot(slot)
-        assert frontier is not None  # noqa: S101 - it is here
-        return frontier.seen
-
-    def _schedule_visit(self, visit: SentRequest) -> None:
-        if self.frontier.is_here(visit.slot):
-            super()._schedule_visit(visit)
-        else:
-            self._deliver(visit)
-            self._count_enqueued(stored=True)
-
     def settle(self, root: Lease) -> None:
         """See :meth:`CrawlEngine.settle`; requests for other workers go out with it."""
         outcome = root.outcome
@@ -288,9 +243,6 @@ class WorkerEngine(CrawlEngine):
         if retried:
             self._stats.inc_value("bloomdupe/retried_failures", retried)
             self._has_work()
-
-    def _push_failed(self, slot: str, priority: int, payload: bytes) -> None:
-        self._deliver(SentRequest(slot, priority, payload, dont_filter=True))
 
     # Requests of others
 
@@ -362,7 +314,7 @@ class WorkerEngine(CrawlEngine):
         memory, items = self.frontier.memory, len(self.session.leases.start_items)
         return int(not self.starting.over) + items + memory.pending + memory.in_progress
 
-    def looking(self) -> Steps:
+    def _looking(self) -> Steps:
         """Look at the crawl after a commit, and take in the requests that were sent."""
         if self._closed:
             return
@@ -427,11 +379,6 @@ class WorkerEngine(CrawlEngine):
         # Until the leader of a new round has committed, the last one seems to be left.
         run, owner = self.run, self.frontier.owner
         return not run.new_round or notes_of(owner).get("generation") == run.round
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether the crawl was finished, and there is no work so far."""
-        return self.run.idle
 
     def _take_added(self) -> bool:
         return self._takes_more

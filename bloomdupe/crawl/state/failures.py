@@ -51,20 +51,19 @@ class Failures(Participant):
     oldest are forgotten, and counted in :attr:`left`. Requests are told apart by
     fingerprint, and by their payloads before the first try.
 
-    ``frontiers`` returns the frontiers that are here, by partition; a crawl in a
-    directory has one. ``job`` is named in messages. The record ``crawl`` holds ``left``
+    ``job`` is named in messages. The record ``crawl`` holds ``left``
     as ``failures_left``, unless it is 0.
     """
 
     def __init__(
         self,
-        frontiers: Callable[[], dict[int, Frontier]],
+        frontier: Frontier,
         serializer: Serializer,
         fingerprint: Callable[[Request], bytes],
         limit: int,
         job: str,
     ) -> None:
-        self._frontiers = frontiers
+        self._frontier = frontier
         self._serializer = serializer
         self._fingerprint = fingerprint
         self._limit = limit
@@ -77,7 +76,7 @@ class Failures(Participant):
     @property
     def _here(self) -> dict[int, _Ledger]:
         """The failures in the store of each frontier that is here."""
-        frontiers = self._frontiers()
+        frontiers = self._frontier.frontiers
         # It is asked for each page that ends, and partitions seldom come and go.
         if [one.frontier for one in self._known.values()] != [*frontiers.values()]:
             known = {one.frontier: one for one in self._known.values()}
