@@ -6,29 +6,6 @@ Messages name the problem, the file or setting, and the remedy.
 
 from __future__ import annotations
 
-__all__ = [
-    "BloomDupeError",
-    "CheckpointRefusedError",
-    "EngineError",
-    "ExtraMissingError",
-    "FeedChangedError",
-    "FeedError",
-    "IncompatibleFilterError",
-    "KeyTypeError",
-    "NotOwnerError",
-    "RequestTimeError",
-    "SettingError",
-    "StoreAccessError",
-    "StoreDamagedError",
-    "StoreError",
-    "StoreFullError",
-    "StoreIOError",
-    "StoreLockedError",
-    "StoreMismatchError",
-    "StoreUnreachableError",
-    "UnserializableError",
-]
-
 LONGEST_SHOWN = 200
 """Characters of a value in a message."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,7 @@ def add_verbs(parser: ArgumentParser, jobdir: str | None = None) -> None:
     for verb in VERBS:
         its_parser = parsers.add_parser(
             verb.name,
-            help=verb.help,
+            help=re.split(r"[.:;] |\.$", verb.description)[0],
             description=verb.description,
             epilog=f"Example: {parser.prog} {verb.example}",
         )

@@ -41,9 +41,8 @@ class Verb(NamedTuple):
     """
     on: tuple[str, ...]
     """What it may be called on; none: it has no argument ``store``."""
-    help: str
-    """Half a sentence for the list of verbs."""
     description: str
+    """Its first part is for the list of verbs."""
     example: str
     """The arguments of an example call, without the name of the program."""
     options: tuple[str, ...] = ()
@@ -151,7 +150,6 @@ VERBS = (
         "size",
         "showing.size",
         (),
-        "calculate the size of a filter",
         "Calculate the bits, memory and disk that a number of URLs and a false-positive"
         " probability need.",
         "size --urls 10M --fpp 1e-6",
@@ -161,7 +159,6 @@ VERBS = (
         "info",
         "showing.info",
         BOTH,
-        "the contents of a store, and the state of its job; or all jobs in a directory",
         "Show the contents of a store, and the state of its job, as of the last"
         " checkpoint; a crawl may run. A crawl on Redis, or a filter there, is named by"
         " its URL, redis://host:6379/0#name. Of a directory, show a line for each job;"
@@ -173,7 +170,6 @@ VERBS = (
         "list",
         "listing.list_requests",
         BOTH,
-        "the pending or the failed requests, by slot and pattern",
         "List the pending requests of the last checkpoint, and those in progress: slot,"
         " priority, method, callback and URL, slot by slot, the next request first."
         " With --failed, list the failed requests instead, the latest first. With"
@@ -186,7 +182,6 @@ VERBS = (
         "top",
         "showing.top",
         BOTH,
-        "show a job in the terminal, refreshed",
         "Show a job in the terminal, refreshed, from its last checkpoints, until q"
         " is pressed. Without a terminal, the job is shown once.",
         "top crawls/site",
@@ -196,7 +191,6 @@ VERBS = (
         "report",
         "showing.report",
         BOTH,
-        "write a page with charts about a job",
         "Write one page that loads no other files, about the job as of its last"
         " checkpoint; a crawl may be running.",
         "report crawls/site -o report.html",
@@ -207,7 +201,6 @@ VERBS = (
         "check",
         "listing.check",
         BOTH,
-        "whether a job has seen URLs, and whether they are pending",
         "Show for each URL whether the job has seen it, whether it is pending, and"
         " whether it has failed, as of the last checkpoint. A URL that is seen and not"
         " pending is done, was removed, or is in progress. The project's fingerprinter"
@@ -219,7 +212,6 @@ VERBS = (
         "add",
         "change.add",
         BOTH,
-        "add URLs that a job has not seen",
         "Add URLs to a job, unless it has seen them; `requeue` is for those. They come"
         " after the other pending requests of their priority, in the given order. Lines"
         " that are no URLs are printed with their numbers, and the exit code is 1; all"
@@ -232,7 +224,6 @@ VERBS = (
         "drop",
         "change.drop",
         BOTH,
-        "remove pending requests of a job that does not run",
         "Remove the pending requests that match all of these: URLs, a slot, a pattern."
         " They stay seen, so no link adds them again; `requeue` does, and `block` keeps"
         " new requests out. If the job runs, stop it, drop, and start it again: it goes"
@@ -244,7 +235,6 @@ VERBS = (
         "block",
         "change.block",
         BOTH,
-        "keep requests out of a job by rules",
         "Keep requests out of a job, now and in all later runs: for these URLs, of a"
         " slot, or with a pattern in their URLs (with both, if both are given). They"
         " are not marked as seen, but for pending requests, which go when their turn"
@@ -256,7 +246,6 @@ VERBS = (
         "requeue",
         "change.requeue",
         BOTH,
-        "fetch pages again that are done or have failed",
         "Make pages pending again that are done. A job does not keep their URLs, so"
         " name them; --slot and --pattern select among them. For URLs that were never"
         " seen, use `add`. With --failed, failed requests become pending again, with"
@@ -269,7 +258,6 @@ VERBS = (
         "pause",
         "change.pause",
         BOTH,
-        "let a slot rest until it is resumed",
         "Give a slot (host) no requests, now and in later runs, until `resume`. Links"
         " to it are accepted. A crawl does not end while only requests of paused slots"
         " are pending. A running crawl obeys at its next checkpoint.",
@@ -280,7 +268,6 @@ VERBS = (
         "resume",
         "change.resume",
         BOTH,
-        "let a paused slot go on",
         "Give a paused slot (host) requests again. A running crawl obeys at its next"
         " checkpoint.",
         "resume crawls/site --slot slow.example.com",
@@ -290,7 +277,6 @@ VERBS = (
         "stop",
         "change.stop",
         BOTH,
-        "end a running crawl, such as one that waits for URLs",
         "End a running crawl, as Ctrl-C does in its terminal: requests in progress are"
         " finished, and pending requests stay for the next run. If nothing is pending"
         " then, the crawl is finished. The same command starts it again, as soon as it"
@@ -302,7 +288,6 @@ VERBS = (
         "import",
         "stores.import_job",
         DISK,
-        "make a job of what Scrapy's own scheduler, or scrapy-redis, has left",
         "Make a job of the pending requests and the seen URLs in SOURCE: a JOBDIR that"
         " Scrapy's own scheduler has closed in good order, or the URL of a Redis on"
         " which scrapy-redis has run the crawl. Without SOURCE, it is STORE itself."
@@ -315,7 +300,6 @@ VERBS = (
         "collect",
         "stores.collect",
         BOTH,
-        "write the output of a crawl into its feeds",
         "Write the output of a crawl into its feeds, each item once; call it in the"
         " folder of the project. Of a crawl on Redis, relative paths of feeds begin in"
         " DIRECTORY. JSON lines and CSV grow while items come; other feeds get whole"
@@ -329,7 +313,6 @@ VERBS = (
         "reset",
         "change.reset",
         BOTH,
-        "begin a job anew: remove all its data",
         "Remove the store of a job that does not run, and spider.state, so that the"
         " next run begins anew; output files stay. The contents are shown first, and"
         " confirmed by typing yes, or by --yes. Of a crawl on Redis, all keys are"
@@ -341,7 +324,6 @@ VERBS = (
         "backup",
         "stores.backup",
         DISK,
-        "copy a store, also while a crawl is running",
         "Copy the last checkpoint of a store to a new directory, compacted. A crawl may"
         " be running. Cookies are secrets, and left out unless told; tokens in requests"
         " or in attributes of the spider are not.",
@@ -352,7 +334,6 @@ VERBS = (
         "verify",
         "stores.verify_store",
         DISK,
-        "check a store and change nothing",
         "Read all of a store and report its faults. Nothing is changed. No crawl may be"
         " running. The exit code is 1 if there is a fault.",
         "verify crawls/site",
