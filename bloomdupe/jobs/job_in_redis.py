@@ -144,14 +144,11 @@ class JobInRedis(Job):
                     yield from map(SentRequest.read, some)
                     at += AT_ONCE
 
-    def hold(self, project: Project | None, *, begin: bool) -> HeldJob:
-        """Take all partitions, or begin the crawl with the settings of the project."""
-        open_filter: Callable[[RedisStore], BloomFilter] = BloomFilter.open
+    def hold(self, project: Project | None, *, begin: bool) -> HeldJob:  # noqa: ARG002
+        """Take all partitions; only a worker begins a crawl."""
         if self.identity is None:
-            if not begin or project is None:
-                raise self._missing()
-            open_filter = _opener(project)
-        return taken(self._address, project, self.rules(), open_filter)
+            raise self._missing()
+        return taken(self._address, project, self.rules())
 
     def hand_over(self, requests: list[SentRequest]) -> None:
         """Leave requests in the inboxes of their partitions."""
@@ -190,11 +187,10 @@ def taken(
     address: Address,
     project: Project | None,
     rules: Rules,
-    open_filter: Callable[[RedisStore], BloomFilter] = BloomFilter.open,
 ) -> HeldJob:
     """Take all partitions from workers that have ended, or do not answer.
 
-    Partitions that are missing are made by ``open_filter``. What workers have sent to
+    What workers have sent to
     each other stays in the inboxes. A worker that hangs, and goes on after all, reads
     its partitions anew.
     """
@@ -219,7 +215,7 @@ def taken(
             commit.send()
             commit.done()
 
-        filters = [open_filter(owner.stores[n]) for n in range(PARTITIONS)]
+        filters = [BloomFilter.open(owner.stores[n]) for n in range(PARTITIONS)]
         job = HeldJob(filters, project, rules, write, owner.give_back)
         undo.pop_all()
     return job
@@ -227,15 +223,3 @@ def taken(
 
 def _filter_of(store: RedisStore) -> BloomFilter:
     return BloomFilter.open(store, readonly=True) if store.exists() else BloomFilter(1)
-
-
-def _opener(project: Project) -> Callable[[RedisStore], BloomFilter]:
-    """Return what makes the filters of a crawl of the project."""
-    from bloomdupe.crawl.engines.crawl_job import CrawlJob
-    from bloomdupe.crawl.engines.joining import check_settings, filter_opener
-
-    spider = project.crawler.spider
-    assert spider is not None  # noqa: S101 - the project has made it
-    job = CrawlJob.of(spider, project.settings)
-    check_settings(job, project.crawler)
-    return filter_opener(job, project.crawler)
