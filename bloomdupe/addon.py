@@ -46,46 +46,24 @@ class Addon:
     def update_settings(self, settings: BaseSettings) -> None:
         """Change the settings; called by Scrapy."""
         settings.set("DUPEFILTER_CLASS", "bloomdupe.BloomDupeFilter", "addon")
-        _replace(settings, feedexport.FeedExporter, FeedExporter)
-        _add(settings, "SPIDER_MIDDLEWARES", LinkFilter, ORDER)
-        _add(settings, "EXTENSIONS", WholeFiles, 0)
-        _add(settings, "EXTENSIONS", FastFunctions, 0)
-        _count_faster(settings)
+        _replace_feed_exporter(settings)
+        add = settings.setdefault_in_component_priority_dict
+        add("SPIDER_MIDDLEWARES", LinkFilter, ORDER)
+        add("EXTENSIONS", WholeFiles, 0)
+        add("EXTENSIONS", FastFunctions, 0)
+        name = "STATS_CLASS"
+        if load_object(settings[name]) is MemoryStatsCollector:  # others stay
+            priority = settings.getpriority(name) or "addon"
+            settings.set(name, global_object_name(Stats), priority)
         find_job(self._crawler, settings)
         settings.set("SCHEDULER", "bloomdupe.FrontierScheduler", "addon")
 
 
-def _replace(settings: BaseSettings, theirs: type, ours: type) -> None:
-    """Replace an extension of Scrapy's with ours, unless it is switched off."""
-    given = settings.getdict("EXTENSIONS")
-    names = {
-        name: order
-        for extensions in (settings.getdict("EXTENSIONS_BASE"), given)
-        for name, order in extensions.items()
-        if load_object(name) is theirs
-    }
-    if not names or None in names.values():
-        return
-    *_, order = names.values()
-    settings.set(
-        "EXTENSIONS",
-        # With the names as given: older versions of Scrapy compare the names.
-        {**given, **dict.fromkeys(names), global_object_name(ours): order},
-        priority=settings.getpriority("EXTENSIONS") or "addon",
-    )
-
-
-def _count_faster(settings: BaseSettings) -> None:
-    """Replace Scrapy's stats in memory; leave any other class alone."""
-    name = "STATS_CLASS"
-    if load_object(settings[name]) is MemoryStatsCollector:
-        priority = settings.getpriority(name) or "addon"
-        settings.set(name, global_object_name(Stats), priority)
-
-
-def _add(settings: BaseSettings, name: str, component: type, order: int) -> None:
-    """Add a component to a setting, unless it is there already."""
-    components = settings.getdict(name)
-    if component not in map(load_object, components):
-        components[global_object_name(component)] = order
-        settings.set(name, components, settings.getpriority(name) or 0)
+def _replace_feed_exporter(settings: BaseSettings) -> None:
+    """Replace Scrapy's feed exporter with ours, unless it is switched off."""
+    extensions = settings.get_component_priority_dict_with_base("EXTENSIONS")
+    for name, order in extensions.items():
+        if load_object(name) is feedexport.FeedExporter and order is not None:
+            change = settings.set_in_component_priority_dict
+            change("EXTENSIONS", feedexport.FeedExporter, None)
+            change("EXTENSIONS", FeedExporter, order)
