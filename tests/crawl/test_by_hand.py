@@ -28,19 +28,6 @@ def test_a_finished_job_fetches_added_requests(crawl: Crawl, site: Site) -> None
     assert crawl.run(Follow).requested == []
 
 
-def test_a_redirect_of_a_requeued_page_is_followed_again(
-    crawl: Crawl, site: Site
-) -> None:
-    """The target was seen in the first round, but the page redirects to it now."""
-    site.pages = moved = {"/": "-> /there", "/there": "-> /here", "/here": "x"}
-    assert crawl.run(PlainStart).requested == [*moved]
-    crawl.bloomdupe("requeue", "job", f"{site.base}/")
-    assert crawl.run(PlainStart).requested == [*moved]
-    again = crawl.run(PlainStart, BLOOMDUPE_START_REQUESTS="again")
-    assert again.requested == [*moved]
-    assert crawl.run(PlainStart).requested == []
-
-
 @pytest.mark.usefixtures("engine")
 def test_a_page_that_was_asked_for_by_hand_comes_again_as_before(
     crawl: Crawl, site: Site

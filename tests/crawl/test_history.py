@@ -11,7 +11,6 @@ import pytest
 from spiders.follow import Follow
 from support.crawl import Crawl
 from support.engines import on_both_engines
-from support.shared_data import REPOSITORY
 from support.site import Site
 
 from bloomdupe import BloomFilter
@@ -25,13 +24,7 @@ from bloomdupe.crawl.progress.history import (
     Totals,
     read_history,
 )
-from bloomdupe.crawl.progress.pace import (
-    recent,
-    since,
-    time_to_fill,
-    time_to_go,
-)
-from bloomdupe.crawl.progress.watch import news, progress, warnings
+from bloomdupe.crawl.progress.watch import warnings
 from bloomdupe.jobs import open_job
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import View
@@ -131,45 +124,6 @@ def snapshot_of(store: Any) -> list[tuple[bytes, bytes]]:
 
 
 # Arithmetic
-
-
-def test_rates_and_forecasts() -> None:
-    points = [
-        point(10.0 * n, pages=100 * n, pending=2000 - 50 * n, free=10**4 - 10 * n)
-        for n in range(21)
-    ]
-    assert since(points, 60) == points[-7]
-    assert since(points, 3_600) == points[0]
-    assert since(points[:1], 60) is None
-    assert recent(points) == points[-6]
-    assert time_to_go(points[0], points[-1]) == 200.0  # 1,000 at 5 a second
-    assert time_to_fill(points[0], points[-1]) == pytest.approx(10**4 - 200)
-    growing = point(10, pending=9)
-    assert time_to_go(point(0), growing) is None
-    assert time_to_go(point(0), point(5)) == 0.0
-    assert time_to_fill(point(0, free=5), point(5, free=6)) is None
-    others = [point(0, run=1), point(5, run=2)]
-    assert since(others, 60) is None
-
-
-def line_of(now: Point, before: Point | None = None, **failed: int) -> str:
-    return progress(before, before, now, failed)
-
-
-def test_the_line_says_all_that_an_operator_asks() -> None:
-    """The document shows such a line, too."""
-    now = point(
-        60, pages=4_066, pending=698, slots=5, resting=2, failed=413, slowest=180.0
-    )
-    before = point(0, pages=4_066 - 726, pending=2_792)
-    said = line_of(now, before, **{"404": 213, "callback": 43})
-    text = (REPOSITORY / "bloomdupe/docs/operating.md").read_text("utf-8")
-    assert re.findall(r"^INFO: (4,066 pages.*)", text, re.MULTILINE) == [said]
-    more = {"404": 213, "callback": 43, "503": 5, "timeout": 3, "500": 1}
-    assert "(213 404, 43 callback, 5 503, 3 timeout, ...)" in line_of(now, None, **more)
-    assert not [*news(point(0), 0.9)]
-    once = ["0.25 pages lost", "longest checkpoint 1.3 s"]
-    assert [*news(point(0, loss=0.25), 1.26)] == once
 
 
 # Room

@@ -38,29 +38,6 @@ def test_the_file_does_not_grow_for_ever(outcomes: Outcomes, tmp_path: Path) -> 
     assert max(largest) < 2 * min(largest)
 
 
-def test_requests_that_have_ended_leave_the_memory_to_later_requests(
-    outcomes: Outcomes,
-) -> None:
-    before = lines_in_memory(outcomes)
-    assert before == 12, "a request that brings more than 100 bytes puts them on disk"
-    for number in range(50):
-        outcomes.settle(with_lines(outcomes, number, 60))
-        outcomes.committed(1)
-        outcomes.forget(with_lines(outcomes, number, 60))
-    assert lines_in_memory(outcomes) == before
-
-
-def lines_in_memory(outcomes: Outcomes) -> int:
-    """Count the lines of a byte after which a request's lines are put aside."""
-    outcome = Outcome()
-    count = 0
-    while not outcome.aside:
-        outcomes.add_line(outcome, (0, b"x"))
-        count += 1
-    outcomes.forget(outcome)
-    return count
-
-
 def sizes_of_files(folder: Path) -> list[int]:
     """Return the sizes of the open files of a folder; they have no names any more."""
     found = []

@@ -97,21 +97,6 @@ def test_a_crawl_of_a_dead_host_ends(crawl: Crawl, site: Site) -> None:
     assert "is taken for dead after 3 rests" in run.log
 
 
-def test_a_slot_rests_over_a_restart(crawl: Crawl, site: Site) -> None:
-    site.pages = away
-    crawl.settings |= {"PAGES": 20, **backoff(3, 1, 3)}
-    process = crawl.start(Many)
-    process.until(lambda: crawl.store.exists() and rests(crawl))
-    process.kill()
-    before = len(site.log)
-    site.pages = lambda _: "x"
-    run = crawl.run(Many)
-    # The rest begins when the crawl has heard of two failures.
-    assert site.log[before].clock - site.log[1].clock >= 1.4
-    assert run.finish_reason == "finished"
-    assert run.stats["bloomdupe/total_items"] == 20
-
-
 def rests(crawl: Crawl) -> bool:
     """Whether a slot rests, as it is stored."""
     with (

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import decimal
 import importlib
@@ -216,27 +215,6 @@ ITSELF.append(ITSELF)
 def test_other_values_are_refused_and_the_way_out_is_named(value: object) -> None:
     with pytest.raises(UnserializableError, match="plain values, dataclasses"):
         SAFE.dump(Request("http://a.example/", meta={"v": value}))
-
-
-@dataclasses.dataclass(frozen=True)
-class Raising:
-    """Whatever is asked of it raises."""
-
-    number: int = 1
-
-    def __getattribute__(self, name: str) -> Any:
-        raise KeyError(name)
-
-    def __repr__(self) -> str:
-        raise KeyError
-
-
-def test_what_the_code_of_a_value_raises_means_that_it_cannot_be_stored() -> None:
-    for meta in ({"v": [Raising()]}, {"v": {Raising: 1}}):
-        request = Request("http://a.example/")
-        request.meta.update(meta)
-        with pytest.raises(UnserializableError):
-            SAFE.dump(request)
 
 
 def doubled(value: Any, pair: Callable[[Any], Any], times: int) -> Any:

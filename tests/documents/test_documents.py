@@ -363,45 +363,6 @@ def test_every_verb_is_documented() -> None:
     assert rows_of(DOCS / "command-line.md", r"`bloomdupe (\w+)[^`]*` \|") == verbs
 
 
-def test_every_room_is_documented() -> None:
-    rooms = [path.parent.name for path in PACKAGE.glob("*/__init__.py")]
-    assert sorted(rows_of(PACKAGE / "README.md", r"\[?`(\w+)/`")) == sorted(rooms)
-
-
-def texts_of(module: Path) -> list[str]:
-    """Return the texts in a module; what is put into one becomes ``{}``."""
-    texts = []
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.JoinedStr):
-            parts = (
-                part.value if isinstance(part, ast.Constant) else "{}"
-                for part in node.values
-            )
-            texts.append("".join(map(str, parts)))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            texts.append(node.value)
-    return texts
-
-
-def test_messages_that_are_explained_exist() -> None:
-    """A row of troubleshooting that names no message of ours explains nothing."""
-    messages = "\n".join(
-        text for module in PACKAGE.rglob("*.py") for text in texts_of(module)
-    )
-    rows = [
-        row
-        for row in re.findall(
-            r"^\| (.*?) \|", TEXTS[DOCS / "troubleshooting.md"], re.MULTILINE
-        )
-        if not re.search(r"Error`|`bloomdupe.errors`", row)
-    ]
-    quoted = [message for row in rows for message in re.findall("`(.*?)`", row)]
-    assert len(quoted) > 20
-    for message in quoted:
-        for part in message.split("…"):
-            assert part.strip(" :,") in messages, message
-
-
 # Reading
 
 
@@ -432,15 +393,6 @@ def test_links_within_lead_somewhere(document: Path) -> None:
     for target, anchor in links_of(document):
         assert target.exists(), target
         assert not anchor or anchor in anchors_of(target), f"{target}#{anchor}"
-
-
-def test_every_document_is_reached_from_the_readme() -> None:
-    reached = [README]
-    for document in reached:
-        for target, _ in links_of(document):
-            if target in TEXTS and target not in reached:
-                reached.append(target)
-    assert set(reached) == set(DOCUMENTS)
 
 
 if __name__ == "__main__":

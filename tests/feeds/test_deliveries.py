@@ -157,23 +157,6 @@ def test_the_old_content_of_a_local_file_stays(crawl: Crawl) -> None:
     assert items_in(place.read_bytes().removeprefix(b"old\n"), "sums") == NEW
 
 
-def test_what_was_delivered_before_the_user_changed_the_file_is_not_added_again(
-    crawl: Crawl,
-) -> None:
-    place = crawl.folder / "items.sums"
-    crawl.settings["FEEDS"] = {"items.sums": SUMS}
-    crawl.run(Articles)
-    before = place.read_bytes() + b"mine\n"
-    place.write_bytes(before)
-    for starts, names in ((("/", "/new"), ["new"]), (("/", "/b"), ["b", "new"])):
-        crawl.killed(
-            Articles, stop="here stored", before=stop_in_a_delivery, starts=starts
-        )
-        crawl.run(Articles, starts=starts)
-        found = items_in(place.read_bytes().removeprefix(before), "sums")
-        assert found == [item for name in names for item in items_of(name)]
-
-
 @pytest.mark.parametrize("kind", ["json", "sums"])
 def test_a_storage_of_the_user_gets_the_whole_file(
     crawl: Crawl, place: Path, kind: str

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bloomdupe.errors import FeedChangedError, FeedError, StoreError
+from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.feeds.feed_format import options_of, with_parameters
-from bloomdupe.feeds.file import FeedFile, change_of
+from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 
 if TYPE_CHECKING:
@@ -186,13 +186,6 @@ def test_two_cannot_write_to_one_file(place: Path) -> None:
         write(other, b"mine")
     assert place.read_bytes() == PIECE
     one.close()
-
-
-def test_a_place_that_cannot_be_looked_at_is_named() -> None:
-    """Nothing shows that it has changed, and the user gets no traceback."""
-    name = "x" * 300
-    with pytest.raises(StoreError, match=r"cannot continue the feed .*too long"):
-        change_of(0, 0, Path(name), [])
 
 
 def test_options_are_the_same_in_every_process() -> None:

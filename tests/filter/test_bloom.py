@@ -15,13 +15,13 @@ from support.repetition import repeated
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
+    IncompatibleFilterError,
     KeyTypeError,
     SettingError,
     StoreError,
     StoreMismatchError,
 )
 from bloomdupe.filter import contents
-from bloomdupe.filter.contents import Contents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -129,15 +129,6 @@ def test_the_promise_holds_past_capacity(times: int, fpp: float) -> None:
     assert measured == pytest.approx(seen.current_fpp(), abs=4 * error)
 
 
-def test_without_growth_the_promise_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control of the test above."""
-    monkeypatch.setattr(Contents, "add_layer", lambda contents: contents.newest)
-    seen = BloomFilter(4000, 1e-2, key=KEY)
-    seen.update(keys(40_000))
-    measured, error = rate(seen, keys(20_000, "out"))
-    assert measured > 1e-2 + 10 * error
-
-
 def test_growth_is_logged_once_a_layer(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "bloomdupe"):
         seen = BloomFilter(1000, 1e-3)
@@ -187,6 +178,14 @@ def test_union_holds_both(local: BloomFilter) -> None:
     assert copy != {"more"}
     measured, error = rate(both, keys(50_000, "out"))
     assert measured <= 2e-3 + 3 * error
+
+
+def test_union_of_different_filters_is_refused(local: BloomFilter) -> None:
+    other = BloomFilter(1000, 1e-4, key=KEY)
+    assert not local.is_compatible(other)
+    assert local != other
+    with pytest.raises(IncompatibleFilterError, match="filters differ: cap"):
+        local |= other
 
 
 # Opening

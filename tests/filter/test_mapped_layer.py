@@ -82,20 +82,6 @@ def test_layers_are_in_memory_as_long_as_they_fit(tmp_path: Path) -> None:
             assert all(seen.contains_many(KEYS))
 
 
-def test_the_data_file_does_not_grow_by_questions(tmp_path: Path) -> None:
-    """A transaction that is never ended would keep every page that was replaced."""
-    sizes = []
-    for room in (0, None):
-        path = tmp_path / str(room)
-        with opened(path, room) as seen:
-            for key in KEYS:
-                seen.add(key)
-                assert key in seen
-        sizes.append((path / "data.mdb").stat().st_size)
-    mapped, in_memory = sizes
-    assert mapped <= 1.2 * in_memory
-
-
 def test_a_damaged_page_is_found_when_it_is_touched_first(tmp_path: Path) -> None:
     path = tmp_path / "seen"
     with opened(path, 0) as seen:

@@ -51,16 +51,6 @@ def add_some(url: str, number: int, fpp: float, barrier: Barrier) -> list[str]:
     return new
 
 
-def ask_first(url: str, number: int, fpp: float, barrier: Barrier) -> list[str]:
-    """Ask, and then add: what is no single step."""
-    keys = KEYS[number * 10 : 1_000]
-    with opened(url, fpp=fpp) as seen:
-        known = seen.contains_many(keys)
-        barrier.wait()
-        seen.add_many(keys)
-    return [key for key, is_known in zip(keys, known, strict=True) if not is_known]
-
-
 def reported_new(
     work: Callable[[str, int, float, Barrier], list[str]],
     url: str,
@@ -91,13 +81,6 @@ def test_each_key_is_new_once_for_all_clients(url: str, fpp: float) -> None:
     # Each layer was begun once, and not before the one below was full.
     assert len(layers) == 5
     assert all(layer["keys"] == layer["capacity"] for layer in layers[:-1])
-
-
-def test_asking_before_adding_is_caught(url: str) -> None:
-    """The control of the test above."""
-    opened(url, 200).close()
-    times = reported_new(ask_first, url, 1e-9)
-    assert max(times.values()) == CLIENTS
 
 
 def test_clients_that_create_it_at_once_have_one_filter(url: str) -> None:

@@ -12,7 +12,6 @@ from bloomdupe.frontier.slot_queue import (
     rank_of,
     sequence_of,
 )
-from bloomdupe.store.format import request_key
 
 PRIORITIES = (
     st.integers(-400, 400)
@@ -22,11 +21,6 @@ PRIORITIES = (
     )
 )
 SEQUENCES = st.integers(0, 10) | st.integers(0, 2**47 - 1)
-SLOTS = (
-    st.sampled_from([0, 63, 64, 16383, 16384, 2**30 - 1, 2**30, 2**32 - 1])
-    | st.integers(0, 300)
-    | st.integers(0, 2**32 - 1)
-)
 REQUESTS = st.tuples(PRIORITIES, SEQUENCES, st.booleans(), st.booleans())
 
 
@@ -56,18 +50,3 @@ def test_a_rank_tells_start_and_age(
 ) -> None:
     found = rank(priority, sequence, start, fifo)
     assert (is_start(found), sequence_of(found)) == (start, sequence)
-
-
-@given(SLOTS, REQUESTS, SLOTS, REQUESTS)
-def test_keys_sort_by_slot_and_then_the_other_way_round(
-    slot: int,
-    one: tuple[int, int, bool, bool],
-    other_slot: int,
-    other: tuple[int, int, bool, bool],
-) -> None:
-    first, second = request_key(slot, rank(*one)), request_key(other_slot, rank(*other))
-    if slot == other_slot:
-        assert (first < second) == (rank(*one) > rank(*other))
-    else:
-        assert (first < second) == (slot < other_slot)
-    assert first == second or not second.startswith(first)

@@ -85,25 +85,6 @@ def test_add_appends_new_requests_in_their_order(verb: Verb, job: Path) -> None:
     assert verb("check", job, new[0]).out.startswith("pending in a.example")
 
 
-def test_broken_lines_are_named_and_the_rest_is_added(
-    verb: Verb, job: Path, tmp_path: Path
-) -> None:
-    good = [f"https://c.example/{number}" for number in range(3_000)]
-    bad = [b"\xff", b"no url", b"ftp://", b"{}", b"{", b'{"url": 3}', b"https:///"] * 4
-    lines = [b"# a comment", b"", *bad, *(url.encode() for url in good)]
-    (tmp_path / "list").write_bytes(b"\r\n".join(lines))
-    answer = verb("add", job, "--from", tmp_path / "list", "--json")
-    report = json.loads(answer.out)
-    assert answer.code == 1
-    assert report["taken_in"] == len(good)
-    assert report["broken"]["count"] == len(bad) == 28
-    numbers = [int(line.split()[1][:-1]) for line in report["broken"]["first"]]
-    # What is no text is found when it is read, the rest when it is understood.
-    assert sorted(numbers) == list(range(3, 23))
-    assert set(urls(verb, job)) == {*WAIT, *good}
-    assert "... and 8 more" in verb("add", job, "--from", tmp_path / "list").out
-
-
 def test_a_line_with_a_callback_that_the_spider_lacks_is_refused() -> None:
     project = Project(Settings({"SPIDER_MODULES": ["spiders.follow"]}), Follow.name)
     assert project.known

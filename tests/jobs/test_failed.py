@@ -123,17 +123,3 @@ def test_requeue_makes_a_failed_request_pending_once(verb: Verb, job: Path) -> N
     assert re.findall(r"example/(\d)", verb("list", job, "--failed").out) == ["4"]
     assert " 3  GET  parse  " in verb("list", job).out  # its priority
     assert sound(verb, job)
-
-
-def test_check_knows_failed_requests(verb: Verb, job: Path) -> None:
-    asked = [f"{A}1", f"{A}2", f"{B}4", "https://c.example/"]
-    answer = verb("check", job, *asked)
-    assert answer.out.splitlines() == [
-        f"failed (HTTP 503, 2x): {A}1",
-        f"failed (timeout, 2x): {A}2",
-        f"failed (callback 200, 2x): {B}4",
-        "new: https://c.example/",
-    ]
-    found = json.loads(verb("check", job, f"{A}1", "--json").out)
-    failed = found["urls"][0]["failed"]
-    assert (failed["reason"], failed["status"], failed["times"]) == ("status", 503, 2)

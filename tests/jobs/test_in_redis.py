@@ -81,21 +81,6 @@ def test_verbs_answer_as_they_do_for_a_directory(
             assert sorted(ours.splitlines()) == sorted(str(other).splitlines())
 
 
-def test_figures_are_those_of_a_directory(
-    crawl: str, verb: Verb, tmp_path: Path
-) -> None:
-    job = make_job(tmp_path / "job", WAITING, done=DONE)
-    found = [json.loads(verb("info", place, "--json").out) for place in (job, crawl)]
-    for name in ("keys", "identity", "fpp", "exact"):
-        assert found[0][name] == found[1][name]
-    ours, theirs = found[1]["job"], found[0]["job"]
-    assert ours["partitions"] == PARTITIONS
-    for name in ("state", "state_detail", "pending", "taken_in", "slots", "largest"):
-        assert ours[name] == theirs[name]
-    for looks in ("top", "report"):
-        assert verb(looks, crawl, *["-o", "page"][: 2 * (looks == "report")]).code == 0
-
-
 def test_a_running_crawl_is_handed_requests_and_refuses_changes(
     crawl: str, verb: Verb, worker: PartitionOwner
 ) -> None:

@@ -79,15 +79,6 @@ def test_the_totals_are_those_of_all_processes(
     assert re.search(rf"^items +{len(crawl.items())}$", info, re.MULTILINE)
 
 
-@pytest.mark.parametrize("engine", ["disk"], indirect=True)
-def test_duplicates_of_all_runs_count(crawl: Crawl) -> None:
-    first = crawl.interrupted(Everything, after=9, CONCURRENT_REQUESTS=1)
-    runs = [first, *crawl.finish(Everything)]
-    filtered = [run.stats.get("dupefilter/filtered", 0) for run in runs]
-    assert totals(crawl)["duplicates"] == sum(filtered)
-    assert all(filtered)
-
-
 @pytest.mark.parametrize("at_request", repeated([7, 3, 11]))
 def test_a_kill_neither_loses_nor_repeats_a_count(
     crawl: Crawl, pages: dict[str, Page], at_request: int

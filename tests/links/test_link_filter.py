@@ -227,14 +227,6 @@ def test_most_duplicates_are_dropped_early(results: Results, case: str) -> None:
     assert all_ / 2 < early <= all_, (early, all_)
 
 
-def test_a_link_is_asked_about_once(results: Results) -> None:
-    stats = results["says_so-on"].stats
-    new = stats["scheduler/enqueued"]
-    links = new + stats["dupefilter/filtered"]
-    # Requests with dont_filter are compared with their parents, too.
-    assert links <= stats["fingerprints"] < links + new / 2, (new, links)
-
-
 @each(*ASIDE)
 def test_it_steps_aside_and_says_why(results: Results, case: str) -> None:
     on = results[f"{case}-on"]

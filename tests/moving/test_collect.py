@@ -367,29 +367,6 @@ def test_a_second_collect_at_the_same_time_is_refused(
     assert crawl.complaints(out) == []
 
 
-@pytest.mark.parametrize(
-    ("identity", "words"),
-    [
-        ({}, "names no feeds"),
-        ({"feeds": []}, "has no feeds, so there is nothing to collect"),
-        ({"feeds": ["x.jsonl", "./x.jsonl"]}, "have the same file"),
-        ({"feeds": ["a.excel"]}, "Unrecognized output format 'excel'"),
-    ],
-)
-def test_feeds_that_name_no_files_are_refused(
-    verb: Verb, url: str, tmp_path: Path, identity: dict[str, Any], words: str
-) -> None:
-    given = identity.get("feeds", [])
-    if isinstance(given, list):
-        identity = {name: [n.removesuffix(":csv") for n in given] for name in identity}
-    Crawl(url, identity).leave()
-    named = [word for feed in given for word in ("--feed", feed)]
-    refused = verb("collect", url, tmp_path / "out", *named)
-    assert refused.out == ""
-    assert words in refused.err
-    assert not (tmp_path / "out" / RECORD).exists()
-
-
 def test_a_feed_that_only_redis_names_is_refused(
     verb: Verb, crawl: Crawl, tmp_path: Path
 ) -> None:

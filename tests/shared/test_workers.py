@@ -23,8 +23,6 @@ def pages() -> Pages:
 REFUSED: list[tuple[type[Spider], str, str]] = [
     (All, "JOBDIR=job", "JOBDIR and BLOOMDUPE_REDIS_URL are both set"),
     (All, "BLOOMDUPE_EXACT=1", "BLOOMDUPE_EXACT: .* was made with exact = "),
-    (All, "BLOOMDUPE_FPP=0.01", "BLOOMDUPE_FPP: .* was made with fpp = 1e-06"),
-    (All, "BLOOMDUPE_EXPECTED_URLS=9", "EXPECTED_URLS: .* = 10000, but"),
     (Other, "LOG_ENABLED=1", "was made with spider = 'all'"),
     (All, "BLOOMDUPE_REDIS_URL=redis://localhost:1/0#a", "no Redis answers there"),
     (All, "BLOOMDUPE_REDIS_URL=redis://localhost:1", "must end in the name of the"),

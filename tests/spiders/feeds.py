@@ -18,8 +18,6 @@ from scrapy.extensions.feedexport import (
 from support.counters import PerRun
 from support.stops import moment, stop_at
 
-import bloomdupe.crawl.leases.outcomes
-import bloomdupe.feeds.feed
 from bloomdupe.feeds.delivery import Target
 from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.stored_feeds import Delivered
@@ -218,10 +216,3 @@ def stop_in_a_delivery() -> None:
         watch(storage, "store", "not stored", "stored")
     watch(Delivered, "put", "not recorded", "recorded")
     watch(FeedFile, "append", "committed", "appended")
-
-
-def small() -> None:
-    """Make many blocks, and write many parts of a large page."""
-    bloomdupe.feeds.feed.BLOCK_BYTES = 400
-    bloomdupe.feeds.journal.BLOCK = 1_000
-    bloomdupe.crawl.leases.outcomes.MOST_BYTES = 2_000

@@ -63,19 +63,6 @@ def test_without_the_files_of_linux_the_answers_are_the_same() -> None:
         assert linux[name] == other[name]
 
 
-def test_a_machine_that_does_not_tell_its_boot_is_never_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(Path, "read_text", _missing)
-    for command in (("sh", "-c", "exit 1"), ("no-such-program",)):
-        monkeypatch.setattr(platform, "BOOT", command)
-        assert platform.boot_id() != platform.boot_id()
-
-
-def _missing(*_: object, **__: object) -> str:
-    raise FileNotFoundError
-
-
 @pytest.mark.parametrize("there", [b"", b"\0", b"x" * 5000, b"x" * 20000])
 @pytest.mark.parametrize("length", [1, 512, 8192, 10000])
 def test_reserved_space_is_on_the_disk_and_keeps_its_bytes(

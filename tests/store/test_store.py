@@ -10,18 +10,13 @@ import pytest
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
-    StoreDamagedError,
     StoreError,
     StoreFullError,
     StoreIOError,
 )
 from bloomdupe.store.format import (
-    JournalEntry,
-    journal_record,
     page_value,
 )
-from bloomdupe.store.lmdb.lmdb_store import Directory
-from bloomdupe.store.participant import Part
 from bloomdupe.store.system_errors import reason_of
 
 
@@ -46,22 +41,6 @@ def test_a_place_that_cannot_be_created_is_named(tmp_path: Path) -> None:
         BloomFilter.open(tmp_path / "file" / "seen", 1000)
     with pytest.raises(StoreError, match=r"cannot look for a store at .*/xxx"):
         BloomFilter.open(tmp_path / ("x" * 300), 1000)
-
-
-@pytest.mark.parametrize("name", ["pathlib.Path.stat", "shutil.disk_usage"])
-def test_a_disk_that_cannot_be_looked_at_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    """Found by F7: a traceback."""
-
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    place = tmp_path / "seen"
-    with monkeypatch.context() as patch:
-        patch.setattr(name, fail)
-        with pytest.raises(StoreIOError, match=r"cannot look at .*Input/output error"):
-            Directory(place).room()
 
 
 @pytest.mark.parametrize("call", ["create", "backup"])
@@ -119,28 +98,6 @@ def test_a_forked_child_cannot_write(path: Path) -> None:
 
 
 # Damage (what is found in a file: tests/crash/damage.py)
-
-
-MOVED = journal_record(JournalEntry(2, 7, 0, b"a digest of 16 B"))
-
-
-@pytest.mark.parametrize(
-    ("table", "change", "message"),
-    [
-        (b"meta", (b"filter", None), "the record of the filter is missing"),
-        (b"journal", MOVED, "journal entry 2 has no layer"),
-    ],
-)
-def test_a_filter_whose_parts_disagree_is_damaged(
-    path: Path, table: bytes, change: tuple[bytes, bytes | None], message: str
-) -> None:
-    """Of a program that writes wrongly, LMDB and the checksums notice nothing."""
-    with BloomFilter.open(path) as seen:
-        store = seen.share_store()
-        assert store is not None
-        store.commit(Part(changes={table: [change]}))
-    with pytest.raises(StoreDamagedError, match=message):
-        BloomFilter.open(path)
 
 
 @pytest.mark.parametrize(

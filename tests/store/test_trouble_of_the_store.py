@@ -19,7 +19,7 @@ from bloomdupe.errors import (
     StoreMismatchError,
     StoreUnreachableError,
 )
-from bloomdupe.store.format import HISTORY, PAGES
+from bloomdupe.store.format import HISTORY
 from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.crawl_reader import NOBODY
@@ -266,16 +266,3 @@ def test_a_server_that_was_started_empty(
     assert not isinstance(raised.value, NotOwnerError)
     with pytest.raises(StoreError, match="the crawl is gone"):
         owner.renew()
-
-
-def test_pages_that_were_read_ahead_are_not_used_when_all_are_cleared(
-    owner: PartitionOwner,
-) -> None:
-    pages: list[Change] = [(bytes([0, 0, 0, 0, 0, n]), b"%d" % n) for n in range(3)]
-    store = store_of(owner)
-    store.commit(Part(changes={PAGES: pages}))
-    with store.snapshot() as snapshot:
-        assert bytes(snapshot.get(PAGES, pages[0][0]) or b"") == b"0"
-    store.commit(Part(cleared=[PAGES]))
-    with store.snapshot() as snapshot:
-        assert snapshot.get(PAGES, pages[1][0]) is None
