@@ -6,9 +6,16 @@ import time
 from copy import copy
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.later.retries import TIME_KEYS, is_retry, time_of, without_time
-from bloomdupe.crawl.later.revisits import REVISIT, checked_rule
 from bloomdupe.crawl.leases.lease import Accepted
+from bloomdupe.crawl.retries import (
+    REVISIT,
+    TIME_KEYS,
+    checked_rule,
+    is_retry,
+    time_of,
+    tries_of,
+    without_time,
+)
 from bloomdupe.crawl.starting import StartItem
 from bloomdupe.crawl.state.cookies import without_cookie_header
 from bloomdupe.errors import StoreError, UnserializableError
@@ -185,13 +192,18 @@ class Acceptance:
         if not ASKING.isdisjoint(request.meta):
             not_before = time_of(request, time.time())
             request = without_time(request)
-        retries, is_again = self._session.retries, is_retry(request, parent)
+        growing, is_again = self._session.growing, is_retry(request, parent)
         # It replaces its parent, which is not visited again itself.
         repeats = answers or is_again
-        if is_again and retries is not None:
-            request, not_before = retries.let_wait(
-                request, parent, not_before, answer=answers
-            )
+        if is_again and growing is not None:
+            if answers and parent is not None and not parent.try_counts:
+                # It waits in its slot until that answers again.
+                self._stats.inc_value("bloomdupe/retries_not_counted")
+                request = request.copy()
+                request.meta["retry_times"] = tries_of(parent.request)
+            else:
+                due = time.time() + growing.seconds(tries_of(request))
+                not_before = due if not_before is None else max(due, not_before)
         slot = engine.slot_of(request, parent)
         # A stored request is always made anew from its payload, with or without a
         # crash, so that it shares no values with other objects.

@@ -29,8 +29,6 @@ from bloomdupe.printable import logger_of
 from bloomdupe.requests.layout import Visit, url_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sized
-
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
@@ -204,16 +202,6 @@ class FrontierScheduler(BaseScheduler):
     def __len__(self) -> int:
         """Return the number of requests that are pending or scheduled for later."""
         return 0 if self._session is None else len(self._session.engine)
-
-    @property
-    def dqs(self) -> Sized:
-        """Pending requests on disk; ``est()`` of Scrapy's telnet console uses it."""
-        return range(len(self) if self._job.settings.directory else 0)
-
-    @property
-    def mqs(self) -> Sized:
-        """Pending requests in memory, likewise."""
-        return range(len(self) - len(self.dqs))
 
     def enqueue_request(self, request: Request) -> bool:
         """Accept a request; False if it was dropped as a duplicate.

@@ -10,8 +10,8 @@ from mmh3 import mmh3_x64_128_digest
 from scrapy import Request, Spider
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.crawl.later.retries import TIME_KEYS, without_time
 from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.retries import TIME_KEYS, without_time
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.slot_queue import NOWHERE, Entry
 from bloomdupe.requests.callbacks import name_in_class

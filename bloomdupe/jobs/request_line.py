@@ -27,8 +27,7 @@ from urllib.parse import urlsplit
 from scrapy import Request, Spider
 from scrapy.utils.httpobj import urlparse_cached
 
-from bloomdupe.crawl.later.retries import TIME_KEYS
-from bloomdupe.crawl.later.revisits import checked_rule
+from bloomdupe.crawl.retries import TIME_KEYS, checked_rule
 from bloomdupe.errors import RequestTimeError, shown
 from bloomdupe.foreign import json_of
 from bloomdupe.frontier.sent_request import SentRequest

@@ -79,7 +79,7 @@ def test_pages_are_counted_by_slot_up_to_a_number_of_slots() -> None:
     outcomes = []
     for slot in range(MOST_SLOTS + 1):
         outcome = Outcome()
-        outcome.answers += [(200, 0, f"{slot}.example", 7)] * 2
+        outcome.answers += [(200, f"{slot}.example", 7)] * 2
         outcomes.append(outcome)
     totals = Totals().plus(outcomes, 1.0, 0).plus(outcomes[:1], 2.0, 0)
     assert totals.pages == 2 * (MOST_SLOTS + 2)

@@ -12,7 +12,7 @@ from spiders.retries import Asks, Many
 from support.crawl import Crawl
 from support.site import Answer, Site, Visit
 
-from bloomdupe.crawl.later.retries import GrowingWait
+from bloomdupe.crawl.retries import GrowingWait
 from bloomdupe.frontier.slot_state import SlotState
 from bloomdupe.store.lmdb.lmdb_store import Directory
 

@@ -10,7 +10,7 @@ from spiders.waiting import Bad, Idle, Later
 from support.crawl import Crawl
 from support.site import Pages, Site
 
-from bloomdupe.crawl.later.retries import without_time
+from bloomdupe.crawl.retries import without_time
 
 pytestmark = pytest.mark.slow
 

@@ -22,11 +22,11 @@ from bloomdupe.crawl.added_requests import AddedRequests, add_request
 from bloomdupe.crawl.ending import Standing
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, CrawlRecord
 from bloomdupe.crawl.engines.committing import GLANCE, Background, Committing, Quiet
-from bloomdupe.crawl.later.revisits import Revisits
 from bloomdupe.crawl.leases.leases import stands_alone
 from bloomdupe.crawl.leases.outcomes import Outcomes
 from bloomdupe.crawl.progress.rounds import FINISHED, Run
 from bloomdupe.crawl.progress.watch import Watch
+from bloomdupe.crawl.retries import Revisits
 from bloomdupe.crawl.starting import Starting, StartItem
 from bloomdupe.crawl.state.cookies import Cookies
 from bloomdupe.crawl.state.failures import Failures

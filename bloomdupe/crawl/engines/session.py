@@ -8,12 +8,12 @@ from scrapy import signals
 
 from bloomdupe.crawl.ending import Ending, MemoryWatch, Stopping, ended
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
-from bloomdupe.crawl.later.retries import GrowingWait, Retries
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Outcome
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.progress.rounds import FINISHED
+from bloomdupe.crawl.retries import GrowingWait
 from bloomdupe.crawl.starting import StartItem
 from bloomdupe.crawl.state.slot_rules import SlotRules
 from bloomdupe.errors import FeedError
@@ -55,12 +55,11 @@ class Session:
         self.serializer = Serializer(crawler.spider)
         self.order = QueueOrder.of(crawler.settings, durable=settings.durable)
         growing = None
-        self.retries: Retries | None = None
-        """Lets retries wait, if they do."""
         if settings.retry_backoff is not None:
             growing = GrowingWait(*settings.retry_backoff)
-            self.retries = Retries(crawler.stats, growing)
         self.leases = Leases()
+        self.growing = growing
+        """How long retries wait, if they do."""
         self.slots = SlotRules(crawler, self.access, self.leases, growing, settings)
         """Decides which slots may have a request."""
         self._closed = False

@@ -163,11 +163,8 @@ class Lease:
         for follow in self.leases.answered:
             follow(self, result)
         if isinstance(result, Response):
-            depth = self.request.meta.get("depth")  # a spider may put anything there
-            if type(depth) is not int:
-                depth = 0
             slot = self.entry.queue.name
-            answer = (result.status, depth, slot, len(result.body))
+            answer = (result.status, slot, len(result.body))
             self.outcome.answers.append(answer)
         elif isinstance(result, Request):
             self.retried = result.url == self.request.url

@@ -44,8 +44,8 @@ class Outcome:
     )
 
     def __init__(self) -> None:
-        self.answers: list[tuple[int, int, str, int]] = []
-        """Responses received: HTTP status, depth, slot, and bytes of the body."""
+        self.answers: list[tuple[int, str, int]] = []
+        """Responses received: HTTP status, slot, and bytes of the body."""
         self.apart = False
         """Whether it belongs to no page that could yield it again."""
         self.items = 0

@@ -205,8 +205,6 @@ class History(Participant):
         return Part(changes={HISTORY: records}, done=done)
 
 
-DEEPEST = 100
-"""Greatest depth that is counted by itself."""
 MOST_SLOTS = 500
 """Slots that are counted by themselves, the first with a page: every checkpoint writes
 their counts."""
@@ -228,10 +226,6 @@ class Totals:
     """Requests dropped because their URL was seen; again after a crash."""
     statuses: dict[str, int] = field(default_factory=dict)
     """Pages by HTTP status."""
-    depths: dict[str, int] = field(default_factory=dict)
-    """Pages by their number of links from a start page; deeper pages count as
-    ``DEEPEST``.
-    """
     seconds: float = 0.0
     by_slot: dict[str, list[int]] = field(default_factory=dict)
     """Pages and their bytes, of the first ``MOST_SLOTS`` slots."""
@@ -251,7 +245,6 @@ class Totals:
                 runs=max(whole.runs, one.runs),
                 seconds=max(whole.seconds, one.seconds),
                 statuses=dict(Counter(whole.statuses) + Counter(one.statuses)),
-                depths=dict(Counter(whole.depths) + Counter(one.depths)),
                 by_slot=whole.by_slot | one.by_slot,
                 **sums,
             )
@@ -262,22 +255,21 @@ class Totals:
     ) -> Totals:
         """Return the totals with the counts of settled requests added."""
         pages, total, items = self.pages, self.bytes, self.items
-        statuses, depths = dict(self.statuses), dict(self.depths)
+        statuses = dict(self.statuses)
         by_slot = dict(self.by_slot)
         for outcome in outcomes:
             items += outcome.items
-            for status, depth, slot, size in outcome.answers:
+            for status, slot, size in outcome.answers:
                 pages += 1
                 total += size
-                _count(statuses, status)
-                _count(depths, min(depth, DEEPEST))
+                statuses[str(status)] = statuses.get(str(status), 0) + 1
                 before = by_slot.get(slot)
                 if before is not None:
                     by_slot[slot] = [before[0] + 1, before[1] + size]
                 elif len(by_slot) < MOST_SLOTS:
                     by_slot[slot] = [1, size]
         return Totals(
-            self.runs, pages, total, items, duplicates, statuses, depths, seconds,
+            self.runs, pages, total, items, duplicates, statuses, seconds,
             by_slot,
         )  # fmt: skip
 
@@ -300,8 +292,3 @@ class Totals:
         for name in ("pages", "bytes", "items"):
             stats.set_value(f"bloomdupe/total_{name}", getattr(self, name))
         stats.set_value("bloomdupe/total_seconds", round(self.seconds, 3))
-
-
-def _count(counts: dict[str, int], what: int) -> None:
-    name = str(what)
-    counts[name] = counts.get(name, 0) + 1

@@ -21,8 +21,8 @@ from scrapy.http import Response
 from scrapy.utils.misc import load_object
 from twisted.python.failure import Failure
 
-from bloomdupe.crawl.later.retries import tries_of
 from bloomdupe.crawl.progress.pace import clock, plural
+from bloomdupe.crawl.retries import tries_of
 from bloomdupe.frontier.slot_state import PROBED, RETRY_AFTER, rest_of
 from bloomdupe.printable import logger_of
 from bloomdupe.store.participant import Part, Participant
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from bloomdupe.crawl.later.retries import GrowingWait
     from bloomdupe.crawl.leases.lease import Lease
     from bloomdupe.crawl.leases.leases import Leases
+    from bloomdupe.crawl.retries import GrowingWait
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.frontier.slot_queue import SlotQueue
     from bloomdupe.frontier.slot_state import SlotState

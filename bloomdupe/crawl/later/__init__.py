@@ -1,1 +1,0 @@
-"""Requests that are scheduled for later, or again: delays, retries, revisits."""
