@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.cli.output import table
 from bloomdupe.cli.verbs import Answer
 from bloomdupe.crawl.progress.pace import duration, plural, when
+from bloomdupe.crawl.progress.rounds import versions_in
 from bloomdupe.crawl.state.rules import described
 from bloomdupe.errors import BloomDupeError, SettingError, shown
 from bloomdupe.filter import sizing
@@ -78,7 +79,7 @@ def _cells(view: View) -> Sequence[str]:
 def _rows(
     filter_: FilterInfo, identity: dict[str, Any], view: View | None
 ) -> Iterator[tuple[str, str]]:
-    workers = None if view is None else view.workers
+    workers = None if view is None else view.life.workers
     yield "store" if workers is None else "crawl", str(filter_.path)
     for name, value in identity.items():
         if value:  # BLOOMDUPE_EXACT may be off
@@ -103,8 +104,8 @@ def _rows_of_job(view: View) -> Iterator[tuple[str, str]]:
     yield "last checkpoint", f"{at} (transaction {number:,})"
     for figure in figures(view):
         yield figure.name, ", ".join(one.text for one in (figure.value, *figure.more))
-    if view.versions:
-        yield "last with", ", ".join(map(" ".join, view.versions.items()))
+    if versions := versions_in(view.notes):
+        yield "last with", ", ".join(map(" ".join, versions.items()))
     for name, requests in view.largest():
         slow = view.slowness(name)
         yield f"  {slot_name(name)}", f"{requests:,}" + (f", {slow}" if slow else "")

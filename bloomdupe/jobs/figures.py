@@ -13,7 +13,7 @@ from bloomdupe.crawl.progress.pace import (
     time_to_fill,
 )
 from bloomdupe.jobs import view as states
-from bloomdupe.jobs.view import KILLED, RUNNING
+from bloomdupe.jobs.view import FINISHED, KILLED, RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,8 +71,8 @@ def figures(view: View) -> Iterator[Figure]:
         fill = last.seen / view.capacity
         filled = Said(f"{fill:.1%} full", WARN * (fill > FULL))
         yield Figure("filter", filled, [Said(pages_lost(last.loss))])
-    if view.workers is not None:
-        yield from _on_redis(view, view.workers)
+    if view.life.workers is not None:
+        yield from _on_redis(view, view.life.workers)
     elif last is not None:
         disk = [Said(f"{size(last.free)} free")]
         filled_in = time_to_fill(recent(view.points), last)
@@ -103,8 +103,9 @@ def _of_pending(view: View, *, runs: bool) -> Iterator[Said]:
 
 def _on_redis(view: View, workers: dict[str, Any]) -> Iterator[Figure]:
     alive = [Said(plural(workers["partitions"], "partition"))]
-    if view.unattended:
-        alive.append(Said(f"{view.unattended:,} without a worker", WARN))
+    unowned = workers["unowned_partitions"]
+    if unowned and view.state.name != FINISHED:
+        alive.append(Said(f"{unowned:,} without a worker", WARN))
     yield Figure("workers", Said(f"{workers['workers']:,}"), alive)
     entries = plural(workers["output_entries"], "entry", "entries")
     yield Figure("output", Said(entries), [Said("to be collected")])
@@ -149,7 +150,7 @@ def kind_of(view: View) -> str:
 def remedy_of(view: View) -> str | None:
     """Return the remedy for the state of a job, if it needs one."""
     failed = view.failed
-    if view.workers is not None and view.state.name == states.SILENT:
+    if view.life.workers is not None and view.state.name == states.SILENT:
         return NO_WORKER
     none_succeeded = 0 < len(failed.requests) >= view.pages
     if view.state.name == states.FINISHED and none_succeeded:

@@ -72,10 +72,9 @@ def _checked(named: str) -> Path:
         raise StoreError(
             f"{named} is not a directory; name a JOBDIR, or the directory of a store"
         ) from error
-    except OSError as error:
-        raise SettingError(f"{named[:80]}: {error.strerror}") from error
-    except ValueError as error:  # a zero byte, or half of a surrogate pair
-        raise SettingError(f"{named[:80]!r} cannot be a path: {error}") from error
+    except (OSError, ValueError) as error:  # a zero byte, or half of a surrogate pair
+        reason = getattr(error, "strerror", error)
+        raise SettingError(f"{named[:80]!r} cannot be a path: {reason}") from error
     return directory
 
 
@@ -224,17 +223,7 @@ class JobOnDisk(Job):
         Inbox(self.directory).post(message_of(requests))
 
     def remove(self, confirm: Callable[[Removed], None]) -> Removed:
-        """Lock the job and remove its store.
-
-        If an earlier removal was interrupted when the store had lost its name already,
-        remove the rest.
-        """
-        rest = files.aside(self.new_directory)
-        if rest.is_dir() and not self.new_directory.exists():
-            removed = Removed([str(rest)], "what an interrupted reset has left", [])
-            confirm(removed)
-            files.delete_unfinished(rest)
-            return removed
+        """Lock the job and remove its store."""
         store = self.directory
         if not Directory(store).exists():
             raise StoreError(f"{store}: there is no bloomdupe store")

@@ -76,19 +76,9 @@ class View:
     """The runs of the job, the latest last."""
 
     @property
-    def workers(self) -> dict[str, int | None] | None:
-        """See :class:`Life`; None: the job is in a directory."""
-        return self.life.workers
-
-    @property
     def round(self) -> int:
         """The number of the round, from 1."""
         return int(self.notes.get("generation", 1))
-
-    @property
-    def versions(self) -> dict[str, str]:
-        """The versions of Scrapy and bloomdupe in the last run, by package."""
-        return versions_in(self.notes)
 
     @property
     def pages(self) -> int:
@@ -104,13 +94,6 @@ class View:
     def all_rest(self) -> bool:
         """Whether requests are pending, and all their slots rest."""
         return 0 < len(self.at_rest) == len(self.slots)
-
-    @property
-    def unattended(self) -> int:
-        """Partitions that need a worker, and have none; none if it has finished."""
-        if self.workers is None or self.state.name == FINISHED:
-            return 0
-        return int(self.workers["unowned_partitions"] or 0)
 
     @property
     def endings(self) -> list[tuple[Ran, str]]:
@@ -215,7 +198,6 @@ class View:
         """Return the figures of the job as plain types, for JSON."""
         names = (
             "pending", "later", "taken_in", "pages", "delays", "round", "transaction",
-            "versions",
         )  # fmt: skip
         return {
             "state": self.state.name,
@@ -223,6 +205,7 @@ class View:
             "state_time": self.state.moment,
             **{name: getattr(self, name) for name in names},
             **self.rules.values,
+            "versions": versions_in(self.notes),
             "process": self.life.process,
             "checkpoint_at": self.life.written_at,
             "last_run": self.notes.get("run"),
@@ -238,7 +221,7 @@ class View:
             "pages_per_minute": self.rate,
             "seconds_to_go": self.to_go,
             "last_point": None if self.last is None else self.last._asdict(),
-            **(self.workers or {}),
+            **(self.life.workers or {}),
         }
 
 

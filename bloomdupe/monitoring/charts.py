@@ -83,7 +83,7 @@ def charts(view: View) -> Iterator[Chart]:
     drawing = _Drawing(view)
     for title, note, lines in LINES:
         yield Chart(title, note, drawing.of(lines, _short))
-    title, note, lines = DISK if view.workers is None else MEMORY
+    title, note, lines = DISK if view.life.workers is None else MEMORY
     yield Chart(title, note, drawing.of(lines, size))
 
 
