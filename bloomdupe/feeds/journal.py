@@ -161,6 +161,13 @@ class Journal:
                 f" written: {error}. Put it back from a backup"
             ) from error
 
+    def is_whole(self) -> bool:
+        """Whether the committed records are as they were written."""
+        try:
+            return all(True for _ in self.records())
+        except FeedError:
+            return False
+
     def close(self) -> None:
         """Release the files; nothing is written."""
         for file in self._files.values():

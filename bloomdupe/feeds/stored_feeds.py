@@ -129,7 +129,7 @@ class StoredFeeds:
                 f"FEEDS: {record['uri']} {change}: set it back, name another file, or"
                 f" {self._anew}"
             )
-        file = record["file"]
+        file = None if place is None else self._file_of(record, place)
         if place is None or file is None:
             return
         piece = Piece(self.lines, record["number"])
@@ -142,6 +142,18 @@ class StoredFeeds:
 
     # The feeds
 
+    def _file_of(self, record: dict[str, Any], place: Path) -> dict[str, Any] | None:
+        """Return the file of a feed as the last run has left it.
+
+        A backup goes on without the pieces of its time. A file of the right length has
+        them: only a power cut leaves holes in it, and the pieces outlive that.
+        """
+        file: dict[str, Any] | None = record["file"]
+        if file is None or file["size"] == file["base"] or self.lines.is_whole():
+            return file
+        whole = place.exists() and place.stat().st_size == file["size"]
+        return {**file, "base": file["size"]} if whole else file
+
     def take(self, name: str, options: dict[str, Any], place: Path) -> Known:
         """Return the state of a feed of this run; complete its file.
 
@@ -152,11 +164,11 @@ class StoredFeeds:
             return Known()
         bound = self._is_bound(name, record)
         del self._feeds[name]
-        file = None
-        if record["file"] is not None and bound:
+        file, left = None, self._file_of(record, place)
+        if left is not None and bound:
             with explained(f"cannot continue the feed {place}", place):
-                file = FeedFile(place, record["file"]["base"])
-                if record["file"]["size"] > file.base:
+                file = FeedFile(place, left["base"])
+                if left["size"] > file.base:
                     file.finish(Piece(self.lines, record["number"]))
         if self.resumed and not changed_options(record["options"], options_of(options)):
             return Known(record, file, ours=record["file"] is not None)

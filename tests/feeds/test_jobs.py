@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -115,6 +118,33 @@ def test_a_new_round_begins_anew_or_is_added(crawl: Crawl, overwrite: bool) -> N
     expected = sorted([*([] if overwrite else ITEMS), *items_of("")])
     for name in crawl.settings["FEEDS"]:
         assert read(crawl.folder / name) == expected
+
+
+def test_a_crawl_goes_on_from_a_backup_that_was_made_while_it_ran(
+    crawl: Crawl,
+) -> None:
+    """The pieces that files lacked then are gone by now."""
+    crawl.settings |= {"FEEDS": ALL, "CONCURRENT_REQUESTS": 1}
+    file = crawl.folder / "items.jsonl"
+    process = crawl.start(Articles)
+    for pages in (4, 8, 12):
+        crawl.site.hold_after(4)
+        process.until_requested(pages + 1)
+        process.until(lambda: file.exists() and len(read(file)) == 3 * pages)  # noqa: B023
+        if pages == 4:
+            crawl.bloomdupe("backup", "job", "backup")
+    process.kill()
+    crawl.site.release()
+    shutil.rmtree(crawl.store)
+    (crawl.folder / "backup").rename(crawl.store)
+    for _ in range(2):  # both, in any order
+        said = r"(items\.\w+) was lengthened .* left ([\d,]+) bytes"
+        found = re.search(said, crawl.refused(Articles).log)
+        assert found
+        os.truncate(crawl.folder / found[1], int(found[2].replace(",", "")))
+    crawl.run(Articles)
+    for name in ALL:
+        assert read(crawl.folder / name) == ITEMS
 
 
 @pytest.fixture
