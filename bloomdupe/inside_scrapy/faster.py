@@ -63,28 +63,22 @@ def makes_the_same() -> bool:
     """
     if Request.__init__.__globals__ is not vars(request_module):
         return False
-    url, some = "http://a.example/", {"a": 1}
-    callback: Any = print
-    errback: Any = len
-    for given in ({}, some):
-        more = given == some
+    for given in ({}, {"a": 1}):
+        words: dict[str, Any] = {
+            "url": "http://a.example/",
+            "encoding": "cp1252",
+            "callback": print,
+            "errback": len,
+            "meta": given,
+            "cb_kwargs": given,
+            "priority": 2,
+            "dont_filter": bool(given),
+        }
         try:
-            mine = plain_request(
-                url, "cp1252", callback, errback, given, given, 2, more
-            )
+            mine = plain_request(**words)
         except AttributeError:  # one of them has another name
             return False
-        usual = Request(
-            url,
-            encoding="cp1252",
-            callback=callback,
-            errback=errback,
-            meta=given,
-            cb_kwargs=given,
-            priority=2,
-            dont_filter=more,
-        )
-        if state_of(mine) != state_of(usual):
+        if state_of(mine) != state_of(Request(**words)):
             return False
     return True
 
