@@ -245,18 +245,18 @@ class HeldFrontier:
 
         Yields calls that wait for the network; another thread may make them.
         """
-        inboxes = {number: self.owner.stores[number].inbox for number in sent}
+        stores = {number: self.owner.stores[number] for number in sent}
         found: dict[int, list[bytes]] = {}
 
         def read() -> None:
-            for number, inbox in inboxes.items():
-                found[number] = inbox.read(sent[number])
+            for number, store in stores.items():
+                found[number] = store.read_inbox(sent[number])
 
-        if inboxes:
+        if stores:
             yield read
         for number, entries in found.items():
             take(number, entries)
-            inboxes[number].took(entries)
+            stores[number].taken += entries
 
     # Commits
 

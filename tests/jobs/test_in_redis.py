@@ -90,7 +90,7 @@ def test_a_running_crawl_is_handed_requests_and_refuses_changes(
     sent = [
         SentRequest.read(entry)
         for store in worker.stores.values()
-        for entry in store.inbox.read(10)
+        for entry in store.read_inbox(10)
         if partition_of(SentRequest.read(entry).slot) == store.number
     ]
     assert sorted(one.slot for one in sent) == ["x.example", "y.example"]

@@ -90,7 +90,7 @@ def test_a_commit_may_have_more_entries_than_a_call_has_arguments(
     commit = owner.begin({store_of(owner): [part]}, sent={0: many})
     commit.send()
     commit.done()
-    assert store_of(owner).inbox.read(30_000) == many
+    assert store_of(owner).read_inbox(30_000) == many
     with store_of(owner).snapshot() as snapshot:
         assert snapshot.entries(HISTORY) == len(many)
 

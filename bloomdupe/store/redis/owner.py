@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from functools import partial
+from hashlib import sha1
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
@@ -148,16 +149,18 @@ class PartitionOwner(CrawlOnRedis):
         done, by partition. The partitions to ``give`` have no owner afterwards. The
         entries that were taken from the inboxes of all own partitions are removed.
         """
-        inboxes = [store.inbox for store in self.stores.values()]
-        taken = [(inbox, *inbox.taken) for inbox in inboxes if inbox.taken[1]]
+        taken = [(one, len(one.taken)) for one in self.stores.values() if one.taken]
         step = self.step + 1
         arguments: list[Word] = [
             self.token, step, len(self.stores), *self.stores, len(taken),
         ]  # fmt: skip
-        for _, key, number, digest in taken:
-            arguments += (key, number, digest)
-        for _, key, number, _ in taken:
-            arguments += words(b"LTRIM", key, b"%d" % number, b"-1")
+        for store, number in taken:
+            # If Redis has gone back, the inbox may begin with other entries.
+            digest = sha1(b"".join(store.taken), usedforsecurity=False).hexdigest()
+            arguments += (self.keys.inbox(store.number), number, digest)
+        for store, number in taken:
+            inbox = self.keys.inbox(store.number)
+            arguments += words(b"LTRIM", inbox, b"%d" % number, b"-1")
         cleared = []
         for store, some in parts.items():
             batch = self._batch(store, some)
@@ -170,8 +173,8 @@ class PartitionOwner(CrawlOnRedis):
             self._send(step, arguments)
 
         def done() -> None:
-            for inbox, _, number, _ in taken:
-                inbox.removed(number)
+            for store, number in taken:
+                del store.taken[:number]
             for store in cleared:
                 store.ahead.clear()
             for number in give:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from hashlib import sha1
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from bloomdupe.store.snapshot import Snapshot
 from bloomdupe.store.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
     from bloomdupe.store.store import Commit
@@ -61,7 +60,9 @@ class RedisStore(Store, Snapshot):
         self.path = Path()
         self.ahead: dict[bytes, bytes | None] = {}
         """Pages of the filter that were read before they were asked for."""
-        self.inbox = PartitionInbox(crawl, number)
+        self.taken: list[bytes] = []
+        """Entries of its inbox that are in the memory of the owner: the next commit
+        removes them, and makes durable what became of them."""
         self._crawl = crawl
         self._owner = owner
         self.header: dict[str, Any] = self.record("store") or {}
@@ -111,7 +112,13 @@ class RedisStore(Store, Snapshot):
     def reset(self) -> None:
         """Forget the results of reads."""
         self.ahead.clear()
-        self.inbox.removed(self.inbox.taken[1])
+        self.taken.clear()
+
+    def read_inbox(self, limit: int) -> list[bytes]:
+        """Return what other workers have sent, in its order, after what is taken."""
+        first = len(self.taken)
+        found: list[bytes] = self.ask("LRANGE", b"inbox", first, first + limit - 1)
+        return found
 
     def begin(self, *parts: Part) -> Commit:
         """Begin a commit to this partition alone."""
@@ -231,43 +238,6 @@ class RedisStore(Store, Snapshot):
     def room(self) -> tuple[int, str]:
         """Return how many bytes a new store could take, and of what they are."""
         return self._crawl.client.free_bytes(), f"memory free in {self.shown}"
-
-
-class PartitionInbox:
-    """What other workers have sent to a partition, in their order.
-
-    Entries are *read*, then *taken* when they are in the memory of the owner, and
-    removed by the next commit, which makes durable what became of them.
-    """
-
-    def __init__(self, crawl: CrawlOnRedis, number: int) -> None:
-        self._crawl = crawl
-        self._key = crawl.keys.inbox(number)
-        self._taken: list[bytes] = []
-
-    def read(self, limit: int) -> list[bytes]:
-        """Return the next entries that are not taken."""
-        first = len(self._taken)
-        last = first + limit - 1
-        found: list[bytes] = self._crawl.client.ask("LRANGE", self._key, first, last)
-        return found
-
-    def took(self, entries: Sequence[bytes]) -> None:
-        """Say that these entries, which were read last, belong to the next commit."""
-        self._taken += entries
-
-    @property
-    def taken(self) -> tuple[bytes, int, str]:
-        """Key, number and digest of the entries that the next commit removes.
-
-        If Redis has gone back, the inbox may begin with other entries.
-        """
-        digest = sha1(b"".join(self._taken), usedforsecurity=False).hexdigest()
-        return self._key, len(self._taken), digest
-
-    def removed(self, number: int) -> None:
-        """Forget entries that a commit has removed."""
-        del self._taken[:number]
 
 
 def not_owner(shown: str) -> NotOwnerError:
