@@ -63,12 +63,14 @@ def makes_the_same() -> bool:
     """
     if Request.__init__.__globals__ is not vars(request_module):
         return False
+    callback: Any = print
+    errback: Any = len
     for given in ({}, {"a": 1}):
         words: dict[str, Any] = {
             "url": "http://a.example/",
             "encoding": "cp1252",
-            "callback": print,
-            "errback": len,
+            "callback": callback,
+            "errback": errback,
             "meta": given,
             "cb_kwargs": given,
             "priority": 2,
