@@ -6,14 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from scrapy.settings import Settings
 from spiders.giving_up import HalfWay, StoppedAtOnce, Unstorable, Wrong
 from support.crawl import Crawl
 from support.engines import Disk, on_both_engines
 from support.site import Answer, Page, Site, links
 
 from bloomdupe.crawl.state.failures import Failure
-from bloomdupe.settings import JobSettings
 
 LINKS = [
     "/404", "/410", "/fail404", "/raise_fail404", "/lost", "/fail_lost", "/ignored",
@@ -201,18 +199,6 @@ def test_the_oldest_failures_leave_when_there_are_too_many(crawl: Crawl) -> None
         assert len(failures(crawl)) == 2
         found = json.loads(crawl.bloomdupe("top", job, "--json"))
         assert found["failures_left"] == len(WRONG) - 2
-
-
-@pytest.mark.parametrize(
-    ("value", "reasons"),
-    [
-        ("0", None), (None, None), (True, ()), ("1", ()),
-        (["dns", 503], ("dns", "503")), (" Status, 404", ("status", "404")),
-    ],
-)  # fmt: skip
-def test_reasons_are_read(value: object, reasons: object) -> None:
-    settings = Settings({"BLOOMDUPE_RETRY_FAILED": value})
-    assert JobSettings.read(settings).retry_failed == reasons
 
 
 def test_a_failure_comes_back_as_it_was() -> None:

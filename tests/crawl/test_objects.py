@@ -11,7 +11,6 @@ import enum
 import sys
 from typing import Any, NamedTuple
 
-import attr
 import attrs
 import msgpack  # type: ignore[import-untyped]
 import pydantic
@@ -86,11 +85,6 @@ class Converted:
         ran.append("attrs")
 
 
-@attr.s(hash=True, cache_hash=True)
-class Hashed:
-    text: str = attr.ib()
-
-
 class Model(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="allow")
     number: int
@@ -157,7 +151,6 @@ VALUES = [
     slotted(),
     Derived("text", 3),
     Converted("7", {"a": Plain(1)}),
-    Hashed("text"),
     with_privates(),
     Model(number=3, theText="x"),
     Color.RED,
@@ -172,7 +165,7 @@ VALUES = [
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 @pytest.mark.parametrize("place", ["meta", "cb_kwargs"])
 def test_an_object_comes_back_equal(value: Any, place: str) -> None:
-    hash_ = hash(value) if isinstance(value, (Frozen, Hashed)) else None
+    hash_ = hash(value) if isinstance(value, Frozen) else None
     asked = Request("http://a.example/")
     getattr(asked, place)["v"] = [value]
     payload = SAFE.dump(asked)

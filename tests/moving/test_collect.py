@@ -189,17 +189,14 @@ def test_following_until_the_crawl_has_ended(
         assert client.xlen(stream(crawl)) <= 1
 
 
-@pytest.mark.parametrize("running", [False, True])
 def test_a_crawl_that_goes_on_during_collect_has_not_ended(
-    crawl: Crawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, running: bool
+    crawl: Crawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker comes and leaves, or has nothing pending before, and leaves."""
-    if not running:
-        crawl.leave()
+    """A worker comes and leaves."""
+    crawl.leave()
 
     def offer_and_leave() -> None:
-        if not running:
-            crawl.join()
+        crawl.join()
         crawl.offer(1)
         crawl.leave()
 
