@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from bloomdupe.cli.listing import (
 )
 from bloomdupe.cli.output import warn
 from bloomdupe.cli.verbs import Answer
-from bloomdupe.crawl.progress.pace import plural
+from bloomdupe.crawl.progress.pace import duration, plural
 from bloomdupe.crawl.state.rules import described, rule_of
 from bloomdupe.errors import SettingError
 
@@ -203,12 +204,18 @@ def _requests(urls: list[str]) -> list[Any]:
 
 def stop(options: Namespace) -> Answer:
     """Ask the crawl to end."""
-    processes = options.job.stop(wait=options.wait)
+    life = options.job.stop(wait=options.wait)
+    processes, silence = len(life.names), life.silence(time.time())
     if options.wait:
         line = f"{plural(processes, 'process has', 'processes have')} ended"
     else:
         ends = plural(processes, "process ends", "processes end")
         line = f"{ends} when the requests in progress are done"
+        if silence is not None:
+            line += (
+                f". No sign of life for {duration(silence)}: kill it if it hangs,"
+                " nothing is lost"
+            )
     return Answer([line], {"processes": processes, "ended": options.wait})
 
 

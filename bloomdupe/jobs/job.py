@@ -183,20 +183,21 @@ class Job(ABC):
             crawl += f" has given no sign of life for {duration(silence)}; it"
         return rules, f"{crawl} obeys at its next checkpoint."
 
-    def stop(self, *, wait: bool) -> int:
-        """Ask the crawl to stop, and ``wait`` for its end; return its processes.
+    def stop(self, *, wait: bool) -> Life:
+        """Ask the crawl to stop, and ``wait`` for its end; return who had the job.
 
         It is a rule that the next run ignores: a run reads the rules before its first
         sign of life, and stops if there is a later stop.
         """
-        before = now = self.life()
+        with self.stores():  # or there is none
+            before = now = self.life()
         if before.beat is None:
             raise StoreMismatchError("no crawl runs, so there is nothing to stop")
         self.replace_rules(lambda rules: rules.stopping(time.time_ns()))
         while wait and now.names & before.names and now.is_held:
             time.sleep(PAUSE)
             now = self.life()
-        return len(before.names)
+        return before
 
 
 def portioned(found: Iterator[SentRequest]) -> Iterator[list[SentRequest]]:

@@ -121,7 +121,7 @@ def test_stop_waits_for_the_workers(
     assert not answers
     worker.begin({}, give=range(PARTITIONS)).send()
     call.join()
-    assert answers == [1]
+    assert len(answers[0].names) == 1
     assert "stopped" in verb("info", crawl).out
 
 
