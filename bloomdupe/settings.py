@@ -173,7 +173,7 @@ def check_address(value: object, name: str) -> tuple[str, int] | None:
 
     The metrics need a package. None for no metrics.
     """
-    if value in (None, "", "None"):
+    if value is None:
         return None
     host, _, port = _text(value).rpartition(":")
     number = _whole(value if isinstance(value, bool) else port)
@@ -339,7 +339,7 @@ class JobSettings:
     retry, and their limit; None: retries do not wait."""
     revisit: tuple[tuple[re.Pattern[str], float], ...] = _of([], check_revisit)
     """Pages that are visited again: after so many seconds."""
-    redis_url: str | None = _of(None, lambda value, _: value or None)
+    redis_url: str | None = _of(None, lambda value, _: value)
     """Server of a crawl that several workers share; None: a single process."""
     redis_lease: float = _of(30, check_seconds)
     """Seconds until other workers continue the work of a worker that is silent."""
@@ -360,7 +360,9 @@ class JobSettings:
         values = {}
         for name, (attribute, default, check) in _TABLE.items():
             value = settings.get(name)
-            values[attribute] = check(default if value is None else value, name)
+            if value is None or (default is None and value in ("", "None")):
+                value = default  # as -s gives it
+            values[attribute] = check(value, name)
         directory = check_directory(settings.get("JOBDIR"))
         debug = settings.getbool("DUPEFILTER_DEBUG")
         return cls(directory=directory, debug=debug, **values)

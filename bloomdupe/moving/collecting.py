@@ -20,7 +20,6 @@ from bloomdupe.feeds.journal import Journal
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.moving.delivering import exporter_with, run
-from bloomdupe.moving.stream_output import StreamOutput
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import unpack
 from bloomdupe.store.files import lock_owner, make_directory, read_json, write_json
@@ -87,6 +86,8 @@ class Collecting:
         self._directory, self._delete = directory, delete
         self._deleted = 0
         self._finished = self._failed = self._undelivered = False
+        from bloomdupe.moving.stream_output import StreamOutput  # needs redis
+
         self._output = output = StreamOutput.open(url)
         with ExitStack() as undo:
             undo.callback(output.close)

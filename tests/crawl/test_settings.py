@@ -17,7 +17,7 @@ BAD: list[tuple[str, list[object], str]] = [
     ("BLOOMDUPE_EXPECTED_URLS", ["0", "-5", "many", "nan"], "expected a whole number"),
     ("BLOOMDUPE_FPP", ["0", "1", "abc"], "expected a probability"),
     ("BLOOMDUPE_MAX_FAILURES", [-1, "many", 1.5, True], "expected"),
-    ("BLOOMDUPE_MAX_PAGES_PER_SLOT", [0, -1, 1.5, "many", True, ""], "expected"),
+    ("BLOOMDUPE_MAX_PAGES_PER_SLOT", [0, -1, 1.5, "many", True], "expected"),
     ("BLOOMDUPE_METRICS", [65536, -1, True, "http", "1.1.1.1", ":"], "expected"),
     ("BLOOMDUPE_METRICS", ["everywhere:9410", "::1:x", "1.1.1.1:"], "expected"),
     ("BLOOMDUPE_PROGRESS_INTERVAL", [-1, "often", type(None), math.nan], "expected"),
@@ -62,6 +62,13 @@ def test_a_bad_value_is_refused(name: str, value: object, expected: str) -> None
 )
 def test_an_address_of_metrics(value: object, found: object) -> None:
     assert JobSettings.read(Settings({"BLOOMDUPE_METRICS": value})).metrics == found
+
+
+@pytest.mark.parametrize("value", ["", "None"])
+@pytest.mark.parametrize("name", ["RETRY_BACKOFF", "WAIT", "REDIS_URL"])
+def test_a_default_of_none_can_be_given_as_a_text(name: str, value: str) -> None:
+    settings = JobSettings.read(Settings({f"BLOOMDUPE_{name}": value}))
+    assert getattr(settings, name.lower()) is None
 
 
 HUGE = 10**5_000
