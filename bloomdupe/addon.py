@@ -10,9 +10,10 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.admission import find_job
-from bloomdupe.crawl.fast_functions import FastFunctions, Stats
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.media import WholeFiles
+from bloomdupe.inside_scrapy.faster import Stats
+from bloomdupe.links.fast_follow import FastFunctions
 from bloomdupe.links.link_filter import ORDER, LinkFilter
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Faster: a request without the checks of its constructor, and functions replaced.
+"""Faster: a request without the checks of its constructor, functions replaced, stats.
 
 ``Request()`` checks and converts its arguments, and escapes the URL. If the caller
 knows that there is nothing to convert, setting the private attributes takes a third of
@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy import Request
 from scrapy.http import request as request_module
+from scrapy.statscollectors import MemoryStatsCollector
 
 from bloomdupe.inside_scrapy.private_names import found
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
 
 URL_MODULES = (
     "scrapy.http.request",
@@ -130,3 +133,20 @@ class ReplacedName:
         for place in self._places:
             if vars(place).get(self.name) is old:
                 setattr(place, self.name, new)
+
+
+class Stats(MemoryStatsCollector):
+    """Scrapy's stats collector, with its methods as plain attributes.
+
+    Scrapy 2.19 wraps each method, to warn of a deprecated argument, and looks for the
+    wrapper at each access to any attribute: of 1.4 µs for a stat, and a page counts
+    twenty. Here the same wrappers are looked for once.
+    """
+
+    __getattribute__ = object.__getattribute__
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        for name in dir(MemoryStatsCollector):
+            if not name.startswith("_"):
+                setattr(self, name, super().__getattribute__(name))

@@ -10,22 +10,37 @@ from __future__ import annotations
 
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib import parse
 from weakref import ref
 
+from scrapy import signals
 from scrapy.http import HtmlResponse, TextResponse, XmlResponse
+from w3lib import url as w3lib_url
 
 from bloomdupe.inside_scrapy.faster import (
+    URL_MODULES,
+    ReplacedName,
     makes_the_same,
     plain_request,
     state_of,
 )
 from bloomdupe.inside_scrapy.private_names import get_base_url
 from bloomdupe.links import safe_urls
+from bloomdupe.links.safe_urls import (
+    PROBED_BASE,
+    PROBED_LINKS,
+    PROBES,
+    safe_url_string,
+    urljoin,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy import Request
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
 
 scrapys_follow: Any = TextResponse.follow
 _TYPES = frozenset({HtmlResponse, TextResponse, XmlResponse})
@@ -136,3 +151,57 @@ def _names(function: Any) -> list[str]:  # noqa: ANN401
     """Return the names of a function's own parameters."""
     code = function.__code__
     return list(code.co_varnames[: code.co_argcount])
+
+
+class FastFunctions:
+    """An extension: while a crawl runs, Scrapy calls faster functions.
+
+    ``urljoin`` and ``safe_url_string`` take the place of the original functions in
+    modules of Scrapy that have imported them, and ``follow`` that of the method of
+    responses, for all crawls of the process. The results are the same.
+    A name that has been replaced by other code is left alone.
+    ``EXTENSIONS = {"bloomdupe.links.fast_follow.FastFunctions": None}`` switches it
+    off.
+    """
+
+    def __init__(self) -> None:
+        self._names: list[ReplacedName] = []
+        self._replaced: list[ReplacedName] = []
+        base, links = PROBED_BASE, PROBED_LINKS
+        escape, join = w3lib_url.safe_url_string, parse.urljoin
+        escapes = all(escape(url) == url for url in PROBES)
+        if escapes:
+            self._names.append(
+                ReplacedName(URL_MODULES, "safe_url_string", escape, safe_url_string)
+            )
+        joins = all(join(base, url) == urljoin(base, url) for url in links)
+        if joins:
+            self._names.append(ReplacedName(URL_MODULES, "urljoin", join, urljoin))
+        if escapes and joins and follows_the_same():
+            self._names.append(
+                ReplacedName(
+                    ("scrapy.http.TextResponse",), "follow", scrapys_follow, follow
+                )
+            )
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the extension of a crawl; called by Scrapy."""
+        extension = cls()
+        crawler.signals.connect(extension.spider_opened, signals.spider_opened)
+        crawler.signals.connect(extension.spider_closed, signals.spider_closed)
+        return extension
+
+    def spider_opened(self) -> None:
+        """Let Scrapy call the faster functions."""
+        for name in self._names:
+            name.replace()
+            self._replaced.append(name)
+
+    def spider_closed(self) -> None:
+        """Put the original functions back, when no other crawl uses the faster ones.
+
+        Scrapy also closes a spider that it could not open.
+        """
+        while self._replaced:
+            self._replaced.pop().restore()

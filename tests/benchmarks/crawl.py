@@ -50,7 +50,7 @@ class Variant(NamedTuple):
 
 SLOW_SPOTS = {
     "EXTENSIONS": {
-        "bloomdupe.crawl.fast_functions.FastFunctions": None,
+        "bloomdupe.links.fast_follow.FastFunctions": None,
     },
     "STATS_CLASS": "crawl_child.ScrapysStats",
 }

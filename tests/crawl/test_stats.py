@@ -13,7 +13,7 @@ from scrapy.statscollectors import DummyStatsCollector, MemoryStatsCollector
 from scrapy.utils.misc import load_object
 
 from bloomdupe import Addon
-from bloomdupe.crawl.fast_functions import Stats
+from bloomdupe.inside_scrapy.faster import Stats
 
 CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("set_value", ("a", 1)),

@@ -13,10 +13,14 @@ from scrapy.http import HtmlResponse, JsonResponse, TextResponse
 from scrapy.link import Link
 from support.url_lists import SEED, at_random, result
 
-from bloomdupe.crawl.fast_functions import FastFunctions
 from bloomdupe.inside_scrapy.faster import makes_the_same, state_of
 from bloomdupe.links import fast_follow
-from bloomdupe.links.fast_follow import follow, follows_the_same, scrapys_follow
+from bloomdupe.links.fast_follow import (
+    FastFunctions,
+    follow,
+    follows_the_same,
+    scrapys_follow,
+)
 
 follow_: Any = follow
 

@@ -16,9 +16,13 @@ from support.repetition import repeated
 from support.url_lists import BASES, SEED, at_random, listed, result, specified
 from w3lib import url as w3lib_url
 
-from bloomdupe.crawl.fast_functions import FastFunctions
 from bloomdupe.links import safe_urls
-from bloomdupe.links.fast_follow import follow, follows_the_same, scrapys_follow
+from bloomdupe.links.fast_follow import (
+    FastFunctions,
+    follow,
+    follows_the_same,
+    scrapys_follow,
+)
 from bloomdupe.links.safe_urls import safe_url_string, urljoin
 
 request_module: Any = import_module("scrapy.http.request")
