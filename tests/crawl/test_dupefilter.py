@@ -65,13 +65,6 @@ def test_scrapys_own_filter_fetches_the_start_page_twice(crawl: Crawl) -> None:
     assert paths(crawl) == sorted([*EACH_ONCE, "/"])
 
 
-def test_without_jobdir_it_works_in_memory_and_writes_nothing(crawl: Crawl) -> None:
-    run = crawl.run(Follow, JOBDIR=None)
-    assert paths(crawl) == EACH_ONCE
-    assert "(in memory: no JOBDIR is set)" in run.log
-    assert [*crawl.folder.iterdir()] == []
-
-
 def test_after_a_kill_it_logs_that_the_queue_is_gone(crawl: Crawl) -> None:
     crawl.settings["SCHEDULER"] = SCRAPYS
     crawl.killed(Follow, at_request=1)

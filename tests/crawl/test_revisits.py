@@ -103,15 +103,6 @@ def test_a_job_with_pages_that_come_again_waits(crawl: Crawl) -> None:
 
 
 @BOTH
-def test_rules_of_a_crawl_spider_hold_again(crawl: Crawl) -> None:
-    visit(crawl, Rules, {"/news": 3, "/new0": 2, "/same": 3}, **every(0.2))
-    texts = texts_of(crawl)
-    assert texts["news 1"] >= 1
-    assert texts["/new0"] >= 2
-    assert texts["/same"] >= 3
-
-
-@BOTH
 def test_a_page_that_comes_again_is_not_taken_up_from_the_ledger(
     crawl: Crawl, site: Site
 ) -> None:

@@ -14,14 +14,13 @@ from support.jobs import Verb, make_job
 from support.rules import BAD, make_bad
 
 from bloomdupe.crawl.state.rules import (
-    MOST_BYTES,
     Rules,
     RulesInForce,
     change_rules,
     rules_of,
     text_of_rules,
 )
-from bloomdupe.errors import StoreError, StoreMismatchError
+from bloomdupe.errors import StoreMismatchError
 from bloomdupe.store import files, platform
 
 URL = "https://a.example/x"
@@ -127,13 +126,6 @@ def test_a_file_that_holds_no_rules_is_refused_in_one_line(
     assert verb("pause", job, "--slot", "a.example").code == 0
     assert rules.look(spider) is not None
     assert rules.now == Rules().pausing(["a.example"])
-
-
-def test_rules_that_would_be_too_large_are_refused(store: Path) -> None:
-    change_rules(store, lambda there: there.pausing(["a"]))
-    with pytest.raises(StoreError, match="would have more than 1,048,576 bytes"):
-        change_rules(store, lambda there: there.pausing(["x" * MOST_BYTES]))
-    assert rules_of(store) == Rules().pausing(["a"])
 
 
 def test_processes_that_change_rules_at_the_same_time_lose_none(store: Path) -> None:
