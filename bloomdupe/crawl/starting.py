@@ -15,7 +15,7 @@ from bloomdupe.crawl.retries import TIME_KEYS, without_time
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.slot_queue import NOWHERE, Entry
 from bloomdupe.requests.callbacks import name_in_class
-from bloomdupe.requests.values import pack_item
+from bloomdupe.requests.values import pack
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -174,7 +174,7 @@ class Starting:
     def _mark_of(self, item: object) -> bytes:
         """Return the mark of an item: its digest and its number among equal ones."""
         try:
-            content = pack_item(item)
+            content = pack(item, texts=True)
         except UnserializableError:
             content = global_object_name(type(item)).encode()
         digest = mmh3_x64_128_digest(content)

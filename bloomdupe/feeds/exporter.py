@@ -23,7 +23,7 @@ from bloomdupe.feeds.journal import ITEM, Journal
 from bloomdupe.inside_scrapy.engine import mark_failed, send_signal
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 from bloomdupe.printable import logger_of
-from bloomdupe.requests.values import pack_item
+from bloomdupe.requests.values import pack
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class FeedExporter(FeedExporterAccess):
             except Exception as error:  # noqa: BLE001 - of any exporter
                 failed.append((feed, error))
         if waiting:
-            data = pack_item(item)
+            data = pack(item, texts=True)
             lines.append((ITEM, Journal.packed((f.index for f in waiting), data)))
         return lines, failed
 

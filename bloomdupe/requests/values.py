@@ -113,14 +113,6 @@ def place_of(value: object, levels: int = 5) -> str:
     return ""
 
 
-def pack_item(item: object) -> bytes:
-    """Return an item as bytes; all texts in it become plain strings.
-
-    Raises :class:`UnserializableError`.
-    """
-    return pack(item, texts=True)
-
-
 def unpack(data: bytes) -> Any:  # noqa: ANN401 - any value
     """Return the value that was packed; raises :class:`UnserializableError`."""
     try:

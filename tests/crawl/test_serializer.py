@@ -26,7 +26,7 @@ from bloomdupe.errors import UnserializableError
 from bloomdupe.requests import serializer
 from bloomdupe.requests.layout import url_of
 from bloomdupe.requests.serializer import Serializer
-from bloomdupe.requests.values import pack, pack_item, unpack
+from bloomdupe.requests.values import pack, unpack
 
 
 class Example(Spider):
@@ -138,7 +138,7 @@ def test_times_come_back_with_zone_and_fold(value: Any) -> None:
     restored = unpack(pack(value))
     assert repr(restored) == repr(value)
     assert restored.utcoffset() == value.utcoffset()
-    assert unpack(pack_item([value])) == [value]
+    assert unpack(pack([value], texts=True)) == [value]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_texts_of_lxml_become_plain_strings() -> None:
 
 def test_all_texts_of_an_item_become_plain_strings() -> None:
     value = {"a": (Text("x"), {Text("y")})}
-    restored = unpack(pack_item(value))
+    restored = unpack(pack(value, texts=True))
     assert restored == value
     first, (second,) = restored["a"]
     assert (type(first), type(second)) == (str, str)
