@@ -36,9 +36,8 @@ from models import Models
 from power_cuts import CreationCuts, PowerCuts
 from refusals import Refusals
 from shared_crawls import ReturnedCrawls, SharedCrawls
-from shared_idioms import SharedIdioms
 from shared_kills import SharedKills
-from stop_points import StopPoints
+from stop_points import SharedIdioms, StopPoints
 from support.forks import forks
 from syscalls import IOErrors, SystemCalls
 from trial import Outcome, crashed, scratch

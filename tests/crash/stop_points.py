@@ -1,19 +1,24 @@
-"""F3: a crawl that is stopped before and after everything that reaches a disk.
+"""F3 and F24: a crawl that is stopped around everything that reaches a disk, or Redis.
 
 The crawls are those of ``tests/idioms``, as is their judge; ``support/stops.py`` lists
-the points. A finished job is run again, and stopped there, too: nothing may change.
+the points. A finished job is run again, and stopped there, too: nothing may change. On
+Redis two workers are killed, and the third runs to the end.
 """
 
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from crawls import Stop
-from judging import Verdict, stopped, undisturbed
+from judging import Verdict, expected, stopped, undisturbed
+from stock import Model
+from support.engines import Redis
+from support.redis_server import RedisServer
 from table import Idiom, load
 from trial import OK, Fault, Outcome, crashed, each_caught, lost, silently_wrong
 
@@ -26,6 +31,10 @@ RAISED = (
     *("EIO", "ENOSPC", "EDQUOT", "EROFS"),
     *("MemoryError", "ValueError", "KeyboardInterrupt"),
 )
+KILLS = 2
+"""Of a crawl on Redis."""
+AROUND, PASSED = ("before ", "after "), 60
+"""Points around each step of a commit, and how many of them a kill may leave."""
 IDLE_POINTS = 12
 """Of a run that finds its job finished; it has more."""
 
@@ -128,3 +137,50 @@ class StopPoints(Fault):
             taking_out("stopping_on_failure", raised),
             taking_out("remembering_starts", last),
         )
+
+
+class SharedIdioms(Fault):
+    """Case 0 is the first idiom, case 1 the next one, and so on."""
+
+    number = "F24"
+    name = "`kill -9` of workers on Redis that crawl as everyday spiders do"
+    cases = 12
+
+    def missing(self) -> str | None:
+        return None if shutil.which("redis-server") else "needs redis-server"
+
+    def run(self, folder: Path, seed: int) -> list[Outcome]:
+        """Kill each worker before an answer, or at a step of a commit."""
+        idioms = [idiom for idiom in every_idiom() if idiom.may_be_shared]
+        idiom, rng = idioms[seed % len(idioms)], random.Random(seed)
+        model = expected(idiom)
+        requests = model.visits.total()
+        stops = [
+            rng.choice([
+                Stop(request=rng.randint(1, requests)),
+                Stop(point=rng.choice(AROUND), nth=rng.randint(1, PASSED)),
+            ])
+            for _ in range(KILLS if requests else 0)  # else no site can kill a worker
+        ]  # fmt: skip
+        return self.crawled(folder, idiom, model, stops)
+
+    def control(self, folder: Path) -> list[Outcome]:
+        """Only the worker that has logged in is logged in."""
+        login, stops = load()["login"], [Stop(point="here logged in")] * KILLS
+        return self.crawled(folder, login, expected(login), stops, "keeping_cookies")
+
+    def crawled(
+        self,
+        folder: Path,
+        idiom: Idiom,
+        model: Model,
+        stops: list[Stop],
+        without: str | None = None,
+    ) -> list[Outcome]:
+        with RedisServer(folder / "redis") as server:
+            engine = Redis(server)
+            return outcomes_of(
+                stopped(
+                    idiom, model, stops, engine=engine, without=without, place=folder
+                )
+            )

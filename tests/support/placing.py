@@ -10,31 +10,34 @@ import atexit
 import functools
 import os
 import time
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.crawl.engines.checkpoint import Checkpoint
+from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
+from bloomdupe.crawl.scheduler import FrontierScheduler
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from support import stops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
-    from bloomdupe.store.participant import Part, Participant
+    from bloomdupe.store.participant import Part
     from bloomdupe.store.store import Commit
     from support.stops import Points
 
 FRONTIER = "bloomdupe.frontier.frontier"
 PREPARE = (
-    ("bloomdupe.filter.bloom", "BloomFilter", "prepare"),
-    (FRONTIER, "Frontier", "prepare"),
-    ("bloomdupe.crawl.engines.checkpoint", "Checkpoint", "_prepare_totals"),
-    ("bloomdupe.crawl.engines.checkpoint", "CrawlRecord", "combined"),
-    ("bloomdupe.feeds.exporter", "FeedExporter", "prepare"),
+    ("bloomdupe.filter.bloom:BloomFilter", "prepare"),
+    (f"{FRONTIER}:Frontier", "prepare"),
+    ("bloomdupe.crawl.engines.checkpoint:Checkpoint", "_prepare_totals"),
+    ("bloomdupe.crawl.engines.checkpoint:CrawlRecord", "combined"),
+    ("bloomdupe.feeds.exporter:FeedExporter", "prepare"),
 )
-"""Where a checkpoint prepares its part: module, class, method. The participants that
-enter themselves in its list are found there."""
+"""Where a checkpoint prepares its part. The participants that enter themselves in its
+list are found there."""
 
 FILES = ("pwrite", "truncate", "ftruncate", "fsync", "fdatasync", "rename", "replace")
 """Functions of ``os`` that change files."""
@@ -45,12 +48,34 @@ def install() -> None:
     points = stops.use()
     _install_commit(points)
     _install_end(points)
-    _install_changes(points)
+    for owner, method, label in (
+        ("bloomdupe.crawl.added_requests:AddedRequests", "step", "take up"),
+        ("bloomdupe.store.inbox:Inbox", "remove", "empty the inbox"),
+        # All writes are durable by then, as the last commit shows.
+        ("bloomdupe.crawl.progress.rounds:Run", "end", "note the end"),
+    ):
+        around = functools.partial(points.around, label, raises=False)
+        _wrap(resolve_name(owner), method, lambda call, *_, do=around: do(call))
     for name in FILES:
-        _install_file(points, name)
-    _install_participants(points)
-    for module, owner, method in PREPARE:
-        _install_method(points, module, owner, method)
+        _wrap(os, name, functools.partial(_changed, points, name))
+    for owner, method in PREPARE:
+        name = owner.partition(":")[2]
+        _wrap(resolve_name(owner), method, functools.partial(_prepared, points, name))
+    _wrap(Checkpoint, "_parts_with", functools.partial(_with_participants, points))
+
+
+def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
+    """Have a function called by ``around``, which is given the call and its arguments.
+
+    ``owner`` is a class, a module or an object.
+    """
+    function = getattr(owner, name)
+
+    @functools.wraps(function)
+    def wrapped(*arguments: Any, **options: Any) -> Any:
+        return around(lambda: function(*arguments, **options), *arguments)
+
+    setattr(owner, name, wrapped)
 
 
 class WatchedCommit:
@@ -145,121 +170,45 @@ class WatchedPart:
 
 def _install_end(points: Points) -> None:
     """Have points where the last checkpoint is made, and where the process ends."""
-    from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
-    from bloomdupe.crawl.progress.rounds import Run
-    from bloomdupe.crawl.scheduler import FrontierScheduler
 
-    close = FrontierScheduler.close
-
-    @functools.wraps(close)
-    def watched(self: FrontierScheduler, reason: str) -> Any:
-        session = self._session
-        result = points.around("close", lambda: close(self, reason), raises=False)
+    def close(call: Callable[[], Any], scheduler: FrontierScheduler, *_: Any) -> Any:
+        session = scheduler._session
+        result = points.around("close", call, raises=False)
         if session is not None and isinstance(session.engine, CrawlEngine):
             store = session.engine.frontier.store
             if store is not None:
                 points.tell("closed", store.path)
         return result
 
-    FrontierScheduler.close = watched  # type: ignore[method-assign]
-
-    # All writes are durable by then, as the last commit shows.
-    end = Run.end
-
-    @functools.wraps(end)
-    def noted(self: Run, reason: str) -> None:
-        points.around("note the end", lambda: end(self, reason), raises=False)
-
-    Run.end = noted  # type: ignore[method-assign]
+    _wrap(FrontierScheduler, "close", close)
     atexit.register(points.reach, "before exit", raises=False)
 
 
-def _install_changes(points: Points) -> None:
-    """Have points where the inbox is read, and where it is emptied."""
-    from bloomdupe.crawl.added_requests import AddedRequests
-    from bloomdupe.store.inbox import Inbox
-
-    step, remove = AddedRequests.step, Inbox.remove
-
-    @functools.wraps(step)
-    def stepping(self: AddedRequests) -> None:
-        points.around("take up", lambda: step(self), raises=False)
-
-    @functools.wraps(remove)
-    def removing(self: Inbox, names: Iterable[str]) -> None:
-        points.around("empty the inbox", lambda: remove(self, names), raises=False)
-
-    AddedRequests.step = stepping  # type: ignore[method-assign]
-    Inbox.remove = removing  # type: ignore[method-assign]
-
-
-def _install_file(points: Points, name: str) -> None:
-    function = getattr(os, name)
-
-    @functools.wraps(function)
-    def watched(*args: Any, **options: Any) -> Any:
-        label = f"{name} {_name_of(args[0])}"
-        return points.around(label, lambda: function(*args, **options), system=True)
-
-    setattr(os, name, watched)
-
-
-def _name_of(file: Any) -> str:
-    """Name a file by its descriptor or path, without its folder."""
+def _changed(
+    points: Points, name: str, call: Callable[[], Any], file: Any, *_: Any
+) -> Any:
+    """Change a file between two points, which name it without its folder."""
     path = Path("/proc/self/fd", str(file)) if isinstance(file, int) else Path(file)
-    return path.readlink().name if isinstance(file, int) else path.name
+    place = path.readlink() if isinstance(file, int) else path
+    return points.around(f"{name} {place.name}", call, system=True)
 
 
-def _install_method(points: Points, module: str, owner: str, method: str) -> None:
-    class_ = getattr(import_module(module), owner)
-    function = getattr(class_, method)
-
-    @functools.wraps(function)
-    def watched(self: Any, *args: Any, **options: Any) -> Part:
-        return _prepared(points, owner, lambda: function(self, *args, **options))
-
-    setattr(class_, method, watched)
-
-
-def _prepared(points: Points, name: str, prepare: Callable[[], Part]) -> Part:
+def _prepared(
+    points: Points, name: str, prepare: Callable[[], Part], *_: object
+) -> Part:
     """Prepare a part between two points; it is done between two other points."""
     part: Part = points.around(f"prepare {name}", prepare)
     done = part.done
-
-    @functools.wraps(done)  # its module tells who has prepared the part
-    def watched() -> None:
-        points.around(f"done {name}", done)
-
-    part.done = watched
+    part.done = lambda: points.around(f"done {name}", done)
     return part
 
 
-class Preparing:
-    """A participant of the checkpoint, with points around ``prepare()``."""
-
-    changed = False
-
-    def __init__(self, points: Points, participant: Participant) -> None:
-        self._points = points
-        self._participant = participant
-        self._name = type(participant).__name__
-
-    def prepare(self) -> Part:
-        return _prepared(self._points, self._name, self._participant.prepare)
-
-
-def _install_participants(points: Points) -> None:
-    from bloomdupe.crawl.engines.checkpoint import Checkpoint
-
-    prepare = Checkpoint._parts_with
-
-    @functools.wraps(prepare)
-    def watched(self: Checkpoint, feeds: Part) -> list[Part]:
-        given = self.participants
-        self.participants = [Preparing(points, one) for one in given]
-        try:
-            return prepare(self, feeds)
-        finally:
-            self.participants = given
-
-    Checkpoint._parts_with = watched  # type: ignore[method-assign]
+def _with_participants(
+    points: Points, call: Callable[[], Any], checkpoint: Checkpoint, *_: object
+) -> Any:
+    """Have points around the participants that have entered themselves."""
+    for one in checkpoint.participants:
+        if "prepare" not in vars(one):
+            watched = functools.partial(_prepared, points, type(one).__name__)
+            _wrap(one, "prepare", watched)
+    return call()
