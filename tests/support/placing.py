@@ -199,7 +199,12 @@ def _prepared(
     """Prepare a part between two points; it is done between two other points."""
     part: Part = points.around(f"prepare {name}", prepare)
     done = part.done
-    part.done = lambda: points.around(f"done {name}", done)
+
+    @functools.wraps(done)  # its module tells who has prepared the part
+    def watched() -> None:
+        points.around(f"done {name}", done)
+
+    part.done = watched
     return part
 
 
