@@ -12,11 +12,9 @@ import pytest
 from support.jobs import make_job
 from support.waiting import DEADLINE
 
-READING = (["info"], ["list"], ["check", "https://a.example/1"], ["verify"])
+READING = (["info"], ["list"], ["verify"])
 CHANGING = (
-    ["add", "https://new.example/"],
     ["drop", "--pattern", "."],
-    ["requeue", "https://a.example/1"],
     ["block", "--slot", "a.example"],
     ["reset", "--yes"],
 )
