@@ -212,7 +212,8 @@ i.warn { color: var(--second); } i.good { color: var(--good); }
 .charts { display: grid; gap: 1rem; margin-top: 2rem;
   grid-template-columns: repeat(auto-fill, minmax(min(21rem, 100%), 1fr)); }
 figure { margin: 0; } figure svg { display: block; width: 100%; height: auto; }
-svg path { fill: none; } svg text { font-size: 10px; fill: var(--soft); }
+svg * { fill: none; stroke-width: 1.5; } svg path { stroke: var(--faint); }
+svg text { font-size: 10px; fill: var(--soft); }
 figcaption { min-height: 3.9rem; } figcaption b { font-size: 1.02rem; }
 .rows { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; width: 100%; }
