@@ -14,27 +14,23 @@ from typing import Any
 from itemadapter import ItemAdapter
 from scrapy.crawler import Crawler
 from support import stops
+from support.components import OfCrawler
 
 from bloomdupe.signals import checkpoint
 
 FILE = "recorder.sqlite"
 
 
-class Recorder:
+class Recorder(OfCrawler):
     """Stands last in ``ITEM_PIPELINES``."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
+        super().__init__(crawler)
         self._rows: list[tuple[str]] = []
         self._database = sqlite3.connect(FILE, isolation_level=None)
         self._database.execute("PRAGMA synchronous = OFF")
         self._database.execute("CREATE TABLE IF NOT EXISTS items (item PRIMARY KEY)")
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Recorder:
-        recorder = cls(crawler)
-        crawler.signals.connect(recorder.write, checkpoint)
-        return recorder
+        crawler.signals.connect(self.write, checkpoint)
 
     def process_item(self, item: Any, *_: Any) -> Any:
         self._rows.append((json.dumps(ItemAdapter(item).asdict(), sort_keys=True),))
@@ -55,7 +51,7 @@ class Recorder:
 
         Scrapy forgets a request that its own callback downloads once more.
         """
-        engine: Any = self._crawler.engine
+        engine: Any = self.crawler.engine
         slot, scraping = engine._slot, engine.scraper.slot
         if slot is None or scraping is None:
             return 0, 0

@@ -6,6 +6,7 @@ import datetime
 from typing import Any
 
 from scrapy import Spider
+from support.components import OfCrawler
 from support.counters import PerRun
 from support.stops import moment, pause, wanted
 from twisted.internet.defer import Deferred
@@ -67,18 +68,13 @@ class NoConnection:
         raise OSError("no connection")
 
 
-class Failing:
+class Failing(OfCrawler):
     """Fails to write its data before a checkpoint, if it is to fail."""
 
     def __init__(self, crawler: Any) -> None:
+        super().__init__(crawler)
         self.rows = 0
-        self.crawler = crawler
-
-    @classmethod
-    def from_crawler(cls, crawler: Any) -> Failing:
-        pipeline = cls(crawler)
-        crawler.signals.connect(pipeline.flush, checkpoint)
-        return pipeline
+        crawler.signals.connect(self.flush, checkpoint)
 
     def process_item(self, item: Any, spider: Any = None) -> Any:
         self.rows += 1

@@ -8,9 +8,8 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.exceptions import CloseSpider
 from scrapy.exporters import JsonLinesItemExporter
+from support.components import HearsIdle, OfCrawler
 from support.counters import PerRun
-
-from spiders.idle import HearsIdle
 
 
 class Whole(JsonLinesItemExporter):
@@ -138,20 +137,13 @@ class WaitsNoMore(WaitsForEver):
     fails = False
 
 
-class Waits:
+class Waits(OfCrawler):
     """A pipeline for an item of ``start()``, and for one of a page."""
-
-    def __init__(self, spider: Any) -> None:
-        self.spider = spider
-
-    @classmethod
-    def from_crawler(cls, crawler: Any) -> Any:
-        return cls(crawler.spider)
 
     async def process_item(self, item: Any) -> Any:
         if item["page"] in ("start", "a"):
             try:
-                await self.spider.wait()
+                await self.crawler.spider.wait()
             finally:  # its page ends before it
                 await asyncio.sleep(0.1)  # noqa: TID251 - slow on purpose
         return item

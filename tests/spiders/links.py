@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from scrapy import Request, Spider, signals
-from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 from scrapy.utils.request import fingerprint
+from support.components import OfCrawler
 
 from bloomdupe import LinkFilter, new_links
 
@@ -99,21 +99,13 @@ class LanguageFingerprinter:
         return fingerprint(request, include_headers=["X-Language"])
 
 
-class LowerCaseFingerprinter:
+class LowerCaseFingerprinter(OfCrawler):
     """Knows a fingerprint early, and says so."""
 
     bloomdupe_early = True
 
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> LowerCaseFingerprinter:
-        return cls(crawler)
-
     def fingerprint(self, request: Request) -> bytes:
-        assert self._crawler.stats is not None
-        self._crawler.stats.inc_value("fingerprints")
+        self.crawler.stats.inc_value("fingerprints")
         path, dot, fragment = request.url.partition("#")
         return fingerprint(request.replace(url=path.lower() + dot + fragment))
 
@@ -140,19 +132,15 @@ class Rewrite:
         return output
 
 
-class Listener:
+class Listener(OfCrawler):
     """An extension that ignores some requests when they are scheduled."""
 
     def __init__(self, crawler: Any) -> None:
-        self.stats = crawler.stats
+        super().__init__(crawler)
         crawler.signals.connect(self.scheduled, signals.request_scheduled)
 
-    @classmethod
-    def from_crawler(cls, crawler: Any) -> Listener:
-        return cls(crawler)
-
     def scheduled(self, request: Request) -> None:
-        self.stats.inc_value("heard")
+        self.crawler.stats.inc_value("heard")
         if request.url.endswith("2.html"):
             raise IgnoreRequest("by the listener")
 

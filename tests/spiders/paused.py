@@ -6,6 +6,7 @@ from typing import Any
 
 from scrapy import signals
 from scrapy.crawler import Crawler
+from support.components import OfCrawler
 
 
 def paused_at(pages: str) -> tuple[str, ...]:
@@ -17,19 +18,14 @@ def paused_at(pages: str) -> tuple[str, ...]:
     return ("-s", f"PAUSED_AT={pages}", "-s", f'EXTENSIONS={{"{extension}": 0}}')
 
 
-class Paused:
+class Paused(OfCrawler):
     """Pauses the engine; ``PAUSED_AT`` says at how many pages of the job."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
+        super().__init__(crawler)
         self._limit = crawler.settings.getint("PAUSED_AT")
         crawler.signals.connect(self.look, signals.item_scraped)
 
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Paused:
-        return cls(crawler)
-
     def look(self, spider: Any) -> None:
         if spider.state["pages"] >= self._limit:
-            assert self._crawler.engine is not None
-            self._crawler.engine.pause()
+            self.crawler.engine.pause()

@@ -6,6 +6,7 @@ from typing import Any
 
 import scrapy
 from scrapy.exceptions import CloseSpider
+from support.components import OfCrawler
 
 import bloomdupe.crawl.progress.watch
 from spiders.follow import AtOnce, Follow
@@ -51,15 +52,10 @@ class Forgetful(Follow):
         self.logger.info("took care of it")
 
 
-class NoMemory:
-    @classmethod
-    def from_crawler(cls, crawler: Any) -> Any:
-        self = cls()
-        self.fail = crawler.settings["FAIL"] == "download"
-        return self
-
+class NoMemory(OfCrawler):
     def process_request(self, request: Any, spider: Any = None) -> Any:
-        if self.fail and request.url.endswith("/c"):
+        fail = self.crawler.settings["FAIL"] == "download"
+        if fail and request.url.endswith("/c"):
             raise MemoryError
 
 

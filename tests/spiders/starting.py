@@ -8,9 +8,9 @@ from typing import Any
 
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import DropItem
+from support.components import OfCrawler
 from support.counters import PerRun
 from support.stops import moment
-from typing_extensions import Self
 
 
 class Base(Spider):
@@ -85,14 +85,12 @@ class LateItems(Base):
         await self.over.wait()
 
 
-class Slow:
+class Slow(OfCrawler):
     """A pipeline in which items wait until the crawl has closed, if it is limited."""
 
-    @classmethod
-    def from_crawler(cls, crawler: Any) -> Self:
-        pipeline = cls()
-        pipeline.spider = crawler.spider
-        return pipeline
+    @property
+    def spider(self) -> Any:
+        return self.crawler.spider
 
     async def process_item(self, item: Any) -> Any:
         self.spider.begun.set()

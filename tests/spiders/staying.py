@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spiders.idle import HearsIdle
+from support.components import HearsIdle
 
 
 class Stays(HearsIdle):

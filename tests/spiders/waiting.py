@@ -9,10 +9,10 @@ from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.exceptions import DontCloseSpider
+from support.components import HearsIdle
 from support.counters import PerRun
 
 from bloomdupe.frontier.frontier import Frontier
-from spiders.idle import HearsIdle
 
 NOT_BEFORE, DELAY = "bloomdupe_not_before", "bloomdupe_delay"
 

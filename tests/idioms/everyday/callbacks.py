@@ -8,22 +8,17 @@ from functools import partial
 from typing import Any
 
 import scrapy
-from common import SITE, item, path_of
+from common import SITE, Tree, item, path_of
 from scrapy.http import Response
 from support.stops import pause
 from table import idiom
 
 
 @idiom()
-class Plain(scrapy.Spider):
+class Plain(Tree):
     """A generator that yields an item and follows all links."""
 
     name = "plain"
-    start_urls = [SITE + "/0"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        yield from response.follow_all(css="a")
 
 
 @idiom()

@@ -12,23 +12,18 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
+from support.components import HearsIdle, OfCrawler
 from support.stops import pause
 from table import idiom
 from typing_extensions import Self
 
 
 @idiom()
-class IdleState(scrapy.Spider):
+class IdleState(HearsIdle):
     """spider_idle calls engine.crawl() for the batch that spider.state names."""
 
     name = "idle_state"
     start_urls = [SITE + "/star"]
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        crawler.signals.connect(spider.idle, signals.spider_idle)
-        return spider
 
     def idle(self) -> None:
         state = self.__dict__.setdefault("state", {})
@@ -46,7 +41,7 @@ class IdleState(scrapy.Spider):
 
 
 @idiom()
-class CrawlFromTimer(scrapy.Spider):
+class CrawlFromTimer(HearsIdle):
     """engine.crawl() from a task of its own that runs beside the crawl."""
 
     name = "crawl_from_timer"
@@ -57,12 +52,9 @@ class CrawlFromTimer(scrapy.Spider):
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
         crawler.signals.connect(spider.opened, signals.spider_opened)
-        crawler.signals.connect(spider.idle, signals.spider_idle)
         return spider
 
     def opened(self) -> None:
-        from scrapy.utils.defer import deferred_from_coro
-
         deferred_from_coro(self.feed())
 
     async def feed(self) -> None:
@@ -83,16 +75,10 @@ class CrawlFromTimer(scrapy.Spider):
 STAR_ITEMS = tuple(f"/detail/{number}" for number in range(15))
 
 
-class ClosesAtTen:
+class ClosesAtTen(OfCrawler):
     """A pipeline that closes the spider at the tenth item."""
 
-    def __init__(self, crawler: Crawler) -> None:
-        self.crawler = crawler
-        self.count = 0
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> ClosesAtTen:
-        return cls(crawler)
+    count = 0
 
     def process_item(self, item: Any, *_: Any) -> Any:
         self.count += 1

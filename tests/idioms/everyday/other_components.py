@@ -18,6 +18,7 @@ from scrapy.crawler import Crawler
 from scrapy.exporters import CsvItemExporter
 from scrapy.extensions.feedexport import ItemFilter
 from scrapy.http import Request, Response
+from support.components import OfCrawler
 from support.stops import call, pause
 from table import idiom
 
@@ -82,17 +83,14 @@ class Pipeline:
         return item
 
 
-class Receivers:
+class Receivers(OfCrawler):
     """An extension that listens to signals."""
 
     def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
         for signal in (checkpoint, signals.request_scheduled, signals.spider_closed):
             crawler.signals.connect(self.receive, signal)
         crawler.signals.connect(self.item_scraped, signals.item_scraped)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Receivers:
-        return cls(crawler)
 
     def receive(self) -> None:
         call("receiver")

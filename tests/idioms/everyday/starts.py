@@ -7,8 +7,8 @@ from typing import Any
 
 import scrapy
 from common import SITE, download, item
-from scrapy.crawler import Crawler
 from scrapy.http import Response
+from support.components import OfCrawler
 from support.stops import moment, pause, wanted
 from table import idiom
 
@@ -43,15 +43,8 @@ class StartInline(scrapy.Spider):
         yield item(response)
 
 
-class SlowForTheFirst:
+class SlowForTheFirst(OfCrawler):
     """A pipeline in which the first item stays longer than the rest."""
-
-    def __init__(self, crawler: Crawler) -> None:
-        self.crawler = crawler
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> SlowForTheFirst:
-        return cls(crawler)
 
     async def process_item(self, item: Any, *_: Any) -> Any:
         if item["part"] == 0 and wanted("first waits"):

@@ -1,4 +1,4 @@
-"""A spider that hears when the crawl has nothing to do."""
+"""Components and spiders that know their crawler."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ from typing import Any
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from typing_extensions import Self
+
+
+class OfCrawler:
+    """A component that knows its crawler."""
+
+    def __init__(self, crawler: Any) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
 
 
 class HearsIdle(Spider):
