@@ -17,6 +17,7 @@ bits
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
@@ -92,6 +93,7 @@ class Entry:
         """Whether it is not to be written, until :meth:`Frontier.save` is called."""
 
 
+@dataclass(slots=True, eq=False)
 class SlotQueue:
     """Pending requests of one slot, by rank.
 
@@ -101,51 +103,36 @@ class SlotQueue:
     has no such object: see :class:`bloomdupe.frontier.slots.Slots`.
     """
 
-    __slots__ = (
-        "active",
-        "alarm",
-        "batch",
-        "beyond",
-        "bound",
-        "heap",
-        "loaded",
-        "loading",
-        "name",
-        "number",
-        "out",
-        "pending",
-        "ring",
-        "slots",
-        "state",
-        "stored",
-    )
+    number: int
+    name: str
+    stored: int = 0
+    """Number of requests in the store, including those that are out."""
+    pending: int = field(init=False)
+    """Number of pending requests, in memory and in the store."""
+    heap: list[tuple[bytes, Entry]] | None = None
+    loaded: int = 0
+    """Bytes in ``heap``."""
+    loading: bool = False
+    """Whether its next requests are being read on another thread."""
+    beyond: list[tuple[bytes, Entry]] | None = None
+    bound: bytes = AFTER_ALL
+    out: set[bytes] | None = None
+    """Ranks of leased and settled requests that are still in the store, or may be
+    there after the current or the next checkpoint."""
+    batch: int = MIN_BATCH
+    state: SlotState | None = None
+    """What is remembered of the slot besides its requests."""
+    slots: Any = None
+    """The :class:`Slots` that it belongs to."""
+    # Of bloomdupe.frontier.rotation:
+    active: int = 0
+    ring: OrderedDict[SlotQueue, None] | deque[str] | None = None
+    alarm: int = 0
 
-    def __init__(self, number: int, name: str, stored: int = 0) -> None:
-        self.number = number
-        self.name = name
-        self.pending = stored
-        """Number of pending requests, in memory and in the store."""
-        self.stored = stored
-        """Number of requests in the store, including those that are out."""
-        self.heap: list[tuple[bytes, Entry]] | None = None
-        self.loaded = 0
-        """Bytes in ``heap``."""
-        self.loading = False
-        """Whether its next requests are being read on another thread."""
-        self.beyond: list[tuple[bytes, Entry]] | None = None
-        self.bound = BEFORE_ALL if stored else AFTER_ALL
-        self.out: set[bytes] | None = None
-        """Ranks of leased and settled requests that are still in the store, or may be
-        there after the current or the next checkpoint."""
-        self.batch = MIN_BATCH
-        self.state: SlotState | None = None
-        """What is remembered of the slot besides its requests."""
-        self.slots: Any
-        """The :class:`Slots` that it belongs to."""
-        # Of bloomdupe.frontier.rotation:
-        self.active = 0
-        self.ring: OrderedDict[SlotQueue, None] | deque[str] | None = None
-        self.alarm = 0
+    def __post_init__(self) -> None:
+        self.pending = self.stored
+        if self.stored:
+            self.bound = BEFORE_ALL
 
     def push(self, entry: Entry) -> bool:
         """Add a new request; return whether it went into ``heap``."""

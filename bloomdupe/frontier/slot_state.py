@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgpack  # type: ignore[import-untyped]
@@ -29,6 +30,7 @@ STORED = (
 server."""
 
 
+@dataclass(slots=True, eq=False)
 class SlotState:
     """Pages, delay and rests of a slot.
 
@@ -36,43 +38,28 @@ class SlotState:
     Unix times, and 0 is never.
     """
 
-    __slots__ = (
-        "apart",
-        "dead",
-        "delay",
-        "failures",
-        "held",
-        "last",
-        "pages",
-        "probe",
-        "reason",
-        "rests",
-        "until",
-    )
-
-    def __init__(self) -> None:
-        self.pages = 0
-        """Requests ever taken in, if they are limited."""
-        self.delay = 0.0
-        """Seconds between two requests."""
-        self.last = 0.0
-        """When another process has sent its last request."""
-        self.held = 0.0
-        """Until when its server wants to be left alone."""
-        self.failures = 0
-        """Failures in a row."""
-        self.rests = 0
-        """Rests in a row; 0: it has not failed so often."""
-        self.until = 0.0
-        """When the last of these rests ends."""
-        self.dead = False
-        """Whether it counts as dead: it does not rest any more."""
-        self.reason = ""
-        """The last failure."""
-        self.probe: object = None
-        """The request in progress that tests whether the slot answers."""
-        self.apart = False
-        """Whether it has a record although the slot has no requests in the store."""
+    pages: int = 0
+    """Requests ever taken in, if they are limited."""
+    delay: float = 0.0
+    """Seconds between two requests."""
+    last: float = 0.0
+    """When another process has sent its last request."""
+    held: float = 0.0
+    """Until when its server wants to be left alone."""
+    failures: int = 0
+    """Failures in a row."""
+    rests: int = 0
+    """Rests in a row; 0: it has not failed so often."""
+    until: float = 0.0
+    """When the last of these rests ends."""
+    dead: bool = False
+    """Whether it counts as dead: it does not rest any more."""
+    reason: str = ""
+    """The last failure."""
+    probe: object = None
+    """The request in progress that tests whether the slot answers."""
+    apart: bool = False
+    """Whether it has a record although the slot has no requests in the store."""
 
     @property
     def is_open(self) -> bool:
