@@ -240,24 +240,15 @@ class JobOnDisk(Job):
             there = [one for one in places if one.is_dir()] + [state] * has_state
             removed = Removed([*map(str, there)], contents, stays)
             confirm(removed)
-            _remove([state] * has_state, places)
+            # The store comes last: as long as it is there, it can be removed again.
+            with explained(f"cannot remove {store}", store):
+                if has_state:
+                    state.unlink()
+                for path in reversed(places):
+                    aside = files.aside(path)
+                    files.delete_unfinished(aside)
+                    if path.is_dir():
+                        path.rename(aside)
+                        files.sync_directory(path.parent)
+                        shutil.rmtree(aside)
         return removed
-
-
-def _remove(states: list[Path], places: list[Path]) -> None:
-    """Remove the state, and each directory: rename it in one step, and delete it.
-
-    The store is in the first place, and removed last: as long as it is there, an
-    interrupted removal is repeated.
-    """
-    for state in states:
-        with explained(f"cannot remove {state}", state):
-            state.unlink(missing_ok=True)
-    for path in reversed(places):
-        aside = files.aside(path)
-        files.delete_unfinished(aside)
-        if path.is_dir():
-            with explained(f"cannot remove {path}", path):
-                path.rename(aside)
-                files.sync_directory(path.parent)
-                shutil.rmtree(aside)

@@ -138,29 +138,23 @@ class View:
         changes, such as during a rest, no checkpoint is written, and so there are no
         new points.
         """
-        last = self.last
-        if last is None or not self.state.has_crawl:
+        last, state = self.last, self.state
+        if last is None or not state.has_crawl:
             return self.points
-        times = [self.life.written_at]
-        if self.state.name != SILENT:
-            times.append(self.state.read_at)
-        return [
-            *self.points,
-            *(
-                last._replace(
-                    time=moment,
-                    seconds=last.seconds + moment - last.time,
-                    pages=self.pages,
-                    pending=self.pending - self.later,
-                    leased=0,
-                    later=self.later,
-                    resting=len(self.at_rest),
-                    slowest=max(0.0, last.slowest - (moment - last.time)),
-                )
-                for moment in times
-                if moment > last.time
-            ),
-        ]
+        at = self.life.written_at if state.name == SILENT else state.read_at
+        if at <= last.time:
+            return self.points
+        now = last._replace(
+            time=at,
+            seconds=last.seconds + at - last.time,
+            pages=self.pages,
+            pending=self.pending - self.later,
+            leased=0,
+            later=self.later,
+            resting=len(self.at_rest),
+            slowest=max(0.0, last.slowest - (at - last.time)),
+        )
+        return [*self.points, now]
 
     @property
     def seconds(self) -> float:
