@@ -188,7 +188,7 @@ def _counts(
             for slot in largest
             if slot.name in states and states[slot.name].delay
         },
-        # See bloomdupe.crawl.engines.checkpoint.CrawlRecord.
+        # See bloomdupe.crawl.engines.checkpoint.record_of.
         "outputs": [
             {
                 "uri": feed["uri"],

@@ -13,12 +13,12 @@ from scrapy import Spider
 from support.jobs import idle_crawler
 from typing_extensions import Self
 
-from bloomdupe.crawl.engines.checkpoint import Checkpoint, CrawlRecord
+from bloomdupe.crawl.engines.checkpoint import Checkpoint, record_of
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.leases.lease import Lease
 from bloomdupe.crawl.leases.leases import Leases
 from bloomdupe.crawl.leases.outcomes import Key, Outcomes
-from bloomdupe.crawl.state.memory import SpiderMemory
+from bloomdupe.crawl.state.memory import SpiderMemory, blobs_of
 from bloomdupe.errors import FeedError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.stored_feeds import StoredFeeds
@@ -90,18 +90,18 @@ class Job:
         self._outcomes = Outcomes(store)
         self.leases = Leases()
         self.leases.engine = Ends(frontier, self._outcomes)
-        crawl = CrawlRecord(frontier)
+        record = record_of(frontier)
         self._feeds = FeedExporter(self._crawler)
         if not world.feeds:
             self._feeds.feeds.clear()
-        left = StoredFeeds(crawl.record, store, resumed=True)
+        left = StoredFeeds(record, store, resumed=True)
         self._feeds.restore(left, self._put, _fail)
         self._feeds.open_spider(self._spider)
         memory = SpiderMemory(
-            self._crawler, crawl.blobs, resumed=True, attributes=False
+            self._crawler, blobs_of(frontier), resumed=True, attributes=False
         )
         self.checkpoint = Checkpoint(
-            self._crawler, frontier, self._outcomes, crawl, self._feeds
+            self._crawler, frontier, self._outcomes, record, self._feeds
         )
         self.checkpoint.participants += [memory]
 

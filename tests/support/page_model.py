@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from scrapy import Request
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.engines.checkpoint import Checkpoint, CrawlRecord
+from bloomdupe.crawl.engines.checkpoint import Checkpoint, record_of
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine, Loose
 from bloomdupe.crawl.leases.lease import Accepted, Lease
 from bloomdupe.crawl.leases.leases import Leases
@@ -204,10 +204,10 @@ class Engine(CrawlEngine):
             BloomFilter.open(store, capacity=1000), clock=clock, wall=clock
         )
         self.outcomes = Outcomes(store)
-        crawl = CrawlRecord(self.frontier)
-        feeds: Any = _Feeds(crawl.record.get("items", {}))
+        record = record_of(self.frontier)
+        feeds: Any = _Feeds(record.get("items", {}))
         self.checkpoint = Checkpoint(
-            _crawler(), self.frontier, self.outcomes, crawl, feeds
+            _crawler(), self.frontier, self.outcomes, record, feeds
         )
         self.checkpoint.participants.append(self._loose)
         self.feeds = feeds

@@ -33,7 +33,7 @@ PREPARE = (
     ("bloomdupe.filter.bloom:BloomFilter", "prepare"),
     (f"{FRONTIER}:Frontier", "prepare"),
     ("bloomdupe.crawl.engines.checkpoint:Checkpoint", "_prepare_totals"),
-    ("bloomdupe.crawl.engines.checkpoint:CrawlRecord", "combined"),
+    ("bloomdupe.crawl.engines.checkpoint:Checkpoint", "_combined"),
     ("bloomdupe.feeds.exporter:FeedExporter", "prepare"),
 )
 """Where a checkpoint prepares its part. The participants that enter themselves in its

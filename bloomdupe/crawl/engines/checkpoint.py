@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from twisted.python.failure import Failure
 from bloomdupe.crawl.progress.history import Totals
 from bloomdupe.errors import CheckpointRefusedError
 from bloomdupe.signals import checkpoint
-from bloomdupe.store.format import BLOBS, META, meta_record
+from bloomdupe.store.format import META, meta_record
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -31,39 +32,17 @@ if TYPE_CHECKING:
 RECORD = "crawl"
 
 
-class CrawlRecord:
-    """The record ``crawl`` of the store.
-
-    The record is a JSON object:
+def record_of(frontier: Frontier) -> dict[str, Any]:
+    """Return the record ``crawl`` of the store, a JSON object.
 
     ``totals``       :class:`bloomdupe.crawl.progress.history.Totals`
     ``feeds``        and what belongs to them: see :class:`bloomdupe.feeds.stored_feeds.
                      StoredFeeds`
     """
-
-    def __init__(self, frontier: Frontier) -> None:
-        self.record: dict[str, Any] = {}
-        self.blobs: dict[str, bytes] = {}
-        """The values in the table ``blobs``, as of the last run; only when the crawl
-        opens."""
-        if frontier.store is None:
-            return
-        with frontier.store.snapshot() as snapshot:
-            self.record = snapshot.record(RECORD) or {}
-            self.blobs = {
-                name.decode(): bytes(value) for name, value in snapshot.records(BLOBS)
-            }
-
-    def combined(self, parts: Sequence[Part]) -> Part:
-        """Return the part that writes the entries of all ``parts``."""
-        record: dict[str, Any] = {}
-        for part in parts:
-            record |= part.entries
-
-        def done() -> None:
-            self.record = record
-
-        return Part(changes={META: [meta_record(RECORD, record)]}, done=done)
+    if frontier.store is None:
+        return {}
+    with frontier.store.snapshot() as snapshot:
+        return snapshot.record(RECORD) or {}
 
 
 class Checkpoint:
@@ -80,13 +59,13 @@ class Checkpoint:
         crawler: Crawler,
         frontier: Frontier,
         outcomes: Outcomes,
-        crawl: CrawlRecord,
+        record: dict[str, Any],
         feeds: FeedExporter | None,
     ) -> None:
         self._crawler = crawler
         self._frontier = frontier
         self._outcomes = outcomes
-        self._crawl = crawl
+        self._record = record
         self._feeds = feeds
         # Of workers:
         self.is_idle: Callable[[], bool] = lambda: False
@@ -97,7 +76,7 @@ class Checkpoint:
         """Returns further steps, which look at the other workers."""
         self.participants: list[Participant] = []
         """Besides feeds and frontier, in the order in which they prepare."""
-        self.totals = Totals.of(crawl.record.get("totals", {}))
+        self.totals = Totals.of(record.get("totals", {}))
         self._before = self.totals
         self._begun = monotonic()
 
@@ -118,7 +97,7 @@ class Checkpoint:
     @property
     def outputs(self) -> list[str]:
         """URIs of the feeds, without passwords."""
-        return [feed["uri"] for feed in self._crawl.record.get("feeds", {}).values()]
+        return [feed["uri"] for feed in self._record.get("feeds", {}).values()]
 
     @property
     def held_back(self) -> list[str]:
@@ -132,31 +111,26 @@ class Checkpoint:
         dropped: int = self._crawler.stats.get_value("dupefilter/filtered", 0)
         return self._before.duplicates + dropped
 
-    def read_again(self) -> CrawlRecord:
-        """Go on from the last commit, with the counts of this run; return what it has.
+    def read_again(self) -> dict[str, Any]:
+        """Go on from the last commit, with the counts of this run; return the record.
 
         Duplicates and seconds of this run are counted as they come.
         """
-        self._crawl = CrawlRecord(self._frontier)
-        runs = max(self.totals.runs, 1)
-        totals = Totals.of(self._crawl.record.get("totals", {}))
-        self.totals = Totals.of({**totals.record, "runs": runs})
-        return self._crawl
+        self._record = record_of(self._frontier)
+        found = Totals.of(self._record.get("totals", {}))
+        self.totals = replace(found, runs=max(self.totals.runs, 1))
+        return self._record
 
     def move(self) -> None:
         """Go on with the record in another partition; it counts from now on."""
-        self._crawl = CrawlRecord(self._frontier)
-        totals = Totals.of(self._crawl.record.get("totals", {}))
-        self.totals = Totals.of({**totals.record, "runs": self.totals.runs})
-        self._before = Totals()
-        dropped = self.duplicates
-        duplicates = self.totals.duplicates - dropped
-        self._before = Totals.of({**self.totals.record, "duplicates": duplicates})
+        self.read_again()
+        dropped = self.duplicates - self._before.duplicates
+        self._before = replace(self.totals, duplicates=self.totals.duplicates - dropped)
         self._begun = monotonic()
 
     def begin_run(self) -> None:
         """Count this run, which has work to do."""
-        self.totals = Totals.of({**self.totals.record, "runs": self.totals.runs + 1})
+        self.totals = replace(self.totals, runs=self.totals.runs + 1)
 
     def commit(self, *, first: bool = False) -> None:
         """Make everything durable at once; see :meth:`steps`."""
@@ -209,7 +183,18 @@ class Checkpoint:
     def _parts_with(self, feeds: Part) -> list[Part]:
         parts = [feeds, self._prepare_totals()]
         parts += [participant.prepare() for participant in self.participants]
-        return [self._crawl.combined(parts), *parts]
+        return [self._combined(parts), *parts]
+
+    def _combined(self, parts: Sequence[Part]) -> Part:
+        """Return the part that writes the entries of all ``parts``."""
+        record: dict[str, Any] = {}
+        for part in parts:
+            record |= part.entries
+
+        def done() -> None:
+            self._record = record
+
+        return Part(changes={META: [meta_record(RECORD, record)]}, done=done)
 
     def _prepare_totals(self) -> Part:
         settled = self._outcomes.settled

@@ -16,11 +16,11 @@ from __future__ import annotations
 import time
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.added_requests import AddedRequests, add_request
 from bloomdupe.crawl.ending import Standing
-from bloomdupe.crawl.engines.checkpoint import Checkpoint, CrawlRecord
+from bloomdupe.crawl.engines.checkpoint import Checkpoint, record_of
 from bloomdupe.crawl.engines.committing import GLANCE, Background, Committing, Quiet
 from bloomdupe.crawl.leases.leases import stands_alone
 from bloomdupe.crawl.leases.outcomes import Outcomes
@@ -30,7 +30,7 @@ from bloomdupe.crawl.retries import Revisits
 from bloomdupe.crawl.starting import Starting, StartItem
 from bloomdupe.crawl.state.cookies import Cookies
 from bloomdupe.crawl.state.failures import Failures
-from bloomdupe.crawl.state.memory import SpiderMemory
+from bloomdupe.crawl.state.memory import SpiderMemory, blobs_of
 from bloomdupe.crawl.state.rules import RulesInForce, text_of_rules
 from bloomdupe.errors import NotOwnerError
 from bloomdupe.feeds.exporter import FeedExporter
@@ -207,20 +207,20 @@ class CrawlEngine:
     def _restore(self) -> None:
         """Restore the state of the last checkpoint."""
         crawler, settings, run = self._crawler, self.settings, self.run
-        crawl = CrawlRecord(self.frontier)
-        feeds = self._restore_feeds(crawl)
+        record = record_of(self.frontier)
+        feeds = self._restore_feeds(record)
         self.memory = None
         if feeds is not None:
             self.memory = SpiderMemory(
                 crawler,
-                crawl.blobs,
+                blobs_of(self.frontier),
                 resumed=run.resumed,
                 attributes=settings.spider_attributes,
                 places=feeds.parameters,
                 leads=lambda: self.frontier.leads,
             )
         self.checkpoint = Checkpoint(
-            crawler, self.frontier, self.outcomes, crawl, feeds
+            crawler, self.frontier, self.outcomes, record, feeds
         )
         if self._added is not None:
             self.checkpoint.participants.append(self._added)
@@ -239,9 +239,8 @@ class CrawlEngine:
         if self.cookies is not None:
             self.checkpoint.participants.append(self.cookies)
         if self.failures is not None:
-            self.failures.restore(crawl.record.get("failures_left", 0))
+            self.failures.restore(record.get("failures_left", 0))
             self.checkpoint.participants.append(self.failures)
-        crawl.blobs.clear()
         self.watch = Watch(self.session, self.frontier, self.checkpoint, self.failures)
         if self.watch.history is not None:
             self.checkpoint.participants.append(self.watch.history)
@@ -253,14 +252,12 @@ class CrawlEngine:
         """Seconds between two checkpoints."""
         return self.settings.checkpoint_interval
 
-    def _restore_feeds(self, crawl: CrawlRecord) -> FeedExporter | None:
+    def _restore_feeds(self, record: dict[str, Any]) -> FeedExporter | None:
         if self.frontier.store is None:
             return None
         feeds = FeedExporter.of(self._crawler)
         assert self.settings.directory is not None  # noqa: S101 - there is a store
-        left = StoredFeeds(
-            crawl.record, self.settings.directory, resumed=self.run.resumed
-        )
+        left = StoredFeeds(record, self.settings.directory, resumed=self.run.resumed)
         session = self.session
         feeds.restore(left, session.take_item, session.stopping.fail)
         return feeds
@@ -672,12 +669,11 @@ class CrawlEngine:
         self.run.read_again(self.frontier.seen.notes)
         if self._added is not None:
             self._added.read_again()
-        crawl = self.checkpoint.read_again()
+        record = self.checkpoint.read_again()
         if self.memory is not None:
-            self.memory.read_again(crawl.blobs)
+            self.memory.read_again(blobs_of(self.frontier))
         if self.failures is not None:
-            self.failures.restore(crawl.record.get("failures_left", 0))
-        crawl.blobs.clear()
+            self.failures.restore(record.get("failures_left", 0))
         self._refused = None
         self.session.forget_links()
         for offer in loose:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from bloomdupe.crawl.ending import Standing
-    from bloomdupe.crawl.engines.checkpoint import CrawlRecord, Steps
+    from bloomdupe.crawl.engines.checkpoint import Steps
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.leases.lease import Accepted, Lease
     from bloomdupe.feeds.exporter import FeedExporter
@@ -117,8 +117,8 @@ class WorkerEngine(CrawlEngine):
         self.checkpoint.more, self.checkpoint.looking = self._more, self._looking
         self.checkpoint.is_idle = lambda: self.run.idle
 
-    def _restore_feeds(self, crawl: CrawlRecord) -> FeedExporter:
-        del crawl
+    def _restore_feeds(self, record: dict[str, Any]) -> FeedExporter:
+        del record
         session = self.session
         return StreamFeeds(  # type: ignore[return-value] # it has the same interface
             self._crawler, session.take_item, session.stopping.fail

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
+    from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.store.participant import Change
 
 logger = logger_of(__name__)
@@ -43,6 +44,14 @@ _SIZED = frozenset(
 _NOT_STORED, _TOO_LARGE = b"\xc1", b"\xc1 large"
 """How what stands for a value that cannot be stored begins: msgpack has no such
 byte."""
+
+
+def blobs_of(frontier: Frontier) -> dict[str, bytes]:
+    """Return the values in the table ``blobs`` of the store, by name."""
+    if frontier.store is None:
+        return {}
+    with frontier.store.snapshot() as snapshot:
+        return {name.decode(): bytes(one) for name, one in snapshot.records(BLOBS)}
 
 
 class SpiderMemory(Participant):
