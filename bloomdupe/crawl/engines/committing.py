@@ -237,28 +237,33 @@ class Background:
         self._fail = fail
         self._wake = wake
         self._thread: ThreadPoolExecutor | None = None
-        self._closed = False
+        self._dropped = 0
 
     def run(self, call: Callable[[], Result], then: Callable[[Result], None]) -> None:
         """Call a function, and then ``then`` with its result."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "bloomdupe reads")
-        loop = asyncio.get_running_loop()
+        loop, dropped = asyncio.get_running_loop(), self._dropped
+
+        def ended(done: Future[Result]) -> None:
+            if dropped != self._dropped:
+                return
+            try:
+                then(done.result())
+            except Exception as error:  # noqa: BLE001 - of the call, or what follows
+                self._fail(error)
+            self._wake()
+
         self._thread.submit(call).add_done_callback(
-            lambda done: loop.call_soon_threadsafe(self._ended, done, then)
+            lambda done: loop.call_soon_threadsafe(ended, done)
         )
 
-    def _ended(self, done: Future[Result], then: Callable[[Result], None]) -> None:
-        if self._closed:
-            return
-        try:
-            then(done.result())
-        except Exception as error:  # noqa: BLE001 - of the call, or of what follows
-            self._fail(error)
-        self._wake()
+    def drop(self) -> None:
+        """Drop the results that are still to come."""
+        self._dropped += 1
 
     def close(self) -> None:
-        """Drop the results that are still to come."""
-        self._closed = True
+        """Drop all results, and end the thread."""
+        self.drop()
         if self._thread is not None:
             self._thread.shutdown(wait=False)

@@ -114,6 +114,7 @@ class CrawlEngine:
             self._rules_place,
             partial(self._stats.inc_value, "bloomdupe/dropped_blocked"),
         )
+        self._background = Background(session.stopping.fail, self._access.wake)
         self._open_frontier(seen)
         self._added = self._open_inbox()
         self.run = self._open_run(seen)
@@ -147,7 +148,6 @@ class CrawlEngine:
 
     def _open_frontier(self, seen: BloomFilter) -> None:
         session, order = self.session, self.session.order
-        self._background = Background(session.stopping.fail, self._access.wake)
         self.frontier = Frontier(
             seen,
             fifo=order.fifo,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from scrapy.utils.httpobj import urlparse_cached
 
-from bloomdupe.crawl.engines.committing import GLANCE, Background
+from bloomdupe.crawl.engines.committing import GLANCE
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.joining import notes_of, say_who
 from bloomdupe.crawl.progress.history import Totals
@@ -83,14 +83,10 @@ class WorkerEngine(CrawlEngine):
         del seen
         session, frontier = self.session, self._seen.frontier
         self.frontier = frontier
-        self._background = Background(session.stopping.fail, self._access.wake)
-        frontier.load = self._load
+        frontier.load = self._background.run
         frontier.may_leave = self._may_leave
         session.slots.attach(cast("Frontier", frontier))
         session.slots.pause(self.rules.now.paused)
-
-    def _load(self, call: Any, then: Any) -> None:  # noqa: ANN401 - as Frontier has it
-        self._background.run(call, then)
 
     def _open_inbox(self) -> None:
         """Each partition has its own inbox."""
@@ -403,8 +399,7 @@ class WorkerEngine(CrawlEngine):
 
     def read_again(self) -> None:
         """See :meth:`CrawlEngine.read_again`; it waits until a partition is here."""
-        self._background.close()
-        self._background = Background(self.session.stopping.fail, self._access.wake)
+        self._background.drop()
         super().read_again()
         say_who(self.session, self.frontier)
         self._sent.clear()
