@@ -10,7 +10,7 @@ from spiders.workers import All
 from support.crawl import FEEDS, Crawl
 from support.engines import Redis
 from support.judge import lines
-from support.redis_sentinel import RedisSentinel
+from support.redis_groups import RedisSentinel
 from support.site import Site
 
 from bloomdupe.errors import SettingError

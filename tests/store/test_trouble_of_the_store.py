@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.redis_cluster import RedisCluster
+from support.redis_groups import RedisCluster
 from support.redis_server import LOGGED, RedisServer
 from support.waiting import until
 

@@ -30,6 +30,7 @@ from bloomdupe.store.redis.client import Client
 from bloomdupe.store.redis.crawl_reader import NOBODY, Counts
 from bloomdupe.store.redis.owner import PartitionOwner
 from support.output import packed
+from support.stops import Points
 
 if TYPE_CHECKING:
     import random
@@ -188,28 +189,17 @@ def _damaged(place: Path) -> bool:
 # Ends
 
 
-class Points:
-    """Calls that matter, numbered in their order; the process is killed at its number.
+class Calls(Points):
+    """Calls that matter; the process is killed at the one of its number.
 
-    Or an exception is raised there, once.
+    Or another ``action`` takes place there, once.
     """
 
-    def __init__(
-        self, stop: int = 0, without: str = "", raises: BaseException | None = None
-    ) -> None:
-        self._stop = stop
-        self._raises = raises
+    def __init__(self, stop: int = 0, without: str = "", action: str = "kill") -> None:
+        super().__init__({"number": stop, "action": action}, None)
         self._without = without
-        self._passed = 0
         self._unsynced = set[tuple[Path, Path]]()
         """The file, and what is to be synced: it has new data, or its directory."""
-
-    def reach(self) -> None:
-        self._passed += 1
-        if self._passed == self._stop:
-            if self._raises is not None:
-                raise self._raises
-            os.kill(os.getpid(), signal.SIGKILL)
 
     def place(self) -> None:
         """Put points around the calls of this process, which is a child."""
@@ -230,30 +220,24 @@ class Points:
         Client.ask = watched  # type: ignore[method-assign,assignment]
 
     def _around(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def watched(*arguments: Any) -> Any:
-            self.reach()
-            answer = function(*arguments)
-            self.reach()
-            return answer
-
-        return watched
+        return lambda *some: self.around("a call", lambda: function(*some))
 
     def _open(self, path: Any, flags: int, *more: Any) -> int:
         if not flags & os.O_CREAT or os.path.lexists(path):
             return _open(path, flags, *more)
-        self.reach()
+        self.reach("before open")
         fd = _open(path, flags, *more)
         self._changed(place_of(fd), place_of(fd).parent)
-        self.reach()
+        self.reach("after open")
         return fd
 
     def _pwrite(self, fd: int, data: Any, offset: int) -> int:
         self._changed(place_of(fd), place_of(fd))
         half = len(data) // 2
         for first, some in ((0, data[:half]), (half, data[half:])):
-            self.reach()
+            self.reach("before pwrite")
             _pwrite(fd, some, offset + first)
-        self.reach()
+        self.reach("after pwrite")
         return len(data)
 
     def _sync(self, fd: int) -> None:
@@ -312,7 +296,7 @@ def ended(pid: int) -> int:
 def started(url: str, directory: Path, *options: str, **faults: Any) -> Iterator[int]:
     """Yield the number of such a child; its output goes to ``DIRECTORY.said``.
 
-    ``faults`` are those of :class:`Points`.
+    ``faults`` are those of :class:`Calls`.
     """
     Project(None, "site")  # so that each child has the modules of the project
     sys.stdout.flush()
@@ -329,7 +313,7 @@ def started(url: str, directory: Path, *options: str, **faults: Any) -> Iterator
         signal.signal(signal.SIGINT, signal.default_int_handler)
         collecting.BATCH_BYTES = 400
         stream_output.YOUNG = 0.0
-        Points(**faults).place()
+        Calls(**faults).place()
         status = cli.main(["collect", url, str(directory), *NAMED, *options])
     except BaseException:  # noqa: BLE001 - a forked child must not go on as its parent
         sys.excepthook(*sys.exc_info())

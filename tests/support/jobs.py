@@ -22,7 +22,10 @@ from scrapy.utils.test import get_crawler
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
+from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.sent_request import SentRequest, partition_of
+from bloomdupe.jobs.held import HeldJob
 from bloomdupe.requests.serializer import Serializer
 from support.forks import forks
 
@@ -90,19 +93,29 @@ def make_job(
 
     Requests are taken in oldest first, as a crawl does.
     """
-    serializer = Serializer(SPIDER)
     with BloomFilter.open(jobdir / "bloomdupe", 10_000, identity=IDENTITY) as seen:
-        frontier = Frontier(seen)
-        for url in done:
-            seen.add(fingerprint(Request(url)))
-        for one in waiting:
-            request = Request(one) if isinstance(one, str) else one
-            slot = request.url.split("/")[2]
-            seen.add(fingerprint(request))
-            frontier.push(slot, request.priority, serializer.dump(request))
-        seen.notes["run"] = ended
-        frontier.checkpoint()
+        fill(HeldJob([seen], None, Rules()), waiting, done, ended)
     return jobdir
+
+
+def fill(
+    job: HeldJob, waiting: Iterable[Request | str], done: Iterable[str], ended: str
+) -> None:
+    """Let pages be done and requests wait in a job that is new."""
+    dump = Serializer(SPIDER).dump
+    filters = [frontier.seen for frontier in job.frontiers]
+    asked = [Request(one) if isinstance(one, str) else one for one in waiting]
+    for request in (*map(Request, done), *asked):
+        number = partition_of(_slot_of(request), len(filters))
+        filters[number].add(fingerprint(request))
+    for request in asked:
+        job.push(SentRequest(_slot_of(request), request.priority, dump(request)))
+    filters[0].notes["run"] = ended
+    job.commit()
+
+
+def _slot_of(request: Request) -> str:
+    return request.url.split("/")[2]
 
 
 def restored(jobdir: Path) -> list[Request]:

@@ -15,7 +15,7 @@ from redis.retry import Retry
 
 from support.delays import dawdle
 from support.shared_data import needs_program
-from support.waiting import DEADLINE
+from support.waiting import until
 
 if TYPE_CHECKING:
     import random
@@ -60,15 +60,16 @@ class RedisServer:
         dawdle()
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
-        end = time.monotonic() + DEADLINE
-        while time.monotonic() < end and self._process.poll() is None:
-            with suppress(redis.ConnectionError), self.client() as client:
-                # One that asks for a password answers, too.
-                with suppress(redis.AuthenticationError):
-                    client.ping()
-                return
-            time.sleep(0.01)  # noqa: TID251 - in a loop that waits
-        raise RuntimeError(self._log.read_text())
+        until(self._answers)
+
+    def _answers(self) -> bool:
+        assert self._process.poll() is None, self._log.read_text()
+        with suppress(redis.ConnectionError), self.client() as client:
+            # One that asks for a password answers, too.
+            with suppress(redis.AuthenticationError):
+                client.ping()
+            return True
+        return False
 
     def forget(self, *options: str) -> None:
         """Do without the last options from the next start on."""

@@ -1,0 +1,174 @@
+"""Real servers that belong together: a Redis Cluster, or a master with a sentinel."""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from support.ports import kept_port
+from support.redis_server import RedisServer
+from support.shared_data import needs_program
+from support.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typing_extensions import Self
+
+NODES = 3
+SLOTS = 16_384
+"""Of a Cluster."""
+SERVICE = "crawls"
+DOWN_AFTER = 600_000
+"""Milliseconds without an answer after which the sentinel promotes a replica: never.
+It does when it is asked to, so no server on a busy machine is taken for a dead one.
+"""
+
+
+class RedisGroup:
+    """Servers in folders below ``folder``; ``with`` starts and ends them."""
+
+    nodes: list[RedisServer]
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            for node in self.nodes:
+                stack.enter_context(node)
+            self._join(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _join(self, stack: ExitStack) -> None:
+        raise NotImplementedError
+
+
+class RedisCluster(RedisGroup):
+    """Three servers with these ``options``, which share the slots of a Cluster."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self._buses = [str(kept_port()) for _ in range(NODES)]
+        self.nodes = [
+            RedisServer(
+                folder / f"node{number}",
+                *("--cluster-enabled", "yes", "--cluster-port", bus),
+                *options,
+                port=kept_port(),
+            )
+            for number, bus in enumerate(self._buses)
+        ]
+
+    def _join(self, stack: ExitStack) -> None:
+        del stack
+        share = SLOTS // NODES + 1
+        for number, node in enumerate(self.nodes):
+            first, last = number * share, min(SLOTS, (number + 1) * share) - 1
+            with node.client() as client:
+                client.execute_command("CLUSTER ADDSLOTSRANGE", first, last)
+                known = ("127.0.0.1", self.nodes[0].port, self._buses[0])
+                client.execute_command("CLUSTER MEET", *known)
+        until(lambda: all(map(_is_whole, self.nodes)))
+
+    def url(self, name: str) -> str:
+        """Return the URL of a filter or a frontier."""
+        return f"redis://127.0.0.1:{self.nodes[0].port}#{name}"
+
+
+class RedisSentinel(RedisGroup):
+    """A master with two replicas, and the sentinel that promotes a replica."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        ports = [kept_port() for _ in range(NODES)]
+        follow = ("--replicaof", "127.0.0.1", str(ports[0]))
+        self.nodes = [
+            RedisServer(
+                folder / f"node{number}",
+                *("--repl-diskless-sync-delay", "0"),
+                *(follow if number else ()),
+                port=port,
+            )
+            for number, port in enumerate(ports)
+        ]
+        self._port = kept_port()
+
+    def _join(self, stack: ExitStack) -> None:
+        # The sentinel asks for replicas at once, and then every ten seconds.
+        with self.nodes[0].client() as client:
+            until(lambda: _replicas_of(client) == NODES - 1)
+        config = self._folder / "sentinel.conf"
+        config.write_text(
+            f"port {self._port}\n"
+            f"sentinel monitor {SERVICE} 127.0.0.1 {self.nodes[0].port} 1\n"
+            f"sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER}\n"
+        )
+        command = [needs_program("redis-server"), str(config), "--sentinel"]
+        with (self._folder / "log").open("ab") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        stack.callback(process.wait)
+        stack.callback(process.kill)
+        until(lambda: self._facts.get("num-slaves") == NODES - 1)
+
+    def _client(self) -> redis.Redis:
+        return redis.Redis(port=self._port, retry=Retry(NoBackoff(), 0))
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        """The sentinel's facts on the service; nothing while it does not answer."""
+        with (
+            suppress(redis.ConnectionError, redis.ResponseError),
+            self._client() as client,
+        ):
+            facts: dict[str, Any] = client.sentinel_master(SERVICE)
+            return facts
+        return {}
+
+    @property
+    def master(self) -> RedisServer | None:
+        """The server that is the master, as the sentinel says; None if it is silent."""
+        # One look at the facts: they change during a failover.
+        port = self._facts.get("port")
+        return next((one for one in self.nodes if one.port == port), None)
+
+    def kill_master(self) -> None:
+        """Kill the master, and wait until another server is the master."""
+        until(lambda: self.master)
+        old = self.master
+        assert old is not None
+        old.kill()
+        until(self._is_asked_to_promote)
+        until(lambda: self.master not in {None, old})
+
+    def _is_asked_to_promote(self) -> bool:
+        """Ask the sentinel to promote a replica; return whether it knows a good one."""
+        with suppress(redis.ResponseError), self._client() as client:
+            client.execute_command("SENTINEL FAILOVER", SERVICE)
+            return True
+        return False
+
+    def url(self, name: str) -> str:
+        """Return the URL of a filter or a frontier; no server has the first port."""
+        hosts = f"127.0.0.1:{kept_port()},127.0.0.1:{self._port}"
+        return f"redis+sentinel://{hosts}/{SERVICE}/0#{name}"
+
+
+def _is_whole(node: RedisServer) -> bool:
+    """Whether a node knows who has which slots."""
+    with node.client() as client:
+        state = client.execute_command("CLUSTER INFO")
+    found = (state["cluster_state"], state["cluster_known_nodes"])
+    return bool(found == ("ok", str(NODES)))
+
+
+def _replicas_of(client: Any) -> int:
+    """Return the number of replicas that follow a master."""
+    facts = client.info("replication")
+    names = [name for name in facts if name.startswith("slave")]
+    return sum(facts[name]["state"] == "online" for name in names)
