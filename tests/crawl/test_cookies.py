@@ -166,6 +166,21 @@ def test_code_that_reaches_for_the_jars_is_seen(crawl: Crawl, remove: Any) -> No
     assert len(crawl.sent(cookiejar="other")) == crawl.stored
 
 
+def test_jars_that_other_code_sets_are_stored(crawl: Crawl) -> None:
+    jar = CookieJar()
+    jar.set_cookie(cookie_named("theirs"))
+    crawl.middleware.jars["new"] = jar
+    crawl.middleware.jars.setdefault("newer", CookieJar()).set_cookie(cookie_named("a"))
+    assert crawl.checkpoint() == (2, 0)
+    other = defaultdict(CookieJar, {"all": jar})
+    crawl.middleware.jars = other
+    assert crawl.checkpoint() == (1, 2)
+    assert crawl.sent(cookiejar="all") == {"theirs=v"}
+    again(crawl)
+    assert crawl.sent(cookiejar="all") == {"theirs=v"}
+    assert crawl.sent(cookiejar="new") == set()
+
+
 def cookie_named(name: str, expires: float | None = None) -> Cookie:
     when = None if expires is None else int(expires)
     return Cookie(

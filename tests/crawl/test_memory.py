@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from functools import partial
@@ -25,6 +28,7 @@ from bloomdupe.crawl.state.memory import (
     MOST_PARTS,
     STATE,
     SpiderMemory,
+    _look,
 )
 from bloomdupe.requests.values import pack
 from bloomdupe.store.format import BLOBS
@@ -260,6 +264,24 @@ def test_a_checkpoint_before_the_spider_is_open_keeps_what_is_stored() -> None:
     again = Kept(Plain(), stored)
     assert again.checkpoint() == stored
     assert again.open().spider.pages == [1]
+
+
+def test_sets_are_the_same_in_another_process() -> None:
+    value = (
+        "{'names': {*'abcdefgh'}, 'pairs': {(1, 'a'), (2, 'b')}, 'n': frozenset({1})}"
+    )
+    code = f"from bloomdupe.crawl.state.memory import _look;print(_look({value}).hex())"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True, check=True, text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert len(found) == 1
+    assert _look({1}) != _look({2})
+    assert _look([1]) != _look([True])
 
 
 def test_a_store_decides_neither_on_files_nor_on_code_nor_for_scrapy() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from scrapy import Spider
-from spiders.revisits import Chosen, Clumsy, Pages, Rules
+from spiders.revisits import Chosen, Pages, Rules
 from support.crawl import Crawl, Run
 from support.site import Answer, Page, Site, links
 from support.site import Visit as Asked
@@ -100,18 +100,6 @@ def test_a_job_with_pages_that_come_again_waits(crawl: Crawl) -> None:
     run = crawl.run(Rules, BLOOMDUPE_WAIT=0, **every(3_600))
     assert run.finish_reason == "waiting"
     assert run.stats["bloomdupe/later"] == 6
-
-
-@BOTH
-def test_a_page_that_comes_again_is_not_taken_up_from_the_ledger(
-    crawl: Crawl, site: Site
-) -> None:
-    crawl.settings |= {"BLOOMDUPE_WAIT": 0, **every(3_600)}
-    crawl.run(Clumsy, starts=["/same"])
-    run = crawl.run(Clumsy, starts=["/same"], BLOOMDUPE_RETRY_FAILED="callback")
-    assert run.stats["bloomdupe/retried_failures"] == 0
-    assert run.stats["bloomdupe/later"] == 1
-    assert site.count["/same"] == 1
 
 
 @BOTH

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bloomdupe.errors import FeedChangedError, FeedError
+from bloomdupe.errors import FeedChangedError
 from bloomdupe.feeds.feed_format import options_of, with_parameters
 from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.stored_feeds import StoredFeeds
@@ -177,15 +177,6 @@ def test_a_file_changed_while_it_is_written_is_left_alone(
         write(file, PIECE)
     assert (place.read_bytes() if place.exists() else None) == content
     file.close()
-
-
-def test_two_cannot_write_to_one_file(place: Path) -> None:
-    one, other = begun(place), begun(place)
-    write(one, PIECE)
-    with pytest.raises(FeedError, match="is being written by another"):
-        write(other, b"mine")
-    assert place.read_bytes() == PIECE
-    one.close()
 
 
 def test_options_are_the_same_in_every_process() -> None:

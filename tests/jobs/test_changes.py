@@ -32,7 +32,6 @@ from support.jobs import (
 from support.waiting import DEADLINE
 
 from bloomdupe import BloomFilter
-from bloomdupe.errors import SettingError
 from bloomdupe.jobs import project
 from bloomdupe.jobs.lines import Line, Problems
 from bloomdupe.jobs.project import Project
@@ -115,19 +114,6 @@ def test_a_line_with_a_callback_that_the_spider_lacks_is_refused() -> None:
     for one, count in ((project, 5), (unknown, 5)):
         list(read_all([Line(5, json.dumps(packed))], Defaults(), one, problems))
         assert problems.count == count
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("SPIDER_MODULES", ["missing"]),
-        ("ADDONS", {"missing.Addon": 0}),
-        ("REQUEST_FINGERPRINTER_CLASS", "missing.Own"),
-    ],
-)
-def test_a_setting_that_cannot_be_loaded_is_named(name: str, value: object) -> None:
-    with pytest.raises(SettingError, match=rf"{name} = .*No module named 'missing'"):
-        _ = Project(Settings({name: value}), Follow.name).fingerprinter
 
 
 def test_a_job_is_begun_for_a_spider(verb: Verb, tmp_path: Path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import random
 from typing import Any
-from weakref import ref
 
 import pytest
 from scrapy import Request
@@ -94,15 +92,6 @@ def test_a_page_with_another_base() -> None:
     body = b'<html><head><base href="http://b.example/c/"></head></html>'
     assert same(page_of(body=body), "d")
     assert follow_(page_of(body=body), "d").url == "http://b.example/c/d"
-
-
-def test_a_page_is_not_kept_in_memory() -> None:
-    page = page_of()
-    follow_(page, "/e")
-    weak = ref(page)
-    del page
-    gc.collect()
-    assert weak() is None
 
 
 def test_other_types_take_the_usual_way() -> None:

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 from support.jobs import Verb
-from support.monitored_jobs import LONG, NOW, monitored_job, point
+from support.monitored_jobs import LONG, NOW, monitored_job
 from support.terminal import COLOUR, Terminal
 
-from bloomdupe.crawl.progress.pace import rates
 from bloomdupe.frontier.slot_state import Rest
 from bloomdupe.jobs.job_on_disk import JobOnDisk
 from bloomdupe.jobs.reader import JobReader
@@ -110,11 +109,3 @@ def test_a_key_quits_and_the_terminal_is_as_before(job: Path) -> None:
     assert "\x1b[1;" in terminal.shown  # bold, in colour
     terminal.press("q")
     assert terminal.end() == 0
-
-
-def test_rates_are_those_of_equal_parts_of_the_time() -> None:
-    points = [point(0), point(30, pages=10), point(60, pages=40)]
-    assert rates(points, points[0].time, 4) == pytest.approx([20, 20, 60, 60])
-    # Between two runs nothing is done; pages that were lost in a crash do not count.
-    points = [point(0), point(30, run=2, pages=99), point(60, run=2, pages=99)]
-    assert rates(points, points[0].time, 2) == [0, 0]

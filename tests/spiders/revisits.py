@@ -70,12 +70,3 @@ class Chosen(scrapy.Spider):
         yield {"page": response.url, "argument": argument}
         once = {**response.meta, "bloomdupe_revisit": None}
         yield response.follow("/child", meta=once)
-
-
-class Clumsy(scrapy.Spider):
-    """Its callback fails."""
-
-    name = "clumsy"
-
-    def parse(self, response: Any) -> Any:
-        raise ValueError("not yet")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -72,12 +71,7 @@ def folder(place: Path) -> None:
     place.mkdir()
 
 
-def unix_socket(place: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(place))
-
-
-SPECIAL = [fifo, link, folder, unix_socket]
+SPECIAL = [fifo, link, folder]
 
 
 @pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR | os.O_CREAT])

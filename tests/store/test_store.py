@@ -14,9 +14,6 @@ from bloomdupe.errors import (
     StoreFullError,
     StoreIOError,
 )
-from bloomdupe.store.format import (
-    page_value,
-)
 from bloomdupe.store.system_errors import reason_of
 
 
@@ -118,8 +115,3 @@ def test_a_crawl_has_the_reason_of_its_failure(cause: Exception, reason: str) ->
 
 
 # Format
-
-
-def test_a_page_fills_two_overflow_pages_exactly() -> None:
-    value = page_value(0, 0, memoryview(bytes(8192)))
-    assert len(value) + 16 == 2 * 4096
