@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from scrapy import Request
@@ -130,22 +131,8 @@ class Refusing:
         return commit
 
 
-class _Nothing:
-    """Stands for what the model does without."""
-
-    idle = False
-
-    def read_again(self, _: object = None) -> None: ...
-
-    def took(self, _: str) -> None: ...
-
-    def wake(self) -> None: ...
-
-
-class _Stats:
-    """Counts nothing."""
-
-    def inc_value(self, *_: object, **__: object) -> None: ...
+def _nothing(*_: object, **__: object) -> None:
+    """Stand for what the model does without."""
 
 
 class _Feeds:
@@ -168,21 +155,6 @@ class _Feeds:
         return Part(entries={"items": items}, done=done)
 
 
-class _Session:
-    """As much of a session as the engine asks for."""
-
-    spider = None
-
-    def __init__(self) -> None:
-        self.leases = Leases()
-        self.slots = _Nothing()
-
-    def comes_last(self, _: Request) -> bool:
-        return False
-
-    def forget_links(self) -> None: ...
-
-
 class Engine(CrawlEngine):
     """The engine in a store, without a crawl around it."""
 
@@ -190,13 +162,21 @@ class Engine(CrawlEngine):
     _filtered = True
 
     def __init__(self, store: Path, clock: Any) -> None:
-        self._stats: Any = _Stats()
-        self.session: Any = _Session()
+        self._stats: Any = SimpleNamespace(inc_value=_nothing)
+        nothing: Any = SimpleNamespace(
+            idle=False, read_again=_nothing, took=_nothing, wake=_nothing
+        )
+        self.session: Any = SimpleNamespace(
+            spider=None,
+            leases=Leases(),
+            slots=nothing,
+            comes_last=lambda _: False,
+            forget_links=_nothing,
+        )
         self.session.leases.engine = self
         self._unmarked = {}
         self.failures = None
         self.hurried = False
-        nothing: Any = _Nothing()
         self.run = self._access = nothing
         self.memory = self._added = self._refused = None
         self._loose = Loose()

@@ -87,28 +87,6 @@ class MemoryTree(scrapy.Spider):
 
 
 @idiom(repeats=None)
-class MemoryMenu(scrapy.Spider):
-    """Lambda callbacks that have a list, to which each page of a tree leads."""
-
-    name = "memory_menu"
-    start_urls = [SITE + "/0"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        yield from response.follow_all(css="a")
-        for number in range(3):
-            link = f"/detail/{number}"
-            yield response.follow(link, lambda r, n=[number]: self.entry(r, n))
-
-    def entry(self, response: Response, numbers: list[int]) -> Iterator[Any]:
-        yield item(response, numbers[0])
-        yield response.follow("/detail/9", self.below)
-
-    def below(self, response: Response) -> Iterator[Any]:
-        yield item(response, "below")
-
-
-@idiom(repeats=None)
 class MemoryGathers(scrapy.Spider):
     """Callbacks that fill one list; the last yields an item of all."""
 

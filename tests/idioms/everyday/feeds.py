@@ -100,18 +100,6 @@ class CustomSettings(Tree):
 
 
 @idiom()
-class Large(scrapy.Spider):
-    """Pages with many items of some length."""
-
-    name = "large"
-    start_urls = [f"{SITE}/detail/{number}" for number in range(6)]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        for number in range(50):
-            yield item(response, f"{number} " + "x" * 2000)
-
-
-@idiom()
 class Unlike(scrapy.Spider):
     """Items that are alike to the letter: each counts."""
 

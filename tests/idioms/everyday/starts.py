@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import scrapy
-from common import SITE, download, item
+from common import SITE, item
 from scrapy.http import Response
 from support.components import OfCrawler
 from support.stops import moment, pause, wanted
@@ -26,21 +26,6 @@ class StartLinked(scrapy.Spider):
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response)
         yield from response.follow_all(css="a")
-
-
-@idiom(repeats=2, start_asks=("/star",))
-class StartInline(scrapy.Spider):
-    """start() downloads a list and yields its entries."""
-
-    name = "start_inline"
-
-    async def start(self) -> AsyncIterator[Any]:
-        listed = await download(self.crawler, scrapy.Request(SITE + "/star"))
-        for request in listed.follow_all(css="a"):
-            yield request
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
 
 
 class SlowForTheFirst(OfCrawler):
