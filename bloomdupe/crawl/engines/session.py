@@ -108,40 +108,26 @@ class Session:
         engine, run = self.engine, self.engine.run
         totals = engine.checkpoint.totals
         self.stats.set_value("bloomdupe/round", run.round)
-        extra = {"spider": self.spider}
         engine.rules.say(self.spider)
         if run.last is None:
             return
         if run.idle:
-            logger.info(
-                "This job was finished %(when)s, with %(pages)s and %(items)s:"
-                " only new start requests are scheduled."
-                ' BLOOMDUPE_START_REQUESTS = "again" begins a new round',
-                {
-                    "when": run.finished_when,
-                    "pages": plural(totals.pages, "page"),
-                    "items": plural(totals.items, "item"),
-                },
-                extra=extra,
+            done = f"{plural(totals.pages, 'page')} and {plural(totals.items, 'item')}"
+            said = (
+                f"This job was finished {run.finished_when}, with {done}: only new"
+                " start requests are scheduled."
+                ' BLOOMDUPE_START_REQUESTS = "again" begins a new round'
             )
         elif run.new_round:
-            logger.info(
-                "Round %(round)d of this job begins; the last was finished %(when)s",
-                {"round": run.round, "when": run.finished_when},
-                extra=extra,
-            )
+            when = run.finished_when
+            said = f"Round {run.round} of this job begins; the last was finished {when}"
         else:
             ended = f"ended: {run.last}"
             if run.last == "open":  # on Redis by other workers, perhaps
                 ended = "has not ended" if self.settings.is_shared else "was killed"
-            logger.info(
-                "Resuming crawl (%(queuesize)s scheduled); the last run %(ended)s",
-                {
-                    "queuesize": plural(len(engine), "request"),
-                    "ended": ended,
-                },
-                extra=extra,
-            )
+            left = plural(len(engine), "request")
+            said = f"Resuming crawl ({left} scheduled); the last run {ended}"
+        logger.info("%(said)s", {"said": said}, extra={"spider": self.spider})
         self.stats.set_value("bloomdupe/resumed", len(engine))
 
     def forget_links(self) -> None:

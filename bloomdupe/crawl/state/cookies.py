@@ -86,18 +86,10 @@ class Cookies(Participant):
         """Fill the jars with the cookies of the last checkpoint."""
         if self._anew:
             return
-        restored, unreadable = self._take(self.stored(), set())
-        if restored:
+        if restored := self._take(self.stored(), set()):
             logger.info(
                 "%(cookies)s restored, as of the last checkpoint",
                 {"cookies": plural(restored, "cookie")},
-                extra=self._extra,
-            )
-        if unreadable:
-            logger.warning(
-                "%(cookies)s in the store and cannot be restored, because of the key of"
-                " their jar (meta['cookiejar'])",
-                {"cookies": plural(unreadable, "cookie is", "cookies are")},
                 extra=self._extra,
             )
 
@@ -111,18 +103,15 @@ class Cookies(Participant):
         self.version = version
         self._take(stored, self._jars.changed)
 
-    def _take(self, stored: Iterable[bytes], but: Container[Place]) -> tuple[int, int]:
-        """Take stored cookies ``but`` those in some places.
-
-        Returns how many there are, and how many more cannot be unpacked here.
-        """
+    def _take(self, stored: Iterable[bytes], but: Container[Place]) -> int:
+        """Take stored cookies ``but`` those in some places; return how many."""
         now = int(time.time())
-        taken = unreadable = 0
+        taken = 0
         for packed in stored:
             try:
                 place, cookie = unpacked(packed)
             except Exception:  # noqa: BLE001 - of the data, or what is named in it
-                unreadable += 1
+                self._warn("the key of their jar (meta['cookiejar'])")
                 continue
             if place in but:
                 continue
@@ -133,7 +122,7 @@ class Cookies(Participant):
             else:
                 self._jars.restore(place.jar, cookie)
                 taken += 1
-        return taken, unreadable
+        return taken
 
     @property
     def changed(self) -> bool:
@@ -173,8 +162,8 @@ class Cookies(Participant):
         if not self._warned:
             self._warned = True
             logger.warning(
-                "Some cookies cannot be stored, because of %(what)s, so after a crash"
-                " they are gone; no more of them are named here",
+                "Some cookies cannot be stored or restored, because of %(what)s, so"
+                " after a crash they are gone; no more of them are named here",
                 {"what": what},
                 extra=self._extra,
             )
