@@ -84,6 +84,8 @@ def figures(view: View) -> Iterator[Figure]:
 
 
 def _of_pending(view: View, *, runs: bool) -> Iterator[Said]:
+    if paused := view.slots.keys() & {*view.rules.paused}:
+        yield Said(f"{len(paused):,} paused", WARN)
     if view.all_rest:
         yield Said("all resting", WARN)
     elif runs and view.points:

@@ -313,7 +313,7 @@ def _counts(
 
 def _pending(last: Point | None, first: Point | None, now: Point) -> Iterator[str]:
     rate = per_minute(last, now)
-    resting = f" ({now.resting:,} resting)" if now.resting else ""
+    resting = f" ({now.resting:,} resting or paused)" if now.resting else ""
     yield f"{now.pending:,} pending on {plural(now.slots, 'host')}{resting}"
     if rate is not None and round(rate) == 0 and now.leased:
         yield f"{now.leased:,} in progress"
