@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from disturbed_crawl import CaughtError, DisturbedCrawl, EverydayPages, Worker
 from redis_places import JOB, OneRedis
 from shared_judge import doubled, judge
-from spiders import taken_out
+from support import taken_out
 from support.crawl import Crawl
 from support.engines import Redis
 from support.site import Site

@@ -17,15 +17,12 @@ from typing import Any, Protocol
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from spiders.contract import (
-    Drives,
-    durable_at_once,
-    overlaps,
-)
+from spiders.contract import Drives, overlaps
 from support.crawl import FEEDS, Before, Crawl, Process
 from support.engine_model import Ask, Model, Page, Program, Run
 from support.engines import DISK, Redis
 from support.site import Site
+from support.taken_out import waiting_for_pages
 
 PAGES = 6
 MOST_REQUESTS = 40
@@ -266,8 +263,8 @@ AGAIN = [
 @pytest.mark.parametrize(
     ("crews", "without", "later"),
     [
-        pytest.param("disk", durable_at_once, [], id="durable at once"),
-        pytest.param("disk", durable_at_once, AGAIN[:1], id="and retried"),
+        pytest.param("disk", waiting_for_pages, [], id="durable at once"),
+        pytest.param("disk", waiting_for_pages, AGAIN[:1], id="and retried"),
     ],
     indirect=["crews"],
 )

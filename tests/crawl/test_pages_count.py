@@ -14,6 +14,7 @@ import pytest
 from scrapy import Request
 from support.page_model import Engine, judged
 from support.repetition import slow_tests_run
+from support.taken_out import waiting_for_pages
 
 from bloomdupe.crawl.leases import leases
 from bloomdupe.crawl.leases.lease import Accepted, Lease
@@ -66,12 +67,8 @@ def test_refused_commits_lose_nothing_and_double_nothing(place: Path) -> None:
 def test_a_judge_sees_requests_that_are_durable_before_their_pages(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    push = Frontier.push
-
-    def pushed(*arguments: object, **options: object) -> object:
-        return push(*arguments, **options | {"volatile": False})  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Frontier, "push", pushed)
+    monkeypatch.setattr(Frontier, "push", Frontier.push)  # and put back at the end
+    waiting_for_pages()
     found = [judged(seed, place / str(seed)) for seed in range(CONTROLS)]
     assert sum(bool(one.doubled) for one in found) > CONTROLS // 4
 

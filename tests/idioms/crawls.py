@@ -74,7 +74,7 @@ DURABLE: dict[str, Any] = {
 RECORDED = {"recorder.Recorder": 1000}
 
 HEAD = ("from support import placing", "placing.install()")
-WITHOUT = ("import without", "without.%s()")
+WITHOUT = ("from support import taken_out", "taken_out.%s()")
 """Code of a project, before its settings."""
 
 
@@ -170,7 +170,7 @@ class IdiomCrawl(Crawl):
 
     On Redis, each run is a worker that gets all partitions. ``stock`` leaves out
     bloomdupe and ``JOBDIR``, ``without`` names a protection of it
-    that is taken out (see ``without.py``). Its folder is made in ``place``, and is
+    that is taken out (see ``taken_out.py``). Its folder is made in ``place``, and is
     removed afterwards without ``keep``. A process may open so many ``open_files``.
     """
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from spiders.workers import After, Before, Plain
+from spiders.follow import PutsOut
+from spiders.workers import After, Before
 from support.crawl import Crawl
 from support.judge import lines
 from support.redis_server import RedisServer
@@ -37,18 +38,18 @@ def test_workers_pass_on_requests_that_they_have_set_aside(crawl: Crawl) -> None
 
 
 def test_the_url_has_the_name_of_the_spider(crawl: Crawl, redis: RedisServer) -> None:
-    crawl.run(Plain, BLOOMDUPE_REDIS_URL=redis.url("of %(spider)s"))
-    crawl.engine.job = redis.url("of plain")
+    crawl.run(PutsOut, BLOOMDUPE_REDIS_URL=redis.url("of %(spider)s"))
+    crawl.engine.job = redis.url("of puts_out")
     assert lines(crawl.items()) == items("0")
 
 
 def test_only_the_spiders_name_is_replaced(crawl: Crawl) -> None:
     url = "redis://:secret@localhost/0#%(spyder)s"
-    run = crawl.refused(Plain, BLOOMDUPE_REDIS_URL=url)
+    run = crawl.refused(PutsOut, BLOOMDUPE_REDIS_URL=url)
     assert "BLOOMDUPE_REDIS_URL: only %(spider)s is replaced" in run.log
     assert "secret" not in run.log
 
 
 def test_settings_without_effect_are_refused(crawl: Crawl) -> None:
-    run = crawl.refused(Plain, BLOOMDUPE_FILTER_MEMORY="3000000")
+    run = crawl.refused(PutsOut, BLOOMDUPE_FILTER_MEMORY="3000000")
     assert "BLOOMDUPE_FILTER_MEMORY = 3000000 does not work with" in run.log

@@ -271,16 +271,3 @@ def overlaps() -> None:
             await self.work_on(following)
 
     Drives.process = overlapping  # type: ignore[method-assign]
-
-
-def durable_at_once() -> None:
-    """Let each request be durable at once, on disk, for a control."""
-    from bloomdupe.frontier.frontier import Frontier
-
-    push = Frontier.push
-
-    def pushed(*arguments: Any, **options: Any) -> Any:
-        options.pop("volatile", None)
-        return push(*arguments, **options)
-
-    Frontier.push = pushed  # type: ignore[method-assign]

@@ -9,11 +9,21 @@ from scrapy.http import Response
 
 
 class Follow(Spider):
-    """Follows every link; has no items."""
+    """Has no items."""
 
     name = "follow"
 
     def parse(self, response: Response) -> Any:
+        yield from response.follow_all(css="a")
+
+
+class PutsOut(Follow):
+    """Puts out each page, and follows every link."""
+
+    name = "puts_out"
+
+    def parse(self, response: Response) -> Any:
+        yield {"page": response.url.rpartition("/")[2]}
         yield from response.follow_all(css="a")
 
 

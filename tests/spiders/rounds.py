@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from scrapy import Request, Spider
-from scrapy.http import Response
+from scrapy import Request
+
+from spiders.follow import PutsOut
 
 
-class Rounds(Spider):
+class Rounds(PutsOut):
     """Follows links; has an item for each page, and one for ``start()``."""
 
     name = "rounds"
@@ -20,7 +21,3 @@ class Rounds(Spider):
         yield Request(f"{base}a")  # a duplicate
         yield Request(f"{base}b", dont_filter=True)
         yield {"page": "start"}
-
-    def parse(self, response: Response) -> Any:
-        yield {"page": response.url.rpartition("/")[2]}
-        yield from response.follow_all(css="a")

@@ -6,18 +6,16 @@ from typing import Any
 
 from support.components import HearsIdle
 
+from spiders.follow import PutsOut
 
-class Stays(HearsIdle):
+
+class Stays(HearsIdle, PutsOut):
     """Puts out each page and follows its links; says when it is idle."""
 
     name = "stays"
 
     def idle(self) -> None:
         self.logger.info("The spider is idle")
-
-    def parse(self, response: Any) -> Any:
-        yield {"page": response.url.rpartition("/")[2]}
-        yield from response.follow_all(css="a")
 
     def other(self, response: Any) -> Any:
         yield {"other": response.url.rpartition("/")[2]}

@@ -7,6 +7,8 @@ from typing import Any
 from scrapy import Request, Spider, signals
 from scrapy.http import Response
 
+from spiders.follow import PutsOut
+
 HOSTS = 7
 """On which the pages of one site seem to be: slots of the downloader."""
 
@@ -60,17 +62,7 @@ class Other(All):
     name = "other"
 
 
-class Plain(All):
-    """Follows all links."""
-
-    name = "plain"
-
-    def parse(self, response: Response) -> Any:
-        yield {"page": response.url.rpartition("/")[2]}
-        yield from response.follow_all(css="a")
-
-
-class Before(Plain):
+class Before(PutsOut):
     """Its requests are for a method that no other spider has."""
 
     def parse(self, response: Response) -> Any:

@@ -24,8 +24,8 @@ from bloomdupe.frontier.sent_request import partition_of
 from bloomdupe.store.participant import Part
 from bloomdupe.store.redis import owner as module
 from bloomdupe.store.redis.address import Address
-from bloomdupe.store.redis.client import LuaScript
 from bloomdupe.store.redis.owner import PartitionOwner
+from support.taken_out import script_without
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -286,12 +286,7 @@ class Worker:
 @contextmanager
 def without(*checks: str) -> Iterator[None]:
     """Leave out the lines of the script of a commit that hold these checks."""
-    script = LuaScript("commit")
-    lines = script.text.decode().splitlines()
-    kept = [line for line in lines if not any(check in line for check in checks)]
-    assert len(lines) - len(kept) == len(checks)
-    script.text = "\n".join(kept).encode()
-    whole, module.COMMIT = module.COMMIT, script
+    whole, module.COMMIT = module.COMMIT, script_without(*checks)
     try:
         yield
     finally:
