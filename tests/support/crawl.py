@@ -39,7 +39,7 @@ JSON = "--json"
 BLOOMDUPE = Path(sys.executable).with_name("bloomdupe")
 
 Before: TypeAlias = "Callable[[], object]"
-"""A function of a module in ``spiders/``, or a ``partial`` of one."""
+"""A function of a module in ``spiders/`` or ``support/``, or a ``partial`` of one."""
 
 
 @dataclass(frozen=True)
@@ -413,7 +413,8 @@ class Crawl:
 
 def _name_of(thing: Any) -> str:
     name = f"{thing.__module__}.{thing.__qualname__}"
-    assert thing.__module__.startswith("spiders."), f"{name} is not in tests/spiders"
+    known = thing.__module__.startswith(("spiders.", "support."))
+    assert known, f"{name} is not in tests/spiders or tests/support"
     return name
 
 
