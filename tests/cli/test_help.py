@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 
 import pytest
-from support.jobs import call
 
 from bloomdupe.cli import main as cli
 from bloomdupe.cli import verbs
@@ -27,14 +25,6 @@ def test_help_has_an_example_that_can_be_called(
     assert "--json" in out
     options = cli.build_parser().parse_args(shlex.split(example))
     assert options.verb == name
-
-
-def test_the_scrapy_command_has_the_same_verbs(tmp_path: Path) -> None:
-    done = call("bloomdupe", "--help", cwd=tmp_path, script="scrapy")
-    assert done.returncode == 0, done.stderr
-    for name, verb in VERBS.items():
-        assert f"\n    {name} " in done.stdout, name
-        assert verb.description[:20] in " ".join(done.stdout.split())
 
 
 def test_options_may_come_between_a_store_and_urls() -> None:

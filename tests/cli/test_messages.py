@@ -110,13 +110,6 @@ def test_a_store_that_is_no_crawls_is_refused(verb: Verb, tmp_path: Path) -> Non
 # In a crawl
 
 
-def test_a_setting_that_was_mistyped_is_named(crawl: Crawl) -> None:
-    log = crawl.run(Follow, BLOOMDUPE_EXPECTD_URLS=1_000, BLOOMDUPE_X=1).log
-    said = "There is no setting BLOOMDUPE_EXPECTD_URLS, so it has no effect"
-    assert f"{said}; did you mean BLOOMDUPE_EXPECTED_URLS?" in log
-    assert "There is no setting BLOOMDUPE_X, so it has no effect\n" in log
-
-
 def test_a_run_says_how_it_ended_and_how_to_go_on(crawl: Crawl) -> None:
     log = crawl.interrupted(Follow, after=3, CONCURRENT_REQUESTS=1).log
     said = r"Stopped; [34] pages, 0 items, \d+ requests pending: run the same command"

@@ -103,14 +103,6 @@ def test_what_is_too_much_is_refused_in_a_line(name: str, value: object) -> None
     assert len(said) < 500
 
 
-@pytest.mark.parametrize("value", [False, "False", "0", "", [], "[]", (), None])
-def test_nothing_is_exact_with_an_empty_value(value: object) -> None:
-    exact = JobSettings.read(Settings({"BLOOMDUPE_EXACT": value})).exact
-    assert not exact
-    assert not exact.match("https://a.example/")
-    assert exact.value is False
-
-
 @pytest.mark.parametrize(
     ("value", "found"),
     [

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import pytest
 from support.jobs import Verb
 from support.monitored_jobs import LONG, NOW, monitored_job
-from support.terminal import COLOUR, Terminal
+from support.terminal import Terminal
 
 from bloomdupe.frontier.slot_state import Rest
 from bloomdupe.jobs.job_on_disk import JobOnDisk
@@ -27,18 +26,6 @@ def job(tmp_path: Path) -> Path:
 
 def shown(view: View, width: int, height: int = 24) -> list[str]:
     return screen(view, (width, height))
-
-
-def test_nothing_is_wider_or_higher_than_the_terminal(job: Path) -> None:
-    view = JobReader(JobOnDisk(str(job))).read()
-    for width, coloured in product((20, 40, 80, 200), (True, False)):
-        lines = [
-            COLOUR.sub("", line)
-            for line in screen(view, (width, 16), coloured=coloured)
-        ]
-        assert max(map(len, lines)) <= width
-        assert len(lines) < 16
-        assert re.search(r"pending +7", "\n".join(lines))
 
 
 def at_work(job: Path, seconds: float, name: str = RUNNING, **resting: str) -> View:

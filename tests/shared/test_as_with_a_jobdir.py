@@ -43,13 +43,6 @@ def test_the_url_has_the_name_of_the_spider(crawl: Crawl, redis: RedisServer) ->
     assert lines(crawl.items()) == items("0")
 
 
-def test_only_the_spiders_name_is_replaced(crawl: Crawl) -> None:
-    url = "redis://:secret@localhost/0#%(spyder)s"
-    run = crawl.refused(PutsOut, BLOOMDUPE_REDIS_URL=url)
-    assert "BLOOMDUPE_REDIS_URL: only %(spider)s is replaced" in run.log
-    assert "secret" not in run.log
-
-
 def test_settings_without_effect_are_refused(crawl: Crawl) -> None:
     run = crawl.refused(PutsOut, BLOOMDUPE_FILTER_MEMORY="3000000")
     assert "BLOOMDUPE_FILTER_MEMORY = 3000000 does not work with" in run.log
