@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.state.rules import Rule, Rules
     from bloomdupe.frontier.sent_request import SentRequest
-    from bloomdupe.jobs.held import Added, HeldJob
+    from bloomdupe.jobs.held import Added
     from bloomdupe.jobs.job import Removed
     from bloomdupe.jobs.project import Project
 
@@ -52,7 +52,8 @@ def requeue(options: Namespace) -> Answer:
         check_named(options)
     elif options.urls or options.file is not None:
         raise SettingError("--failed goes without URLs and --from")
-    with closing(_opened(options)) as job:
+    settings = options.project_settings
+    with closing(options.job.changing(settings, by_url=True)) as job:
         if reasons is None:
             found = _found(options, job.project, added)
             chosen = (
@@ -74,21 +75,16 @@ def drop(options: Namespace) -> Answer:
             " .` selects all)"
         )
     selection = selection_of(options)
-    with closing(_opened(options, by_url=bool(options.urls))) as job:
+    by_url, settings = bool(options.urls), options.project_settings
+    with closing(options.job.changing(settings, by_url=by_url)) as job:
         requests = [*_requests(options.urls)]
         pages = {job.project.key_of(one)[0]: one.url for one in requests}
-        dropped = job.drop(selection, pages if options.urls else None)
+        dropped = job.drop(selection, pages if by_url else None)
         left = job.pending
     if not dropped:
         warn_if_unknown(options.job, options.slot)
     line = f"{dropped:,} removed, {left:,} pending"
     return Answer([line], {"dropped": dropped, "left": left})
-
-
-def _opened(options: Namespace, *, by_url: bool = True) -> HeldJob:
-    settings = options.project_settings
-    job: HeldJob = options.job.changing(settings, by_url=by_url)
-    return job
 
 
 def _found(
