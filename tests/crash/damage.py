@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,28 +63,24 @@ def make_history(path: Path, world: World, checkpoints: int) -> History:
 Kind = Callable[[bytearray, History, random.Random], None]
 
 
-def bit(data: bytearray, _: History, rng: random.Random) -> None:
-    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+def flipping(*bytes_: int) -> Kind:
+    """Return a kind of damage in which a byte is changed by one of these."""
+
+    def damage(data: bytearray, _: History, rng: random.Random) -> None:
+        data[rng.randrange(len(data))] ^= rng.choice(bytes_)
+
+    return damage
 
 
-def byte(data: bytearray, _: History, rng: random.Random) -> None:
-    data[rng.randrange(len(data))] ^= rng.randint(1, 255)
+def overwriting(unit: int, *, zeros: bool) -> Kind:
+    """Return a kind of damage in which a part of the file is lost."""
 
+    def damage(data: bytearray, _: History, rng: random.Random) -> None:
+        new = bytes(unit) if zeros else rng.randbytes(unit)
+        at = rng.randrange(len(data) // unit) * unit
+        data[at : at + unit] = new
 
-def zeroed_sector(data: bytearray, _: History, rng: random.Random) -> None:
-    _overwrite(data, rng, SECTOR, bytes(SECTOR))
-
-
-def random_sector(data: bytearray, _: History, rng: random.Random) -> None:
-    _overwrite(data, rng, SECTOR, rng.randbytes(SECTOR))
-
-
-def zeroed_page(data: bytearray, _: History, rng: random.Random) -> None:
-    _overwrite(data, rng, PAGE, bytes(PAGE))
-
-
-def random_page(data: bytearray, _: History, rng: random.Random) -> None:
-    _overwrite(data, rng, PAGE, rng.randbytes(PAGE))
+    return damage
 
 
 def swapped_pages(data: bytearray, _: History, rng: random.Random) -> None:
@@ -123,15 +119,17 @@ def damaged_head(data: bytearray, history: History, rng: random.Random) -> None:
         data[at : at + PAGE] = data[PAGE - at : 2 * PAGE - at]
 
 
-def _overwrite(data: bytearray, rng: random.Random, unit: int, new: bytes) -> None:
-    at = rng.randrange(len(data) // unit) * unit
-    data[at : at + unit] = new
-
-
-KINDS: tuple[Kind, ...] = (
-    bit, byte, zeroed_sector, random_sector, zeroed_page, random_page,
-    swapped_pages, stale_page, damaged_head,
-)  # fmt: skip
+KINDS: dict[str, Kind] = {
+    "bit": flipping(*(1 << number for number in range(8))),
+    "byte": flipping(*range(1, 256)),
+    "zeroed_sector": overwriting(SECTOR, zeros=True),
+    "random_sector": overwriting(SECTOR, zeros=False),
+    "zeroed_page": overwriting(PAGE, zeros=True),
+    "random_page": overwriting(PAGE, zeros=False),
+    "swapped_pages": swapped_pages,
+    "stale_page": stale_page,
+    "damaged_head": damaged_head,
+}
 
 
 class Damage(Fault):
@@ -152,7 +150,7 @@ class Damage(Fault):
                 careful = getattr(open_data, name)
                 setattr(open_data, name, value)
                 try:
-                    kinds = (zeroed_page, random_page, stale_page)
+                    kinds = ("zeroed_page", "random_page", "stale_page")
                     return _damaged(place, CONTROL_SEED, 5, 3, 500, kinds)
                 finally:
                     setattr(open_data, name, careful)
@@ -173,15 +171,15 @@ def _damaged(
     trials: int,
     checkpoints: int = CHECKPOINTS,
     size: int = SIZE,
-    kinds: tuple[Kind, ...] = KINDS,
+    kinds: Iterable[str] = KINDS,
 ) -> list[Outcome]:
     world = World(seed, size, feeds=False)  # the store is what is damaged
     history = make_history(folder / "made" / "store", world, checkpoints)
     outcomes = []
     for kind in kinds:
         for number in range(trials):
-            rng = random.Random(f"{seed} {kind.__name__} {number}")
-            path = folder / f"{kind.__name__}-{number}"
+            rng = random.Random(f"{seed} {kind} {number}")
+            path = folder / f"{kind}-{number}"
             shutil.copytree(history.path, path)
             # As it is after a run: no process has touched it since.
             with world.open(path):
@@ -198,7 +196,7 @@ def _damaged(
             until_later(path / files.DATA)
             data = bytearray((path / files.DATA).read_bytes())
             before = bytes(data)
-            kind(data, history, rng)
+            KINDS[kind](data, history, rng)
             (path / files.DATA).write_bytes(data)
             outcome = OK
             if data != before:
@@ -207,10 +205,8 @@ def _damaged(
                 )
             if outcome.verdict == "ok":
                 shutil.rmtree(path)
-            where = (
-                f"{kind.__name__} {number}, {'power cut' if powerless else 'closed'}: "
-            )
-            outcomes.append(Outcome(outcome.verdict, where + outcome.words))
+            how = "power cut" if powerless else "closed"
+            outcomes.append(outcome.at(f"{kind} {number}, {how}"))
     return outcomes
 
 

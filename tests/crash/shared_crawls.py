@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import shutil
 import signal
-import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import ClassVar
-
-sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
-
-from collections.abc import Callable, Iterator
 
 from disturbed_crawl import CaughtError, DisturbedCrawl, EverydayPages, Worker
 from redis_places import JOB, OneRedis

@@ -6,12 +6,8 @@ Their crawl is that of ``owners_model.py``: real frontiers and Lua, without Scra
 from __future__ import annotations
 
 import shutil
-import sys
-from pathlib import Path
-
-sys.path.append(str(Path(__file__).parents[1]))  # beside pytest, too
-
 from collections.abc import Callable
+from pathlib import Path
 
 from support.owners_model import trial as crawled
 from support.owners_model import without

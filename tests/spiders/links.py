@@ -113,13 +113,7 @@ class LowerCaseFingerprinter(OfCrawler):
 class Rewrite:
     """A spider middleware that sends links to the start page somewhere else."""
 
-    def process_spider_output(
-        self, response: Response, result: Any, **_: Any
-    ) -> Iterator[Any]:
-        for output in result:
-            yield self.rewritten(output, response)
-
-    async def process_spider_output_async(
+    async def process_spider_output(
         self, response: Response, result: Any, **_: Any
     ) -> AsyncIterator[Any]:
         async for output in result:

@@ -105,9 +105,9 @@ class RefusesInput(Tree):
 
 
 class FilterAsync:
-    """One that has only the asynchronous method, and waits."""
+    """Waits between the outputs, and adds their number."""
 
-    async def process_spider_output_async(
+    async def process_spider_output(
         self, response: Response, result: Any, **_: Any
     ) -> AsyncIterator[Any]:
         number = 0
@@ -115,15 +115,6 @@ class FilterAsync:
             number += 1
             if number % 2:
                 await pause(0.001)
-            yield output
-        yield item(response, f"{number} outputs")
-
-    def process_spider_output(
-        self, response: Response, result: Any, **_: Any
-    ) -> Iterator[Any]:
-        number = 0
-        for output in result:
-            number += 1
             yield output
         yield item(response, f"{number} outputs")
 
