@@ -73,7 +73,7 @@ class EverydayPages:
 
 
 class Worker:
-    """A worker, and the faults that it has had."""
+    """A worker, or the process that collects, and the faults that it has had."""
 
     def __init__(self, process: Process, name: str) -> None:
         self.process = process
@@ -150,6 +150,9 @@ class DisturbedCrawl:
         }
         self.workers: list[Worker] = []
         """All that there ever were."""
+        self.collectors: list[Worker] = []
+        self.deletes = rng.random() < 0.5
+        """Whether collected lines are deleted from Redis."""
         self._without_leases: set[Worker] = set()
         """Workers that have ended; other workers own their partitions."""
         self.happened = Counter[str]()
@@ -158,9 +161,10 @@ class DisturbedCrawl:
         """URLs that were added."""
         self._faults: dict[str, Callable[[Worker], None]] = {
             "add": self._add,
+            "collect": lambda _: self._collect("--follow"),
             "interrupt": partial(self._interrupt, times=1),
             "interrupt twice": partial(self._interrupt, times=2),
-            "kill": Worker.kill,
+            "kill": self._kill,
             "part": self._part,
             "stop": self._stop,
         }
@@ -168,7 +172,7 @@ class DisturbedCrawl:
     def run(self, faults: int, kinds: tuple[str, ...]) -> None:
         """Let stock Scrapy do it, and then disturb the workers until all is done."""
         rng = self._rng
-        self.begin()
+        self._begin()
         for _ in range(faults):
             if not self._hire(rng.randint(2, WORKERS)):
                 break
@@ -176,31 +180,31 @@ class DisturbedCrawl:
             what = rng.choice(kinds)
             if self.at_work:
                 self._disturb(what)
-        self.finish()
+        self._finish()
 
-    def begin(self, before: Before | None = None) -> None:
+    def _begin(self, before: Before | None = None) -> None:
         """Let stock Scrapy do it; all workers call ``before`` first."""
         self._before = before
         self.stock: Run = self.crawl.run(Everyday, ADDONS=None, ADDED=self.adds)
-        self.allow(0)
+        self._allow(0)
 
-    def finish(self) -> None:
+    def _finish(self) -> None:
         """Let the crawl come to its end, and look whether it is one."""
         self.site.release()
         if self.adds:
             self._take(self._start_adding(self.adds))
-            self.hire_one()
+            self._hire_one()
         self._hire(1)
-        self.until(lambda: not self.alive)
-        self.crawl.make_project()  # which has the classes of the items
-        self.crawl.bloomdupe("collect", self.crawl.engine.job, "collected")
+        self._until(lambda: not self.alive)
+        self._collect()
+        self.collectors[-1].process.wait()
         self.asked = len(self.site.log)
-        self.hire_one()
-        self.until(lambda: not self.alive)
+        self._hire_one()
+        self._until(lambda: not self.alive)
         self.next_day = len(self.site.log)
         self._before = self.crawl.engine.pass_time(DAY)
-        self.hire_one()
-        self.until(lambda: not self.alive)
+        self._hire_one()
+        self._until(lambda: not self.alive)
         self._count_ends()
 
     @property
@@ -233,10 +237,10 @@ class DisturbedCrawl:
         if any(run.status == 0 and run.finish_reason == ENDED for run in ended):
             return bool(self.at_work)
         for _ in range(count - len(self.at_work)):
-            self.hire_one()
+            self._hire_one()
         return True
 
-    def hire_one(self) -> Worker:
+    def _hire_one(self) -> Worker:
         name = f"worker{len(self.workers)}"
         process = self.crawl.start(
             Everyday,
@@ -250,7 +254,7 @@ class DisturbedCrawl:
     def _go_on(self) -> None:
         """Let the crawl go on for a while."""
         begun = time.monotonic()
-        self.allow(self._rng.randrange(2, 2 * STEP))
+        self._allow(self._rng.randrange(2, 2 * STEP))
 
         def far_enough() -> bool:
             if not self.at_work or self.site.shut:
@@ -258,10 +262,10 @@ class DisturbedCrawl:
             late = time.monotonic() > begun + PAUSE
             return late and any(worker.joined for worker in self.at_work)
 
-        self.until(far_enough)
+        self._until(far_enough)
         time.sleep(self._rng.choice([0, 0, 0.02, 0.1]))  # noqa: TID251 - a fault strikes at any time
 
-    def allow(self, more: int) -> None:
+    def _allow(self, more: int) -> None:
         """Let the site give the answers that wait, and so many more."""
         self.site.hold_after(self.site.waiting + more)
 
@@ -270,23 +274,23 @@ class DisturbedCrawl:
     def _disturb(self, what: str) -> None:
         victim = self._rng.choice(self.at_work)
         # In some, the site answers meanwhile; else requests stay in progress.
-        self.allow(self._rng.choice([0, STEP, 3 * STEP]))
+        self._allow(self._rng.choice([0, STEP, 3 * STEP]))
         if what in self._faults:
             self._faults[what](victim)
             return
-        self.wait_for(self.at_work)
+        self._wait_for(self.at_work)
         self._place.disturb(what, self._rng.uniform(0, AWAY))
         if self._rng.random() < 0.5:  # it was away for longer than a lease
             self._end_leases(self.at_work)
         self.happened[what] += bool(self.at_work)
 
-    def wait_for(self, workers: list[Worker]) -> None:
+    def _wait_for(self, workers: list[Worker]) -> None:
         """Wait until they have joined: a worker is refused while Redis is away."""
-        self.until(lambda: all(worker.joined for worker in workers))
+        self._until(lambda: all(worker.joined for worker in workers))
 
     # Leases
 
-    def until(self, condition: Callable[[], object]) -> None:
+    def _until(self, condition: Callable[[], object]) -> None:
         """Wait; meanwhile the leases of workers that have ended run out."""
 
         def holds() -> object:
@@ -311,7 +315,7 @@ class DisturbedCrawl:
         owners = [worker.owner for worker in workers if worker.owner]
         return sum(map(self._place.end_leases, owners))
 
-    def rob(self, victims: set[Worker]) -> None:
+    def _rob(self, victims: set[Worker]) -> None:
         """Let other workers, if there are any, own the partitions of the victims.
 
         Without the fence they may renew a lease of the victims, for ever.
@@ -323,11 +327,14 @@ class DisturbedCrawl:
             in_vain = self._look is not None and time.monotonic() > begun + LEASE
             return in_vain or not any(others) or not self._end_leases(victims)
 
-        self.until(robbed)
+        self._until(robbed)
+
+    def _kill(self, victim: Worker) -> None:
+        victim.kill()
 
     def _add(self, victim: Worker) -> None:
         """Kill a worker while URLs are added, those that were added before, too."""
-        self.wait_for([victim])
+        self._wait_for([victim])
         self._added = min(self.adds, self._added + AT_ONCE)
         adding = self._start_adding(self._added)
         victim.kill()
@@ -345,15 +352,15 @@ class DisturbedCrawl:
 
     def _interrupt(self, victim: Worker, times: int) -> None:
         """Press Ctrl-C, once or twice; it ends while the other workers go on."""
-        self.wait_for([victim])
+        self._wait_for([victim])
         victim.stopped_by = "interrupt" if times == 1 else "interrupt twice"
         for _ in range(times):
             victim.process.send(signal.SIGINT)
             time.sleep(FLUSH)  # noqa: TID251 - a fault strikes at any time
 
     def _part(self, victim: Worker) -> None:
-        self.wait_for([victim])
-        self._place.part(victim.name, partial(self.rob, {victim}))
+        self._wait_for([victim])
+        self._place.part(victim.name, partial(self._rob, {victim}))
         self.happened["part"] += victim in self.at_work
 
     def _stop(self, victim: Worker) -> None:
@@ -361,17 +368,30 @@ class DisturbedCrawl:
         victims = {victim, self._rng.choice(self.at_work)}
         for one in victims:
             one.process.send(signal.SIGSTOP)
-        self.rob(victims)
+        self._rob(victims)
         for one in victims:
             one.process.send(signal.SIGCONT)
         # A process that had ended before cannot be stopped.
         self.happened["stop"] += any(one in self.at_work for one in victims)
 
+    def _collect(self, *options: str) -> None:
+        """Kill the process that collects, if there is one, and start the next."""
+        self._wait_for(self.at_work)
+        if self.collectors:
+            self.collectors[-1].kill()
+        if self.deletes:
+            options = ("--delete", *options)
+        url = self.crawl.engine.job
+        self.crawl.make_project()  # which has the classes of the items
+        process = self.crawl.start_bloomdupe("collect", url, "collected", *options)
+        self.collectors.append(Worker(process, "collect"))
+
     def _count_ends(self) -> None:
-        for worker in self.workers:
+        for worker in (*self.workers, *self.collectors):
             run, what = worker.process.wait(), worker.stopped_by
             if what == "kill":
-                self.happened[what] += run.status == -signal.SIGKILL
+                name = "collect" if worker in self.collectors else "kill"
+                self.happened[name] += run.status == -signal.SIGKILL
             elif what:
                 said = "Received SIGINT" in run.log and run.finish_reason != ENDED
                 self.happened[what] += said

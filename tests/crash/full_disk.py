@@ -1,7 +1,7 @@
 """F8: a disk that is full, then has room again.
 
-A small tmpfs (as root), and ``RLIMIT_FSIZE``, for a bare frontier. F3 raises the error
-in real crawls.
+A small tmpfs (as root), and ``RLIMIT_FSIZE``: for a bare frontier, and for a real
+crawl.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from child import in_child
+from spiders.follow import Follow
+from support.crawl import Crawl
+from support.site import Site, graph
 from trial import (
     CONTROL_SEED,
     OK,
@@ -38,6 +41,7 @@ from bloomdupe.store import files
 WORLD = 1_500
 LEAST, MOST = 100, 450
 """Kilobytes; the whole crawl takes more."""
+PAGES = 1_500
 MOST_OF_A_NEW_STORE = 100
 """Kilobytes; with a frontier it takes 60."""
 
@@ -62,6 +66,7 @@ class FullDisk(Fault):
         return [
             _on_small_disk(folder, seed),
             _with_limit(folder, seed),
+            _real_crawl(folder, seed),
             *(_created(folder / str(size), size, seed) for size in sizes),
             *_opened_without_room(folder),
         ]
@@ -150,6 +155,25 @@ def _with_limit(folder: Path, seed: int, **options: Any) -> Outcome:
         **options,
     )  # fmt: skip
     return outcome if outcome != OK and not options else recovered(path, world, report)
+
+
+def _real_crawl(folder: Path, seed: int) -> Outcome:
+    rng = random.Random(seed)
+    pages = graph(PAGES)
+    with Site(pages) as site, Crawl(folder, site) as crawl:
+        crawl.starts = ("/0",)
+        crawl.settings |= {"BLOOMDUPE_EXACT": True, "BLOOMDUPE_EXPECTED_URLS": 1000}
+        place = crawl.folder / "job"
+        with small_disk(place, rng.randint(90, 160)):
+            log = crawl.run(Follow, status=1).log
+            if "No space left on device" not in log:
+                return crashed(f"the log does not say what is wrong: {log[-2000:]}")
+            make_room(place)
+            run = crawl.run(Follow)
+            if run.finish_reason != "finished":
+                return crashed(f"with room again, it ended: {run.log[-2000:]}")
+    missing = set(pages) - set(site.requested)
+    return lost(f"never asked for {sorted(missing)[:9]}") if missing else OK
 
 
 # Creation

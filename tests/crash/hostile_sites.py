@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,13 @@ from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 from bloomdupe import BloomFilter
 from bloomdupe.filter import hashing
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.store.format import BLOBS
+from bloomdupe.frontier.slot_state import SlotState
+from bloomdupe.store.format import BLOBS, SLOTS, StoredSlot
+from bloomdupe.store.lmdb.lmdb_store import Directory
 from bloomdupe.store.participant import Part
 
+BUDGET = 30
+BOUND = 50
 FORGED = "2026-01-01 00:00:00 [bloomdupe.crawl.scheduler] CRITICAL: forged"
 AFTER = links("/after")
 """A link that must be followed in spite of all."""
@@ -62,6 +66,76 @@ def _opened(folder: Path, pages: Pages) -> Iterator[Crawl]:
 def _all_fetched(crawl: Crawl, *paths: str) -> Outcome:
     missing = set(paths) - set(crawl.site.requested)
     return lost(f"never asked for {sorted(missing)}") if missing else OK
+
+
+def spider_trap(folder: Path) -> Outcome:
+    """A trap without end, with a page budget, killed in the middle."""
+
+    def trap(visit: Visit) -> Answer:
+        name, number = visit.path.rsplit("/", 1)
+        if name != "/trap":
+            return Answer("" if number else AFTER + links("/trap/1"))
+        return Answer(links(*(f"/trap/{10 * int(number) + i}" for i in range(10))))
+
+    with _opened(folder, trap) as crawl:
+        crawl.settings["BLOOMDUPE_MAX_PAGES_PER_SLOT"] = BUDGET
+        crawl.site.hold_after(BUDGET // 2)
+        process = crawl.start(Follow)
+        # What no checkpoint has counted when it is killed is counted anew.
+        process.until(lambda: _pages_counted(crawl.store) == BUDGET)
+        process.kill()
+        crawl.site.release()
+        runs = [crawl.run(Follow), crawl.run(Follow)]
+    pages = {path for path in crawl.site.requested if "/trap/" in path}
+    if not 5 < len(pages) <= BUDGET:
+        return silently_wrong(f"{len(pages)} pages, the budget is {BUDGET}")
+    if not any(run.stats.get("bloomdupe/dropped_page_limit") for run in runs):
+        return silently_wrong("it bit, and the stats do not say so")
+    return _all_fetched(crawl, "/after")
+
+
+def _pages_counted(store: Path) -> int:
+    """Return the pages of all slots, as the last checkpoint has counted them."""
+    if not (store / "data.mdb").exists():
+        return 0
+    with (
+        closing(Directory(store).open(readonly=True)) as opened,
+        opened.snapshot() as snapshot,
+    ):
+        states = [StoredSlot.read(0, v).state for _, v in snapshot.records(SLOTS)]
+    return sum(SlotState.read(state).pages for state in states if state)
+
+
+def one_off_queries(folder: Path) -> Outcome:
+    """Six hundred times as many links as may wait."""
+    count, at_once = 30_000, 4
+    sessions = [f"/q?session={i}" for i in range(count)]
+    with _opened(folder, {}) as crawl:
+        site = crawl.site
+
+        def last(_: Visit) -> str:
+            site.release()
+            return ""
+
+        # The last link leads to another slot, so it need not wait for an answer.
+        other = site.base.replace("127.0.0.1", "localhost")
+        home = AFTER + links(*sessions, f"{other}/last")
+        site.pages = {"/": home, "/after": "", "/last": last}
+        site.hold(*sessions)  # none but the first few is asked for before
+        limits: Any = {
+            "BLOOMDUPE_MAX_PENDING_PER_SLOT": BOUND,
+            "CONCURRENT_REQUESTS_PER_DOMAIN": at_once,
+        }
+        run = crawl.run(Follow, **limits)
+    fetched = sum(path.startswith("/q") for path in run.requested)
+    dropped = run.stats["bloomdupe/dropped_pending_limit"]
+    if dropped + fetched != count:
+        return silently_wrong(f"{dropped} dropped, {fetched} fetched, of {count}")
+    if fetched > BOUND + 2 * at_once:  # requests in progress, of both slots
+        return silently_wrong(f"{fetched} fetched, {BOUND} may wait")
+    if run.log.count("has reached BLOOMDUPE_MAX_PENDING_PER_SLOT") != 1:
+        return silently_wrong("not logged once")
+    return _all_fetched(crawl, "/after", "/last")
 
 
 def long_urls(folder: Path) -> Outcome:
@@ -191,6 +265,8 @@ def planted_state(folder: Path) -> Outcome:
 
 
 SCRIPTS = (
+    spider_trap,
+    one_off_queries,
     long_urls,
     redirect_loops,
     control_characters,

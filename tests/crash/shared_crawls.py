@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -11,10 +10,10 @@ from pathlib import Path
 from random import Random
 from typing import ClassVar
 
-from disturbed_crawl import CaughtError, DisturbedCrawl, EverydayPages, Worker
+from disturbed_crawl import CaughtError, DisturbedCrawl, EverydayPages
 from redis_places import JOB, OneRedis
+from shared_controls import ControlledCrawl
 from shared_judge import doubled, judge
-from support import taken_out
 from support.crawl import Crawl
 from support.engines import Redis
 from support.site import Site
@@ -24,8 +23,6 @@ SIZE, FEW = 180, 27
 """Pages with a number, and those of a control; some lead to pages without a number."""
 FAR = 3
 """Links of a page besides its two children."""
-BEGUN = 12
-"""Answers until a control has something to lose."""
 DELAY = 0.004
 """Seconds that an answer takes."""
 
@@ -39,7 +36,17 @@ class SharedCrawls(Fault):
     """Of a case; some do not take place."""
     kinds: ClassVar[tuple[str, ...]] = (
         *("kill", "kill", "stop", "stop", "interrupt", "interrupt twice"),
-        *("add", "add", "part", "restart", "promote", "stall", "full", "cut off"),
+        *(
+            "add",
+            "add",
+            "part",
+            "collect",
+            "restart",
+            "promote",
+            "stall",
+            "full",
+            "cut off",
+        ),
         "without replicas",
     )
 
@@ -51,29 +58,20 @@ class SharedCrawls(Fault):
 
     def control(self, folder: Path) -> list[Outcome]:
         """Without fencing."""
-        return self._without(folder, overtaken)
+        return self._without(lambda crawl, _: crawl.fence())(folder)
 
     def _without(
-        self, folder: Path, script: Callable[[DisturbedCrawl, Worker, OneRedis], None]
-    ) -> list[Outcome]:
-        """Take the guards out of a worker that has pages in progress.
+        self, script: Callable[[ControlledCrawl, OneRedis], None]
+    ) -> Callable[[Path], list[Outcome]]:
+        """Return a control in which something is taken out."""
 
-        A script goes step by step, so that it is caught each time.
-        """
-        # One link leads to each page: if it is lost, so is the page.
-        with self._opened(folder, EverydayPages(0, FEW, far=0)) as (crawl, place):
-            controlled = DisturbedCrawl(crawl, place, Random(0), doubled)
-            controlled.adds = 0
+        def control(folder: Path) -> list[Outcome]:
+            # One link leads to each page: if it is lost, so is the page.
+            with self._opened(folder, EverydayPages(0, FEW, far=0)) as (crawl, place):
+                controlled = ControlledCrawl(crawl, place, Random(0), doubled)
+                return [self._judged(controlled, lambda: script(controlled, place))]
 
-            def run() -> None:
-                controlled.begin(taken_out.fence)
-                controlled.allow(BEGUN)
-                first = controlled.hire_one()
-                controlled.until(lambda: crawl.site.shut and crawl.site.waiting)
-                script(controlled, first, place)
-                controlled.finish()
-
-            return [self._judged(controlled, run)]
+        return control
 
     @contextmanager
     def _opened(
@@ -116,31 +114,4 @@ class ReturnedCrawls(SharedCrawls):
 
     def control(self, folder: Path) -> list[Outcome]:
         """Without steps, nobody notices that it has gone back."""
-        return self._without(folder, gone_back)
-
-
-def overtaken(crawl: DisturbedCrawl, first: Worker, _: OneRedis) -> None:
-    """It goes on when a second one has done its pages."""
-    first.process.send(signal.SIGSTOP)
-    second = crawl.hire_one()
-    crawl.wait_for([second])
-    crawl.rob({first})
-    crawl.site.release()
-    crawl.until(lambda: not second.process.alive)
-    first.process.send(signal.SIGCONT)
-
-
-def gone_back(crawl: DisturbedCrawl, first: Worker, place: OneRedis) -> None:
-    """Redis goes back, so that it has forgotten pages that were done."""
-
-    def done() -> int:
-        return len(crawl.crawl.engine.items(crawl.crawl.folder))
-
-    written, begun = place.server.written, done()
-    crawl.allow(BEGUN)
-    crawl.until(lambda: done() > begun + BEGUN // 2)
-    first.process.send(signal.SIGSTOP)
-    place.server.kill()
-    place.server.cut_back(*written)
-    place.server.start()
-    first.process.send(signal.SIGCONT)
+        return self._without(ControlledCrawl.memory)(folder)

@@ -23,7 +23,7 @@ CLOCK = 0.01
 AT_HAND = 40
 """Requests that a worker has at hand or works on."""
 GO_ON = {
-    **dict.fromkeys(("kill", "interrupt", "interrupt twice"), 0),
+    **dict.fromkeys(("kill", "interrupt", "interrupt twice", "collect"), 0),
     "part": 1,
     "stop": 2,
 }
@@ -44,6 +44,9 @@ def judge(crawl: DisturbedCrawl) -> Outcome:
 def _ends(crawl: DisturbedCrawl) -> Outcome | None:
     """Look how the processes have ended."""
     complaints = [worker.complaint() for worker in crawl.workers]
+    last = crawl.collectors[-1].process.wait()
+    if last.status:
+        complaints.append(f"collect ended with {last.status}: {last.log[-200:]}")
     if any(complaints):
         return crashed("; ".join(filter(None, complaints)))
     stored = crawl.stored
@@ -85,12 +88,11 @@ def _items(crawl: DisturbedCrawl) -> Outcome | None:
     """Look whether each item is there once, for all who may look."""
     folder = crawl.crawl.folder
     once = Counter(_lines_of(folder))
-    # The visits of the next day, after which nobody collects, have items, too.
-    again = Counter(line for line in once if _page_of(line) in crawl.revisited)
-    found = {
-        "collect": (once, Counter(_lines_of(folder / "collected"))),
-        "Redis": (once + again, Counter(line for line, _ in _outputs(crawl))),
-    }
+    found = {"collect": (once, Counter(_lines_of(folder / "collected")))}
+    if not crawl.deletes:
+        # The visits of the next day, after which nobody collects, have items, too.
+        again = Counter(line for line in once if _page_of(line) in crawl.revisited)
+        found["Redis"] = once + again, Counter(line for line, _ in _outputs(crawl))
     for where, (expected, lines) in found.items():
         if gone := expected - lines:
             return lost(f"{gone.total()} items, by {where}: {min(gone)[:70]}")
@@ -112,6 +114,8 @@ def _surplus(expected: Counter[str], lines: Counter[str], where: str) -> Outcome
 
 def doubled(crawl: DisturbedCrawl) -> Outcome | None:
     """Look whether more items are in Redis than there may ever be."""
+    if crawl.deletes and crawl.collectors:
+        return None
     expected = Counter(_lines_of(crawl.crawl.folder))
     found = Counter(line for line, _ in _outputs(crawl))
     return _surplus(expected, found, "Redis")
@@ -139,6 +143,8 @@ def _done_again(
 
     Only a worker that has lost its lease, and does not know it yet, may do that.
     """
+    if crawl.deletes:
+        return OK
     outputs = _outputs(crawl)
     # Of a page with one item, that names it.
     items = Counter(_page_of(line) for line, _ in outputs)

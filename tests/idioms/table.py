@@ -45,6 +45,8 @@ class Idiom:
     asks: int = 0
     """Requests that a page may make that are not scheduled, until it is done: a stop
     repeats them with it."""
+    start_asks: tuple[str, ...] = ()
+    """Paths that ``start()`` downloads whenever it runs, to find its requests."""
     says: str | None = None
     """A regular expression that the log of an undisturbed crawl must match."""
     said_instead: str | None = None

@@ -106,9 +106,38 @@ def test_the_judge_sees_spoilt_results(
     assert any(words in complaint for complaint in judge(model, crawl))
 
 
+def test_a_job_that_was_deleted_between_the_runs_is_seen(model: Model) -> None:
+    with IdiomCrawl(PLAIN) as crawl:
+        # One page at a time, each in a checkpoint before the answer to the next one.
+        crawl.settings |= {
+            "CONCURRENT_REQUESTS": 1,
+            "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.001,
+        }
+        assert crawl.run_command(Stop(request=15)).stopped
+        assert crawl.outputs().jsonl
+        shutil.rmtree(crawl.folder / "job")
+        assert run_to_end(crawl) == []
+        complaints = judge(model, crawl)
+    assert any("JSON lines" in words and "too many" in words for words in complaints)
+    assert any("requests again" in words for words in complaints)
+
+
 def test_a_finished_job_that_changes_is_seen() -> None:
     with IdiomCrawl(PLAIN) as crawl:
         assert run_to_end(crawl) == []
         shutil.rmtree(crawl.folder / "job")
         # It asks for pages, puts out items in two feeds, and changes files.
         assert len(again(crawl, None)) == 4
+
+
+def test_the_judge_sees_a_request_that_counts_too_early() -> None:
+    gathers = load()["memory_gathers"]
+    model = undisturbed(gathers)
+    with IdiomCrawl(gathers, without="reading_values") as crawl:
+        crawl.settings |= {
+            "CONCURRENT_REQUESTS": 1,
+            "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.001,
+        }
+        assert crawl.run_command(Stop(point="after commit", nth=8)).stopped
+        assert run_to_end(crawl) == []
+        assert any("missing" in complaint for complaint in judge(model, crawl))

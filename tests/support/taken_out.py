@@ -68,6 +68,13 @@ def waiting_for_pages() -> None:
     Frontier.push = wrong  # type: ignore[method-assign]
 
 
+def reading_values() -> None:
+    """Let each plain request in memory count before its page."""
+    from bloomdupe.crawl.engines import crawl_engine
+
+    crawl_engine.stands_alone = lambda *_: True  # type: ignore[attr-defined]
+
+
 def keeping_cookies() -> None:
     """Leave the cookies out of the checkpoints."""
     from bloomdupe.inside_scrapy.cookie_jars import CookieJars

@@ -8,17 +8,67 @@ from functools import partial
 from typing import Any
 
 import scrapy
-from common import SITE, Tree, item, path_of
+from common import SITE, item, path_of
 from scrapy.http import Response
 from support.stops import pause
 from table import idiom
 
 
 @idiom()
-class Plain(Tree):
+class Plain(scrapy.Spider):
     """A generator that yields an item and follows all links."""
 
     name = "plain"
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        yield from response.follow_all(css="a")
+
+
+@idiom()
+class Lists(scrapy.Spider):
+    """Callbacks that return a list, a single item, or nothing."""
+
+    name = "lists"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> list[Any]:
+        return [item(response), *response.follow_all(css="a", callback=self.one)]
+
+    def one(self, response: Response) -> Any:
+        return item(response) if response.url[-1] != "7" else None
+
+
+@idiom()
+class AsyncGenerator(scrapy.Spider):
+    """An asynchronous generator that waits between its outputs."""
+
+    name = "async_generator"
+    start_urls = [SITE + "/0"]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        yield item(response, "before")
+        await pause(0.005)
+        for request in response.follow_all(css="a"):
+            yield request
+        await pause(0.005)
+        yield item(response, "after")
+
+
+@idiom()
+class CbKwargs(scrapy.Spider):
+    """Data passed on in cb_kwargs and meta."""
+
+    name = "cb_kwargs"
+    start_urls = [SITE + "/chain/0"]
+
+    def parse(self, response: Response, depth: int = 0) -> Iterator[Any]:
+        yield item(response, f"{depth} {response.meta.get('path', [])}")
+        path = [*response.meta.get("path", []), depth]
+        yield from response.follow_all(
+            css="a", cb_kwargs={"depth": depth + 1}, meta={"path": path[-3:]}
+        )
 
 
 @idiom()
@@ -44,6 +94,41 @@ class ItemInParts(scrapy.Spider):
 
 
 # Callbacks that are no methods
+
+
+@idiom()
+class LambdaTree(scrapy.Spider):
+    """Partial objects as callbacks, in a tree with links across."""
+
+    name = "lambda_tree"
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response, note: str = "") -> Iterator[Any]:
+        yield item(response)
+        callback = partial(self.parse, note=note + "x")
+        yield from response.follow_all(css="a", callback=callback)
+
+
+@idiom(repeats=1)  # the page that has the menu's requests
+class LambdaMenu(scrapy.Spider):
+    """Lambda callbacks of a menu, to which each page of a tree leads."""
+
+    name = "lambda_menu"
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        yield from response.follow_all(css="a")
+        for number in range(3):
+            link = f"/detail/{number}"
+            yield response.follow(link, lambda r, n=number: self.entry(r, n))
+
+    def entry(self, response: Response, number: int) -> Iterator[Any]:
+        yield item(response, number)
+        yield response.follow("/detail/9", self.below)
+
+    def below(self, response: Response) -> Iterator[Any]:
+        yield item(response, "below")
 
 
 @idiom(repeats=3)  # the page, with the requests before the last that are parts of it
@@ -87,6 +172,28 @@ class MemoryTree(scrapy.Spider):
 
 
 @idiom(repeats=None)
+class MemoryMenu(scrapy.Spider):
+    """Lambda callbacks that have a list, to which each page of a tree leads."""
+
+    name = "memory_menu"
+    start_urls = [SITE + "/0"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        yield from response.follow_all(css="a")
+        for number in range(3):
+            link = f"/detail/{number}"
+            yield response.follow(link, lambda r, n=[number]: self.entry(r, n))
+
+    def entry(self, response: Response, numbers: list[int]) -> Iterator[Any]:
+        yield item(response, numbers[0])
+        yield response.follow("/detail/9", self.below)
+
+    def below(self, response: Response) -> Iterator[Any]:
+        yield item(response, "below")
+
+
+@idiom(repeats=None)
 class MemoryGathers(scrapy.Spider):
     """Callbacks that fill one list; the last yields an item of all."""
 
@@ -103,6 +210,30 @@ class MemoryGathers(scrapy.Spider):
                 yield item(response, " ".join(sorted(found)))
 
         yield from response.follow_all(links, gather)
+
+
+@idiom(repeats=None)
+class MemoryFails(scrapy.Spider):
+    """Lambda callbacks that have a response, of pages that move or fail at first."""
+
+    name = "memory_fails"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for number in range(4):
+            for kind in ("flaky", "moved", "missing"):
+                yield response.follow(
+                    f"/{kind}/{number}",
+                    lambda r: self.one(r, response),
+                    errback=lambda f: self.lost(f, response),
+                )
+
+    async def one(self, response: Response, before: Response) -> AsyncIterator[Any]:
+        await pause(0.01)
+        yield item(response, path_of(before.url))
+
+    def lost(self, failure: Any, before: Response) -> Iterator[Any]:
+        yield item(failure.value.response, path_of(before.url))
 
 
 class Remark:

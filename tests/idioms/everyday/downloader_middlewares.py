@@ -9,8 +9,8 @@ from typing import Any
 import scrapy
 from common import SITE, Tree, download, item, path_of
 from scrapy import Request
+from scrapy.crawler import Crawler
 from scrapy.http import HtmlResponse, Response
-from support.components import OfCrawler
 from support.stops import moment
 from table import idiom
 
@@ -30,24 +30,45 @@ class TwoParts(scrapy.Spider):
 
 class Answers:
     def process_request(self, request: Request, **_: Any) -> Any:
-        if request.url.endswith("2"):
+        if request.url.endswith(("2", "3")):
             body = b'<a href="/detail/1">x</a>'
             return HtmlResponse(request.url, body=body, request=request)
-        if "/detail" not in request.url and request.url.endswith("3"):
+        return None
+
+
+@idiom(settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Answers": 100}})
+class WithResponse(Tree):
+    """process_request() answers with a response of its own."""
+
+    name = "answers_response"
+
+
+class Elsewhere:
+    def process_request(self, request: Request, **_: Any) -> Any:
+        if "/detail" not in request.url and request.url.endswith(("2", "3")):
             return request.replace(url=SITE + "/detail" + path_of(request.url))
         return None
 
+
+@idiom(settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Elsewhere": 100}})
+class WithRequest(Tree):
+    """process_request() answers with another request."""
+
+    name = "answers_request"
+
+
+class Later:
     def process_response(self, request: Request, response: Response, **_: Any) -> Any:
-        if "again" not in request.meta and request.url.endswith(("4", "5")):
+        if "again" not in request.meta and request.url.endswith(("2", "3")):
             return request.replace(meta={"again": True}, dont_filter=True)
         return response
 
 
-@idiom(settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Answers": 100}}, repeats=4)
-class AnswersItself(Tree):
-    """A middleware that answers with a response, another request, or the same again."""
+@idiom(settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Later": 100}}, repeats=4)
+class ResponseToRequest(Tree):
+    """process_response() answers with a request for the same page."""
 
-    name = "answers"
+    name = "answers_again"
 
 
 class Repair:
@@ -91,8 +112,15 @@ class CopiedRequest(TwoParts):
     name = "copied_request"
 
 
-class Inline(OfCrawler):
+class Inline:
     """Has another request downloaded instead, as proxies and renderers do."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Inline:
+        return cls(crawler)
 
     async def process_request(self, request: Request, **_: Any) -> Any:
         if "inline" in request.meta:

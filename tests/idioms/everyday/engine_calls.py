@@ -9,21 +9,26 @@ import scrapy
 from common import SITE, item, once
 from scrapy import signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import DontCloseSpider
+from scrapy.exceptions import CloseSpider, DontCloseSpider
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
-from support.components import HearsIdle, OfCrawler
 from support.stops import pause
 from table import idiom
 from typing_extensions import Self
 
 
 @idiom()
-class IdleState(HearsIdle):
+class IdleState(scrapy.Spider):
     """spider_idle calls engine.crawl() for the batch that spider.state names."""
 
     name = "idle_state"
     start_urls = [SITE + "/star"]
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.idle, signals.spider_idle)
+        return spider
 
     def idle(self) -> None:
         state = self.__dict__.setdefault("state", {})
@@ -41,7 +46,7 @@ class IdleState(HearsIdle):
 
 
 @idiom()
-class CrawlFromTimer(HearsIdle):
+class CrawlFromTimer(scrapy.Spider):
     """engine.crawl() from a task of its own that runs beside the crawl."""
 
     name = "crawl_from_timer"
@@ -52,9 +57,12 @@ class CrawlFromTimer(HearsIdle):
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
         crawler.signals.connect(spider.opened, signals.spider_opened)
+        crawler.signals.connect(spider.idle, signals.spider_idle)
         return spider
 
     def opened(self) -> None:
+        from scrapy.utils.defer import deferred_from_coro
+
         deferred_from_coro(self.feed())
 
     async def feed(self) -> None:
@@ -75,10 +83,48 @@ class CrawlFromTimer(HearsIdle):
 STAR_ITEMS = tuple(f"/detail/{number}" for number in range(15))
 
 
-class ClosesAtTen(OfCrawler):
+@idiom(
+    items=("/star", *STAR_ITEMS),
+    repeats=2,
+)
+class Closes(scrapy.Spider):
+    """CloseSpider raised among the links of a page; run again, the page comes again."""
+
+    name = "closes"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for number, request in enumerate(response.follow_all(css="a")):
+            if number == 5 and once("closed"):
+                raise CloseSpider("enough for today")
+            yield request
+        yield item(response)
+
+
+@idiom(items=("/star", *STAR_ITEMS), repeats=2)
+class ClosesWhenFound(scrapy.Spider):
+    """CloseSpider raised after an item; run again, the links of the page come."""
+
+    name = "closes_when_found"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield from response.follow_all(css="a")
+        yield item(response)
+        if once("closed"):
+            raise CloseSpider("found")
+
+
+class ClosesAtTen:
     """A pipeline that closes the spider at the tenth item."""
 
-    count = 0
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+        self.count = 0
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> ClosesAtTen:
+        return cls(crawler)
 
     def process_item(self, item: Any, *_: Any) -> Any:
         self.count += 1

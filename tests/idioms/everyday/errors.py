@@ -14,6 +14,29 @@ from table import idiom
 from twisted.python.failure import Failure
 
 
+@idiom()
+class ErrbackYields(scrapy.Spider):
+    """An errback yields an item and a request."""
+
+    name = "errback_yields"
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for number in range(8):
+            yield response.follow(
+                f"/missing/{number}", self.parse_detail, errback=self.failed
+            )
+
+    def failed(self, failure: Failure) -> Iterator[Any]:
+        response: Any = failure.value.response  # type: ignore[union-attr]
+        yield item(response, "missing")
+        url = response.url.replace("missing", "detail")
+        yield scrapy.Request(url, self.parse_detail)
+
+    def parse_detail(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+
+
 class RaisesOnTheWay:
     """A downloader middleware that wants neither some requests nor some responses."""
 

@@ -31,6 +31,21 @@ class Overwrite(Tree):
             "out/%(batch_id)d.jsonl": {"format": "jsonlines"},
             "out/%(batch_id)d.csv": {"format": "csv"},
         },
+        "FEED_EXPORT_BATCH_ITEM_COUNT": 4,
+    },
+)
+class Batches(Tree):
+    """A file for every four items."""
+
+    name = "batches"
+
+
+@idiom(
+    settings={
+        "FEEDS": {
+            "out/%(batch_id)d.jsonl": {"format": "jsonlines"},
+            "out/%(batch_id)d.csv": {"format": "csv"},
+        },
         "FEED_EXPORT_BATCH_ITEM_COUNT": 1,
     },
 )
@@ -97,6 +112,18 @@ class CustomSettings(Tree):
         "CONCURRENT_REQUESTS_PER_DOMAIN": 2,
         "ITEM_PIPELINES": {"everyday.pipelines.Wait": 1, "recorder.Recorder": 1000},
     }
+
+
+@idiom()
+class Large(scrapy.Spider):
+    """Pages with many items of some length."""
+
+    name = "large"
+    start_urls = [f"{SITE}/detail/{number}" for number in range(6)]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for number in range(50):
+            yield item(response, f"{number} " + "x" * 2000)
 
 
 @idiom()

@@ -7,7 +7,7 @@ from typing import Any
 
 import scrapy
 from common import SITE, item
-from scrapy.http import FormRequest, Response
+from scrapy.http import FormRequest, JsonRequest, Response
 from support.counters import PerRun
 from support.stops import moment
 from table import idiom
@@ -30,6 +30,25 @@ class Forms(scrapy.Spider):
 
     def parse_answer(self, response: Any) -> Iterator[Any]:
         yield item(response, response.json()["body"])
+
+
+@idiom()
+class Json(scrapy.Spider):
+    """JsonRequest for the pages of an interface, until it says that it was all."""
+
+    name = "json"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield self.page(0)
+
+    def page(self, number: int) -> JsonRequest:
+        data = {"page": number, "query": {"sort": ["name"]}}
+        return JsonRequest(SITE + "/echo", data=data, cb_kwargs={"number": number})
+
+    def parse(self, response: Any, number: int) -> Iterator[Any]:
+        yield item(response, response.json()["body"])
+        if number < 10:
+            yield self.page(number + 1)
 
 
 @idiom(moments=("logged in",))

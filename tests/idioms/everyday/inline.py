@@ -13,19 +13,33 @@ from support.stops import moment
 from table import idiom
 
 
-@idiom(asks=5)
+@idiom(asks=1)
+class Inline(scrapy.Spider):
+    """A page of details for each page of a tree, in the same item."""
+
+    name = "inline"
+    start_urls = [SITE + "/0"]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        url = f"{SITE}/detail/{response.url.rpartition('/')[2]}"
+        detail = await download(self.crawler, scrapy.Request(url))
+        yield item(response, len(detail.text))
+        for request in response.follow_all(css="a"):
+            yield request
+
+
+@idiom(asks=3)
 class Gathered(scrapy.Spider):
-    """Several at a time, of which one is retried, one fails, and one is redirected."""
+    """Several at a time."""
 
     name = "inline_gathered"
     start_urls = [SITE + "/chain/0"]
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         number = int(response.url.rpartition("/")[2])
-        kinds = ("flaky", "missing", "moved")
-        requests = [scrapy.Request(f"{SITE}/{kind}/{number}") for kind in kinds]
-        found = await asyncio.gather(*(download(self.crawler, r) for r in requests))
-        yield item(response, " ".join(str(answer.status) for answer in found))
+        requests = [scrapy.Request(f"{SITE}/detail/{number}{n}") for n in range(3)]
+        details = await asyncio.gather(*(download(self.crawler, r) for r in requests))
+        yield item(response, len(details))
         for request in response.follow_all(css="a"):
             yield request
 
@@ -48,3 +62,19 @@ class Again(scrapy.Spider):
 
     def parse_detail(self, response: Response) -> Iterator[Any]:
         yield item(response)
+
+
+@idiom(asks=2)
+class Fails(scrapy.Spider):
+    """Inline requests that fail, and are retried."""
+
+    name = "inline_fails"
+    start_urls = [SITE + "/chain/0"]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        number = int(response.url.rpartition("/")[2])
+        kind = ("flaky", "missing", "moved")[number % 3]
+        found = await download(self.crawler, scrapy.Request(f"{SITE}/{kind}/{number}"))
+        yield item(response, found.status)
+        for request in response.follow_all(css="a"):
+            yield request

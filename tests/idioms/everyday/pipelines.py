@@ -1,4 +1,4 @@
-"""Item pipelines that wait, add and download; and media pipelines."""
+"""Item pipelines that drop, wait, add, download and fail; and media pipelines."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import scrapy
 from common import SITE, download, item
 from itemadapter import ItemAdapter
 from itemloaders.processors import TakeFirst
+from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.loader import ItemLoader
-from support.components import OfCrawler
 from support.stops import limit_files, pause, wanted
 from table import idiom
 
@@ -34,12 +34,30 @@ class Tree(scrapy.Spider):
 
 class Wait:
     async def process_item(self, item: Any, *_: Any) -> Any:
-        await pause(0.002)
+        await pause(0.03 if item["part"] == "one" else 0.002)
         return item
 
 
-class Fetch(OfCrawler):
-    """Downloads something for each item."""
+class Add:
+    def process_item(self, item: Any, *_: Any) -> Any:
+        item["part"] += f" of {len(item['page'])}"
+        return item
+
+
+@idiom(settings={"ITEM_PIPELINES": {f"{HERE}.Add": 100, f"{HERE}.Wait": 200}})
+class Adds(Tree):
+    """A pipeline that adds to a field, before a pipeline that waits."""
+
+    name = "adds"
+
+
+class Fetch:
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Fetch:
+        return cls(crawler)
 
     async def process_item(self, item: Any, *_: Any) -> Any:
         url = f"{SITE}/detail{item['page']}?{item['part']}"
@@ -87,9 +105,9 @@ class PageItem(scrapy.Item):
     part = scrapy.Field(output_processor=TakeFirst())
 
 
-@idiom(settings={"ITEM_PIPELINES": {f"{HERE}.Adds": 100}})
+@idiom(settings={"ITEM_PIPELINES": {f"{HERE}.Wait2": 100}})
 class Kinds(Tree):
-    """Dataclasses and Items of an ItemLoader; a pipeline waits and adds to a field."""
+    """Dataclasses, Items and dictionaries, some of them from an ItemLoader."""
 
     name = "kinds"
 
@@ -103,9 +121,10 @@ class Kinds(Tree):
         yield from response.follow_all(css="a")
 
 
-class Adds(Wait):
+class Wait2:
     async def process_item(self, item: Any, *_: Any) -> Any:
-        adapter = ItemAdapter(await super().process_item(item))
+        await pause(0.002)
+        adapter = ItemAdapter(item)
         adapter["part"] = f"{adapter.get('part')} seen"
         return item
 

@@ -13,6 +13,61 @@ from support.stops import moment
 from table import idiom
 
 
+@idiom(moments=("child done",), asks=1)
+class DetailChild(scrapy.Spider):
+    """A child with dont_filter that is done while its parent still works."""
+
+    name = "detail_child"
+    start_urls = [SITE + "/star"]
+    done = PerRun(False)
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        yield response.follow("/detail/1", self.parse_child, dont_filter=True)
+        await moment(self, "child done", lambda: self.done)
+        yield item(response)
+
+    def parse_child(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        self.done = True
+
+
+@idiom(moments=("grandchild done",), asks=2)
+class Grandchild(scrapy.Spider):
+    """A child with dont_filter has a child of its own, and both parents work on."""
+
+    name = "grandchild"
+    start_urls = [SITE + "/star"]
+    done = PerRun(False)
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        yield response.follow("/detail/1", self.parse_child, dont_filter=True)
+        await moment(self, "grandchild done", lambda: self.done)
+        yield item(response)
+
+    async def parse_child(self, response: Response) -> AsyncIterator[Any]:
+        yield response.follow("/detail/2", self.parse_grandchild, dont_filter=True)
+        await moment(self, "grandchild done", lambda: self.done)
+        yield item(response)
+
+    def parse_grandchild(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        self.done = True
+
+
+@idiom(repeats=3)
+class Poll(scrapy.Spider):
+    """The same page, asked for with dont_filter until it is ready."""
+
+    name = "poll"
+    start_urls = [f"{SITE}/poll/{number}" for number in range(8)]
+
+    def parse(self, response: Any) -> Iterator[Any]:
+        if response.json()["ready"]:
+            yield item(response)
+        else:
+            yield response.request.replace(dont_filter=True)
+
+
 @idiom(moments=("ready",), repeats=3)
 class PollAndWait(scrapy.Spider):
     """A callback polls its own page, and works on when the last answer is there."""
@@ -79,6 +134,19 @@ class SameObjectLater(scrapy.Spider):
             yield request
 
 
+@idiom(moments=("first",))
+class RetryUnderWay(scrapy.Spider):
+    """A retry is stored when its page is stopped in its callback."""
+
+    name = "retry_under_way"
+    start_urls = [SITE + "/flaky/1"]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        yield item(response, "first")
+        await moment(self, "first")
+        yield item(response, "second")
+
+
 @idiom()
 class MetaRefresh(scrapy.Spider):
     """Redirects in the page itself."""
@@ -88,3 +156,18 @@ class MetaRefresh(scrapy.Spider):
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response)
+
+
+@idiom()
+class Statuses(scrapy.Spider):
+    """handle_httpstatus_list: pages that are missing are items, too."""
+
+    name = "statuses"
+    handle_httpstatus_list = [404]
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response, response.status)
+        for number in range(10):
+            yield response.follow(f"/missing/{number}")
+            yield response.follow(f"/detail/{number}")

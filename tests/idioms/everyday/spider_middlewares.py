@@ -14,23 +14,19 @@ from table import idiom
 HERE = "everyday.spider_middlewares"
 
 
-class Changes:
-    """Takes some outputs away, adds to some, and puts another request for some."""
+class Both:
+    """A middleware with the same outputs, asynchronous or not."""
 
     def outputs(self, response: Response, output: Any) -> list[Any]:
-        if isinstance(output, scrapy.Request):
-            if output.url.endswith(("7", "8")):
-                return []
-            other = output.replace(url=output.url + "?session=1")
-            return [other if output.url.endswith(("1", "4")) else output]
-        if path_of(response.url).endswith("5"):
-            return []
-        if "/detail" in response.url:
-            return [output]
-        url = SITE + "/detail" + path_of(response.url)
-        return [output, {**output, "part": "added"}, scrapy.Request(url)]
+        raise NotImplementedError
 
-    async def process_spider_output(
+    def process_spider_output(
+        self, response: Response, result: Any, **_: Any
+    ) -> Iterator[Any]:
+        for output in result:
+            yield from self.outputs(response, output)
+
+    async def process_spider_output_async(
         self, response: Response, result: Any, **_: Any
     ) -> AsyncIterator[Any]:
         async for output in result:
@@ -38,11 +34,48 @@ class Changes:
                 yield mine
 
 
-@idiom(settings={"SPIDER_MIDDLEWARES": {f"{HERE}.Changes": 100}})
-class Changed(Tree):
-    """A spider middleware that adds, takes away and replaces items and requests."""
+class Add(Both):
+    def outputs(self, response: Response, output: Any) -> list[Any]:
+        if isinstance(output, scrapy.Request) or "/detail" in response.url:
+            return [output]
+        url = SITE + "/detail" + path_of(response.url)
+        return [output, {**output, "part": "added"}, scrapy.Request(url)]
 
-    name = "middleware_changes"
+
+@idiom(settings={"SPIDER_MIDDLEWARES": {f"{HERE}.Add": 100}})
+class Adds(Tree):
+    """A spider middleware that adds an item and a request to each item."""
+
+    name = "middleware_adds"
+
+
+class TakeAway(Both):
+    def outputs(self, response: Response, output: Any) -> list[Any]:
+        if isinstance(output, scrapy.Request):
+            return [] if output.url.endswith("7") else [output]
+        return [] if response.url.endswith("5") else [output]
+
+
+@idiom(settings={"SPIDER_MIDDLEWARES": {f"{HERE}.TakeAway": 100}})
+class TakesAway(Tree):
+    """A spider middleware that takes away items and requests."""
+
+    name = "middleware_takes_away"
+
+
+class Replace(Both):
+    def outputs(self, response: Response, output: Any) -> list[Any]:
+        del response
+        if isinstance(output, scrapy.Request):
+            return [output.replace(url=output.url + "?session=1")]
+        return [output]
+
+
+@idiom(settings={"SPIDER_MIDDLEWARES": {f"{HERE}.Replace": 100}})
+class Replaces(Tree):
+    """A spider middleware that puts another request in the place of each."""
+
+    name = "middleware_replaces"
 
 
 class Starts:
@@ -105,9 +138,9 @@ class RefusesInput(Tree):
 
 
 class FilterAsync:
-    """Waits between the outputs, and adds their number."""
+    """One that has only the asynchronous method, and waits."""
 
-    async def process_spider_output(
+    async def process_spider_output_async(
         self, response: Response, result: Any, **_: Any
     ) -> AsyncIterator[Any]:
         number = 0
@@ -115,6 +148,15 @@ class FilterAsync:
             number += 1
             if number % 2:
                 await pause(0.001)
+            yield output
+        yield item(response, f"{number} outputs")
+
+    def process_spider_output(
+        self, response: Response, result: Any, **_: Any
+    ) -> Iterator[Any]:
+        number = 0
+        for output in result:
+            number += 1
             yield output
         yield item(response, f"{number} outputs")
 

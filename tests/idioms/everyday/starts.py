@@ -3,14 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import scrapy
-from common import SITE, item
+from common import SITE, download, item
+from scrapy.crawler import Crawler
 from scrapy.http import Response
-from support.components import OfCrawler
 from support.stops import moment, pause, wanted
 from table import idiom
+
+
+@idiom()
+class StartUrls(scrapy.Spider):
+    """Many start_urls, some of them twice."""
+
+    name = "start_urls"
+    start_urls = [f"{SITE}/detail/{number}" for number in (*range(12), 3, 5)]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+
+
+@dataclass
+class Category:
+    """Knows its parent and its children."""
+
+    name: str
+    parent: Category | None = None
+    children: list[Category] = field(default_factory=list)
+
+    def add(self, name: str) -> Category:
+        self.children.append(Category(name, self))
+        return self.children[-1]
 
 
 @idiom()
@@ -28,8 +53,30 @@ class StartLinked(scrapy.Spider):
         yield from response.follow_all(css="a")
 
 
-class SlowForTheFirst(OfCrawler):
+@idiom(repeats=2, start_asks=("/star",))
+class StartInline(scrapy.Spider):
+    """start() downloads a list and yields its entries."""
+
+    name = "start_inline"
+
+    async def start(self) -> AsyncIterator[Any]:
+        listed = await download(self.crawler, scrapy.Request(SITE + "/star"))
+        for request in listed.follow_all(css="a"):
+            yield request
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+
+
+class SlowForTheFirst:
     """A pipeline in which the first item stays longer than the rest."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> SlowForTheFirst:
+        return cls(crawler)
 
     async def process_item(self, item: Any, *_: Any) -> Any:
         if item["part"] == 0 and wanted("first waits"):
@@ -84,3 +131,18 @@ class StartManyItems(scrapy.Spider):
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response, 1)
+
+
+@idiom()
+class StartMemory(scrapy.Spider):
+    """Start requests with lambda callbacks that have a list: they are not stored."""
+
+    name = "start_memory"
+
+    async def start(self) -> AsyncIterator[Any]:
+        for number in range(8):
+            yield scrapy.Request(
+                f"{SITE}/detail/{number}",
+                lambda response, parts=["list"]: item(response, parts[0]),
+                dont_filter=True,
+            )

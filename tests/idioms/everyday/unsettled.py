@@ -18,7 +18,6 @@ from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Response
-from support.components import OfCrawler
 from support.counters import PerRun
 from support.stops import moment, pause
 from table import idiom
@@ -69,6 +68,20 @@ class RandomValues(Family):
         given["meta"] = {"token": at_random(), "page": {"token": [at_random()]}}
         given["cb_kwargs"] = {"token": at_random()}
         return super().child_of(response, number, **given)
+
+
+class AddRandomValues:
+    """A spider middleware that adds random values to each request."""
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        async for output in result:
+            if isinstance(output, Request):
+                output.headers["X-Token"] = at_random()
+                output.meta["token"] = response.meta["came"] = at_random()
+                output.cb_kwargs["token"] = {at_random(): at_random()}
+            yield output
 
 
 @idiom(moments=("grandchildren done",), asks=DETAILS + DETAILS**2)
@@ -149,8 +162,15 @@ class WaitsForChildren(RandomValues):
         yield item(response, "after the children")
 
 
-class Asks(OfCrawler):
+class Asks:
     """A pipeline that asks for two pages for each item that is no child's."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Asks:
+        return cls(crawler)
 
     async def process_item(self, item: Any, *_: Any) -> Any:
         engine: Any = self.crawler.engine
