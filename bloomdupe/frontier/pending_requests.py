@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bloomdupe.store.format import StoredLater
+    from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
 
 PORTION = 1_000
@@ -58,10 +59,13 @@ def count_pending(store: Store, slot: str | None = None) -> int:
     are counted for all slots.
     """
     with store.snapshot() as snapshot:
-        if slot is None:
-            return snapshot.entries(LATER) + snapshot.entries(QUEUE)
-        found = (one.requests for one in snapshot.slots() if one.name == slot)
-        return snapshot.entries(LATER) + sum(found)
+        return snapshot.entries(LATER) + _count_in_slots(snapshot, slot)
+
+
+def _count_in_slots(snapshot: Snapshot, slot: str | None) -> int:
+    if slot is None:
+        return snapshot.entries(QUEUE)
+    return sum(one.requests for one in snapshot.slots() if one.name == slot)
 
 
 def pending_requests(store: Store, slot: str | None = None) -> Iterator[PendingRequest]:
@@ -70,7 +74,7 @@ def pending_requests(store: Store, slot: str | None = None) -> Iterator[PendingR
     The requests scheduled for later come last, in the order of their times. With a
     ``slot``, it yields only the requests of this slot. Memory does not grow with the
     requests. While a crawl runs, a request that it adds or settles meanwhile may be
-    missing or not.
+    missing or not. If none runs, requests that are missing are noticed.
     """
     yield from chain.from_iterable(_in_slots(store, slot))
     yield from chain.from_iterable(_scheduled(store, slot))
@@ -88,6 +92,7 @@ def portions(store: Store, slot: str | None = None) -> Iterator[list[PendingRequ
 
 def _in_slots(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
     with store.snapshot() as snapshot:
+        begun, left = snapshot.transaction, _count_in_slots(snapshot, slot)
         slots = iter([one for one in snapshot.slots() if slot in (None, one.name)])
     current, after = next(slots, None), BEFORE_ALL
     while current is not None:
@@ -103,17 +108,34 @@ def _in_slots(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
                     after = some[-1][0]
                 else:
                     current, after = next(slots, None), BEFORE_ALL
+        left -= len(found)
         yield found
+    _expect_none(store, QUEUE, begun, left)
 
 
 def _scheduled(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
+    with store.snapshot() as snapshot:
+        begun, left = snapshot.transaction, snapshot.entries(LATER)
     after: bytes | None = b""
     while after is not None:
         with store.snapshot() as snapshot:
             items, more = snapshot.next_later(after, (), PORTION)
+        left -= len(items)
         after = items[-1].key if more else None
         yield [
             PendingRequest(one.slot, None, one.key, one.payload, one)
             for one in items
             if slot in (None, one.slot)
         ]
+    _expect_none(store, LATER, begun, left)
+
+
+def _expect_none(store: Store, table: bytes, begun: object, left: int) -> None:
+    """Refuse a table in which others than so many records were found.
+
+    If a crawl has written meanwhile, nobody knows how many there should be.
+    """
+    with store.snapshot() as snapshot:
+        if snapshot.transaction == begun:
+            expected = snapshot.entries(table)
+            snapshot.compare(table, expected - left, expected)
