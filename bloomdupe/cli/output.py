@@ -40,6 +40,21 @@ def say_all(lines: Iterable[str]) -> None:
         flush()
 
 
+def write(data: bytes) -> None:
+    """Write a file to standard output as it is, as long as there is a reader.
+
+    Raises :class:`BloomDupeError` if it cannot be written.
+    """
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.buffer.write(data)
+    except BrokenPipeError:
+        pass
+    except OSError as error:
+        raise _unwritten(error) from error
+
+
 def warn(line: str) -> None:
     """Print a line to standard error."""
     file = sys.stderr

@@ -11,7 +11,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.output import table
+from bloomdupe.cli.output import table, write
 from bloomdupe.cli.verbs import Answer
 from bloomdupe.crawl.progress.pace import duration, plural, when
 from bloomdupe.crawl.progress.rounds import versions_in
@@ -122,15 +122,20 @@ def _rows_of_job(view: View) -> Iterator[tuple[str, str]]:
 
 def top(options: Namespace) -> Answer:
     """Show the job until q is pressed, or once where there is no terminal."""
+    if not 0.1 <= options.interval <= 3_600:
+        raise SettingError(
+            f"--interval {options.interval:g}: expected seconds from 0.1 to 3600"
+        )
     reader = JobReader(options.job)
-    view = reader.read()
     if options.json:
-        return Answer((), view.as_dict())
+        return Answer((), reader.read().as_dict())
     from bloomdupe.monitoring.top import follow, screen
 
     if _in_terminal():
-        return Answer((), follow(reader).as_dict())
-    return Answer(screen(view, get_terminal_size()), view.as_dict())
+        return Answer((), follow(reader, options.interval).as_dict())
+    view = reader.read()
+    *lines, _ = screen(view, get_terminal_size())  # without the keys
+    return Answer(lines, view.as_dict())
 
 
 def _in_terminal() -> bool:
@@ -144,16 +149,21 @@ def report(options: Namespace) -> Answer:
     """Write the page; an existing page is replaced when the new page is complete."""
     from bloomdupe.monitoring.report import report as page_of
 
-    page = page_of(JobReader(options.job).read()).encode()
+    data = page_of(JobReader(options.job).read()).encode()
+    record = {"page": options.output, "bytes": len(data)}
+    if options.output == "-":
+        if options.json:
+            raise SettingError("--output -: --json needs a file for the page")
+        write(data)
+        return Answer((), record)
     target = Path(options.output)
     if target.is_dir():
         raise SettingError(f"--output {target}: it is a directory; name a file")
     try:
-        write_file(target, [page], mode=0o666)
+        write_file(target, [data], mode=0o666)
     except OSError as error:
         raise BloomDupeError(f"--output {target}: {error.strerror}") from error
-    record = {"page": options.output, "bytes": len(page)}
-    return Answer([f"{options.output}: {len(page):,} bytes"], record)
+    return Answer([f"{options.output}: {len(data):,} bytes"], record)
 
 
 FIGURES = (

@@ -105,10 +105,16 @@ OPTIONS: dict[str, str | dict[str, Any]] = {
     },
     "--summary": "with --failed: a line for each reason, exception and slot",
     "--limit": {"metavar": "N", "help": "print at most N lines"},
+    "--interval": {
+        "type": float,
+        "default": 2.0,
+        "metavar": "SECONDS",
+        "help": "seconds between two reads (default: 2)",
+    },
     "-o --output": {
         "default": "report.html",
         "metavar": "FILE",
-        "help": "the page (default: %(default)s)",
+        "help": "the page (default: %(default)s); - is standard output",
     },
     "--undo": "delete this rule",
     "--wait": "return when the crawl has ended",
@@ -182,9 +188,11 @@ VERBS = (
         "top",
         "showing.top",
         BOTH,
-        "Show a job in the terminal, refreshed, from its last checkpoints, until q"
-        " is pressed. Without a terminal, the job is shown once.",
+        "Show a job in the terminal, refreshed, from its last checkpoints. Keys: q"
+        " quits, s sorts the slots in another way. Without a terminal, the job is shown"
+        " once.",
         "top crawls/site",
+        ("--interval",),
         store_required=False,
     ),
     Verb(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import select
 import sys
@@ -9,58 +10,96 @@ import termios
 import tty
 from contextlib import contextmanager
 from shutil import get_terminal_size
+from textwrap import wrap
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from bloomdupe.jobs.figures import (
-    BAD,
-    GOOD,
-    WARN,
-    Said,
-    figures,
-    kind_of,
-    remedy_of,
-)
+from bloomdupe.crawl.progress.pace import RECENT, rates
+from bloomdupe.errors import StoreUnreachableError
+from bloomdupe.jobs import view as states
+from bloomdupe.jobs.figures import BAD, GOOD, WARN, figures, remedy_of
 from bloomdupe.jobs.view import slot_name
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import TypeAlias
 
+    from bloomdupe.crawl.progress.history import Point
     from bloomdupe.jobs.reader import JobReader
     from bloomdupe.jobs.view import View
 
-INTERVAL = 2.0
-"""Seconds between two reads."""
+    Values: TypeAlias = list[tuple[str, str]]
+    """Texts with their styles, most important first."""
+
+BARS = "▁▂▃▄▅▆▇█"
+PLAIN_BARS = "_.-=+*#@"
+ESCAPE = "\x1b"
 CALM = 10
 """Reading a job takes at most one part in so many of the time."""
+NARROW = 60
+"""Columns below which the head has a line for each part."""
+WIDE = 72
+"""Columns from which on there is room for the reason why a slot is slow."""
 NAMES = 13
 """Columns that the names of figures take."""
-BOLD, INVERSE = "bold", "inverse"
-STYLES = {GOOD: "32", WARN: "33", BAD: "1;31", BOLD: "1", INVERSE: "1;7"}
-"""Kinds of texts, as terminals number them."""
+BESIDE = 4
+"""Lines beside title, figures and slots: head, keys, and blank lines."""
+SORTS = ("pending", "failed", "resting", "name")
+"""Ways to sort the slots."""
+LEAST = 3
+"""Figures that are always shown."""
+BOLD, DIM, RED, YELLOW = "1", "2", "31", "33"
+KINDS = {"": "", GOOD: "32", WARN: YELLOW, BAD: "1;31"}
+"""Styles, as terminals number them."""
+STYLES = {
+    states.RUNNING: "1;32",
+    states.SLEEPING: "1;34",
+    states.WAITING: "1;34",
+    states.SILENT: "1;37;41",
+    states.FINISHED: "1;36",
+    states.KILLED: "1;31",
+    states.STOPPED: "1;33",
+}
+"""Styles of states; the others are bold."""
 BEGIN, END = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"
 """Another screen, without a cursor, on which long lines are cut; and back."""
-KEYS = "q quit"
 
 
-def follow(reader: JobReader) -> View:
+def follow(reader: JobReader, interval: float) -> View:
     """Show a job until q is pressed; return the last view.
 
-    It is read every two seconds, or less often if reading takes long.
+    Refreshes every ``interval`` seconds, or less often if reading takes long. Keys: q
+    quits, s sorts in the next of the ``SORTS``. If Redis does not answer any more, the
+    last view stays, and says so.
     """
-    coloured = not os.environ.get("NO_COLOR")
+    sort, coloured = 0, not os.environ.get("NO_COLOR")
+    view, answers = reader.read(), True
     with _keys() as pressed:
         while True:
             begun = monotonic()
-            view = reader.read()
-            lines = [*screen(view, get_terminal_size(), coloured=coloured), KEYS]
-            shown = "\x1b[K\r\n".join(lines).encode(sys.stdout.encoding, "replace")
-            sys.stdout.buffer.write(b"\x1b[H" + shown + b"\x1b[J")
-            sys.stdout.flush()
-            pause = max(INTERVAL, CALM * (monotonic() - begun))
-            if pressed(begun + pause - monotonic()) in ("q", "Q", "\x1b", ""):
-                return view
+            try:
+                view, answers = reader.read(), True
+            except StoreUnreachableError:
+                answers = False
+            due = begun + max(interval, CALM * (monotonic() - begun))
+            key: str | None = "s"
+            while key is not None:
+                lines = screen(
+                    view,
+                    get_terminal_size(),
+                    SORTS[sort],
+                    coloured=coloured,
+                    answers=answers,
+                )
+                shown = "\x1b[K\r\n".join(lines).encode(sys.stdout.encoding, "replace")
+                sys.stdout.buffer.write(b"\x1b[H" + shown + b"\x1b[J")
+                sys.stdout.flush()
+                key = pressed(due - monotonic())
+                if key in ("q", "Q", ESCAPE, ""):
+                    return view
+                if key in ("s", "S"):
+                    sort = (sort + 1) % len(SORTS)
 
 
 @contextmanager
@@ -89,30 +128,143 @@ def _keys() -> Iterator[Callable[[float], str | None]]:
 
 
 def screen(
-    view: View, terminal: tuple[int, int], *, coloured: bool = False
+    view: View,
+    terminal: tuple[int, int],
+    sort: str = SORTS[0],
+    *,
+    coloured: bool = False,
+    answers: bool = True,
 ) -> list[str]:
-    """Return the lines of a job: a line fewer than the terminal has, and no wider."""
+    """Return the lines of a job, no more and no longer than the terminal has room for.
+
+    The last one explains the keys. Without ``answers`` of Redis, the view is old.
+    """
     width, height = terminal
-    state = Said(view.state.text, kind_of(view) or BOLD)
-    rows = [[Said(view.spider, BOLD), state], [Said(remedy_of(view) or "")]]
-    for name, value, more in figures(view):
-        first = value if value.kind else Said(value.text, BOLD)
-        rows.append([Said(name.ljust(NAMES - 2), BOLD), first, *more])
-    rows += [[], [Said(f"{'pending':>9} {'failed':>9}  slot".ljust(width), INVERSE)]]
-    for name, pending in view.largest(max(2, height - 1 - len(rows))):
-        failed = view.failed.slots.get(name, 0)
-        counts = Said(f"{pending:>9,} {failed:>9,}", BAD * bool(failed))
-        rows.append([counts, Said(slot_name(name)), Said(view.slowness(name), WARN)])
-    return [_drawn(row, width, coloured=coloured) for row in rows[: height - 1]]
+    head = _head(view, width, answers=answers)[: max(1, height // 4)]
+    beside = BESIDE + len(head)
+    shown = [*_figures(view, width - NAMES)][: max(LEAST, height - beside - 2)]
+    rows = max(2, height - beside - len(shown))
+    names = _names(view, sort, rows)
+    lines: list[Values] = [*head, []]
+    for name, values in shown:
+        lines.append([(name.ljust(NAMES), BOLD), *_fitting(values, width - NAMES)])
+    lines += [[], *_slots(view, names, width)]
+    following = SORTS[(SORTS.index(sort) + 1) % len(SORTS)]
+    lines.append([(f"q quit   s sort by {following}", DIM)])
+    return [_drawn(line, width, coloured=coloured) for line in lines]
 
 
-def _drawn(row: Sequence[Said], width: int, *, coloured: bool) -> str:
-    """Return texts as a line in their colours, cut where the terminal ends."""
-    line = ""
-    for text, kind in row:
-        cut = printable(text)[:width]
-        style = STYLES.get(kind)
-        line += f"\x1b[{style}m{cut}\x1b[0m" if coloured and style else cut
-        line += "  "[: max(0, width - len(cut))]
-        width = max(0, width - len(cut) - 2)
-    return line.rstrip()
+def _drawn(line: Values, width: int, *, coloured: bool) -> str:
+    """Return a line in its colours, cut where the terminal ends."""
+    drawn = ""
+    for text, style in line:
+        cut = text if len(text) <= width else f"{text[: max(0, width - 1)]}…"[:width]
+        width -= len(cut)
+        drawn += f"\x1b[{style}m{cut}\x1b[0m" if coloured and style and cut else cut
+    return drawn if coloured else drawn.rstrip()
+
+
+def _fitting(values: Values, columns: int) -> Values:
+    """Return the values that fit into one line, with blanks between them."""
+    line = values[:1]
+    for text, style in values[1:]:
+        if sum(len(one) for one, _ in line) + 2 + len(text) > columns:
+            break
+        line += [("  ", ""), (text, style)]
+    return line
+
+
+def _head(view: View, width: int, *, answers: bool) -> list[Values]:
+    """Return the lines with the name and the state of the job, and the remedy."""
+    state = (printable(view.state.text), STYLES.get(view.state.name, BOLD))
+    if not answers:
+        state = ("Redis does not answer", STYLES[states.KILLED])
+    elif view.all_rest:
+        state = (state[0], STYLES[states.STOPPED])
+    name = printable(view.spider)
+    lines = [_fitting([(name, BOLD), state], width)]
+    if width < NARROW or len(name) + 2 + len(state[0]) > width:
+        lines = [*_wrapped(name, BOLD, width), *_wrapped(*state, width)]
+    return [*lines, *_wrapped(remedy_of(view) or "", "", width)]
+
+
+def _wrapped(text: str, style: str, width: int) -> list[Values]:
+    return [[(line, style)] for line in wrap(text, width)]
+
+
+def _figures(view: View, columns: int) -> Iterator[tuple[str, Values]]:
+    """Yield the figures of the job, those of failures in as many lines as they need."""
+    for one in figures(view):
+        name, values = one.name, [(one.value.text, KINDS[one.value.kind] or BOLD)]
+        for text, kind in one.more:
+            shown = printable(text), KINDS[kind]
+            size = sum(len(before) + 2 for before, _ in values) + len(shown[0])
+            if name == "failed" and size > columns:
+                yield name, values
+                name, values = "", []
+            values.append(shown)
+        yield name, values
+        if one.name == "pages" and view.present:
+            yield "", [(history_bars(view.present, columns), KINDS[GOOD])]
+
+
+def history_bars(points: Sequence[Point], columns: int) -> str:
+    """Return the rate of the last ten minutes as a line of bars."""
+    begin = max(points[0].time, points[-1].time - RECENT)
+    parts = max(1, min(columns, 60))
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    bars = BARS if encoding.lower().startswith("utf") else PLAIN_BARS
+    return spark(rates(points, begin, parts), bars)
+
+
+def spark(values: list[float], bars: str) -> str:
+    """Return a line of bars, each as high as its value."""
+    highest = max(values, default=0.0)
+    if highest <= 0:
+        return bars[0] * len(values)
+    top = len(bars) - 1
+    return "".join(bars[round(value / highest * top)] for value in values)
+
+
+# The slots
+
+
+def _names(view: View, sort: str, most: int) -> list[str]:
+    """Return the names of the slots that come first."""
+    pending, failed = view.slots, view.failed.slots
+    resting = dict.fromkeys(view.at_rest, 1)
+    by: dict[str, Mapping[str, int]]
+    by = {"pending": pending, "failed": failed, "resting": resting}
+    first = by.get(sort, {})
+    return heapq.nsmallest(
+        most,
+        pending.keys() | failed,
+        key=lambda name: (-first.get(name, 0), name),
+    )
+
+
+def _slots(view: View, names: list[str], width: int) -> Iterator[Values]:
+    """Yield the slots, with their failures, as wide as the terminal."""
+    failed = view.failed.slots
+    slow = [printable(view.slowness(name)) if width >= WIDE else "" for name in names]
+    room = min(width // 2, max(map(len, slow), default=0))
+    columns = max(1, width - 20 - (room + 2 if room else 0))
+
+    def line(name: str, pending: str, failures: str) -> Values:
+        if len(name) > columns:
+            name = f"{name[: columns - 1]}…"
+        return [(f" {name:{columns}}{pending:>9}", ""), (f"{failures:>9} ", "")]
+
+    heads = "".join(text for text, _ in line("slot", "pending", "failed"))
+    yield [(heads.ljust(width), "1;7")]
+    for name, why in zip(names, slow, strict=True):
+        count = failed.get(name, 0)
+        shown = f"{count:,}" if count else "-"
+        first, (last, _) = line(
+            printable(slot_name(name)), f"{view.slots.get(name, 0):,}", shown
+        )
+        yield [
+            first,
+            (last, RED if count else DIM),
+            (f"  {why}" if why else "", YELLOW),
+        ]

@@ -79,10 +79,12 @@ URL = "https://a.example/"
         ("list --failed --reason often", "--reason 'often': expected"),
         ("list --summary", "--summary groups failed requests: add --failed"),
         ("list --limit 0", "--limit '0' is not a number of lines"),
+        ("top --interval 0", "--interval 0: expected seconds from 0.1 to 3600"),
         ("add --from nowhere", "cannot read nowhere: No such file or directory"),
         (f"add {URL} --spider other", "is that of spider 'site'"),
         ("collect files", "DIRECTORY, --follow, --delete and --rest are for a crawl"),
         ("report -o .", "--output .: it is a directory"),
+        ("report -o - --json", "--output -: --json needs a file for the page"),
     ],
 )
 def test_bad_usage_is_an_error_in_one_line(

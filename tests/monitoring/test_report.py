@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.jobs import Verb
 from support.monitored_jobs import monitored_job
 from support.report_page import Page
+
+from bloomdupe import BloomFilter
+from bloomdupe.cli.main import main
+from bloomdupe.crawl.progress.history import History
+from bloomdupe.jobs.job_on_disk import JobOnDisk
+from bloomdupe.jobs.listed import FailedRequests
+from bloomdupe.jobs.reader import JobReader
+from bloomdupe.monitoring.report import failures
+from bloomdupe.store import files
 
 CHARTS = {
     "Rate", "Pending", "Hosts over time", "Failed", "Links", "Memory and disk",
@@ -49,3 +61,82 @@ def after(page: Page, name: str, count: int, *, first: str = "") -> list[str]:
     texts = [text for text in page.texts if text]
     at = texts.index(name, texts.index(first) if first else 0)
     return texts[at : at + count]
+
+
+def test_hosts_have_pages_bytes_failures_and_pending_requests(
+    tmp_path: Path, report: Callable[[Path], Page]
+) -> None:
+    page = report(monitored_job(tmp_path))
+    shown = after(page, "a.example", 5, first="Hosts")
+    assert shown == ["a.example", "5", "-", "100", "150.0 kB"]
+    shown = after(page, "b.example", 5, first="Hosts")
+    assert shown == ["b.example", "1", "3", "-", "-"]
+    rest = after(page, "(not counted by host)", 3)
+    assert rest == ["(not counted by host)", "1,100", "1.6 MB"]
+
+
+def test_failures_are_grouped(tmp_path: Path, report: Callable[[Path], Page]) -> None:
+    page = report(monitored_job(tmp_path))
+    failures = "Failures: 4 requests"
+    assert not any("RETRY_FAILED" in text for text in page.texts)  # they are gone
+    groups = after(page, "3", 8, first=failures)
+    assert groups[:3] == ["3", "HTTP 404", "b.example"]
+    assert groups[5:] == ["1", "HTTP 404", "c.example"]
+
+
+def test_the_price_of_a_second_callback_is_named(tmp_path: Path) -> None:
+    view = JobReader(JobOnDisk(str(monitored_job(tmp_path)))).read()
+    assert "come twice" not in "".join(failures(view))
+    late = [one._replace(reason="pipeline") for one in view.failed.requests]
+    view = replace(view, failed=FailedRequests(late))
+    assert "come twice" in "".join(failures(view))
+
+
+def test_kills_differ_from_ended_and_running_runs(
+    tmp_path: Path, report: Callable[[Path], Page]
+) -> None:
+    job = monitored_job(tmp_path)
+    with BloomFilter.open(job / "bloomdupe") as seen:
+        store = seen.share_store()
+        assert store is not None
+        history = History(store)
+        history.begin_run(2)
+        store.commit(history.prepare())
+        history.end_run("shutdown")
+        history.begin_run(3)
+        store.commit(history.prepare())
+    ways = ("killed", "shutdown", "running")
+    owner = files.lock_owner(job / "bloomdupe")
+    files.beat(owner, time.time() + 3_600)  # never too long ago
+    texts = report(job).texts
+    assert [text for text in texts if text in ways] == list(ways)
+    assert any(text.startswith(f"Running (process {os.getpid()}): ") for text in texts)
+    owner.close()
+    ended = [text for text in report(job).texts if text in ways]
+    assert ended == ["killed", "shutdown", "killed"]
+
+
+def test_a_job_without_history_has_a_report_without_lines(
+    tmp_path: Path, report: Callable[[Path], Page]
+) -> None:
+    page = report(monitored_job(tmp_path, history=False))
+    assert not page.charts.keys() & CHARTS
+    assert any("no charts over time" in text for text in page.texts)
+
+
+def test_a_page_goes_to_standard_output_as_it_is(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    job, page = str(monitored_job(tmp_path)), tmp_path / "page.html"
+    assert main(["report", job, "-o", str(page)]) == 0
+    capfdbinary.readouterr()
+    assert main(["report", job, "-o", "-"]) == 0
+    words, *_ = Page(capfdbinary.readouterr().out.decode()).texts
+    assert words == Page(page.read_text("utf-8")).texts[0]
+
+
+def test_a_place_that_cannot_be_written_is_refused(verb: Verb, tmp_path: Path) -> None:
+    job = monitored_job(tmp_path)
+    answer = verb("report", job, "-o", tmp_path / "no" / "page.html")
+    assert answer.code == 1  # it might be written another time
+    assert "No such file or directory" in answer.err

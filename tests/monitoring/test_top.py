@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
 from support.jobs import Verb
-from support.monitored_jobs import LONG, NOW, monitored_job
+from support.monitored_jobs import LONG, NOW, monitored_job, point
 from support.terminal import Terminal
 
+from bloomdupe.crawl.progress.pace import clock, rates
 from bloomdupe.frontier.slot_state import Rest
 from bloomdupe.jobs.job_on_disk import JobOnDisk
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import RUNNING, SILENT, Life, State, View
-from bloomdupe.monitoring.top import screen
+from bloomdupe.monitoring.report import verdict
+from bloomdupe.monitoring.top import BARS, SORTS, screen, spark
 
 
 @pytest.fixture
@@ -24,8 +27,20 @@ def job(tmp_path: Path) -> Path:
     return monitored_job(tmp_path)
 
 
-def shown(view: View, width: int, height: int = 24) -> list[str]:
-    return screen(view, (width, height))
+def lines(job: Path, width: int, sort: str = "pending", height: int = 24) -> list[str]:
+    return shown(JobReader(JobOnDisk(str(job))).read(), width, sort, height)
+
+
+def shown(view: View, width: int, sort: str = "pending", height: int = 24) -> list[str]:
+    return screen(view, (width, height), sort)
+
+
+def test_nothing_is_wider_or_higher_than_the_terminal(job: Path) -> None:
+    for width, sort in product((20, 40, 80, 200), SORTS):
+        shown = lines(job, width, sort, height=16)
+        assert max(len(line.rstrip()) for line in shown) <= width
+        assert len(shown) <= 16
+    assert re.search(r"pending +7", "\n".join(shown))
 
 
 def at_work(job: Path, seconds: float, name: str = RUNNING, **resting: str) -> View:
@@ -60,6 +75,15 @@ def test_the_time_to_go_is_at_least_that_of_a_rest(job: Path) -> None:
     assert replace(view, points=fewer, resting=rests).to_go == pytest.approx(60)
 
 
+def test_a_wide_terminal_has_the_reasons_of_rests(job: Path) -> None:
+    view = at_work(job, 10, a="no answer")
+    until = clock(NOW + 70, NOW)
+    wide = "\n".join(shown(view, 80))
+    assert re.search(rf"^ a.example .* rests until {until} \(no answer\)", wide, re.M)
+    for height in range(12, 24):
+        assert len(shown(view, 40, height=height)) <= height
+
+
 def test_a_crawl_that_rests_altogether_has_no_time_to_go(job: Path) -> None:
     view = at_work(job, 10, a="no answer", b="Retry-After")
     slots = dict.fromkeys(("a.example", "b.example"), 5)
@@ -67,12 +91,24 @@ def test_a_crawl_that_rests_altogether_has_no_time_to_go(job: Path) -> None:
     text = "\n".join(shown(view, 80))
     assert "all resting" in text
     assert "to go" not in text
+    assert "pending on 2 hosts, all at rest, 4 failed" in verdict(view)
 
 
-def test_slots_have_their_pending_and_failed_requests(job: Path) -> None:
-    text = "\n".join(shown(JobReader(JobOnDisk(str(job))).read(), 80))
-    assert re.search(r"^ +5 +0  a.example$", text, re.MULTILINE)
-    assert re.search(r"^ +1 +3  b.example$", text, re.MULTILINE)
+def test_an_old_view_says_that_redis_does_not_answer(job: Path) -> None:
+    view = at_work(job, 10)
+    head, *rest = screen(view, (80, 24))
+    old, *same = screen(view, (80, 24), answers=False)
+    assert (old, same) == (head.replace(RUNNING, "Redis does not answer"), rest)
+
+
+def test_slots_are_sorted_as_asked(job: Path) -> None:
+    def names(sort: str) -> list[str]:
+        return re.findall(
+            r"^ (\w)\S*\.?e?", "\n".join(lines(job, 80, sort)), re.MULTILINE
+        )
+
+    first = {sort: [n for n in names(sort) if n in "abc"][0] for sort in SORTS}  # noqa: RUF015
+    assert first == {"pending": "a", "failed": "b", "resting": "a", "name": "a"}
 
 
 def test_without_a_terminal_it_prints_a_line(verb: Verb, job: Path) -> None:
@@ -90,9 +126,28 @@ def test_without_a_terminal_it_prints_a_line(verb: Verb, job: Path) -> None:
     assert found["seconds_to_go"] is None  # it does not run
 
 
-def test_a_key_quits_and_the_terminal_is_as_before(job: Path) -> None:
+def test_keys_sort_and_quit_and_the_terminal_is_as_before(job: Path) -> None:
     terminal = Terminal(str(job), 80)
-    terminal.wait_for("q quit")
+    terminal.wait_for("s sort by failed")
     assert "\x1b[1;" in terminal.shown  # bold, in colour
+    terminal.press("s")
+    terminal.wait_for("s sort by resting")
     terminal.press("q")
     assert terminal.end() == 0
+
+
+def test_a_terminal_that_cannot_be_refreshed_shows_it_once(job: Path) -> None:
+    terminal = Terminal(str(job), 80, TERM="dumb")
+    terminal.wait_for("pending")
+    assert terminal.end() == 0
+    assert "\x1b" not in terminal.shown
+
+
+def test_bars_are_as_high_as_the_rate() -> None:
+    points = [point(0), point(30, pages=10), point(60, pages=40)]
+    assert rates(points, points[0].time, 4) == pytest.approx([20, 20, 60, 60])
+    assert spark([20, 20, 60, 60], BARS) == "▃▃██"
+    assert spark([0.0], BARS) == "▁"
+    # Between two runs nothing is done; pages that were lost in a crash do not count.
+    points = [point(0), point(30, run=2, pages=99), point(60, run=2, pages=99)]
+    assert rates(points, points[0].time, 2) == [0, 0]

@@ -1,0 +1,145 @@
+"""Page: the parts of a report, in HTML that loads no other files."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple
+
+from bloomdupe._version import __version__
+from bloomdupe.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from bloomdupe.monitoring.charts import Chart
+
+STYLE = """
+:root { color-scheme: light dark; --paper: #fff; --card: #f6f7f9; --ink: #1d2329;
+  --soft: #57606a; --faint: #c8ccd0; --first: #1f6feb; --second: #c05621;
+  --good: #1a7f37; --bad: #cf222e; }
+@media (prefers-color-scheme: dark) { :root { --paper: #12161b; --card: #1a2028;
+  --ink: #dde3ea; --soft: #97a3b0; --faint: #3d4650; --first: #6cb0ff;
+  --second: #f0a35e; --good: #57c56f; --bad: #ff7b72; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 78rem; padding: 1.5rem; background: var(--paper);
+  color: var(--ink); font: 15px/1.45 system-ui, sans-serif; }
+h1 { margin: 0; font-size: 1.6rem; } h2 { margin: 2rem 0 .5rem; font-size: 1.15rem; }
+p { margin: .2rem 0; } .note { color: var(--soft); font-size: .87rem; }
+code { overflow-wrap: anywhere; }
+.verdict { margin: .8rem 0 .4rem; padding: .6rem .9rem; border-radius: .3rem;
+  border-left: .35rem solid var(--first); background: var(--card);
+  font-size: 1.07rem; }
+.verdict.good { border-color: var(--good); } .verdict.bad { border-color: var(--bad); }
+.verdict.warn { border-color: var(--second); }
+.tiles { display: grid; gap: .7rem; margin-top: 1rem;
+  grid-template-columns: repeat(auto-fill, minmax(8.4rem, 1fr)); }
+.tiles div, figure { border-radius: .5rem; padding: .6rem .9rem;
+  background: var(--card); }
+.tiles div { color: var(--soft); font-size: .87rem; }
+.tiles b { display: block; color: var(--ink); font-size: 1.35rem;
+  font-variant-numeric: tabular-nums; white-space: nowrap; }
+.tiles i { font-style: normal; } .tiles .bad b, i.bad { color: var(--bad); }
+i.warn { color: var(--second); } i.good { color: var(--good); }
+.charts { display: grid; gap: 1rem; margin-top: 2rem;
+  grid-template-columns: repeat(auto-fill, minmax(min(21rem, 100%), 1fr)); }
+figure { margin: 0; } figure svg { display: block; width: 100%; height: auto; }
+svg path { fill: none; } svg text { font-size: 10px; fill: var(--soft); }
+figcaption { min-height: 3.9rem; } figcaption b { font-size: 1.02rem; }
+.rows { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .9rem; width: 100%; }
+summary { margin: 2rem 0 0; font-size: 1.15rem; cursor: pointer; }
+td, th { padding: .25rem 1.1rem .25rem 0; text-align: left; vertical-align: top;
+  border-bottom: 1px solid var(--faint); }
+th { color: var(--soft); font-weight: 500; }
+.number { text-align: right; font-variant-numeric: tabular-nums;
+  white-space: nowrap; }
+td.bad { color: var(--bad); } td.slow { color: var(--second); }
+td.host { overflow-wrap: anywhere; min-width: 9rem; }
+td.url, td.reason { overflow-wrap: anywhere; min-width: 15rem; }
+td.time { white-space: nowrap; }
+@media (max-width: 40rem) {
+  body { padding: 1rem; } td.time { white-space: normal; }
+  td, th { padding-right: .7rem; } figcaption { min-height: 0; }
+  .tiles { grid-template-columns: repeat(auto-fill, minmax(6.6rem, 1fr)); }
+  .tiles div { padding: .45rem .6rem; } .tiles b { font-size: 1.1rem; }
+  .cards tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--faint); }
+  .cards tr:first-child { display: none; }
+  .cards td { display: inline-block; padding: 0 .6rem 0 0; border: 0; min-width: 0; }
+  .cards td.url { display: block; } .cards td:empty { display: none; }
+  .cards td.number::after { content: " " attr(data-head); color: var(--soft); }
+  .cards td.url:not(:first-child)::before { content: attr(data-head) " ";
+    color: var(--soft); }
+  .hosts tr { display: grid; border-bottom: 1px solid var(--faint);
+    grid-template-columns: minmax(0, 1fr) 3.4rem 3.1rem 3.1rem 4.4rem;
+    column-gap: .3rem; }
+  .hosts td, .hosts th { border: 0; padding-right: 0; min-width: 0; }
+  .hosts .slow { grid-column: 1 / -1; } .hosts .slow:empty, .hosts th.slow {
+    display: none; }
+}
+"""
+
+
+NOTHING = "-"
+"""A number in a table that is 0."""
+
+
+class Column(NamedTuple):
+    """A column of a table: its head, and the class of its cells."""
+
+    head: str
+    kind: str = ""
+
+
+def text(words: str) -> str:
+    """Return words escaped for HTML; all text from outside passes through here."""
+    return escape(printable(words))
+
+
+def page(title: str, parts: Iterable[str]) -> str:
+    """Return a page of such parts."""
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
+        " style-src 'unsafe-inline'; img-src data:\">\n"
+        f'<meta name="generator" content="bloomdupe {__version__}">\n'
+        f'<link rel="icon" href="data:,">\n'
+        f"<title>{text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        + "\n".join(parts)
+        + "\n</body>\n</html>\n"
+    )
+
+
+def figure(chart: Chart) -> str:
+    """Return a chart under its title."""
+    return (
+        f'<figure role="img" aria-label="{text(chart.title)}"><figcaption>'
+        f"<b>{text(chart.title)}</b>"
+        f'<p class="note">{text(chart.note)}</p></figcaption>{chart.svg}</figure>'
+    )
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield a table of texts; on a narrow screen, rows with URLs become cards."""
+    kinds = {one.kind for one in columns}
+    kind = "cards" if "url" in kinds else "hosts" if "slow" in kinds else "plain"
+    yield f'<div class="rows"><table class="{kind}">'
+    yield (
+        "<tr>"
+        + "".join(f"<th{_class(one)}>{text(one.head)}</th>" for one in columns)
+        + "</tr>"
+    )
+    for row in rows:
+        yield "<tr>" + "".join(map(_cell, columns, row)) + "</tr>"
+    yield "</table></div>"
+
+
+def _cell(column: Column, value: str) -> str:
+    head = text(column.head)
+    if value == NOTHING:
+        column = Column(column.head, "number")
+    return f'<td{_class(column)} data-head="{head}">{text(value)}</td>'
+
+
+def _class(column: Column) -> str:
+    return f' class="{column.kind}"' if column.kind else ""
