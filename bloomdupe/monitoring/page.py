@@ -32,11 +32,11 @@ code { overflow-wrap: anywhere; }
 .verdict.good { border-color: var(--good); } .verdict.bad { border-color: var(--bad); }
 .verdict.warn { border-color: var(--second); }
 .tiles { display: grid; gap: .7rem; margin-top: 1rem;
-  grid-template-columns: repeat(auto-fill, minmax(8.4rem, 1fr)); }
+  grid-template-columns: repeat(auto-fill, minmax(8.8rem, 1fr)); }
 .tiles div, figure { border-radius: .5rem; padding: .6rem .9rem;
   background: var(--card); }
 .tiles div { color: var(--soft); font-size: .87rem; }
-.tiles b { display: block; color: var(--ink); font-size: 1.35rem;
+.tiles b { display: block; color: var(--ink); font-size: 1.25rem;
   font-variant-numeric: tabular-nums; white-space: nowrap; }
 .tiles i { font-style: normal; } .tiles .bad b, i.bad { color: var(--bad); }
 i.warn { color: var(--second); } i.good { color: var(--good); }
