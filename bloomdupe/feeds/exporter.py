@@ -27,7 +27,7 @@ from bloomdupe.requests.values import pack
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     Put = Callable[[Any, list[tuple[int, bytes]]], None]
     Fail = Callable[[Exception], None]
-    from collections.abc import Callable, Sequence
-
 
 logger = logger_of(__name__)
 
@@ -239,6 +237,8 @@ class FeedExporter(FeedExporterAccess):
                 failed.append((feed, error))
         if waiting:
             data = pack(item, texts=True)
+            for feed in waiting:
+                feed.try_exporter(self, data)
             lines.append((ITEM, Journal.packed((f.index for f in waiting), data)))
         return lines, failed
 

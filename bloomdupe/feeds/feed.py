@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.errors import FeedError
@@ -16,6 +17,7 @@ from bloomdupe.feeds.feed_format import (
 from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.journal import Piece
 from bloomdupe.printable import logger_of
+from bloomdupe.requests.values import unpack
 
 if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
@@ -204,6 +206,27 @@ class WaitingFeed:
     """The position in the journal at which the present round begins."""
     items: int = 0
     """Its items in this round, as of the last commit."""
+    tried: bool = False
+    """Whether its exporter was tried with an item of this run."""
+
+    def try_exporter(self, access: FeedExporterAccess, item: bytes) -> None:
+        """Export the first item of the run, and say so at once if that fails."""
+        if self.tried:
+            return
+        self.tried = True
+        try:
+            exporter = access.new_exporter(self.slot, BytesIO())
+            exporter.start_exporting()
+            exporter.export_item(unpack(item))
+            exporter.finish_exporting()
+        except Exception:  # of any exporter in the settings
+            logger.exception(
+                "The exporter of the feed %(uri)s fails for its first item. The"
+                " items are kept in the job, and exported when the crawl has finished:"
+                " mend the exporter",
+                {"uri": self.name},
+                extra={"spider": self.slot.spider},
+            )
 
     def record(self, added: int) -> dict[str, Any]:
         """Return the record of the feed for the store, with so many new items."""
