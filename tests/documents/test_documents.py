@@ -363,6 +363,12 @@ def test_every_verb_is_documented() -> None:
 # Reading
 
 
+def test_the_documents_for_users_stay_short() -> None:
+    assert len(TEXTS[README].split()) <= 900
+    words = sum(len(TEXTS[path].split()) for path in TEXTS if PACKAGE in path.parents)
+    assert words <= 15_000
+
+
 def links_of(document: Path) -> list[tuple[Path, str]]:
     """Return where a document's links within the repository lead: file and anchor."""
     links = re.findall(r"\]\(([^)\s]+)\)", FENCED.sub("", TEXTS[document]))

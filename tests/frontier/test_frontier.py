@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -192,6 +193,24 @@ def test_a_slot_of_a_checkpoint_that_was_given_up_is_forgotten(
 def test_in_memory_nothing_can_be_prepared() -> None:
     with pytest.raises(StoreError, match="in memory only"):
         Frontier(BloomFilter(1000)).prepare()
+
+
+def test_a_slot_whose_turn_has_not_come_costs_200_bytes(
+    stored: BloomFilter, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    count = 10_000
+    owed = Frontier(stored)
+    for number in range(count):
+        owed.push(f"www.host{number:06d}.example", 0, b"x")
+    owed.checkpoint()
+    stored.close()
+    with BloomFilter.open(tmp_path / "store") as again:
+        request.addfinalizer(tracemalloc.stop)
+        tracemalloc.start()
+        owed = Frontier(again)
+        assert tracemalloc.get_traced_memory()[0] < 200 * count
+        assert owed.pending_in("www.host000007.example") == 1
+        assert not [*owed.slots]
 
 
 def test_cold_slots_keep_their_turns(
