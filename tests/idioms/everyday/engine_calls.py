@@ -69,6 +69,8 @@ class CrawlFromTimer(scrapy.Spider):
         engine: Any = self.crawler.engine
         while self.left:
             await pause(0.01)
+            if engine.spider is None:  # it was stopped meanwhile
+                return
             self.left -= 1
             engine.crawl(scrapy.Request(f"{SITE}/detail/{self.left}"))
 
