@@ -18,6 +18,8 @@ BY_SENTINEL = "redis+sentinel"
 SENTINEL_PORT = 26_379
 SERVICE = re.compile(r"/([^/]+)(/\d*)?")
 """The path of a URL with sentinels: the service, and the database."""
+SENTINELS = re.compile(r"(redis\+sentinel://(?:[^/?#]*@)?)([^/?#@]*)(.*)", re.DOTALL)
+"""Such a URL: before its hosts, these, and behind them."""
 
 
 class Address(NamedTuple):
@@ -56,8 +58,8 @@ class Address(NamedTuple):
     def of_server(cls, url: str) -> Address:
         """Take a URL apart that need not name a filter."""
         try:
-            parts = urlsplit(url)
-            places = _places_of(parts)
+            parts, hosts = _split(url)
+            places = _places_of(parts, hosts)
         except ValueError as error:
             # Both the text of the error and the URL may contain the password.
             raise SettingError(
@@ -66,7 +68,6 @@ class Address(NamedTuple):
                 " and %40"
             ) from None
         user = f"{parts.username}@" if parts.username else ""
-        hosts = parts.netloc.rpartition("@")[2]
         shown = f"{parts.scheme}://{user}{hosts}{parts.path}#{parts.fragment}"
         shown = shown.removesuffix("#")
         if "decode_responses" in parts.query:
@@ -100,7 +101,19 @@ class Address(NamedTuple):
         return f"bloomdupe:{{{self.name}}}"
 
 
-def _places_of(parts: SplitResult) -> list[tuple[str, int | None]]:
+def _split(url: str) -> tuple[SplitResult, str]:
+    """Take a URL apart; return its hosts, too.
+
+    Recent versions of Python refuse a list of hosts with an IPv6 address in it.
+    """
+    found = SENTINELS.fullmatch(url)
+    if found is None:
+        parts = urlsplit(url)
+        return parts, parts.netloc.rpartition("@")[2]
+    return urlsplit(f"{found[1]}sentinel{found[3]}"), found[2]
+
+
+def _places_of(parts: SplitResult, hosts: str) -> list[tuple[str, int | None]]:
     """Return host and port of each server, or raise ``ValueError``.
 
     Where a password has a slash or a hash, its beginning may look like host and port.
@@ -108,8 +121,6 @@ def _places_of(parts: SplitResult) -> list[tuple[str, int | None]]:
     in_path = "@" in parts.path and parts.scheme != "unix"
     if in_path or {"@", "#"} <= set(parts.fragment):
         raise ValueError(parts)
-    hosts = [parts.netloc.rpartition("@")[2]]
-    if parts.scheme == BY_SENTINEL:
-        hosts = hosts[0].split(",")
-    found = [urlsplit(f"//{host}") for host in hosts]
+    each = hosts.split(",") if parts.scheme == BY_SENTINEL else [hosts]
+    found = [urlsplit(f"//{host}") for host in each]
     return [(place.hostname or "", place.port) for place in found]
