@@ -153,9 +153,14 @@ class Starting:
         self._processing.works_on(StartItem(self._leases, mark))
         return True
 
+    def drop(self) -> None:
+        """Take no more outputs: what is in memory is out of date."""
+        self._is_stale = True
+
     def restart(self) -> None:
         """Run ``start()`` anew, unless it is durable that it has ended."""
-        self.ended, self._is_stale = self._run.started, True
+        self.drop()
+        self.ended = self._run.started
         over = self.ended or self._watching or self._closed
         if self.is_ours() and not over:
             self._access.go_through(self.watch())

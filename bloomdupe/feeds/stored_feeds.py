@@ -137,7 +137,7 @@ class StoredFeeds:
         if change:
             raise FeedChangedError(
                 f"the feed {place} {change} since the last run, which left"
-                f" {file['size']:,} bytes in it. Put it back as it was, or {self._anew}"
+                f" {file['size']} bytes in it. Put it back as it was, or {self._anew}"
             )
 
     # The feeds

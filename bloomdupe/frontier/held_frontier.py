@@ -383,7 +383,11 @@ class HeldFrontier:
             self.give(number)
 
     def join(self) -> bool:
-        """Show that this worker is there, and look; whether it has any partition."""
+        """Show that this worker is there, and look; whether it has any partition.
+
+        What was sent while none was here does not count.
+        """
+        self._outbox.clear()
         commit = self.begin([])
         commit.send()
         commit.done()

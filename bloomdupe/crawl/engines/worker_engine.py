@@ -406,6 +406,11 @@ class WorkerEngine(CrawlEngine):
         self._home = -1
         self._move()
 
+    def refused(self, error: NotOwnerError) -> None:
+        """Take nothing more from ``start()``, either: another worker runs it now."""
+        super().refused(error)
+        self.starting.drop()
+
     def _is_owner_again(self) -> bool:
         try:
             if not self._dropped:
