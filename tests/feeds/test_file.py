@@ -149,7 +149,7 @@ def test_changes_are_refused_and_left_alone(
     with pytest.raises(FeedChangedError, match=re.escape(said)) as caught:
         resumed(place, state)
     assert str(place) in str(caught.value)
-    assert "which left 8,898 bytes in it. Put it back as it was" in str(caught.value)
+    assert "which left 8898 bytes in it. Put it back as it was" in str(caught.value)
     assert (place.read_bytes() if place.is_file() else None) == content
 
 
