@@ -11,6 +11,7 @@ import pytest
 from spiders.follow import Follow
 from spiders.scheduler import (
     Closes,
+    Command,
     Forgetful,
     Renamed,
     RenamedLater,
@@ -101,6 +102,17 @@ def test_a_second_process_on_the_job_is_refused(crawl: Crawl, site: Site) -> Non
     run = crawl.run(Follow)
     assert "the last run was killed" in run.log
     assert set(run.requested) == set(PAGES)
+
+
+@pytest.mark.parametrize("when", ["before", "between"])
+def test_a_crawl_waits_for_a_command_that_has_its_job(crawl: Crawl, when: str) -> None:
+    crawl.run(Follow, CLOSESPIDER_PAGECOUNT=2, **ONE)
+    if when == "before":
+        run = crawl.run(Follow, before=Command)
+    else:
+        run = crawl.run(Follow, EXTENSIONS={"spiders.scheduler.Command": 0})
+    assert "Waiting for another process that has the job" in run.log
+    assert run.finish_reason == "finished"
 
 
 @on_both_engines

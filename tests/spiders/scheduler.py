@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
 from typing import Any
 
 import scrapy
-from scrapy.exceptions import CloseSpider
+from scrapy.exceptions import CloseSpider, NotConfigured
 from support.components import OfCrawler
 
 import bloomdupe.crawl.progress.watch
+from bloomdupe.store.files import lock_owner
 from spiders.follow import AtOnce, Follow
 
 
 def look_often() -> None:
     """Let the watch over the crawl look ten times a second."""
     bloomdupe.crawl.progress.watch.GLANCE = 0.1
+
+
+class Command(logging.Handler):
+    """Has the job, as a command has it, until the crawl logs that it waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = lock_owner(Path("job/bloomdupe"))
+        logging.getLogger().addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "Waiting for another process" in record.getMessage():
+            self._lock.close()
+
+    @classmethod
+    def from_crawler(cls, _: Any) -> Any:
+        """Begin when the job was found free, and before the crawl opens it."""
+        cls()
+        raise NotConfigured
 
 
 class Closes(AtOnce):

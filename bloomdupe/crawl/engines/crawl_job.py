@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,24 +14,27 @@ from scrapy.utils.python import global_object_name
 from bloomdupe.errors import (
     SettingError,
     StoreError,
+    StoreLockedError,
     StoreMismatchError,
 )
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters
-from bloomdupe.printable import near
+from bloomdupe.printable import logger_of, near
 from bloomdupe.settings import JobSettings
-from bloomdupe.store.files import open_regular
+from bloomdupe.store.files import open_regular, owner_of
 from bloomdupe.store.lmdb.lmdb_store import Directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
+
+logger = logger_of(__name__)
 
 SETTING_OF = {
     "capacity": "BLOOMDUPE_EXPECTED_URLS",
@@ -41,6 +45,10 @@ SETTING_OF = {
 }
 """Name of the setting for each parameter of a store."""
 ANOTHER = 'JOBDIR = "crawls/%(spider)s" is one for each spider'
+PATIENCE = 10.0
+"""Seconds for which a crawl waits for a command that has its job."""
+PAUSE = 0.02
+"""Seconds between two attempts."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +89,16 @@ class CrawlJob:
                     settings.capacity, settings.fpp, exact=settings.exact.all
                 )
             _refuse_misplaced(directory)
-            return BloomFilter.open(
+            return _when_free(
                 directory,
-                settings.capacity,
-                settings.fpp,
-                exact=settings.exact.all,
-                identity=self.identity,
-                memory=settings.filter_memory,
+                lambda: BloomFilter.open(
+                    directory,
+                    settings.capacity,
+                    settings.fpp,
+                    exact=settings.exact.all,
+                    identity=self.identity,
+                    memory=settings.filter_memory,
+                ),
             )
 
     def check_new(self, crawler: Crawler) -> None:
@@ -131,6 +142,31 @@ def by_settings(names: Mapping[str, str], another: str) -> Iterator[None]:
         if isinstance(error, StoreMismatchError):
             text += f" ({another})"
         raise type(error)(text, error.parameter) from error
+
+
+def _when_free(directory: Path, opened: Callable[[], BloomFilter]) -> BloomFilter:
+    """Open the store of a job, as soon as a command that changes the job has ended.
+
+    A command has the job for a moment, and shows no sign of life, unlike a crawl.
+    Raises :class:`~bloomdupe.errors.StoreLockedError` if another crawl has the job, or
+    if the command goes on for long.
+    """
+    end, told = time.monotonic() + PATIENCE, False
+    while True:
+        try:
+            return opened()
+        except StoreLockedError:
+            owner = owner_of(directory)
+            runs = owner is not None and owner.beat is not None
+            if runs or time.monotonic() > end:
+                raise
+        if not told:
+            told = True
+            logger.info(
+                "Waiting for another process that has the job in %(directory)s",
+                {"directory": directory},
+            )
+        time.sleep(PAUSE)
 
 
 def _refuse_misplaced(directory: Path) -> None:
