@@ -10,10 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from mmh3 import mmh3_x64_128_digest
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from bloomdupe.feeds.feed_format import local_path, replaces, without_secret
+from bloomdupe.feeds.file import read_bytes
 from bloomdupe.inside_scrapy.private_names import PostProcessingManager
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import unpack
@@ -160,6 +162,10 @@ class Deliveries:
         return end
 
 
+TAIL_BYTES = 4096
+"""Bytes at the end of a file by which it is recognized."""
+
+
 class Target:
     """Replaces Scrapy's storage for local files.
 
@@ -169,7 +175,8 @@ class Target:
 
     ``base``   bytes before the items of the delivery
     ``start``  position in the journal of these items
-    ``ends``   sizes and times of the file that the delivery has left, or may have left
+    ``ends``   sizes of the file, with digests of the last 4,096 bytes, that the
+               delivery has left, or may have left
 
     A file that is as it was left gets its last items again, with the new ones. A file
     that was changed belongs to the user: the new items, from ``start`` on, are added.
@@ -182,7 +189,7 @@ class Target:
         self._place = Path(os.path.realpath(place))
         self._beside = self._place.with_name(f".{self._place.name}.part")
         self._base, self.start = 0, start
-        self._ends: list[list[int]] = []
+        self._ends: list[list[Any]] = []
         if whole or not self._place.exists():
             return
         now = _end_of(self._place)
@@ -220,6 +227,8 @@ class Target:
         sync_directory(self._place.parent)
 
 
-def _end_of(place: Path) -> list[int]:
-    found = place.stat()
-    return [found.st_size, found.st_mtime_ns]
+def _end_of(place: Path) -> list[Any]:
+    """Return the size of a file, and the digest of its end; a copy has the same."""
+    size = place.stat().st_size
+    tail = read_bytes(place, max(0, size - TAIL_BYTES), size)
+    return [size, mmh3_x64_128_digest(tail).hex()]
