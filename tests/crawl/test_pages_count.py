@@ -158,6 +158,16 @@ def test_requests_of_a_callback_that_runs_for_long_are_saved_early(
     assert written(engine) == 2
 
 
+def test_a_request_of_no_page_outlives_a_refused_commit_and_is_there_once(
+    engine: Engine,
+) -> None:
+    asked(engine, None)
+    engine.read_again()
+    assert written(engine) == 1
+    engine.read_again()
+    assert written(engine) == 1
+
+
 def test_a_page_that_is_left_drops_the_requests_that_wait_for_it(
     engine: Engine,
 ) -> None:

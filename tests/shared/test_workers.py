@@ -6,8 +6,9 @@ import re
 
 import pytest
 from scrapy import Spider
-from spiders.workers import All, Other
+from spiders.workers import All, FromATask, InMemory, InTwoSteps, Other
 from support.crawl import Crawl
+from support.redis_server import RedisServer
 from support.site import Pages, graph
 
 pytestmark = pytest.mark.slow
@@ -38,3 +39,18 @@ def test_an_impossible_crawl_is_refused(crawl: Crawl) -> None:
         run = crawl.refused(spider, **{name: value})
         assert re.search(words, run.log), run.log
     assert crawl.items() == items
+
+
+@pytest.mark.parametrize("spider", [InTwoSteps, InMemory, FromATask])
+def test_nothing_between_a_refused_commit_and_the_next_partitions_counts_twice(
+    crawl: Crawl, redis: RedisServer, spider: type[Spider]
+) -> None:
+    crawl.starts = ("/0", "/1")
+    worker = crawl.start(spider)
+    worker.until(crawl.items)
+    redis.end_leases("crawl")
+    worker.until_logged("A commit was refused")
+    (crawl.folder / "go").touch()
+    worker.finish()
+    assert sorted(crawl.site.requested) == ["/0", "/1"]
+    assert sorted(item["page"] for item in crawl.items()) == [0, 1]

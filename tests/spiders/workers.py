@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from scrapy import Request, Spider, signals
 from scrapy.http import Response
+from scrapy.utils.defer import deferred_from_coro
+from support.stops import pause
 
 from spiders.follow import PutsOut
 
@@ -60,6 +64,56 @@ class Other(All):
     """The same by another name."""
 
     name = "other"
+
+
+class InTwoSteps(All):
+    """Its ``start()`` goes on when there is a file ``go``."""
+
+    name = "in two steps"
+
+    async def start(self) -> Any:
+        yield Request(self.start_urls[0], dont_filter=True)
+        await self.until_told()
+        yield self.second()
+
+    async def until_told(self) -> None:
+        while not Path("go").exists():
+            await pause(0.01)
+
+    def second(self) -> Request:
+        return Request(self.start_urls[1], dont_filter=True)
+
+    def parse(self, response: Response) -> Any:
+        yield {"page": self.number(response)}
+
+
+class InMemory(InTwoSteps):
+    """Its second request cannot be stored."""
+
+    def second(self) -> Request:
+        return super().second().replace(meta={"lock": Lock()})
+
+
+class FromATask(InTwoSteps):
+    """A task beside the crawl has the second request."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *arguments: Any, **options: Any) -> Any:
+        spider = super().from_crawler(crawler, *arguments, **options)
+        crawler.signals.connect(spider.opened, signals.spider_opened)
+        return spider
+
+    def opened(self) -> None:
+        deferred_from_coro(self.crawl_second())
+
+    async def start(self) -> Any:
+        yield Request(self.start_urls[0], dont_filter=True)
+        await self.until_told()
+
+    async def crawl_second(self) -> None:
+        await self.until_told()
+        engine: Any = self.crawler.engine
+        engine.crawl(self.second())
 
 
 class Before(PutsOut):
