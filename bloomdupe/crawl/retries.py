@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.leases.lease import Lease
 
+logger = logger_of(__name__)
+
 
 @dataclass(frozen=True)
 class GrowingWait:
@@ -136,8 +138,6 @@ def _checked(due: float, name: str, meta: dict[str, object]) -> float:
         )
     return due
 
-
-logger = logger_of(__name__)
 
 REVISIT = "bloomdupe_revisit"
 """In ``meta``: seconds, or None for never."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bloomdupe.feeds.journal import Journal
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
+logger = logger_of(__name__)
 
 BLOCK_BYTES = 64 << 10
 """Bytes of lines that are written together."""
@@ -184,9 +185,6 @@ def name_of(access: FeedExporterAccess, template: str, options: dict[str, Any]) 
             f"FEEDS: {name} needs {error.args[0]!r}, which the spider has not when the"
             " crawl begins: set it when the spider is made, as -a does"
         ) from error
-
-
-logger = logger_of(__name__)
 
 
 @dataclass

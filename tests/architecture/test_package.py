@@ -47,12 +47,10 @@ NOT_FOR_A_PLAIN_CRAWL = {
     "redis",
     "scrapy.pipelines.files",
     "bloomdupe.cli",
-    "bloomdupe.crawl.engines.on_redis",
     "bloomdupe.feeds.whole_files",
     "bloomdupe.jobs",
     "bloomdupe.monitoring",
     "bloomdupe.moving",
-    "bloomdupe.redis",
     "bloomdupe.store.redis",
 }
 """Modules and packages that a crawl on disk, without extras, has no need of."""
