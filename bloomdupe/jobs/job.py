@@ -1,8 +1,8 @@
 """Job: a job that the user names, in a directory or on Redis, as verbs use it.
 
 A job is a list of stores: a directory is one, a crawl on Redis has one for each
-partition. Requests stand in the store of their slot, and what belongs to the whole job
-in the first one. A verb needs no case for each kind of job.
+partition. Requests are in the store of their slot, and records of the whole job are in
+the first store. A verb needs no case for each kind of job.
 """
 
 from __future__ import annotations

@@ -588,7 +588,7 @@ class CrawlEngine:
             self._stats.inc_value("bloomdupe/checkpoints")
 
     def after_commit(self) -> bool:
-        """Look at what users want; return whether the next commit should come soon."""
+        """Obey the user; return whether the next commit should come soon."""
         self._obey_rules()
         return self._take_added()
 
@@ -657,8 +657,8 @@ class CrawlEngine:
     def read_again(self) -> None:
         """Drop all that is in memory, and read the last commit.
 
-        Pages run again, and so does ``start()``, as after a kill; what belongs to
-        neither is kept. Knowledge of servers and cookies stays true.
+        Pages run again, and so does ``start()``, as after a kill. Requests of neither
+        are kept. Knowledge of servers and cookies stays true.
         """
         loose = self._loose.drop()
         for lease in self.session.leases.leave_all():

@@ -102,7 +102,7 @@ async def join(session: Session, job: CrawlJob) -> HeldFrontier:
 def filter_opener(
     job: CrawlJob, crawler: Crawler
 ) -> Callable[[RedisStore], BloomFilter]:
-    """Return what opens the filter of a partition, or makes it."""
+    """Return a function that opens the filter of a partition, or makes it."""
     parameters, identity = _parameters_of(job), _identity_of(job, crawler)
 
     def open_filter(store: RedisStore) -> BloomFilter:

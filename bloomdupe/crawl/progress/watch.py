@@ -56,7 +56,7 @@ PART_OF_TIME = 0.01
 class Watch:
     """Gives a sign of life and adds a point to the history every few seconds.
 
-    Line, warnings, metrics and history say the same: what that point holds. A point is
+    Line, warnings, metrics and history say the same: they read that point. A point is
     written by the next checkpoint that has any other data to write. If the store is no
     longer there, the crawl stops.
     """
@@ -293,7 +293,7 @@ def progress(
 
 
 def news(now: Point, longest: float) -> Iterator[str]:
-    """Yield what the line says once more; ``longest``: seconds of a checkpoint."""
+    """Yield further figures of the line; ``longest``: seconds of a checkpoint."""
     if now.loss >= LITTLE:
         yield pages_lost(now.loss)
     if longest >= LONG:
@@ -343,7 +343,7 @@ DISK_BYTES = 256 * 10**6
 def warnings(
     seen: BloomFilter, first: Point | None, now: Point
 ) -> Iterator[tuple[str, str]]:
-    """Yield what grows short, and the warning; ``first`` is some minutes ago."""
+    """Yield scarce resources, and the warnings; ``first`` is some minutes ago."""
     for name, text in (
         ("filter", _filter(seen, first, now)),
         ("disk", _disk(first, now)),

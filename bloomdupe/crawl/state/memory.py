@@ -64,7 +64,7 @@ class SpiderMemory(Participant):
     **Attributes** are kept, unless ``attributes`` is False, as far as they differ from
     their values at the opening, when the signal ``spider_opened`` is handled:
     components of Scrapy have set theirs by then, and ``start()`` has not begun. An
-    attribute of the class is one of the spider, too. The record maps each name to a
+    attribute of the class belongs to the spider, too. The record maps each name to a
     digest of its value at the opening, and to its value now, packed; nil in the place
     of a value that cannot be stored. A run that has not ``resumed`` begins without
     them. Those in ``places`` name files, so no store decides on them, nor on anything
@@ -73,8 +73,8 @@ class SpiderMemory(Participant):
     Nothing is pickled. All is packed for each checkpoint, to see whether it has
     changed: that takes 2 us for a number or a short text, and 2 ms for 20,000 URLs.
 
-    Of several workers, only what the spider of the one that ``leads`` remembers is
-    stored. Another one keeps its own here: after a refused commit it goes back to that.
+    Of several workers, only the memory of the spider that ``leads`` is stored. Another
+    worker keeps its own here, and goes back to it after a refused commit.
     """
 
     def __init__(
@@ -286,7 +286,7 @@ class SpiderMemory(Participant):
 
 
 def _look(value: Any) -> bytes:  # noqa: ANN401 - anything
-    """Return a value as bytes; what stands for it if it cannot be stored."""
+    """Return a value as bytes; if it cannot be stored, a mark in their place."""
     kind = type(value)
     size = len(value) if kind in _SIZED else 0
     if size > MOST_PARTS:

@@ -38,7 +38,7 @@ COMMIT, MAKE, TAKE = map(LuaScript, ("commit", "make", "take"))
 class PartitionOwner(CrawlOnRedis):
     """A worker. Its random token is the owner of its partitions, and has steps.
 
-    A commit is one script over all of them. It is refused if one of them has another
+    A commit is one script over all of them. It is refused if any partition has another
     owner, or if the step is not the next one: the lease was lost, or Redis has gone
     back. Then call :meth:`renew`, and read everything again.
     """
@@ -75,9 +75,9 @@ class PartitionOwner(CrawlOnRedis):
     def take(self, wanted: Mapping[int, str]) -> list[RedisStore]:
         """Take partitions, if each still has the owner that was seen; return them.
 
-        ``wanted`` is the token of the owner, or :data:`NOBODY`, by partition. One that
-        this worker has, or had when it last knew, is refused: what it has in memory
-        would seem to belong to what it reads now.
+        ``wanted`` is the token of the owner, or :data:`NOBODY`, by partition. A
+        partition that this worker has, or had when it last knew, is refused: its memory
+        would be mistaken for that of the present store.
         """
         for number in wanted.keys() & self.stores.keys():
             raise not_owner(self.stores[number].shown)
@@ -274,7 +274,7 @@ class PartitionOwner(CrawlOnRedis):
 
 
 class RedisBatch:
-    """What a commit writes to one partition."""
+    """The writes of a commit to a partition."""
 
     def __init__(self, keys: CrawlKeys, partition: int) -> None:
         self._keys = keys

@@ -42,8 +42,8 @@ class RedisStore(Store, Snapshot):
     """A partition, which ``owner`` has; without an owner it is read only.
 
     It is its own place, a :class:`~bloomdupe.store.store.StorePlace`, and its own
-    snapshot: what is read stands there at that moment. So one who is not the owner may
-    meet a commit between two reads.
+    snapshot, which reads the present records. So a reader without ownership may meet a
+    commit between two reads.
     """
 
     remote = True
@@ -115,7 +115,7 @@ class RedisStore(Store, Snapshot):
         self.taken.clear()
 
     def read_inbox(self, limit: int) -> list[bytes]:
-        """Return what other workers have sent, in its order, after what is taken."""
+        """Return the entries of other workers, in order, behind those already taken."""
         first = len(self.taken)
         found: list[bytes] = self.ask("LRANGE", b"inbox", first, first + limit - 1)
         return found
@@ -132,9 +132,9 @@ class RedisStore(Store, Snapshot):
     # As a Snapshot
 
     def compare(self, table: bytes, found: int, expected: int) -> None:
-        """See :meth:`Snapshot.compare`; only an owner knows what was written.
+        """See :meth:`Snapshot.compare`; only an owner can compare.
 
-        Nor does it know a table that all workers share.
+        Nor can it compare a table that all workers share.
         """
         if not self.readonly and table != COOKIES:
             super().compare(table, found, expected)
