@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -142,6 +143,11 @@ class StoredFeeds:
 
     # The feeds
 
+    @cached_property
+    def _has_pieces(self) -> bool:
+        """Whether the pieces of the last checkpoint are as they were written."""
+        return self.lines.is_whole()
+
     def _file_of(self, record: dict[str, Any], place: Path) -> dict[str, Any] | None:
         """Return the file of a feed as the last run has left it.
 
@@ -149,7 +155,7 @@ class StoredFeeds:
         them: only a power cut leaves holes in it, and the pieces outlive that.
         """
         file: dict[str, Any] | None = record["file"]
-        if file is None or file["size"] == file["base"] or self.lines.is_whole():
+        if file is None or file["size"] == file["base"] or self._has_pieces:
             return file
         whole = place.exists() and place.stat().st_size == file["size"]
         return {**file, "base": file["size"]} if whole else file
