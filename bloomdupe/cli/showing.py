@@ -1,4 +1,4 @@
-"""``info``: the contents of a store, and the state of its job; or all jobs."""
+"""The verbs that show a job, or the figures of a filter: info, top, report and size."""
 
 from __future__ import annotations
 
