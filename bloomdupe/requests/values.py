@@ -297,6 +297,11 @@ _KINDS: dict[
     datetime.time: (14, _parts_of_time, datetime.time),
     zoneinfo.ZoneInfo: (15, _key_of, _zone),
     datetime.timezone: (16, lambda value: value.__getinitargs__(), datetime.timezone),
+    collections.deque: (
+        17,
+        lambda value: [list(value), value.maxlen],
+        collections.deque,
+    ),
 }
 _SETS: dict[type, int] = {set: 2, frozenset: 3}
 OBJECT = 10

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
@@ -231,7 +232,7 @@ def test_every_change_is_kept(
 
 
 def test_what_has_not_changed_is_not_stored() -> None:
-    spider: Any = Plain(urls=["u"] * 10, when={1: (2, 3)}, gate=deque([1]))
+    spider: Any = Plain(urls=["u"] * 10, when={1: (2, 3)}, gate=Path())
     kept = Kept(spider).open()
     vars(spider).update(pages=[], urls=["u"] * 10)
     assert not kept.checkpoint()

@@ -7,7 +7,7 @@ import io
 import sys
 import types
 import uuid
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -124,6 +124,8 @@ def test_requests_come_back_as_they_were(request_: Request) -> None:
         OrderedDict(b=1, a=(2,)),
         defaultdict(set, {1: {2}}),
         defaultdict(None, {"x": Counter()}),
+        deque(["a", (1, 2)]),
+        deque([1, 2, 3], maxlen=2),
     ],
 )
 def test_values_come_back_unchanged(value: object) -> None:
