@@ -10,7 +10,7 @@ from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.layout import url_of
-from bloomdupe.store.format import META, meta_record
+from bloomdupe.store.format import META, meta_records
 from bloomdupe.store.inbox import Inbox
 from bloomdupe.store.participant import Part, Participant
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.filter.bloom import BloomFilter
-    from bloomdupe.store.participant import Change
     from bloomdupe.store.store import Store
 
 logger = logger_of(__name__)
@@ -153,5 +152,5 @@ class AddedRequests(Participant):
         def written() -> None:
             self._changed = False
 
-        changes: list[Change] = [meta_record(RECORD, {"done": done})]
+        changes = meta_records({RECORD: {"done": done}})
         return Part(changes={META: changes}, done=written)

@@ -22,7 +22,7 @@ from bloomdupe.store.format import (
     PAGES,
     JournalEntry,
     journal_record,
-    meta_record,
+    meta_records,
     read_journal,
 )
 from bloomdupe.store.participant import Part
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from bloomdupe.store.participant import Change
+    from bloomdupe.store.participant import Changes
     from bloomdupe.store.store import Store
 
     Counts: TypeAlias = Sequence[tuple[Geometry, int]]
@@ -321,12 +321,12 @@ class Contents:
             if then is not None:
                 then()
 
-        journaled: list[Change] = [journal_record(entry) for entry in entries]
-        journaled += ((JOURNAL_KEY.pack(one), None) for one in gone)
-        changes: dict[bytes, list[Change]] = {
+        journaled: dict[bytes, bytes | None] = dict(map(journal_record, entries))
+        journaled |= {JOURNAL_KEY.pack(one): None for one in gone}
+        changes: dict[bytes, Changes] = {
             JOURNAL: journaled,
-            PAGES: [one.record for one in writes if one.value],
-            META: [meta_record(RECORD, after)],
+            PAGES: dict(one.record for one in writes if one.value),
+            META: meta_records({RECORD: after}),
         }
         return Part(changes=changes, exact=identities, done=done)
 
@@ -370,9 +370,8 @@ class Contents:
         """Forget all keys, here and in the store."""
         record = empty_record(self.parameters, self._record["journal_end"])
         if self.store is not None:
-            changes: list[Change] = [meta_record(RECORD, record)]
-            cleared = (PAGES, JOURNAL, EXACT)
-            self.store.commit(Part(cleared=cleared, changes={META: changes}))
+            changes = {META: meta_records({RECORD: record})}
+            self.store.commit(Part(cleared=(PAGES, JOURNAL, EXACT), changes=changes))
         self._begin(record)
 
 

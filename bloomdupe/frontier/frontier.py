@@ -12,14 +12,7 @@ from bloomdupe.frontier.later import Later, Waiting
 from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.slot_queue import AFTER_ALL, Entry, SlotQueue, rank_of
 from bloomdupe.frontier.slots import Slots
-from bloomdupe.store.format import (
-    LATER,
-    META,
-    QUEUE,
-    meta_record,
-    request_key,
-    request_record,
-)
+from bloomdupe.store.format import LATER, META, QUEUE, meta_records, request_key
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -491,25 +484,21 @@ class Frontier:
         stored = Counter(entry.queue for entry in self._fresh)
         # A dict of bytes is nothing that Python's garbage collector follows. With lists
         # and tuples here, it took as long as all the rest of this method.
-        new: dict[bytes, bytes] = {}
-        waiting: dict[bytes, bytes] = {}
+        requests: dict[bytes, bytes | None] = {}
+        waiting: dict[bytes, bytes | None] = {}
         for entry in self._fresh:
             queue = entry.queue
             if queue is later:
                 key, value = later.record_of(entry)
                 waiting[key] = value
             else:
-                payload = entry.payload
-                assert payload is not None  # noqa: S101 - or it would not be fresh
-                key, value = request_record(queue.number, entry.rank, payload)
-                new[key] = value
-        gone, over = [], []
+                requests[request_key(queue.number, entry.rank)] = entry.payload
         for entry in self._settled:
             queue = entry.queue
             if queue is later:
-                over.append(entry.rank)
+                waiting[entry.rank] = None
             else:
-                gone.append(request_key(queue.number, entry.rank))
+                requests[request_key(queue.number, entry.rank)] = None
             stored[queue] -= 1
         for queue in stored:
             stored[queue] += queue.stored
@@ -520,8 +509,6 @@ class Frontier:
             "numbered": self.slots.numbered,
             "clock": round(self._wall(), 3),
         }
-        gone.sort()
-        over.sort()
         written = self._prepared = self._fresh.copy()
         settled = [*self._settled]
         self._new_bytes, self._new_slots = 0, set()
@@ -534,13 +521,9 @@ class Frontier:
                 self._written(written, settled, stored)
                 self._later.written(scheduled)
 
-        meta = [*marks.changes[META], meta_record(RECORD, record)]
-        return Part(
-            changes={**marks.changes, **slots.changes, META: meta},
-            requests={QUEUE: (gone, new), LATER: (over, waiting)},
-            exact=marks.exact,
-            done=done,
-        )
+        changes = {**marks.changes, **slots.changes, QUEUE: requests, LATER: waiting}
+        changes[META] = {**marks.changes[META], **meta_records({RECORD: record})}
+        return Part(changes=changes, exact=marks.exact, done=done)
 
     def _give_up(self) -> None:
         """Forget a part that was prepared and never committed."""

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, cast
 
 from bloomdupe.frontier.slot_queue import NOWHERE, Entry, SlotQueue
-from bloomdupe.store.format import LATER_KEY, later_key, later_record
+from bloomdupe.store.format import LATER_KEY, later_key, later_value
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -110,7 +110,6 @@ class Later(SlotQueue):
         """Return key and value of a request in the table ``later``."""
         assert isinstance(entry, Waiting)  # noqa: S101 - all here are
         assert entry.payload is not None  # noqa: S101 - or it would not be written
-        key = entry.rank
-        return key, later_record(
-            key, entry.slot, entry.priority, entry.payload, start=entry.start
+        return entry.rank, later_value(
+            entry.slot, entry.priority, entry.payload, start=entry.start
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bloomdupe.frontier.slot_queue import SlotQueue
@@ -15,7 +14,6 @@ from bloomdupe.store.participant import Part
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from bloomdupe.store.participant import Change
     from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
 
@@ -26,8 +24,6 @@ Without a store, those that matter are never forgotten."""
 BITS = 48
 """Bits of the number of requests of a cold slot."""
 MOST_REQUESTS = (1 << BITS) - 1
-
-_number = attrgetter("number")
 
 
 class Downloader(Protocol):
@@ -242,18 +238,19 @@ class Slots:
         for queue in filter(None, map(self.get, touched)):
             changed.setdefault(queue, stored.get(queue, queue.stored))
         apart = {name: self._apart[name] for name in touched if name in self._apart}
-        changes: list[Change] = []
+        changes: dict[bytes, bytes | None] = {}
         moved: dict[SlotState, bool] = {}
-        for queue in sorted(changed, key=_number):
-            requests, state = changed[queue], queue.state
+        for queue, requests in changed.items():
+            state = queue.state
             if requests or queue.stored:
-                changes.append(slot_record(self._stored(queue, requests)))
+                key, value = slot_record(self._stored(queue, requests))
+                changes[key] = value
             if state is not None and not requests:
                 apart[queue.name] = state
             elif state is not None and state.apart:
-                changes.append(slot_apart(queue.name))
+                changes[slot_apart(queue.name)[0]] = None
                 moved[state] = False
-        changes += self._changes_apart(apart, moved)
+        changes.update(self._changes_apart(apart, moved))
 
         def done() -> None:
             for name, touch in touched.items():
@@ -267,7 +264,7 @@ class Slots:
 
     def _changes_apart(
         self, apart: dict[str, SlotState], moved: dict[SlotState, bool]
-    ) -> Iterator[Change]:
+    ) -> Iterator[tuple[bytes, bytes | None]]:
         """Yield the changes for slots that have no requests in the store."""
         now = time.time()
         for name, state in apart.items():

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.jobs.listed import Selection
     from bloomdupe.jobs.project import Project
-    from bloomdupe.store.participant import Change
+    from bloomdupe.store.participant import Changes
     from bloomdupe.store.store import Store
 
 
@@ -188,7 +188,7 @@ class HeldJob:
         """
         parts = {}
         for number, store in enumerate(self.stores):
-            puts: list[Change] = []
+            puts: dict[bytes, bytes] = {}
             for digest, one in _failures(store):
                 if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
                     continue
@@ -205,7 +205,7 @@ class HeldJob:
                     added.blocked += 1
                 else:
                     self.push(SentRequest(one.slot, one.priority, one.payload))
-                    puts.append((digest, one._replace(waiting=True).packed()))
+                    puts[digest] = one._replace(waiting=True).packed()
             added.taken_in += len(puts)
             parts[number] = _part(puts)
         self.commit(parts)
@@ -235,12 +235,12 @@ class HeldJob:
                 ]
                 self.frontiers[number].remove(gone)
                 urls = (url_of(one.payload) for one in gone)
-                puts: list[Change] = [
-                    (digest, failure._replace(waiting=False).packed())
+                puts = {
+                    digest: failure._replace(waiting=False).packed()
                     for digest, failure in (
                         waiting.pop(u) for u in urls if u in waiting
                     )
-                ]
+                }
                 self.commit({number: _part(puts)})
                 dropped += len(gone)
         return dropped
@@ -256,7 +256,7 @@ def _failures(store: Store) -> list[tuple[bytes, Failure]]:
         return [*stored_failures(snapshot)]
 
 
-def _part(failures: list[Change]) -> Part:
+def _part(failures: Changes) -> Part:
     """Return the part of a commit that writes failed requests."""
     return Part(changes={FAILURES: failures} if failures else {})
 

@@ -192,12 +192,6 @@ class StoredSlot(NamedTuple):
         return cls(number, requests, name, bytes(value[end:]))
 
 
-def request_record(slot: int, rank: bytes, payload: bytes) -> tuple[bytes, bytes]:
-    """Return key and value of a request in ``queue``."""
-    key = request_key(slot, rank)
-    return key, checksum(QUEUE, key, payload) + payload
-
-
 def request_key(slot: int, rank: bytes) -> bytes:
     """Return the key of a request in ``queue``."""
     # Inverted, because LMDB packs its pages full where keys are appended in order,
@@ -218,15 +212,11 @@ def stored_priority(priority: int) -> int:
     return max(-_PRIORITY_LIMIT, min(priority, _PRIORITY_LIMIT))
 
 
-def later_record(
-    key: bytes, slot: str, priority: int, payload: bytes, *, start: bool
-) -> bytes:
+def later_value(slot: str, priority: int, payload: bytes, *, start: bool) -> bytes:
     """Return the value in ``later`` of a request."""
     name = slot.encode(errors="surrogatepass")
     kept = stored_priority(priority)
-    head = _LATER_HEAD.pack(_START * start, kept, len(name))
-    value = head + name + payload
-    return checksum(LATER, key, value) + value
+    return _LATER_HEAD.pack(_START * start, kept, len(name)) + name + payload
 
 
 def read_later(key: bytes, value: bytes) -> StoredLater:
@@ -329,9 +319,12 @@ def describe(table: bytes, key: bytes) -> str:
     return f"record {shown!r} of {table.decode(errors='replace')}"
 
 
-def meta_record(name: str, record: dict[str, Any]) -> tuple[bytes, bytes]:
-    """Return key and value of a record of ``meta``, of numbers and texts."""
-    return name.encode(), json.dumps(record, separators=(",", ":")).encode()
+def meta_records(records: dict[str, dict[str, Any]]) -> dict[bytes, bytes]:
+    """Return the changes of ``meta`` that write records of numbers and texts."""
+    return {
+        name.encode(): json.dumps(record, separators=(",", ":")).encode()
+        for name, record in records.items()
+    }
 
 
 def sum_of(value: Buffer) -> int:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import TypeAlias
 
-    Change: TypeAlias = tuple[bytes, bytes | None]
-    """A key and its new value; None removes the record."""
+    Changes: TypeAlias = Mapping[bytes, bytes | None]
+    """New values by key; None removes the record, if it is there."""
 
 
 def _do_nothing() -> None:
@@ -30,13 +30,9 @@ class Part:
     """Entries of the record ``crawl``."""
     cleared: Sequence[bytes] = ()
     """Tables of which all records are removed."""
-    changes: dict[bytes, list[Change]] = field(default_factory=dict)
-    """Changes of records, by table; each value is stored after its sum."""
-    requests: dict[bytes, tuple[list[bytes], dict[bytes, bytes]]] = field(
-        default_factory=dict
-    )
-    """Of ``queue`` and ``later``: the keys of records to remove, if they are there, and
-    new records, whose values begin with their sums."""
+    changes: Mapping[bytes, Changes] = field(default_factory=dict)
+    """Changes of records, by table. A store puts a sum before each value, and writes in
+    the order of the keys. Requests are put once and never replaced."""
     exact: Sequence[bytes] = ()
     """Identities of keys to store exactly."""
     output: Sequence[Sequence[bytes]] = ()

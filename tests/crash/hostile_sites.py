@@ -255,7 +255,7 @@ def planted_state(folder: Path) -> Outcome:
             store = seen.share_store()
             if store is None:
                 return crashed("there is no crawl in the store")
-            store.commit(Part(changes={BLOBS: [(b"state", evil)]}))
+            store.commit(Part(changes={BLOBS: {b"state": evil}}))
         run = crawl.refused(Follow)
     if mark.exists():
         return crashed("the planted code has run")

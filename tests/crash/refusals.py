@@ -21,7 +21,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store import files
-from bloomdupe.store.format import META, TABLES, meta_record
+from bloomdupe.store.format import META, TABLES, meta_records
 from bloomdupe.store.lmdb import open_data
 from bloomdupe.store.lmdb.environment import LmdbBatch
 from bloomdupe.store.participant import Part
@@ -129,7 +129,7 @@ def header(**record: object) -> Change:
         with lmdb.open(str(path), map_size=1 << 24, max_dbs=16, lib_version=0) as env:
             databases = {name: env.open_db(name) for name in TABLES}
             with env.begin(write=True) as txn:
-                part = Part(changes={META: [meta_record("store", record)]})
+                part = Part(changes={META: meta_records({"store": record})})
                 LmdbBatch(txn, databases).write(part)
 
     return change

@@ -66,7 +66,7 @@ class Crawl:
         """Write one; return how many cookies were put and removed."""
         part = self.cookies.prepare()
         changes = part.changes[COOKIES]
-        deleted = sum(value is None for _, value in changes)
+        deleted = sum(value is None for value in changes.values())
         self.store.commit(part)
         return len(changes) - deleted, deleted
 
@@ -292,7 +292,7 @@ class Product(Request):
 
 def blob(number: int) -> Part:
     value = b"x" * (2100 + number)
-    return Part(changes={BLOBS: [(f"x{number}".encode(), value)]})
+    return Part(changes={BLOBS: {f"x{number}".encode(): value}})
 
 
 @pytest.fixture
@@ -308,8 +308,7 @@ def churned(crawl: Crawl) -> Crawl:
         crawl.filter.checkpoint()
         crawl.checkpoint()
         # Ends of pages that nothing is written to.
-        blob = (f"x{n}".encode(), b"x" * (2100 + n))
-        crawl.store.commit(Part(changes={BLOBS: [blob]}))
+        crawl.store.commit(blob(n))
     assert crawl.stored > 100
     return crawl
 

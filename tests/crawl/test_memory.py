@@ -182,7 +182,7 @@ class Kept:
 
 
 def changes_of(part: Part) -> dict[str, bytes | None]:
-    return {name.decode(): value for name, value in part.changes[BLOBS]}
+    return {name.decode(): value for name, value in part.changes[BLOBS].items()}
 
 
 def test_attributes_that_callbacks_have_changed_come_again() -> None:

@@ -163,10 +163,10 @@ def test_wrong_counts_of_slots_are_noticed(
         owed.push(slot, 0, b"x")
     owed.checkpoint()
     assert owed.store is not None
-    slots = [
+    slots = dict(
         slot_record(StoredSlot(number, count, "ab"[number]))
         for number, count in enumerate(counts)
-    ]
+    )
     owed.store.commit(Part(changes={SLOTS: slots}))
     stored.close()
     with (

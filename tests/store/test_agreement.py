@@ -9,7 +9,7 @@ from support.agreement import disagreements
 
 from bloomdupe import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.store.format import META, SLOTS, StoredSlot, meta_record, slot_record
+from bloomdupe.store.format import META, SLOTS, StoredSlot, meta_records, slot_record
 from bloomdupe.store.participant import Part
 
 
@@ -24,11 +24,12 @@ def test_what_does_not_fit_is_noticed(tmp_path: Path, wrong: str) -> None:
         store, record = seen.share_store(), seen.record("filter")
         assert store is not None
         assert record is not None
-        changes = {SLOTS: [slot_record(StoredSlot(0, 11, "slot 0"))]}
+        key, value = slot_record(StoredSlot(0, 11, "slot 0"))
+        part = Part(changes={SLOTS: {key: value}})
         if wrong in record:
             record[wrong] += 1
-            changes = {META: [meta_record("filter", record)]}
+            part = Part(changes={META: meta_records({"filter": record})})
         if wrong != "nothing":
-            store.commit(Part(changes=changes))
+            store.commit(part)
         found = disagreements(tmp_path / "store" / "data.mdb")
     assert len(found) == (wrong != "nothing")

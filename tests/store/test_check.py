@@ -126,11 +126,11 @@ def test_missing_records_are_noticed_where_the_mark_fits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a disk that has changed a page, of which the file system knows nothing."""
-    records = [(b"%02d" % number, b"x" * 100) for number in range(20)]
+    records = {b"%02d" % number: b"x" * 100 for number in range(20)}
     with BloomFilter.open(tmp_path / "seen", 1000) as seen:
         store = seen.share_store()
         assert store is not None
-        store.commit(Part(changes={HISTORY: list(records)}))
+        store.commit(Part(changes={HISTORY: records}))
     file = tmp_path / "seen" / "data.mdb"
     content = bytearray(file.read_bytes())
     leaf = content.index(b"x" * 100) // PAGE * PAGE

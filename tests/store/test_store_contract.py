@@ -24,8 +24,8 @@ from bloomdupe.store.format import (
     QUEUE,
     TABLES,
     later_key,
-    later_record,
-    request_record,
+    later_value,
+    request_key,
 )
 from bloomdupe.store.lmdb.lmdb_store import Directory
 from bloomdupe.store.participant import Part
@@ -138,7 +138,7 @@ def store(backend: Backend) -> Iterator[Store]:
 
 
 def changing(table: bytes, *changes: tuple[bytes, bytes | None]) -> Part:
-    return Part(changes={table: list(changes)})
+    return Part(changes={table: dict(changes)})
 
 
 def of(store: Store, table: bytes) -> dict[bytes, bytes]:
@@ -206,7 +206,7 @@ def test_a_commit_that_is_not_sent_leaves_nothing(store: Store) -> None:
 
 def test_a_part_that_raises_writes_nothing_and_may_come_again(store: Store) -> None:
     told = []
-    broken: Any = Part(changes={b"no table": [(b"a", b"1"), 7]})  # type: ignore[list-item]
+    broken: Any = Part(changes={b"no table": {b"a": b"1", b"b": 7}})  # type: ignore[dict-item]
     part = changing(HISTORY, (b"a", b"1"))
     part.done = lambda: told.append(1)
     with pytest.raises((KeyError, TypeError)):
@@ -323,18 +323,16 @@ def put(
     store: Store, queue: dict[int, list[bytes]], later: dict[float, str] | None = None
 ) -> None:
     """Store requests, by slot, and those that are scheduled for later, by time."""
-    few = dict(
-        request_record(slot, rank, b"request %d %b" % (slot, rank))
+    few = {
+        request_key(slot, rank): b"request %d %b" % (slot, rank)
         for slot, ranks in queue.items()
         for rank in ranks
-    )
-    keys = {later_key(due, 7): slot for due, slot in (later or {}).items()}
-    items = {
-        key: later_record(key, slot, 1, b"later", start=False)
-        for key, slot in keys.items()
     }
-
-    store.commit(Part(requests={QUEUE: ([], few), LATER: ([], items)}))
+    items = {
+        later_key(due, 7): later_value(slot, 1, b"later", start=False)
+        for due, slot in (later or {}).items()
+    }
+    store.commit(Part(changes={QUEUE: few, LATER: items}))
 
 
 RANKS = sorted(
@@ -371,19 +369,17 @@ def test_requests_come_in_portions(store: Store) -> None:
 
 
 def test_large_requests_end_a_portion(store: Store) -> None:
-    few = dict(request_record(0, rank, bytes(400_000)) for rank in RANKS[:4])
-
-    store.commit(Part(requests={QUEUE: ([], few)}))
+    few = {request_key(0, rank): bytes(400_000) for rank in RANKS[:4]}
+    store.commit(Part(changes={QUEUE: few}))
     found, more = store.now.next_requests(0, BEFORE_ALL, (), 256)
     assert (len(found), more) == (3, True)
 
 
 def test_requests_are_removed(store: Store) -> None:
     put(store, {3: RANKS, 4: RANKS}, {1.0: "a", 2.0: "b"})
-    gone = [request_record(3, rank, b"")[0] for rank in RANKS[::2]]
-
-    later = [later_key(1.0, 7)]
-    store.commit(Part(requests={QUEUE: (sorted(gone), {}), LATER: (later, {})}))
+    gone = dict.fromkeys(request_key(3, rank) for rank in RANKS[::2])
+    later = {later_key(1.0, 7): None}
+    store.commit(Part(changes={QUEUE: gone, LATER: later}))
     found, _ = store.now.next_requests(3, BEFORE_ALL, (), 256)
     assert [rank for rank, _ in found] == RANKS[1::2]
     assert len(store.now.next_requests(4, BEFORE_ALL, (), 256)[0]) == len(RANKS)

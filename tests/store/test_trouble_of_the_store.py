@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from bloomdupe.store.participant import Change
     from bloomdupe.store.redis.redis_store import RedisStore
 
 PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test
@@ -66,7 +65,7 @@ def store_of(owner: PartitionOwner) -> RedisStore:
 
 
 def put(owner: PartitionOwner, value: bytes) -> None:
-    store_of(owner).commit(Part(changes={HISTORY: [(b"a", value)]}))
+    store_of(owner).commit(Part(changes={HISTORY: {b"a": value}}))
 
 
 def stored(owner: PartitionOwner) -> bytes:
@@ -85,8 +84,7 @@ def test_a_commit_may_have_more_entries_than_a_call_has_arguments(
 ) -> None:
     """Lua's stack has room for some thousand."""
     many = [b"%d" % number for number in range(20_000)]
-    values: list[Change] = [(value, value) for value in many]
-    part = Part(changes={HISTORY: values})
+    part = Part(changes={HISTORY: {value: value for value in many}})
     commit = owner.begin({store_of(owner): [part]}, sent={0: many})
     commit.send()
     commit.done()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.history import History, Point, Totals
 from bloomdupe.crawl.state.failures import Failure, digest_of
-from bloomdupe.store.format import FAILURES, META, meta_record
+from bloomdupe.store.format import FAILURES, META, meta_records
 from bloomdupe.store.participant import Part
 from support.jobs import make_job
 
@@ -38,7 +38,7 @@ def failures_part(
 ) -> Part:
     """Return the part of a transaction that stores these failures by their names."""
     puts = {digest_of(name(one)): one.packed() for one in failures}
-    return Part(changes={FAILURES: [*puts.items()]})
+    return Part(changes={FAILURES: puts})
 
 
 def point(at: float, run: int = 1, **values: Any) -> Point:
@@ -77,7 +77,7 @@ def monitored_job(
                 kept.add(made._replace(time=made.time + ahead))
             totals = Totals(1, 12 * rate, 12 * rate * 1_500)
             totals.by_slot["a.example"] = [rate, rate * 1_500]
-            record = {"totals": totals.record}
-            crawl = Part(changes={META: [meta_record("crawl", record)]})
+            record = {"crawl": {"totals": totals.record}}
+            crawl = Part(changes={META: meta_records(record)})
             store.commit(kept.prepare(), crawl)
     return job

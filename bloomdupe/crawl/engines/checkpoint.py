@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from bloomdupe.crawl.progress.history import Totals
 from bloomdupe.errors import CheckpointRefusedError
 from bloomdupe.signals import checkpoint
-from bloomdupe.store.format import META, meta_record
+from bloomdupe.store.format import META, meta_records
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class Checkpoint:
         def done() -> None:
             self._record = record
 
-        return Part(changes={META: [meta_record(RECORD, record)]}, done=done)
+        return Part(changes={META: meta_records({RECORD: record})}, done=done)
 
     def _prepare_totals(self) -> Part:
         settled = self._outcomes.settled

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
     from bloomdupe.crawl.leases.outcomes import Outcome
-    from bloomdupe.store.participant import Change
     from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
 
@@ -192,10 +191,10 @@ class History(Participant):
     def prepare(self) -> Part:
         """Return the part of the next checkpoint."""
         changes = dict(self._changes)
-        records: list[Change] = [
-            (MOMENT.pack(*moment), None if one is None else msgpack.packb(list(one)))
+        records = {
+            MOMENT.pack(*moment): None if one is None else msgpack.packb(list(one))
             for moment, one in changes.items()
-        ]
+        }
 
         def done() -> None:
             for moment, written in changes.items():

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
 
     from bloomdupe.inside_scrapy.cookie_jars import CookieJars
-    from bloomdupe.store.participant import Change
     from bloomdupe.store.store import Store
 
 
@@ -133,7 +132,7 @@ class Cookies(Participant):
         """Return the part of the next checkpoint."""
         changes, anew, now = dict(self._jars.changed), self._anew, int(time.time())
         found = (self._record(place, cookie, now) for place, cookie in changes.items())
-        records = [record for record in found if record is not None]
+        records = dict(record for record in found if record is not None)
 
         def done() -> None:
             self._anew = False
@@ -143,7 +142,9 @@ class Cookies(Participant):
         cleared = (COOKIES,) if anew else ()
         return Part(cleared=cleared, changes={COOKIES: records}, done=done)
 
-    def _record(self, place: Place, cookie: Cookie | None, now: int) -> Change | None:
+    def _record(
+        self, place: Place, cookie: Cookie | None, now: int
+    ) -> tuple[bytes, bytes | None] | None:
         """Return the record of a cookie; None, and a warning, if it cannot have any."""
         try:
             gone = pack([*place])

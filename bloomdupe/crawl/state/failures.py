@@ -337,7 +337,7 @@ class _Ledger:
                 if self.changes[digest] is data:
                     del self.changes[digest]
 
-        return Part(changes={FAILURES: [*changes.items()]}, done=done)
+        return Part(changes={FAILURES: changes}, done=done)
 
 
 PAGE_CAME = frozenset({"callback", "pipeline"})

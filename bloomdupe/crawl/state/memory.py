@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from bloomdupe.frontier.frontier import Frontier
-    from bloomdupe.store.participant import Change
 
 logger = logger_of(__name__)
 
@@ -198,11 +197,11 @@ class SpiderMemory(Participant):
         """
         found = {STATE: self._state(), ATTRIBUTES: self._attributes()}
         written = found if self._leads() else {}
-        changes: list[Change] = [
-            (name.encode(), value)
+        changes = {
+            name.encode(): value
             for name, value in written.items()
             if self._written.get(name, b"") != value
-        ]
+        }
 
         def done() -> None:
             self._stored = {n: one for n, one in found.items() if one is not None}

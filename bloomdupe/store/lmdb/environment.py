@@ -14,15 +14,17 @@ from bloomdupe.store import files
 from bloomdupe.store.format import (
     CHECKSUM_BYTES,
     EXACT,
+    LATER,
     LEDGER,
     META,
     MODULUS,
+    QUEUE,
     TABLES,
     Ledger,
     Totals,
     checksum,
     damaged,
-    meta_record,
+    meta_records,
 )
 from bloomdupe.store.snapshot import Snapshot
 from bloomdupe.store.system_errors import ADDRESSES
@@ -31,10 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from bloomdupe.store.participant import Change, Part
+    from bloomdupe.store.participant import Changes, Part
 
 Value = TypeVar("Value", bytes, memoryview)
 
+PUT_ONCE = (QUEUE, LATER)
+"""Tables with records that are put once: each has the number of its request."""
 MAP_BYTES = 1 << 30
 """Address space at first; doubled whenever a batch does not fit."""
 
@@ -169,47 +173,36 @@ class LmdbBatch:
             self._totals[table] = [0, 0]
         for table, changes in part.changes.items():
             self._change(table, changes)
-        for table, (gone, new) in part.requests.items():
-            self._replace(table, gone, new)
         total = self._totals[EXACT]
         for identity in part.exact:
             if self._txn.put(identity, b"", overwrite=False, db=self._tables[EXACT]):
                 total[0] += 1
                 total[1] += sum(unpack("<QQ", identity))
 
-    def _change(self, table: bytes, changes: list[Change]) -> None:
+    def _change(self, table: bytes, changes: Changes) -> None:
         txn, database = self._txn, self._tables[table]
         records, sums = self._totals[table]
         number_of = int.from_bytes
-        for key, value in changes:  # a hot path: a crawl of many hosts has many slots
-            if value is not None:
-                head = checksum(table, key, value)
-                before = txn.replace(key, head + value, db=database)
-                sums += number_of(head, "little")
-                records += before is None
-            else:
+        new: list[tuple[bytes, bytes]] = []
+        once = table in PUT_ONCE
+        # A hot path. In the order of the keys: each page of the tree is touched once.
+        for key in sorted(changes):
+            value = changes[key]
+            if value is None:
                 before = txn.pop(key, db=database)
                 records -= before is not None
+            else:
+                head = checksum(table, key, value)
+                sums += number_of(head, "little")
+                if once:
+                    new.append((key, head + value))
+                    continue
+                before = txn.replace(key, head + value, db=database)
+                records += before is None
             if before is not None:
                 sums -= number_of(before[:CHECKSUM_BYTES], "little")
-        self._totals[table] = [records, sums]
-
-    def _replace(
-        self, table: bytes, gone: list[bytes], new: dict[bytes, bytes]
-    ) -> None:
-        pop, database, number_of = self._txn.pop, self._tables[table], int.from_bytes
-        records, sums = self._totals[table]
-        for key in gone:
-            before = pop(key, db=database)
-            if before is not None:
-                records -= 1
-                sums -= number_of(before[:CHECKSUM_BYTES], "little")
-        with self._txn.cursor(database) as cursor:
-            # One call in C for all of them. In the order of the keys: each page of the
-            # tree is touched once.
-            cursor.putmulti(sorted(new.items()))
-        for value in new.values():
-            sums += number_of(value[:CHECKSUM_BYTES], "little")
+        with txn.cursor(database) as cursor:
+            cursor.putmulti(new)  # one call in C for all of them
         self._totals[table] = [records + len(new), sums]
 
     def seal(self) -> Ledger:
@@ -221,7 +214,7 @@ class LmdbBatch:
         ledger = Ledger(self._txn.id(), totals)
         named = {name.decode(): total for name, total in totals.items()}
         record = {"transaction": ledger.transaction, "totals": named}
-        key, value = meta_record(LEDGER, record)
+        ((key, value),) = meta_records({LEDGER: record}).items()
         value = checksum(META, key, value) + value
         self._txn.put(key, value, db=self._tables[META])
         return ledger

@@ -11,7 +11,7 @@ import lmdb
 
 from bloomdupe.errors import StoreError, StoreIOError
 from bloomdupe.store import files
-from bloomdupe.store.format import FORMAT, MAGIC, META, TABLES, damaged, meta_record
+from bloomdupe.store.format import FORMAT, MAGIC, META, TABLES, damaged, meta_records
 from bloomdupe.store.lmdb.check import check_data, check_format, check_marker
 from bloomdupe.store.lmdb.environment import (
     LmdbBatch,
@@ -347,11 +347,11 @@ class Directory:
 def _build(building: Path, records: dict[str, dict[str, Any]]) -> None:
     """Fill a new environment, close it, and mark it as sound."""
     header = {"magic": MAGIC, "format": FORMAT, **records["store"]}
-    everything = {**records, "store": header}.items()
+    everything = meta_records({**records, "store": header})
     files.make_lock_file(building)
     with open_environment(building) as env, env.begin(write=True) as txn:
         batch = LmdbBatch(txn, {name: env.open_db(name, txn) for name in TABLES})
-        batch.write(Part(changes={META: [meta_record(*one) for one in everything]}))
+        batch.write(Part(changes={META: everything}))
         ledger = batch.seal()
     files.write_marker(building, header)
     data = OpenData(building)

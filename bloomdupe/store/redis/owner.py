@@ -12,7 +12,7 @@ from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.store.format import COOKIES, EXACT, FORMAT, MAGIC, checksum, successor
 from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.client import Client, LuaScript
-from bloomdupe.store.redis.crawl_reader import NOBODY, CrawlOnRedis, pairs
+from bloomdupe.store.redis.crawl_reader import NOBODY, SORTED, CrawlOnRedis, pairs
 from bloomdupe.store.redis.redis_store import RedisStore, not_owner
 from bloomdupe.store.store import Commit
 
@@ -290,23 +290,17 @@ class RedisBatch:
             self._words += words(b"DEL", self._keys.table(self._partition, table))
         self.cleared.update(part.cleared)
         for table, changes in part.changes.items():
-            last = dict(changes)
-            gone = [key for key, value in last.items() if value is None]
-            self._call(b"HDEL", table, gone)
+            in_order = table in SORTED
+            gone: list[bytes] = []
             puts: list[bytes] = []
-            for key, value in last.items():
-                if value is not None:
-                    puts += (key, checksum(table, key, value) + value)
-            self._call(b"HSET", table, puts)
-        for table, (gone, new) in part.requests.items():
-            bounds: list[bytes] = []
-            for key in gone:
-                bounds += (b"[" + key, b"(" + successor(key))
-            members: list[bytes] = []
-            for key, value in new.items():
-                members += (b"0", key + value)
-            self._call(b"CUT", table, bounds)
-            self._call(b"ZADD", table, members)
+            for key, value in changes.items():
+                if value is None:
+                    gone += (b"[" + key, b"(" + successor(key)) if in_order else (key,)
+                else:
+                    record = checksum(table, key, value) + value
+                    puts += (b"0", key + record) if in_order else (key, record)
+            self._call(b"CUT" if in_order else b"HDEL", table, gone)
+            self._call(b"ZADD" if in_order else b"HSET", table, puts)
         self._call(b"SADD", EXACT, part.exact)
         for line in part.output:
             self._words += words(b"XADD", self._keys.output, b"*", *line)

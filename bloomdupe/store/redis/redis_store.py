@@ -16,7 +16,7 @@ from bloomdupe.store.format import (
     META,
     PAGE_KEY,
     PAGES,
-    meta_record,
+    meta_records,
     successor,
 )
 from bloomdupe.store.participant import Part
@@ -230,8 +230,8 @@ class RedisStore(Store, Snapshot):
     def create(self, records: dict[str, dict[str, Any]]) -> RedisStore:
         """Write these records, among them ``store``, and return the store."""
         header = {"magic": MAGIC, "format": FORMAT, **records["store"]}
-        everything = {**records, "store": header}.items()
-        self.commit(Part(changes={META: [meta_record(*one) for one in everything]}))
+        everything = meta_records({**records, "store": header})
+        self.commit(Part(changes={META: everything}))
         self.header = header
         return self
 
