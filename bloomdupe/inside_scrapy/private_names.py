@@ -14,7 +14,8 @@ import dis
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from types import ModuleType
+from itertools import chain
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from scrapy import __version__
@@ -137,16 +138,18 @@ def _has(path: str) -> bool:
 
 @cache
 def _set_by_init(class_: type) -> set[str]:
-    """Return the attributes that the constructors of a class and its bases set."""
-    inits = (vars(base).get("__init__") for base in class_.__mro__)
-    codes = (getattr(init, "__code__", None) for init in inits)
-    return {
-        step.argval
-        for code in codes
-        if code is not None
-        for step in dis.get_instructions(code)
-        if step.opname == "STORE_ATTR"
-    }
+    """Return the attributes that the constructors of a class and its bases set.
+
+    Tools that watch a program put functions in their place, which wrap them.
+    """
+    left = [vars(base).get("__init__") for base in class_.__mro__]
+    known: set[FunctionType] = set()
+    for init in left:
+        if isinstance(init, FunctionType) and init not in known:
+            known.add(init)
+            left += [cell.cell_contents for cell in init.__closure__ or ()]
+    steps = chain(*map(dis.get_instructions, known))
+    return {step.argval for step in steps if step.opname == "STORE_ATTR"}
 
 
 def missing(names: Iterable[str]) -> list[str]:

@@ -9,19 +9,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import scrapy
+from scrapy.crawler import Crawler
 from support.jobs import run_script
 from support.site import Pages, Site, links
 
 from bloomdupe.crawl.admission import expanded
 from bloomdupe.errors import SettingError
+from bloomdupe.inside_scrapy import private_names
 from bloomdupe.inside_scrapy.private_names import missing
-
-if TYPE_CHECKING:
-    pass
 
 pytestmark = pytest.mark.slow
 
@@ -255,6 +254,21 @@ def test_a_missing_name_is_found_wherever_it_belongs() -> None:
     slot = "scrapy.core.downloader.Slot."
     assert missing([slot + "transferring", "scrapy.http.cookies.CookieJar.jar"]) == []
     gone = [slot + "gone", "scrapy.utils.defer.gone", "scrapy.gone"]
+    assert missing(gone) == gone
+
+
+def test_a_name_is_found_in_a_constructor_that_another_tool_has_wrapped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    init = Crawler.__init__
+
+    def watched(self: Crawler, *arguments: Any, **more: Any) -> None:
+        init(self, *arguments, **more)
+
+    monkeypatch.setattr(Crawler, "__init__", watched)
+    private_names._set_by_init.cache_clear()
+    assert missing(["scrapy.crawler.Crawler.addons"]) == []
+    gone = ["scrapy.crawler.Crawler.gone"]
     assert missing(gone) == gone
 
 

@@ -34,14 +34,16 @@ DOCS = PACKAGE / "docs"
 README = REPOSITORY / "README.md"
 TUTORIAL = DOCS / "tutorial.md"
 DOCUMENTS = [
-    *sorted(REPOSITORY.glob("*.md")),
+    README,
     *sorted(
         path
         for folder in ("bloomdupe", "crawler", "tests")
         for path in (REPOSITORY / folder).rglob("*.md")
     ),
 ]
-TEXTS = {path: path.read_text(encoding="utf-8") for path in DOCUMENTS}
+WITH_GITHUBS = [*DOCUMENTS, *sorted((REPOSITORY / ".github").rglob("*.md"))]
+"""Also those that GitHub shows."""
+TEXTS = {path: path.read_text(encoding="utf-8") for path in WITH_GITHUBS}
 
 BINARIES = Path(sys.executable).parent
 LOCAL_REDIS = "redis://localhost:6379/0"
@@ -384,7 +386,7 @@ def anchors_of(document: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+@pytest.mark.parametrize("document", WITH_GITHUBS, ids=name_of)
 def test_links_within_lead_somewhere(document: Path) -> None:
     for target, anchor in links_of(document):
         assert target.exists(), target
