@@ -14,8 +14,7 @@ import dis
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from itertools import chain
-from types import FunctionType, ModuleType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from scrapy import __version__
@@ -140,16 +139,25 @@ def _has(path: str) -> bool:
 def _set_by_init(class_: type) -> set[str]:
     """Return the attributes that the constructors of a class and its bases set.
 
-    Tools that watch a program put functions in their place, which wrap them.
+    Tools that watch a program replace constructors, so the files of Scrapy are read.
     """
-    left = [vars(base).get("__init__") for base in class_.__mro__]
-    known: set[FunctionType] = set()
-    for init in left:
-        if isinstance(init, FunctionType) and init not in known:
-            known.add(init)
-            left += [cell.cell_contents for cell in init.__closure__ or ()]
-    steps = chain(*map(dis.get_instructions, known))
-    return {step.argval for step in steps if step.opname == "STORE_ATTR"}
+    names: set[str] = set()
+    for base in class_.__mro__:
+        if base.__module__.startswith("scrapy."):
+            spec: Any = import_module(base.__module__).__spec__
+            body = _inner(spec.loader.get_code(base.__module__), base.__name__)
+            steps = dis.get_instructions(_inner(body, "__init__"))
+            names.update(one.argval for one in steps if one.opname == "STORE_ATTR")
+    return names
+
+
+def _inner(code: CodeType, name: str) -> CodeType:
+    """Return the code of a class or function in some code; an empty one if none is."""
+    codes = (one for one in code.co_consts if isinstance(one, CodeType))
+    return next((one for one in codes if one.co_name == name), _NOTHING)
+
+
+_NOTHING = compile("", "", "exec")
 
 
 def missing(names: Iterable[str]) -> list[str]:

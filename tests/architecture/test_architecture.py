@@ -37,11 +37,11 @@ MOST_IN_A_FOLDER = 16
 IN_SCRAPY = "bloomdupe.inside_scrapy"
 OF_OTHERS = {
     # of Python
-    "add", "add_done_callback", "argval", "cancelled", "cell_contents", "cwd",
+    "add", "add_done_callback", "argval", "cancelled", "co_consts", "co_name", "cwd",
     "default_factory", "discard", "exception", "f_back", "f_code", "f_globals",
-    "f_locals", "isoformat", "items", "keys", "now", "opname", "pop", "removeprefix",
-    "replace", "reset", "rpartition", "split", "startswith", "update", "utc", "values",
-    "warning",
+    "f_locals", "get_code", "isoformat", "items", "keys", "loader", "now", "opname",
+    "pop", "removeprefix", "replace", "reset", "rpartition", "split", "startswith",
+    "update", "utc", "values", "warning",
     # of Twisted, and of Scrapy's documents
     "FeedExporter", "addBoth", "bytes_received", "called", "connect", "crawler",
     "dont_filter", "engine", "headers_received", "send_catch_log",
