@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from support.waiting import until_later
@@ -17,9 +17,6 @@ from bloomdupe.store import files, platform
 from bloomdupe.store.files import check_file_system
 from bloomdupe.store.lmdb import check as check_module
 from bloomdupe.store.lmdb.open_data import read_mark
-
-if TYPE_CHECKING:
-    pass
 
 
 @pytest.fixture

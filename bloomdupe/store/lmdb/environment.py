@@ -214,9 +214,9 @@ class LmdbBatch:
         ledger = Ledger(self._txn.id(), totals)
         named = {name.decode(): total for name, total in totals.items()}
         record = {"transaction": ledger.transaction, "totals": named}
-        ((key, value),) = meta_records({LEDGER: record}).items()
-        value = checksum(META, key, value) + value
-        self._txn.put(key, value, db=self._tables[META])
+        for key, value in meta_records({LEDGER: record}).items():
+            stored = checksum(META, key, value) + value
+            self._txn.put(key, stored, db=self._tables[META])
         return ledger
 
 
