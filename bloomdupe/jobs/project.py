@@ -60,7 +60,7 @@ class Project:
         # The job is opened by its path; the add-on has nothing to look for.
         settings.set("JOBDIR", None, "cmdline")
         self.spider = spider
-        with _loading(settings, "SPIDER_MODULES"):
+        with loading(settings, "SPIDER_MODULES"):
             loader = load_object(settings["SPIDER_LOADER_CLASS"]).from_settings(
                 settings
             )
@@ -71,7 +71,7 @@ class Project:
         if self.known:
             self._class = loader.load(spider)
         self._crawler = Crawler(self._class, settings)
-        with _loading(settings, "ADDONS"):
+        with loading(settings, "ADDONS"):
             load_addons(self._crawler)
         self.settings = self._crawler.settings
         given = JobSettings.read(self.settings)
@@ -104,7 +104,7 @@ class Project:
     @cached_property
     def fingerprinter(self) -> str:
         """Name of the class that makes fingerprints."""
-        with _loading(self.settings, FINGERPRINTER):
+        with loading(self.settings, FINGERPRINTER):
             return global_object_name(load_object(self.settings[FINGERPRINTER]))
 
     @cached_property
@@ -241,7 +241,7 @@ def _exact_of(value: object) -> ExactUrls:
 
 
 @contextmanager
-def _loading(settings: BaseSettings, name: str) -> Iterator[None]:
+def loading(settings: BaseSettings, name: str) -> Iterator[None]:
     """Name the setting in the error if its objects cannot be loaded here."""
     try:
         yield

@@ -11,14 +11,15 @@ names another module. A request that a worker has taken out is in no key.
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from itertools import chain, islice
+from typing import TYPE_CHECKING
 
 from scrapy.utils.misc import load_object
 from scrapy.utils.request import request_from_dict
 
-from bloomdupe.errors import SettingError, StoreError, StoreMismatchError
+from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.jobs.lines import Problems
+from bloomdupe.jobs.project import FINGERPRINTER, loading
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
 
@@ -32,27 +33,22 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.project import Project
 
 AT_ONCE = 500
-"""Members of a key in one answer."""
+"""Members of a key in one answer, and requests to look up in the fingerprints."""
 QUEUES = {"list": "LLEN", "zset": "ZCARD"}
 SETS = {"set": "SCARD"}
 """Commands that count the members of a key, by its type."""
-THEIRS = "bloomdupe.links.fingerprint.ScrapyRedisFingerprinter"
-ASKED = 100
-"""Requests to look up in the fingerprints, at most."""
 
 
 class RedisJob:
     """A crawl of scrapy-redis with stopped workers. Close it."""
 
     def __init__(self, url: str, project: Project) -> None:
-        settings, names = project.settings, {"spider": project.spider}
+        settings = project.settings
         queue = settings.get("SCHEDULER_QUEUE_KEY") or "%(spider)s:requests"
         seen = settings.get("SCHEDULER_DUPEFILTER_KEY") or "%(spider)s:dupefilter"
         self._project = project
-        try:
-            self._queue, self._seen = queue % names, seen % names
-        except (TypeError, ValueError, KeyError) as error:
-            raise SettingError(f"{queue!r}, {seen!r}: no names: {error!r}") from error
+        self._queue = str(queue).replace("%(spider)s", project.spider)
+        self._seen = str(seen).replace("%(spider)s", project.spider)
         self._from_end = "fifo" in str(settings.get("SCHEDULER_QUEUE_CLASS")).lower()
         self._serializer = settings.get("SCHEDULER_SERIALIZER") or "pickle"
         self._client = Client(Address.of_server(url), patience=0.0)
@@ -85,16 +81,15 @@ class RedisJob:
         return self._sizes[0] > 0
 
     def pending(
-        self,
-        crawler: Crawler,
-        room: Path,  # noqa: ARG002 - nothing is copied
-        problems: Problems,
+        self, crawler: Crawler, _: Path, problems: Problems
     ) -> tuple[int, Iterator[Request]]:
-        """Read the requests, if their fingerprints are those of this project."""
-        try:
+        """Read the requests, if their fingerprints are those of this project.
+
+        A pending request was marked before it was stored, so its fingerprint must be
+        there.
+        """
+        with loading(self._project.settings, "SCHEDULER_SERIALIZER"):
             loads = load_object(f"{self._serializer}.loads")
-        except (ImportError, NameError, ValueError) as error:
-            raise SettingError(f"SCHEDULER_SERIALIZER: {error}") from error
 
         def read(problems: Problems) -> Iterator[Request]:
             for number, member in enumerate(self._ordered(), 1):
@@ -105,7 +100,15 @@ class RedisJob:
                     problems.add(where, str(error) or type(error).__name__)
 
         some = (one for one in read(Problems()) if not one.dont_filter)
-        self._check_fingerprints(list(islice(some, ASKED)))
+        keys = [self._project.key_of(one)[0].hex() for one in islice(some, AT_ONCE)]
+        self._fit = any(self._client.ask("SISMEMBER", self._seen, key) for key in keys)
+        if keys and self._sizes[1] and not self._fit:
+            raise StoreMismatchError(
+                f"{self.shown}: the fingerprints in {self._seen!r} are not those of"
+                f" {self._project.fingerprinter}; set {FINGERPRINTER} to the class that"
+                " has made them (see bloomdupe/docs/from-scrapy-redis.md)",
+                FINGERPRINTER,
+            )
         return self._sizes[0], read(problems)
 
     def _ordered(self) -> Iterator[bytes]:
@@ -119,36 +122,14 @@ class RedisJob:
             found = self._client.ask(command, self._queue, first, last)
             yield from reversed(found) if back else found
 
-    def _check_fingerprints(self, some: list[Request]) -> None:
-        """Refuse fingerprints that say nothing here.
-
-        A pending request was marked before it was stored, so its fingerprint must be
-        there.
-        """
-        keys = [self._project.key_of(one)[0].hex() for one in some]
-        if not some or not self._sizes[1]:
-            return
-        self._fit = any(self._client.ask("SISMEMBER", self._seen, key) for key in keys)
-        if not self._fit:
-            raise StoreMismatchError(
-                f"{self.shown}: the fingerprints in {self._seen!r} are not those of"
-                f" {self._project.fingerprinter}; for as long as you keep the job, set"
-                " REQUEST_FINGERPRINTER_CLASS to the class that has made them, for"
-                f" those of scrapy-redis itself {THEIRS!r}",
-                "REQUEST_FINGERPRINTER_CLASS",
-            )
-
     def fingerprints(self, problems: Problems) -> Iterator[bytes]:
         """Yield the fingerprints of requests that were seen, each once or more."""
-        cursor: Any = None if self._sizes[1] else 0
-        while cursor != 0:
-            ask = self._client.ask
-            cursor, some = ask("SSCAN", self._seen, cursor or 0, "COUNT", AT_ONCE)
-            for member in some:
-                try:
-                    yield bytes.fromhex(member.decode("ascii"))
-                except ValueError:
-                    problems.add(self._seen, f"{member[:80]!r} is no fingerprint")
+        parts = self._client.scan("SSCAN", self._seen) if self._sizes[1] else ()
+        for member in chain.from_iterable(parts):
+            try:
+                yield bytes.fromhex(member.decode("ascii"))
+            except ValueError:
+                problems.add(self._seen, f"{member[:80]!r} is no fingerprint")
 
     def end(self, _: Path, *, trusted: bool) -> list[str]:  # noqa: ARG002 - nothing else comes along
         """Refuse a crawl that goes on; return remarks."""

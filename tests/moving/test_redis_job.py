@@ -216,6 +216,24 @@ def test_names_follow_the_settings(theirs: Theirs) -> None:
     assert theirs.listed() == ["1", "0"]
 
 
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("QUEUE_KEY = '%(name)s'", "no pending requests in '%(name)s'"),
+        ("SERIALIZER = 'gone'", "SCHEDULER_SERIALIZER = 'gone' cannot be loaded"),
+    ],
+)
+def test_a_wrong_name_is_refused_in_a_line(
+    theirs: Theirs, setting: str, said: str
+) -> None:
+    as_project(f"{PROJECT}SCHEDULER_{setting}\n")
+    theirs.push(pages(1))
+    answer = theirs.import_()
+    assert answer.code
+    assert said in answer.err
+    assert answer.err.count("\n") == 1
+
+
 # Interrupted, or changed meanwhile
 
 

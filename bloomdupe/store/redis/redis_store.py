@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 AT_ONCE = 100
 """Requests in one answer; a request has usually some hundred bytes, and seldom many."""
-SCANNED = 1_000
-"""Records in one answer."""
 PAGES_AT_ONCE = 128
 """Pages of the filter (8 kB each) in one answer."""
 
@@ -184,10 +182,8 @@ class RedisStore(Store, Snapshot):
                 yield from zip(some, values, strict=True)
         else:
             found: dict[bytes, bytes] = {}
-            place = -1
-            while place:
-                place = max(0, place)
-                place, some = self.ask("HSCAN", table, place, "COUNT", SCANNED)
+            key = self._crawl.keys.table(self.number, table)
+            for some in self._crawl.client.scan("HSCAN", key):
                 found |= some
             yield from sorted(found.items())
 
