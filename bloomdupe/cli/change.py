@@ -206,7 +206,7 @@ def stop(options: Namespace) -> Answer:
         line = f"{plural(processes, 'process has', 'processes have')} ended"
     else:
         ends = plural(processes, "process ends", "processes end")
-        line = f"{ends} when the requests in progress are done"
+        line = f"{ends} when the requests in flight are done"
         if silence is not None:
             line += (
                 f". No sign of life for {duration(silence)}: kill it if it hangs,"

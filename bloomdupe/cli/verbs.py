@@ -176,7 +176,7 @@ VERBS = (
         "list",
         "listing.list_requests",
         BOTH,
-        "List the pending requests of the last checkpoint, and those in progress: slot,"
+        "List the pending requests of the last checkpoint, and those in flight: slot,"
         " priority, method, callback and URL, slot by slot, the next request first."
         " With --failed, list the failed requests instead, the latest first. With"
         " --json, print an object on each line.",
@@ -211,7 +211,7 @@ VERBS = (
         BOTH,
         "Show for each URL whether the job has seen it, whether it is pending, and"
         " whether it has failed, as of the last checkpoint. A URL that is seen and not"
-        " pending is done, was removed, or is in progress. The project's fingerprinter"
+        " pending is done, was removed, or is in flight. The project's fingerprinter"
         " decides which URLs are the same; run this in its folder.",
         "check crawls/site https://example.com/a https://example.com/b",
         REQUESTS,
@@ -285,7 +285,7 @@ VERBS = (
         "stop",
         "change.stop",
         BOTH,
-        "End a running crawl, as Ctrl-C does in its terminal: requests in progress are"
+        "End a running crawl, as Ctrl-C does in its terminal: requests in flight are"
         " finished, and pending requests stay for the next run. If nothing is pending"
         " then, the crawl is finished. The same command starts it again, as soon as it"
         " has ended: --wait waits for that.",

@@ -6,7 +6,7 @@ import time
 from copy import copy
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.leases.lease import Accepted
+from bloomdupe.crawl.in_flight.request import Accepted
 from bloomdupe.crawl.retries import (
     REVISIT,
     TIME_KEYS,
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.dupefilter import BloomDupeFilter
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.leases.lease import Lease
-    from bloomdupe.crawl.leases.outcomes import Key
+    from bloomdupe.crawl.in_flight.outcomes import Key
+    from bloomdupe.crawl.in_flight.request import InFlightRequest
 
 logger = logger_of(__name__)
 
@@ -125,7 +125,7 @@ class Acceptance:
     def _passes(
         self,
         request: Request,
-        parent: Lease | None,
+        parent: InFlightRequest | None,
         keys: list[Key],
         *,
         is_new: bool,
@@ -178,8 +178,8 @@ class Acceptance:
     def _offer(
         self,
         request: Request,
-        parent: Lease | None,
-        page: Lease | None,
+        parent: InFlightRequest | None,
+        page: InFlightRequest | None,
         keys: list[Key],
         *,
         answers: bool,
@@ -277,11 +277,11 @@ def check_asked(request: Request) -> None:
         raise UnserializableError(f"its priority, {priority!r}, is not an integer")
 
 
-def _is_form(lease: Lease | None) -> bool:
-    return lease is not None and lease.request.method not in SAFE_METHODS
+def _is_form(in_flight: InFlightRequest | None) -> bool:
+    return in_flight is not None and in_flight.request.method not in SAFE_METHODS
 
 
-def was_visited(lease: Lease | None) -> bool:
+def was_visited(in_flight: InFlightRequest | None) -> bool:
     """Whether a page was visited before: its redirect leads to a URL that was seen."""
-    visit = None if lease is None else lease.visit
+    visit = None if in_flight is None else in_flight.visit
     return visit is not None and visit.known

@@ -54,7 +54,7 @@ class Standing(NamedTuple):
 
     ready: int = 0
     """Requests that are pending, and not scheduled for later."""
-    in_progress: int = 0
+    in_flight: int = 0
     """Requests that are handed out, also those that this run cannot end."""
     later: int = 0
     """Requests that are scheduled for later."""
@@ -74,11 +74,11 @@ class Standing(NamedTuple):
     @property
     def left(self) -> int:
         """Number of requests that are not done."""
-        return self.ready + self.in_progress + self.later + self.apart
+        return self.ready + self.in_flight + self.later + self.apart
 
 
 class Move(Enum):
-    """The next step of a crawl, when no request is in progress in Scrapy."""
+    """The next step of a crawl, when no request is in flight in Scrapy."""
 
     GO_ON = "go on"
     SLEEP = "sleep until a request is due"
@@ -300,7 +300,7 @@ class Stopping:
         self._closing = Timer(self._close)
 
     def stop(self) -> None:
-        """Close the crawl soon; requests in progress are finished first."""
+        """Close the crawl soon; requests in flight are finished first."""
         if not self._ending:
             self._closing.set(0)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.in_flight.request import InFlightRequest
 
 logger = logger_of(__name__)
 
@@ -62,15 +62,15 @@ def tries_of(request: Request) -> int:
     return tries if isinstance(tries, int) else 0
 
 
-def is_retry(request: Request, lease: Lease | None) -> bool:
-    """Whether a request is a retry of the request of ``lease``.
+def is_retry(request: Request, in_flight: InFlightRequest | None) -> bool:
+    """Whether a request is a retry of the request of ``in_flight``.
 
     A retry has a higher retry count. A request with the same count was made with a copy
     of ``meta``, or is a redirect.
     """
     if not request.dont_filter:
         return False
-    before = 0 if lease is None else tries_of(lease.request)
+    before = 0 if in_flight is None else tries_of(in_flight.request)
     return tries_of(request) > before
 
 
@@ -163,12 +163,12 @@ def checked_rule(request: Request) -> float | None:
 class Revisits:
     """Lets pages come again when they are done.
 
-    When a request with a rule is settled, ``schedule`` gets the same request for its
-    next time, to make it durable in the same step. It does not pass the filter. The
+    When a request with a rule is acknowledged, ``schedule`` gets the same request for
+    its next time, to make it durable in the same step. It does not pass the filter. The
     known facts about the page travel with it
-    (:class:`~bloomdupe.requests.layout.Visit`), in its payload and not in its
-    ``meta``. A redirect or retry inherits them. A mark in the filter says which pages
-    come again already, so that a page that is scheduled twice comes again only once.
+    (:class:`~bloomdupe.requests.layout.Visit`), in its payload and not in its ``meta``.
+    A redirect or retry inherits them. A mark in the filter says which pages come again
+    already, so that a page that is scheduled twice comes again only once.
     """
 
     def __init__(
@@ -182,9 +182,9 @@ class Revisits:
         self._rules = settings.revisit
         self._schedule = schedule
         self._warned = False
-        leases = session.leases
-        leases.answered.append(self.answered)
-        leases.settling.append(self.settling)
+        registry = session.registry
+        registry.answered.append(self.answered)
+        registry.acking.append(self.before_ack)
 
     def rule_of(self, request: Request) -> float | None:
         """Return after how many seconds a page comes again; None: never."""
@@ -195,57 +195,57 @@ class Revisits:
                 return rule
         return None
 
-    def concerns(self, request: Request, follows: Lease | None) -> bool:
+    def concerns(self, request: Request, follows: InFlightRequest | None) -> bool:
         """Whether a page comes again.
 
-        ``follows`` is the lease that this request is a retry or redirect of.
+        ``follows`` is the in_flight that this request is a retry or redirect of.
         """
         if follows is not None:
             return follows.visit is not None or self._rule(follows) is not None
         return self.rule_of(request) is not None
 
-    def follow(self, lease: Lease) -> Visit | None:
+    def follow(self, in_flight: InFlightRequest) -> Visit | None:
         """Return the visit that a retry or redirect of a request inherits."""
-        visit = lease.visit or Visit()
-        rule = self._rule(lease)
-        lease.outcome.visited = None
-        if rule is None or not lease.entry.payload:
+        visit = in_flight.visit or Visit()
+        rule = self._rule(in_flight)
+        in_flight.outcome.visited = None
+        if rule is None or not in_flight.entry.payload:
             return None
-        origin = visit.origin or lease.entry.payload
+        origin = visit.origin or in_flight.entry.payload
         return replace(visit, rule=rule, origin=origin)
 
-    def _rule(self, lease: Lease) -> float | None:
-        if lease.visit is not None and lease.visit.rule is not None:
-            return lease.visit.rule
+    def _rule(self, in_flight: InFlightRequest) -> float | None:
+        if in_flight.visit is not None and in_flight.visit.rule is not None:
+            return in_flight.visit.rule
         try:
-            return self.rule_of(lease.request)
+            return self.rule_of(in_flight.request)
         except RequestTimeError as error:  # a middleware has put it there since
             logger.error(  # noqa: TRY400 - the reason says it all
                 "%(request)s does not come again: %(reason)s",
-                {"request": lease.request, "reason": error},
+                {"request": in_flight.request, "reason": error},
                 extra={"spider": self._session.spider},
             )
             return None
 
-    def answered(self, lease: Lease, result: object) -> None:
+    def answered(self, in_flight: InFlightRequest, result: object) -> None:
         """Note the time of the visit, if the page is there or was there before."""
-        known = lease.visit is not None and lease.visit.known
+        known = in_flight.visit is not None and in_flight.visit.known
         found = isinstance(result, Response) and result.status < 400
         if isinstance(result, Request) or not (found or known):
             return
-        if lease is lease.root and self._rule(lease) is not None:
-            lease.outcome.visited = time.time()
+        if in_flight is in_flight.root and self._rule(in_flight) is not None:
+            in_flight.outcome.visited = time.time()
 
-    def settling(self, lease: Lease) -> None:
-        """Schedule the page of a request that is settled for its next visit."""
-        visited, lease.outcome.visited = lease.outcome.visited, None
-        rule = None if visited is None else self._rule(lease)
+    def before_ack(self, in_flight: InFlightRequest) -> None:
+        """Schedule the page of a request that is acknowledged for its next visit."""
+        visited, in_flight.outcome.visited = in_flight.outcome.visited, None
+        rule = None if visited is None else self._rule(in_flight)
         if visited is None or rule is None:  # a callback has removed the rule
             return
-        visit = lease.visit or Visit()
-        payload = visit.origin or lease.entry.payload
+        visit = in_flight.visit or Visit()
+        payload = visit.origin or in_flight.entry.payload
         if not payload:
-            self._warn(lease.request)
+            self._warn(in_flight.request)
             return
         try:
             self._schedule(self._next_visit(payload, visit, visited + rule))

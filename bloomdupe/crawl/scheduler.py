@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
     from typing_extensions import Self
 
-    from bloomdupe.crawl.leases.lease import Lease
+    from bloomdupe.crawl.in_flight.request import InFlightRequest
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.slot_queue import Entry
 
@@ -51,7 +51,7 @@ LONGEST_ALARM = 3_600.0
 class FrontierScheduler(BaseScheduler):
     """Keeps the pending requests of a crawl, so that no crash loses any.
 
-    With ``JOBDIR``, pending requests, requests in progress and the seen URLs are kept
+    With ``JOBDIR``, pending requests, requests in flight and the seen URLs are kept
     in a store, ``JOBDIR/bloomdupe``, and written together every
     ``BLOOMDUPE_CHECKPOINT_INTERVAL`` seconds and at the end. With
     ``BLOOMDUPE_REDIS_URL`` they are kept on Redis, for all workers with this URL.
@@ -60,7 +60,7 @@ class FrontierScheduler(BaseScheduler):
     Within a slot (host) the order is Scrapy's: priority, then newest first, start
     requests last. It is oldest first if the class named by ``SCHEDULER_DISK_QUEUE``
     (without JOBDIR, ``SCHEDULER_MEMORY_QUEUE``) is a Fifo queue of Scrapy. Among slots,
-    the slot with the fewest requests in progress is next.
+    the slot with the fewest requests in flight is next.
     """
 
     def __init__(
@@ -257,17 +257,17 @@ class FrontierScheduler(BaseScheduler):
     def next_request(self) -> Request | None:
         """Return the next request, or None if no slot is ready for one."""
         session = self._opened
-        lease = None
+        in_flight = None
         if session.stopping.failure is None:
             try:
-                lease = self._next(session)
+                in_flight = self._next(session)
             except Exception as error:  # noqa: BLE001 - the engine would ask for ever
                 session.stopping.fail(error, "Choosing the next request")
         # From here on the engine works for this request.
-        session.processing.works_on(lease)
-        return None if lease is None else lease.request
+        session.processing.works_on(in_flight)
+        return None if in_flight is None else in_flight.request
 
-    def _next(self, session: Session) -> Lease | None:
+    def _next(self, session: Session) -> InFlightRequest | None:
         for _ in range(MOST_KEPT_OUT):
             entry = session.engine.next()
             if entry is None:
@@ -281,19 +281,19 @@ class FrontierScheduler(BaseScheduler):
         else:
             self._alarm.set(SHORTEST_ALARM)
             return None
-        lease = session.leases.add(request, entry, Visit.of(entry.payload))
+        in_flight = session.registry.add(request, entry, Visit.of(entry.payload))
         stored = session.engine.durable and entry.payload is not None
         where = "disk" if stored else "memory"
         self._stats.inc_value(f"scheduler/dequeued/{where}")
         self._stats.inc_value("scheduler/dequeued")
-        return lease
+        return in_flight
 
     def _restore(self, session: Session, entry: Entry) -> Request | None:
         """Return the request of an entry, or None if it cannot be restored."""
         request: Any = entry.attachment
         if request is not None:
             # The same object may have been scheduled several times.
-            return request.copy() if request in session.leases else request  # type: ignore[no-any-return]
+            return request.copy() if request in session.registry else request  # type: ignore[no-any-return]
         payload = entry.payload or b""
         try:
             return session.serializer.load(payload)

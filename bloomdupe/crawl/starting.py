@@ -10,7 +10,7 @@ from mmh3 import mmh3_x64_128_digest
 from scrapy import Request, Spider
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.in_flight.request import InFlightRequest
 from bloomdupe.crawl.retries import TIME_KEYS, without_time
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.slot_queue import NOWHERE, Entry
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.leases.leases import Leases
-    from bloomdupe.crawl.leases.outcomes import Key
+    from bloomdupe.crawl.in_flight.outcomes import Key
+    from bloomdupe.crawl.in_flight.registry import InFlightRegistry
     from bloomdupe.crawl.progress.rounds import Run
 
 MOST_YIELDED = 100_000
@@ -51,7 +51,7 @@ class StartVerdict(NamedTuple):
     """Further marks: that it was scheduled in this round."""
 
 
-class StartItem(Lease):
+class StartItem(InFlightRequest):
     """An item of ``Spider.start()``: the page of the requests of its pipelines.
 
     No callback and no download belong to it. Its pipelines decide when it is done, and
@@ -61,15 +61,15 @@ class StartItem(Lease):
     is_start_item = True
     shown = "start()"
 
-    def __init__(self, leases: Leases, mark: bytes) -> None:
-        super().__init__(leases, Entry(NOWHERE, b"", b""))
-        leases.start_items.add(self)
+    def __init__(self, registry: InFlightRegistry, mark: bytes) -> None:
+        super().__init__(registry, Entry(NOWHERE, b"", b""))
+        registry.start_items.add(self)
         self.outcome.keys = [(mark, True)]
 
     @property
     def is_running(self) -> bool:
         """Whether its pipelines have not ended."""
-        return self in self.leases.start_items
+        return self in self.registry.start_items
 
 
 class Starting:
@@ -83,7 +83,7 @@ class Starting:
         self._run = run
         self._always = policy == "always" and (run.resumed or run.round > 1)
         self._processing = session.processing
-        self._leases = session.leases
+        self._registry = session.registry
         self._serializer = session.serializer
         self._access = session.access
         self._knows = knows
@@ -150,7 +150,7 @@ class Starting:
         if self._closed or self._is_done(mark):
             return False
         # The engine hands it on in this very task.
-        self._processing.works_on(StartItem(self._leases, mark))
+        self._processing.works_on(StartItem(self._registry, mark))
         return True
 
     def drop(self) -> None:

@@ -47,8 +47,8 @@ class FeedExporter(FeedExporterAccess):
     """Replaces ``scrapy.extensions.feedexport.FeedExporter``.
 
     With :class:`bloomdupe.FrontierScheduler` and a ``JOBDIR``, feeds are part of the
-    checkpoint: an item stays in memory until its request is settled, and is committed
-    together with the request. Otherwise, all is as in Scrapy.
+    checkpoint: an item stays in memory until its request is acknowledged, and is
+    committed together with the request. Otherwise, all is as in Scrapy.
 
     A checkpoint calls, in this order, :meth:`sync`, :meth:`prepare`, (commits),
     ``done`` of the part, :meth:`append`.
@@ -196,7 +196,7 @@ class FeedExporter(FeedExporterAccess):
                 super().item_scraped(item, spider)
             return
         if self._closed:
-            return  # its request is not settled: the next run yields it again
+            return  # its request is not acknowledged: the next run yields it again
         feeds, failures = [], list[Exception]()
         for feed in self.taken.values():
             try:
@@ -259,8 +259,8 @@ class FeedExporter(FeedExporterAccess):
     def prepare(self, lines: Iterable[tuple[int, bytes]]) -> Part:
         """Return the part of the next checkpoint; nothing that counts is changed.
 
-        ``lines`` are ``(number of the feed, line)`` of all items that are settled and
-        not committed. They go into the files of the job one by one. Raises
+        ``lines`` are ``(number of the feed, line)`` of all items that are acknowledged
+        and not committed. They go into the files of the job one by one. Raises
         :class:`~bloomdupe.errors.FeedError`, and any exception of exporters and
         plugins; the same lines can be given again.
         """

@@ -42,7 +42,7 @@ class Known(NamedTuple):
 
 
 class Feed:
-    """Encodes items as lines when they are scraped; writes them when they are settled.
+    """Encodes items as lines when they are scraped; writes them when they are acked.
 
     The order in a checkpoint is: :meth:`begin`, :meth:`add`, :meth:`seal`, (commit),
     :meth:`done`, :meth:`append`. Nothing that counts is changed before :meth:`done`.
@@ -96,7 +96,7 @@ class Feed:
         self._end = 0 if self.file is None else self.file.end
 
     def add(self, line: bytes) -> None:
-        """Add the line of a settled item."""
+        """Add the line of a acknowledged item."""
         if self._new_file is None:
             line = self._head_for(self._open()) + line
         elif not self._end and not self._block:  # it was stored empty

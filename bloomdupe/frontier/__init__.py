@@ -1,6 +1,6 @@
 """Pending requests: bytes in, bytes out.
 
-``frontier`` keeps the requests that are pending or in progress, ``slot_queue`` the
+``frontier`` keeps the requests that are pending or in flight, ``slot_queue`` the
 requests of one slot, ``later`` the requests that are scheduled for later. ``rotation``
 chooses the next slot. ``pending_requests`` reads the requests of a store.
 ``held_frontier`` has the partitions that a worker owns on Redis, each with its

@@ -54,15 +54,15 @@ def _at_once(_slot: SlotQueue, _in_progress: int) -> float:
 
 
 class Frontier:
-    """Pending and leased requests, and the filter of seen fingerprints.
+    """Pending and in-flight requests, and the filter of seen fingerprints.
 
     If the fingerprint of a request is new, the request is marked in :attr:`seen` and
     *pushed*: it is *pending* in its slot, with its priority. *Leasing* hands out the
-    next request; *settling* ends it when it is done and its children are pushed. A
-    *checkpoint* writes all changes in one transaction, marks included. A leased request
-    stays in the store until the checkpoint that also holds its children; after a crash
-    it is pending again. So in every state of the store, **each request that is marked
-    as seen is pending, leased or done**.
+    next request; *acknowledging* ends it when it is done and its children are pushed. A
+    *checkpoint* writes all changes in one transaction, marks included. A request in
+    flight stays in the store until the checkpoint that also holds its children; after a
+    crash it is pending again. So in every state of the store, **each request that is
+    marked as seen is pending, in flight or done**.
 
     The frontier uses the store of the filter ``seen`` and controls the filter from now
     on; without a store both live in memory. ``fifo`` takes the oldest request first,
@@ -111,7 +111,7 @@ class Frontier:
         self.sharers = 1
         """Frontiers in this process, which share the memory for loaded requests."""
         self.slots = Slots(self._store, downloader, longest_rest)
-        """The slots with requests that are pending or in progress, and their states."""
+        """The slots with requests that are pending or in flight, and their states."""
         self.slots.frontier = self
         self._begin()
 
@@ -152,15 +152,15 @@ class Frontier:
         self._sequence = 0
         self.pending = 0
         """Requests that are pending in their slots."""
-        self.leased = 0
-        """Requests handed out and not settled."""
+        self.unacked = 0
+        """Requests handed out and not acknowledged."""
         self._left: set[Entry] = set()
         self._loaded = 0
         # Queues with requests in memory, the least recently asked first.
         self._crowded: dict[SlotQueue, None] = {}
         # Requests for the next checkpoint to write and to remove.
         self._fresh: dict[Entry, None] = {}
-        self._settled: dict[Entry, None] = {}
+        self._acked: dict[Entry, None] = {}
         # What has come since the last one was prepared.
         self._new_bytes = 0
         self._new_slots: set[SlotQueue] = set()
@@ -172,7 +172,7 @@ class Frontier:
         self._later = Later(self.slots, self._store, later)
 
     def _recover(self, store: Store) -> int:
-        """Restore the last checkpoint; requests in progress are pending again.
+        """Restore the last checkpoint; requests in flight are pending again.
 
         Returns the number of requests that are scheduled for later.
         """
@@ -230,7 +230,7 @@ class Frontier:
         return entry
 
     def save(self, entry: Entry) -> None:
-        """Let a volatile request be written; it is pending, or in progress."""
+        """Let a volatile request be written; it is pending, or in flight."""
         if not entry.volatile:
             return
         entry.volatile = False
@@ -304,13 +304,13 @@ class Frontier:
         """Yield the slots, each with its number of pending requests."""
         return self.slots.pending()
 
-    def lease(self) -> Entry | None:
+    def pop(self) -> Entry | None:
         """Hand out the next request, or return None if no request is ready."""
         self.move_due()
         queue = self._rotation.next(self._clock())
         while queue is not None and not self.is_loaded(queue):
             queue = self._rotation.next(self._clock())
-        return None if queue is None else self.lease_from(queue)
+        return None if queue is None else self.pop_from(queue)
 
     def is_loaded(self, queue: SlotQueue) -> bool:
         """Whether a slot that has its turn can hand out a request, maybe after reading.
@@ -337,7 +337,7 @@ class Frontier:
         self._crowded[queue] = None
         self._rotation.ask_again(queue)
 
-    def lease_from(self, queue: SlotQueue) -> Entry:
+    def pop_from(self, queue: SlotQueue) -> Entry:
         """Hand out the next request of a slot, which has one in memory."""
         entry = queue.pop()
         self._loaded -= entry.size
@@ -346,7 +346,7 @@ class Frontier:
         entry.active = True
         self._rotation.took(queue)
         self.pending -= 1
-        self.leased += 1
+        self.unacked += 1
         return entry
 
     def remove(self, found: Iterable[PendingRequest]) -> None:
@@ -357,7 +357,7 @@ class Frontier:
             freed = queue.relieve(0)
             queue.pending -= 1
             queue.out = {*(queue.out or ()), one.key}
-            self._settled[Entry(queue, one.key, None, stored=True)] = None
+            self._acked[Entry(queue, one.key, None, stored=True)] = None
             if queue is later:
                 continue
             self._loaded -= freed
@@ -367,31 +367,31 @@ class Frontier:
         later.find_next()
 
     def release(self, entry: Entry) -> None:
-        """Free the place that a leased request holds in its slot."""
+        """Free the place that a request in flight holds in its slot."""
         if entry.active:
             entry.active = False
             self._rotation.freed(entry.queue)
 
     def leave(self, entry: Entry) -> None:
-        """Give up a leased request, which this run cannot end; it stays stored."""
+        """Give up a request in flight, which this run cannot end; it stays stored."""
         self.release(entry)
         self._left.add(entry)
 
     @property
     def left(self) -> int:
-        """Leased requests that were given up."""
+        """Requests in flight that were given up."""
         return len(self._left)
 
     @property
-    def in_progress(self) -> int:
-        """Leased requests that were not given up."""
-        return self.leased - len(self._left)
+    def in_flight(self) -> int:
+        """Requests in flight that were not given up."""
+        return self.unacked - len(self._left)
 
-    def settle(self, entry: Entry) -> None:
-        """Remove a leased request that is done; its children have been pushed."""
+    def ack(self, entry: Entry) -> None:
+        """Remove a request in flight that is done; its children have been pushed."""
         self.release(entry)
         self._left.discard(entry)
-        self.leased -= 1
+        self.unacked -= 1
         self._remove(entry, entry)
 
     def _remove(self, entry: Entry, left: Entry) -> None:
@@ -400,7 +400,7 @@ class Frontier:
         ``left`` stands for it there from now on.
         """
         if entry.stored:
-            self._settled[left] = None
+            self._acked[left] = None
             return
         self._fresh.pop(entry, None)
         if entry in self._prepared:  # it may be in the store by now: see _give_up()
@@ -436,7 +436,7 @@ class Frontier:
     @property
     def changed(self) -> bool:
         """Whether there is anything for the next checkpoint."""
-        return bool(self._fresh or self._settled or self.seen.changed)
+        return bool(self._fresh or self._acked or self.seen.changed)
 
     @property
     def due(self) -> bool:
@@ -472,11 +472,11 @@ class Frontier:
     def prepare(self) -> Part:
         """Return the part of the next checkpoint, marks included.
 
-        It takes time to commit it, and requests may be pushed, leased and settled
-        meanwhile: everything after this call belongs to the next checkpoint. Once it is
-        committed, call ``done`` before anything else is prepared. If it is not
-        committed, it can just be dropped: preparing the next part gives it up, and it
-        cannot be written any more.
+        It takes time to commit it, and requests may be pushed, in-flight and
+        acknowledged meanwhile: everything after this call belongs to the next
+        checkpoint. Once it is committed, call ``done`` before anything else is
+        prepared. If it is not committed, it can just be dropped: preparing the next
+        part gives it up, and it cannot be written any more.
         """
         self._give_up()
         marks = self.seen.prepare()
@@ -493,7 +493,7 @@ class Frontier:
                 waiting[key] = value
             else:
                 requests[request_key(queue.number, entry.rank)] = entry.payload
-        for entry in self._settled:
+        for entry in self._acked:
             queue = entry.queue
             if queue is later:
                 waiting[entry.rank] = None
@@ -510,7 +510,7 @@ class Frontier:
             "clock": round(self._wall(), 3),
         }
         written = self._prepared = self._fresh.copy()
-        settled = [*self._settled]
+        acked = [*self._acked]
         self._new_bytes, self._new_slots = 0, set()
 
         def done() -> None:
@@ -518,7 +518,7 @@ class Frontier:
                 marks.done()
             finally:
                 slots.done()
-                self._written(written, settled, stored)
+                self._written(written, acked, stored)
                 self._later.written(scheduled)
 
         changes = {**marks.changes, **slots.changes, QUEUE: requests, LATER: waiting}
@@ -528,7 +528,7 @@ class Frontier:
     def _give_up(self) -> None:
         """Forget a part that was prepared and never committed."""
         for entry in self._prepared:
-            if entry not in self._fresh:  # settled since, and not in the store
+            if entry not in self._fresh:  # acknowledged since, and not in the store
                 entry.queue.forget(entry.rank)
                 self._tidy(entry.queue)
         self._prepared = {}
@@ -536,7 +536,7 @@ class Frontier:
     def _written(
         self,
         written: dict[Entry, None],
-        settled: list[Entry],
+        acked: list[Entry],
         stored: dict[SlotQueue, int],
     ) -> None:
         """Mark the content of a checkpoint as durable, and nothing newer.
@@ -549,10 +549,10 @@ class Frontier:
             entry.stored = True
             if entry in self._fresh:
                 del self._fresh[entry]
-            else:  # settled since: the next checkpoint deletes it
-                self._settled[entry] = None
-        for entry in settled:
-            del self._settled[entry]
+            else:  # acknowledged since: the next checkpoint deletes it
+                self._acked[entry] = None
+        for entry in acked:
+            del self._acked[entry]
             entry.queue.forget(entry.rank)
         for queue, number in stored.items():
             queue.stored = number

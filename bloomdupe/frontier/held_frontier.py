@@ -39,8 +39,8 @@ class HeldFrontier:
     without payload lives in a frontier in memory, whatever its slot is, and so does the
     state of a slot of another worker. All others are pushed only if the partition of
     their slot *is here*. Else they are *sent*: they go out with the next commit, which
-    also settles their page, and the owner *takes them in*. A partition that is
-    *leaving* is handed to another worker when nothing of it is in progress.
+    also acknowledges their page, and the owner *takes them in*. A partition that is
+    *leaving* is handed to another worker when nothing of it is in flight.
 
     What is written besides requests goes to the *home*: the control partition, if it is
     here, else the first one.
@@ -83,7 +83,7 @@ class HeldFrontier:
         self.seen = HeldFilter(self, parameters)
         self.load: Load = lambda call, then: then(call())
         self.may_leave: Callable[[int], bool] = lambda _: True
-        """Whether a partition may be handed over when none of it is in progress."""
+        """Whether a partition may be handed over when none of it is in flight."""
         self._home: RedisStore | None = None
         self.rules: bytes | None = None
         """The rules of the crawl when this worker has begun to join it."""
@@ -160,15 +160,15 @@ class HeldFrontier:
         """See :meth:`Frontier.save`."""
         self.frontier_of(entry).save(entry)
 
-    def lease(self) -> Entry | None:
-        """See :meth:`Frontier.lease`."""
+    def pop(self) -> Entry | None:
+        """See :meth:`Frontier.pop`."""
         staying = [self.frontiers[number] for number in self.staying()]
         for frontier in (*staying, self.memory):
             frontier.move_due()
         while (queue := self._rotation.next(self._clock())) is not None:
             owner: Frontier = queue.slots.frontier
             if owner.is_loaded(queue):
-                return owner.lease_from(queue)
+                return owner.pop_from(queue)
         return None
 
     def release(self, entry: Entry) -> None:
@@ -180,9 +180,9 @@ class HeldFrontier:
         """See :meth:`Frontier.leave`."""
         self.frontier_of(entry).leave(entry)
 
-    def settle(self, entry: Entry) -> None:
-        """See :meth:`Frontier.settle`."""
-        self.frontier_of(entry).settle(entry)
+    def ack(self, entry: Entry) -> None:
+        """See :meth:`Frontier.ack`."""
+        self.frontier_of(entry).ack(entry)
 
     def seconds_until_ready(self) -> float | None:
         """See :meth:`Frontier.seconds_until_ready`."""
@@ -207,9 +207,9 @@ class HeldFrontier:
         return sum(frontier.pending for frontier in self.all)
 
     @property
-    def leased(self) -> int:
-        """Requests handed out and not settled."""
-        return sum(frontier.leased for frontier in self.all)
+    def unacked(self) -> int:
+        """Requests handed out and not acknowledged."""
+        return sum(frontier.unacked for frontier in self.all)
 
     @property
     def waiting(self) -> int:
@@ -274,12 +274,12 @@ class HeldFrontier:
         """Begin a commit; ``parts`` go home, but for those of other partitions.
 
         ``more`` is the work of the control partition besides its requests. Requests
-        may be handed out, settled, sent and taken in before it is done.
+        may be handed out, acknowledged, sent and taken in before it is done.
         """
         give = [
             number
             for number in self._leaving
-            if not self.frontiers[number].in_progress and self.may_leave(number)
+            if not self.frontiers[number].in_flight and self.may_leave(number)
         ]
         sent = {number: list(entries) for number, entries in self._outbox.items()}
         counts = counts_of(self.frontiers)
@@ -372,13 +372,13 @@ class HeldFrontier:
         tell(look)
 
     def _give_one(self) -> None:
-        """Let a partition leave, at best with work of which nothing is in progress."""
+        """Let a partition leave, at best with work of which nothing is in flight."""
         frontiers = self.frontiers
         some = list(filter(self.may_leave, self.staying()))
         # It keeps the one with most work: that may be all there is.
         some.sort(key=lambda number: -frontiers[number].pending)
         some = some[1:] or some
-        some.sort(key=lambda number: frontiers[number].in_progress > 0)
+        some.sort(key=lambda number: frontiers[number].in_flight > 0)
         for number in some[:1]:
             self.give(number)
 
@@ -404,7 +404,7 @@ class HeldFrontier:
         self.owner.give_back()
 
     def give(self, partition: int) -> None:
-        """Hand a partition over when nothing of it is in progress."""
+        """Hand a partition over when nothing of it is in flight."""
         self._leaving.add(partition)
         self.frontiers[partition].drop()
 
@@ -509,6 +509,6 @@ def counts_of(frontiers: Mapping[int, Frontier]) -> dict[int, Counts]:
     """Return what is to be done in each partition."""
     found = {}
     for number, one in frontiers.items():
-        work = one.pending + one.in_progress
+        work = one.pending + one.in_flight
         found[number] = Counts(work, one.left, one.waiting, one.next_due)
     return found

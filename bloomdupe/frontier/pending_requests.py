@@ -73,8 +73,8 @@ def pending_requests(store: Store, slot: str | None = None) -> Iterator[PendingR
 
     The requests scheduled for later come last, in the order of their times. With a
     ``slot``, it yields only the requests of this slot. Memory does not grow with the
-    requests. While a crawl runs, a request that it adds or settles meanwhile may be
-    missing or not. If none runs, requests that are missing are noticed.
+    requests. While a crawl runs, a request that it adds or acknowledges meanwhile may
+    be missing or not. If none runs, requests that are missing are noticed.
     """
     yield from chain.from_iterable(_in_slots(store, slot))
     yield from chain.from_iterable(_scheduled(store, slot))

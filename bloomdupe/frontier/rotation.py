@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 class Rotation:
-    """Queues with pending requests, by the number of their requests in progress.
+    """Queues with pending requests, by the number of their requests in flight.
 
     A queue is in the ring of the queues that are as busy as itself. When it comes to
     the front, it is asked whether it is ready. If it is not, it is set aside until its
     time has come or a request of it is done, so a call costs the same for any
-    number of queues. ``wait(slot, in_progress)`` returns the seconds until the slot may
+    number of queues. ``wait(slot, in_flight)`` returns the seconds until the slot may
     have another request; 0 means now.
 
-    The rings of the queues without requests in progress, :attr:`Slots.idle`, have
+    The rings of the queues without requests in flight, :attr:`Slots.idle`, have
     names: a queue is made of one whose turn has come, if there is no object of it yet.
     Several frontiers take turns.
     """
@@ -32,7 +32,7 @@ class Rotation:
         self._wait = wait
         self._slots: deque[Slots] = deque()
         self._rings: list[OrderedDict[SlotQueue, None]] = []
-        """Queues with one request in progress, with two, and so on."""
+        """Queues with one request in flight, with two, and so on."""
         self._aside: OrderedDict[SlotQueue, None] = OrderedDict()
         self._alarms: list[tuple[float, int, SlotQueue]] = []
         self._alarm = 0
@@ -65,13 +65,13 @@ class Rotation:
         queue.ring = None
 
     def took(self, queue: SlotQueue) -> None:
-        """Count another request in progress; the queue goes to the end of the ring."""
+        """Count another request in flight; the queue goes to the end of the ring."""
         queue.active += 1
         if queue.ring is not None:
             self._put(queue)
 
     def freed(self, queue: SlotQueue) -> None:
-        """Subtract a request from those in progress."""
+        """Subtract a request from those in flight."""
         queue.active -= 1
         if queue.ring is not None:
             self._put(queue)

@@ -86,7 +86,7 @@ class Entry:
         self.attachment = attachment
         """The attachment of :meth:`Frontier.push`; None after it was read from disk."""
         self.stored = stored
-        """Whether it is in the store, be it pending, leased or just settled."""
+        """Whether it is in the store, be it pending, in flight or just acknowledged."""
         self.active = False
         """Whether it keeps its slot busy."""
         self.volatile = volatile
@@ -117,8 +117,8 @@ class SlotQueue:
     beyond: list[tuple[bytes, Entry]] | None = None
     bound: bytes = AFTER_ALL
     out: set[bytes] | None = None
-    """Ranks of leased and settled requests that are still in the store, or may be
-    there after the current or the next checkpoint."""
+    """Ranks of in-flight and acknowledged requests that are still in the store, or may
+    be there after the current or the next checkpoint."""
     batch: int = MIN_BATCH
     state: SlotState | None = None
     """What is remembered of the slot besides its requests."""

@@ -19,7 +19,7 @@ PROBED = "a request tries whether it answers"
 DELAY = "its delay"
 
 PROBING = 1.0
-"""Seconds after which to ask again while a probe is in progress. Usually the end of the
+"""Seconds after which to ask again while a probe is in flight. Usually the end of the
 probe comes first.
 """
 
@@ -57,7 +57,7 @@ class SlotState:
     reason: str = ""
     """The last failure."""
     probe: object = None
-    """The request in progress that tests whether the slot answers."""
+    """The request in flight that tests whether the slot answers."""
     apart: bool = False
     """Whether it has a record although the slot has no requests in the store."""
 

@@ -71,7 +71,7 @@ class Slots:
             self._delays_of = None
         self._throttled = downloader is not None and downloader.throttled
         self.idle: deque[str] = deque()
-        """Names of those with pending requests, and none in progress, by their turns:
+        """Names of those with pending requests, and none in flight, by their turns:
         see :class:`bloomdupe.frontier.rotation.Rotation`."""
         self._queues: dict[str, SlotQueue | int] = {}
         """By name. The number of a cold slot, and its requests in the lowest bits."""
@@ -117,7 +117,7 @@ class Slots:
     # By name
 
     def __len__(self) -> int:
-        """Count the slots with requests that are pending or in progress."""
+        """Count the slots with requests that are pending or in flight."""
         return len(self._queues)
 
     def __iter__(self) -> Iterator[SlotQueue]:

@@ -86,10 +86,10 @@ class EngineAccess:
         """Return the name of the downloader's slot for a request."""
         return str(self._downloader.get_slot_key(request))
 
-    def wait(self, name: str, in_progress: int) -> float:
+    def wait(self, name: str, in_flight: int) -> float:
         """Return the seconds until the downloader can use another request in a slot.
 
-        ``in_progress`` is the number of requests of this scheduler in the slot, also of
+        ``in_flight`` is the number of requests of this scheduler in the slot, also of
         those that have not reached it yet.
         """
         slot = self._slots.get(name)
@@ -101,13 +101,13 @@ class EngineAccess:
             concurrency = slot.concurrency
             delay = slot.delay
             transferring = len(slot.transferring)
-            if len(slot.active) > in_progress and len(slot.active) >= concurrency > 0:
+            if len(slot.active) > in_flight and len(slot.active) >= concurrency > 0:
                 return GLANCE  # inline requests, robots.txt: their end is not reported
-        if in_progress >= concurrency > 0:
+        if in_flight >= concurrency > 0:
             return LONG
         if delay <= 0:
             return 0.0
-        if in_progress > transferring:
+        if in_flight > transferring:
             # A request is there already, and will go when the delay is over.
             return max(float(delay) * 0.5, GLANCE)
         if slot is None:

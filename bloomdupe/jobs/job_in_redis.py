@@ -169,7 +169,7 @@ class JobInRedis(Job):
         if life.is_held:
             raise StoreError(
                 f"{self.shown}: workers are there ({len(life.names)}), which would lose"
-                " their requests in progress. Stop them (Ctrl-C once each, or"
+                " their requests in flight. Stop them (Ctrl-C once each, or"
                 " `bloomdupe stop --wait`)"
             )
         contents, stays = JobReader(self).contents()

@@ -53,7 +53,7 @@ class Selection:
 
 
 class ListedRequest(NamedTuple):
-    """A request that is pending or in progress."""
+    """A request that is pending or in flight."""
 
     slot: str
     method: str

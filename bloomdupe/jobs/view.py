@@ -53,7 +53,7 @@ class View:
     transaction: int
     """Number of the commit that wrote it."""
     pending: int
-    """Pending requests; those in progress included."""
+    """Pending requests; those in flight included."""
     later: int
     """Those of them that are scheduled for later."""
     taken_in: int
@@ -149,7 +149,7 @@ class View:
             seconds=last.seconds + at - last.time,
             pages=self.pages,
             pending=self.pending - self.later,
-            leased=0,
+            in_flight=0,
             later=self.later,
             resting=len(self.at_rest),
             slowest=max(0.0, last.slowest - (at - last.time)),
@@ -291,7 +291,7 @@ def state_of(
 ) -> State:
     """Decide the state of a job at Unix time ``now``.
 
-    The ``notes`` are those of the crawl. Requests are ``ready`` that are in progress,
+    The ``notes`` are those of the crawl. Requests are ``ready`` that are in flight,
     or not scheduled for later; the next one that is scheduled is ``due`` at a time.
     """
     owner = life.owner

@@ -59,7 +59,7 @@ LINES = (
     ("Pending", "Pending requests that are not scheduled for later.", (
         Drawn("pending", FIRST),
     )),
-    ("Hosts over time", "Hosts with requests that are pending or in progress.", (
+    ("Hosts over time", "Hosts with requests that are pending or in flight.", (
         Drawn("slots", FIRST, "active"), Drawn("resting", SECOND, "resting"),
     )),
     ("Failed", "Failed requests that were not retried since.", (Drawn("failed", BAD),)),

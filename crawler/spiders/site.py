@@ -152,7 +152,7 @@ class SiteSpider(Spider):
 
     def _on_opened(self) -> None:
         self._opened = True
-        # Pages in progress when a run was killed are fetched again, and count once.
+        # Pages in flight when a run was killed are fetched again, and count once.
         stats = self.crawler.stats
         assert stats is not None  # noqa: S101 - it runs
         self.state["pages"] = stats.get_value(

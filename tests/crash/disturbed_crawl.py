@@ -273,7 +273,7 @@ class DisturbedCrawl:
 
     def _disturb(self, what: str) -> None:
         victim = self._rng.choice(self.at_work)
-        # In some, the site answers meanwhile; else requests stay in progress.
+        # In some, the site answers meanwhile; else requests stay in flight.
         self._allow(self._rng.choice([0, STEP, 3 * STEP]))
         if what in self._faults:
             self._faults[what](victim)
@@ -288,7 +288,7 @@ class DisturbedCrawl:
         """Wait until they have joined: a worker is refused while Redis is away."""
         self._until(lambda: all(worker.joined for worker in workers))
 
-    # Leases
+    # InFlightRegistry
 
     def _until(self, condition: Callable[[], object]) -> None:
         """Wait; meanwhile the leases of workers that have ended run out."""

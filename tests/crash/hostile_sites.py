@@ -131,7 +131,7 @@ def one_off_queries(folder: Path) -> Outcome:
     dropped = run.stats["bloomdupe/dropped_pending_limit"]
     if dropped + fetched != count:
         return silently_wrong(f"{dropped} dropped, {fetched} fetched, of {count}")
-    if fetched > BOUND + 2 * at_once:  # requests in progress, of both slots
+    if fetched > BOUND + 2 * at_once:  # requests in flight, of both slots
         return silently_wrong(f"{fetched} fetched, {BOUND} may wait")
     if run.log.count("has reached BLOOMDUPE_MAX_PENDING_PER_SLOT") != 1:
         return silently_wrong("not logged once")

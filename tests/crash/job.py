@@ -15,9 +15,9 @@ from typing_extensions import Self
 
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, record_of
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
-from bloomdupe.crawl.leases.lease import Lease
-from bloomdupe.crawl.leases.leases import Leases
-from bloomdupe.crawl.leases.outcomes import Key, Outcomes
+from bloomdupe.crawl.in_flight.outcomes import Key, Outcomes
+from bloomdupe.crawl.in_flight.registry import InFlightRegistry
+from bloomdupe.crawl.in_flight.request import InFlightRequest
 from bloomdupe.crawl.state.memory import SpiderMemory, blobs_of
 from bloomdupe.errors import FeedError
 from bloomdupe.feeds.exporter import FeedExporter
@@ -63,12 +63,12 @@ class Ends(CrawlEngine):
         self.outcomes = outcomes
         self.failures = None
 
-    def _mark_settled(self, keys: Sequence[Key]) -> None:
+    def _mark_acked(self, keys: Sequence[Key]) -> None:
         assert not keys
 
 
 class Job:
-    """Frontier, leases, feeds and checkpoint of a crawl of a world.
+    """Frontier, registry, feeds and checkpoint of a crawl of a world.
 
     Opening it finishes the feeds of the last run.
     """
@@ -88,8 +88,8 @@ class Job:
     def _open(self, store: Path, world: World) -> None:
         self.frontier = frontier = Frontier(self._seen)
         self._outcomes = Outcomes(store)
-        self.leases = Leases()
-        self.leases.engine = Ends(frontier, self._outcomes)
+        self.registry = InFlightRegistry()
+        self.registry.engine = Ends(frontier, self._outcomes)
         record = record_of(frontier)
         self._feeds = FeedExporter(self._crawler)
         if not world.feeds:
@@ -117,15 +117,15 @@ class Job:
             self._feeds.release()
         self._seen.close()
 
-    def scraped(self, item: dict[str, Any], lease: Lease) -> None:
+    def scraped(self, item: dict[str, Any], in_flight: InFlightRequest) -> None:
         """Take an item of a request that is through its pipelines."""
         if self._feeds is not None:
-            self._feeds.item_scraped(item, lease, self._spider)
+            self._feeds.item_scraped(item, in_flight, self._spider)
 
-    def _put(self, lease: Lease, lines: list[tuple[int, bytes]]) -> None:
+    def _put(self, in_flight: InFlightRequest, lines: list[tuple[int, bytes]]) -> None:
         try:
             for line in lines:
-                self._outcomes.add_line(lease.outcome, line)
+                self._outcomes.add_line(in_flight.outcome, line)
         except OSError as error:
             raise FeedError(f"cannot put items aside: {error}") from error
 

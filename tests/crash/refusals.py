@@ -292,7 +292,7 @@ def _opened(path: Path, *, refuse: bool) -> Outcome:
     try:
         with BloomFilter.open(path, 1000, 1e-6, identity=IDENTITY) as seen:
             missing = sum(str(number) not in seen for number in range(KEYS))
-            entry = Frontier(seen).lease()
+            entry = Frontier(seen).pop()
     except BloomDupeError as error:
         words = str(error)
         if not refuse:

@@ -50,7 +50,7 @@ class ControlledCrawl(DisturbedCrawl):
         self._finish()
 
     def _first(self, before: Before) -> Worker:
-        """Hire a worker, and wait until it has pages in progress."""
+        """Hire a worker, and wait until it has pages in flight."""
         self._begin(before)
         self._allow(BEGUN)
         first = self._hire_one()

@@ -132,7 +132,7 @@ def _lines_of(folder: Path) -> list[str]:
 
 
 def _outputs(crawl: DisturbedCrawl) -> list[tuple[str, float]]:
-    """Return the lines as Redis has them, and the Unix times of their settlement."""
+    """Return the lines as Redis has them, and the Unix times of their commit."""
     return [(f"{feed} {line}\n", when) for feed, line, when in crawl.stored.lines()]
 
 

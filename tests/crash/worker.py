@@ -1,7 +1,7 @@
 """The process under test: a crawl of a :class:`world.World`, without an engine.
 
 It goes the way of production from the scheduler down: requests are marked and pushed,
-leased, and settled with their requests and items; their items pass the feed
+handed out, and acknowledged with their requests and items; their items pass the feed
 exporter; one checkpoint makes all of it durable. It is forked, and reports on its
 standard output; an error of ours ends it with exit status 3 and one line.
 """
@@ -21,14 +21,14 @@ import lmdb
 from trial import OK, Outcome, crashed
 from world import Report, World, judge
 
-from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.in_flight.request import InFlightRequest
 
 sys.path.append(str(Path(__file__).parent))  # beside pytest, too
 
 from job import Job, get_ready, working_in
 from scrapy import Request
 
-from bloomdupe.crawl.leases import outcomes
+from bloomdupe.crawl.in_flight import outcomes
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.filter import contents, layer
 from bloomdupe.frontier import frontier, slot_queue
@@ -89,7 +89,7 @@ class Work:
         self.stop_after = stop_after
         self.marks_first = marks_first
         self.deaf = deaf
-        self.settled: list[int] = []
+        self.acked: list[int] = []
 
     def run(self) -> None:
         with working_in(self.path), Job(self.path, self.world) as job:
@@ -104,34 +104,34 @@ class Work:
     def crawl(self) -> bool:
         """Work off the pending requests; False if it was to stop before."""
         owed = self.owed
-        under_way: list[tuple[int, Lease]] = []
+        under_way: list[tuple[int, InFlightRequest]] = []
         checkpoints = 0
         while True:
-            while len(under_way) < 16 and (entry := owed.lease()):
+            while len(under_way) < 16 and (entry := owed.pop()):
                 number = int((entry.payload or b"").partition(b" ")[0])
                 self.report(b"s %d\n" % number)
                 request = Request(f"http://world/{number}")
-                under_way.append((number, self.job.leases.add(request, entry)))
+                under_way.append((number, self.job.registry.add(request, entry)))
             if under_way:
                 self.handle(*under_way.pop(self.rng.randrange(len(under_way))))
-            if len(self.settled) >= self.batch or owed.due or not under_way:
+            if len(self.acked) >= self.batch or owed.due or not under_way:
                 self.checkpoint()
                 checkpoints += 1
                 if checkpoints == self.stop_after:
                     return False
-                if not (owed.pending or owed.leased):
+                if not (owed.pending or owed.unacked):
                     self.job.checkpoint.commit_everything(finished=True)
                     self.acknowledge()
                     return True
 
-    def handle(self, number: int, lease: Lease) -> None:
+    def handle(self, number: int, in_flight: InFlightRequest) -> None:
         for link in self.world.links(number):
             self.offer(link)
         for item in self.world.items(number):
-            self.job.scraped(item, lease)
-        lease.ended(whole=True)
+            self.job.scraped(item, in_flight)
+        in_flight.ended(whole=True)
         self.job.count()
-        self.settled.append(number)
+        self.acked.append(number)
 
     def offer(self, number: int) -> None:
         slot, priority = self.world.slot(number), self.world.priority(number)
@@ -159,8 +159,8 @@ class Work:
 
     def acknowledge(self) -> None:
         """Report what is done for good."""
-        self.report(b"a %b\n" % b" ".join(b"%d" % n for n in self.settled))
-        self.settled.clear()
+        self.report(b"a %b\n" % b" ".join(b"%d" % n for n in self.acked))
+        self.acked.clear()
 
 
 class Worker:

@@ -157,7 +157,7 @@ def look(path: Path, world: World) -> tuple[set[int], list[int], int]:
     with working_in(path), Job(path, world) as job:
         frontier, filter_, counted = job.frontier, job.frontier.seen, job.counted
         pending = []
-        while entry := frontier.lease():
+        while entry := frontier.pop():
             payload = entry.payload or b"-1 "
             number = int(payload.partition(b" ")[0])
             if payload != world.payload(number):

@@ -11,7 +11,7 @@ import pytest
 from scrapy import FormRequest, Request, Spider
 from scrapy.http import HtmlResponse
 
-from bloomdupe.crawl.leases.leases import MOST_VALUES, stands_alone
+from bloomdupe.crawl.in_flight.registry import MOST_VALUES, stands_alone
 
 URL = "http://a.example/"
 PAGE = HtmlResponse(URL, body=b"<p><a href='/1'>1</a><a href='/2'>2</a></p>")

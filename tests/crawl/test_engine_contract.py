@@ -1,7 +1,7 @@
 """The contract of the engines: on disk and on Redis, beside a model in plain Python.
 
 No site is asked. A spider works on the requests in the place of Scrapy, in any order.
-However a run ends, each request is settled once, with its output.
+However a run ends, each request is acknowledged once, with its output.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from support.engines import on_both_engines
 from support.site import Site
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.leases.outcomes import Outcome
+from bloomdupe.crawl.in_flight.outcomes import Outcome
 from bloomdupe.crawl.progress import watch
 from bloomdupe.crawl.progress.history import (
     MOST_SLOTS,
@@ -70,7 +70,7 @@ def test_the_history_of_a_job_goes_on_after_a_kill(crawl: Crawl, site: Site) -> 
         assert values == sorted(values), name
     last = points[-1]
     assert (last.pages, last.statuses) == (13, [0, 13, 0, 0, 0])
-    assert (last.pending, last.leased, last.slots, last.failed) == (0, 0, 0, 0)
+    assert (last.pending, last.in_flight, last.slots, last.failed) == (0, 0, 0, 0)
     assert last.memory > 10**5
     assert found.seconds == last.seconds <= time.monotonic() - begun
 

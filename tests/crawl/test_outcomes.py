@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bloomdupe.crawl.leases import outcomes as module
-from bloomdupe.crawl.leases.outcomes import Outcome, Outcomes
+from bloomdupe.crawl.in_flight import outcomes as module
+from bloomdupe.crawl.in_flight.outcomes import Outcome, Outcomes
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def with_lines(outcomes: Outcomes, number: int, count: int) -> Outcome:
 def test_the_file_does_not_grow_for_ever(outcomes: Outcomes, tmp_path: Path) -> None:
     largest = []
     for number in range(20):
-        outcomes.settle(with_lines(outcomes, number, 500))
+        outcomes.ack(with_lines(outcomes, number, 500))
         (size,) = sizes_of_files(tmp_path)
         largest.append(size)
         outcomes.committed(1)

@@ -1,7 +1,7 @@
 """Whatever a page yields counts when the page counts, however often a crawl is killed.
 
 The model of :mod:`support.page_model` is the judge of the rule: see
-:mod:`bloomdupe.crawl.leases.leases`.
+:mod:`bloomdupe.crawl.in_flight.registry`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from support.page_model import Engine, judged
 from support.repetition import slow_tests_run
 from support.taken_out import waiting_for_pages
 
-from bloomdupe.crawl.leases import leases
-from bloomdupe.crawl.leases.lease import Accepted, Lease
-from bloomdupe.crawl.leases.leases import Leases
+from bloomdupe.crawl.in_flight import registry
+from bloomdupe.crawl.in_flight.registry import InFlightRegistry
+from bloomdupe.crawl.in_flight.request import Accepted, InFlightRequest
 from bloomdupe.frontier import frontier
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import count_pending
@@ -76,12 +76,14 @@ def test_a_judge_sees_requests_that_are_durable_before_their_pages(
 def test_a_judge_sees_pages_that_do_not_wait_for_their_parts(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expect = Leases.expect_part
+    expect = InFlightRegistry.expect_part
 
-    def expected(self: Leases, entry: object, *rest: object, **options: object) -> None:
+    def expected(
+        self: InFlightRegistry, entry: object, *rest: object, **options: object
+    ) -> None:
         expect(self, entry, None, *rest[1:], **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Leases, "expect_part", expected)
+    monkeypatch.setattr(InFlightRegistry, "expect_part", expected)
     found = [judged(seed, place / str(seed)) for seed in range(CONTROLS)]
     assert sum(bool(one.missing) for one in found) > CONTROLS // 8
 
@@ -97,13 +99,13 @@ def engine(place: Path) -> Iterator[Engine]:
     engine.frontier.seen.close()
 
 
-def begun(engine: Engine) -> Lease:
+def begun(engine: Engine) -> InFlightRequest:
     """Hand out the next request."""
     entry = engine.next()
-    return engine.leases.add(Request("data:,"), entry)
+    return engine.registry.add(Request("data:,"), entry)
 
 
-def asked(engine: Engine, page: Lease | None, count: int = 1) -> None:
+def asked(engine: Engine, page: InFlightRequest | None, count: int = 1) -> None:
     """Let a page ask for requests with ``dont_filter``; None: plain ones."""
     for number in range(count):
         request = Request(f"data:,{number}", dont_filter=page is not None)
@@ -126,14 +128,14 @@ def test_very_many_requests_of_a_page_are_saved_early(
     name: str,
     bound: int,
 ) -> None:
-    monkeypatch.setattr(leases, name, bound)
+    monkeypatch.setattr(registry, name, bound)
     asked(engine, None)
     page = begun(engine)
     asked(engine, page, 4)
     assert written(engine) == 1
     asked(engine, page, 3)
     assert written(engine) == 1 + 5
-    assert engine.leases.volatile == 2
+    assert engine.registry.volatile == 2
     asked(engine, page, 3)
     assert caplog.text.count("They are saved now") == 1
     page.ended(whole=True)
@@ -145,16 +147,16 @@ def test_requests_of_a_callback_that_runs_for_long_are_saved_early(
 ) -> None:
     """So are those of a child, whose page waits only for the child that is its part."""
     now = 0.0
-    monkeypatch.setattr(leases, "monotonic", lambda: now)
+    monkeypatch.setattr(registry, "monotonic", lambda: now)
     asked(engine, None)
     page = begun(engine)
     asked(engine, page)
     child = begun(engine)
     asked(engine, child)
     page.ended(whole=True)
-    assert not child.is_volatile, "its page is settled"
-    now = leases.LONGEST + 1
-    engine.leases.save_old()
+    assert not child.is_volatile, "its page is acknowledged"
+    now = registry.LONGEST + 1
+    engine.registry.save_old()
     assert written(engine) == 2
 
 
@@ -182,5 +184,5 @@ def test_a_page_that_is_left_drops_the_requests_that_wait_for_it(
     runs.ended(whole=True)
     assert engine.next() is None
     assert written(engine) == 1
-    assert engine.leases.volatile == 0
-    assert engine.frontier.leased == 1
+    assert engine.registry.volatile == 0
+    assert engine.frontier.unacked == 1

@@ -61,7 +61,7 @@ def test_while_a_server_is_away_nothing_is_given_up(crawl: Crawl, site: Site) ->
     assert (run.status, run.finish_reason) == (0, "finished"), run.log
     assert "retry/max_reached" not in run.stats
     assert sorted(served) == sorted(f"/{number}" for number in range(300))
-    # Each request in progress, at most one more in the place of each, and then probes,
+    # Each request in flight, at most one more in the place of each, and then probes,
     # after rests of 0.05 s, 0.1 s ... at least: the fifth probe comes too late to fail.
     assert 0 < len(failed) <= 2 * concurrency + probes
 

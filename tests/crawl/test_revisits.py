@@ -56,7 +56,7 @@ def visit(
 ) -> Run:
     """Run a spider until pages were asked for so often; then interrupt it.
 
-    Requests in progress are done by its end.
+    Requests in flight are done by its end.
     """
     process = crawl.start(spider, **options)
     process.until(lambda: all(crawl.site.count[p] >= n for p, n in wanted.items()))
@@ -87,7 +87,7 @@ def test_after_a_kill_every_page_is_still_revisited(crawl: Crawl, site: Site) ->
     process = crawl.start(Pages)
     process.until_requested("/new1")
     durable = crawl.durable_pages
-    # Some pages are due by then, some in progress.
+    # Some pages are due by then, some in flight.
     process.until(lambda: crawl.durable_pages > durable)
     process.kill()
     known = ("/", "/same", "/news", "/new1")

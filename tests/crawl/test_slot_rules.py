@@ -204,8 +204,8 @@ def records(frontier: Frontier) -> dict[str, int]:
 
 
 def finish(frontier: Frontier) -> None:
-    while (entry := frontier.lease()) is not None:
-        frontier.settle(entry)
+    while (entry := frontier.pop()) is not None:
+        frontier.ack(entry)
 
 
 def test_a_checkpoint_that_fails_changes_nothing(tmp_path: Path) -> None:

@@ -36,12 +36,12 @@ def stored(tmp_path: Path) -> Iterator[BloomFilter]:
 
 
 def drain(owed: Frontier) -> list[str]:
-    """Lease and settle everything."""
+    """Hand out and acknowledge everything."""
     payloads = []
-    while (entry := owed.lease()) is not None:
+    while (entry := owed.pop()) is not None:
         assert entry.payload is not None
         payloads.append(entry.payload.decode())
-        owed.settle(entry)
+        owed.ack(entry)
     return payloads
 
 
@@ -60,13 +60,13 @@ def test_the_least_busy_slot_is_next(seen: BloomFilter) -> None:
     owed = Frontier(seen)
     for slot in "aab":
         owed.push(slot, 0, slot.encode())
-    first, second = owed.lease(), owed.lease()
+    first, second = owed.pop(), owed.pop()
     assert first is not None
     assert second is not None
     assert (first.payload, second.payload) == (b"a", b"b")
     owed.push("b", 0, b"b")
-    owed.settle(second)  # now "b" is idle, and "a" is not
-    third = owed.lease()
+    owed.ack(second)  # now "b" is idle, and "a" is not
+    third = owed.pop()
     assert third is not None
     assert third.payload == b"b"
 
@@ -80,7 +80,7 @@ def test_a_slot_that_must_wait_is_passed_over_until_its_time(
         seen, wait=lambda slot, _: delays.get(slot.name, 0.0), clock=lambda: now[0]
     )
     owed.push("slow", 0, b"slow")
-    assert owed.lease() is None
+    assert owed.pop() is None
     assert owed.seconds_until_ready() == 3.0
     owed.push("fast", 0, b"fast")
     assert drain(owed) == ["fast"]
@@ -97,13 +97,13 @@ def test_a_full_slot_is_ready_again_when_a_request_is_done(
     owed = Frontier(seen, wait=lambda _, under_way: 60.0 * (under_way >= 2))
     for _ in range(3):
         owed.push("host", 0, b"x")
-    first, _, third = (owed.lease() for _ in range(3))
+    first, _, third = (owed.pop() for _ in range(3))
     assert first is not None
     assert third is None
     owed.release(first)
     owed.release(first)  # twice is once
-    assert owed.lease() is not None
-    assert (owed.pending, owed.leased) == (0, 3)
+    assert owed.pop() is not None
+    assert (owed.pending, owed.unacked) == (0, 3)
 
 
 # In a store
@@ -120,9 +120,9 @@ def test_an_unstorable_request_stays_in_memory(
     owed.checkpoint()
     assert owed._loaded == sum(queue.loaded for queue in owed.slots)
     found = []
-    while (entry := owed.lease()) is not None:
+    while (entry := owed.pop()) is not None:
         found.append(entry.attachment)
-        owed.settle(entry)
+        owed.ack(entry)
     assert len(found) == 31
     assert set(found) == {None, *range(30)}
 
@@ -138,12 +138,12 @@ def test_large_requests_are_bounded_by_their_bytes(stored: BloomFilter) -> None:
     owed.checkpoint()
     assert not owed.due
     found = []
-    while (entry := owed.lease()) is not None:
+    while (entry := owed.pop()) is not None:
         assert owed._loaded <= frontier.MAX_LOADED + size
         assert all(queue.loaded <= 2 * size for queue in owed.slots)
         assert entry.payload is not None
         found.append(int(entry.payload.split()[0]))
-        owed.settle(entry)
+        owed.ack(entry)
         owed.checkpoint()
     assert sorted(found) == list(range(80))
 
@@ -224,10 +224,10 @@ def test_cold_slots_keep_their_turns(
     owed.checkpoint()
     assert not [*owed.slots]
     found = []
-    while (entry := owed.lease()) is not None:
+    while (entry := owed.pop()) is not None:
         assert entry.payload is not None
         found.append(entry.payload.decode()[0])
-        owed.settle(entry)
+        owed.ack(entry)
         owed.push("b", -1, b"b") if len(found) == 1 else None
         owed.checkpoint()
     assert "".join(found) == "abcabcabcb"

@@ -52,22 +52,22 @@ def stored(tmp_path: Path) -> Iterator[BloomFilter]:
         yield seen
 
 
-def lease(owed: Frontier) -> Entry:
-    entry = owed.lease()
+def popped(owed: Frontier) -> Entry:
+    entry = owed.pop()
     assert entry is not None
     return entry
 
 
 def drain(owed: Frontier) -> list[bytes]:
     payloads = []
-    while (entry := owed.lease()) is not None:
+    while (entry := owed.pop()) is not None:
         assert entry.payload is not None
         payloads.append(entry.payload)
-        owed.settle(entry)
+        owed.ack(entry)
     return payloads
 
 
-def test_a_scheduled_request_is_not_leased_before_its_time(
+def test_a_scheduled_request_is_not_handed_out_before_its_time(
     owed: Frontier, wall: Wall
 ) -> None:
     owed.push("host", 0, b"at ten", not_before=NOON + 10.25)
@@ -79,7 +79,7 @@ def test_a_scheduled_request_is_not_leased_before_its_time(
     assert drain(owed) == []
     wall.now += 0.125
     assert drain(owed) == [b"at ten"]
-    assert (owed.pending, owed.waiting, owed.leased) == (0, 0, 0)
+    assert (owed.pending, owed.waiting, owed.unacked) == (0, 0, 0)
     assert owed.seconds_until_ready() is None
 
 
@@ -119,9 +119,9 @@ def test_memory_is_bounded(
         assert tracemalloc.get_traced_memory()[0] < bound
     wall.now += 9  # they are due all at once, and come in pieces
     found = 0
-    while (entry := owed.lease()) is not None:
+    while (entry := owed.pop()) is not None:
         found += 1
-        owed.settle(entry)
+        owed.ack(entry)
         if found % 100 == 0:
             owed.checkpoint()
         assert tracemalloc.get_traced_memory()[0] < bound

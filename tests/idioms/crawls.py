@@ -33,7 +33,7 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of our own is made in it
 DELAY = 0.004
 """Seconds that an answer takes."""
 UNDER_WAY = 4
-"""Requests that Scrapy has in progress at a time."""
+"""Requests that Scrapy has in flight at a time."""
 OF_A_RUN = {"owner.lock", "lock.mdb", "clean.json"}
 """Files of a store that say who works on it, and spare the next one a check."""
 INTERVAL = 0.02
@@ -117,7 +117,7 @@ class Last(NamedTuple):
     under_way: int
     """Requests at that moment."""
     in_callbacks: int
-    """Those of them with a callback, or items, in progress."""
+    """Those of them with a callback, or items, in flight."""
     over: float = math.inf
     """When the job was closed, and the next one began, if there was one."""
 

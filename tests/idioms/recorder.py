@@ -37,7 +37,7 @@ class Recorder(OfCrawler):
         return item
 
     def write(self) -> None:
-        """Make all items durable; tell the judge which requests are in progress."""
+        """Make all items durable; tell the judge which requests are in flight."""
         stops.tell("underway", *self._under_way())
         if not self._rows:
             return
@@ -47,7 +47,7 @@ class Recorder(OfCrawler):
         self._rows.clear()
 
     def _under_way(self) -> tuple[int, int]:
-        """Count the requests in progress, and those of them that are in callbacks.
+        """Count the requests in flight, and those of them that are in callbacks.
 
         Scrapy forgets a request that its own callback downloads once more.
         """

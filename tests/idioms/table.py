@@ -40,7 +40,7 @@ class Idiom:
     items: tuple[str, ...] | None = None
     """The parts of all items, where stock Scrapy cannot be asked for them."""
     repeats: int | None = 0
-    """Requests that a stop may repeat besides those in progress or since the last
+    """Requests that a stop may repeat besides those in flight or since the last
     checkpoint; None: any number."""
     asks: int = 0
     """Requests that a page may make that are not scheduled, until it is done: a stop

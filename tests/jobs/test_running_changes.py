@@ -26,7 +26,7 @@ def pages() -> Pages:
 
 
 def in_order(crawl: Crawl, spider: type[Follow], **options: Any) -> Process:
-    """Start a crawl in which /b is in progress; the oldest request is always next."""
+    """Start a crawl in which /b is in flight; the oldest request is always next."""
     crawl.site.hold("/b")
     crawl.settings["SCHEDULER_DISK_QUEUE"] = "scrapy.squeues.PickleFifoDiskQueue"
     process = crawl.start(spider, **SLOW, **options)
@@ -35,7 +35,7 @@ def in_order(crawl: Crawl, spider: type[Follow], **options: Any) -> Process:
 
 
 def begun(crawl: Crawl, **options: Any) -> Process:
-    """Start a crawl with /a done and /b in progress, while /c to /f are pending."""
+    """Start a crawl with /a done and /b in flight, while /c to /f are pending."""
     process = in_order(crawl, Follow, **options)
     process.until(lambda: crawl.durable_pages == 2)
     return process

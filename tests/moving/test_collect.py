@@ -177,7 +177,7 @@ def test_following_until_the_crawl_has_ended(
     with started(url, out, "--follow", "--delete") as pid:
         until((out / RECORD).exists)
         crawl.offer(100)
-        while crawl.settle(rng):
+        while crawl.ack(rng):
             if not rng.randrange(20):
                 until(lambda: not crawl.complaints(out))
         crawl.leave()

@@ -50,7 +50,7 @@ def test_delays_hold_when_a_host_changes_hands(crawl: Crawl) -> None:
     one = crawl.start(Timed)
     one.until_requested(1 + HOSTS)
     two = crawl.start(Timed)
-    # Partitions without a host in progress change hands at once.
+    # Partitions without a host in flight change hands at once.
     two.until(lambda: len(engine.owners) == 2)
     crawl.site.release()
     one.until_finished()

@@ -37,7 +37,7 @@ class CutShortError(Exception):
 
 
 class StoppedError(Exception):
-    """The run ends while requests are in progress."""
+    """The run ends while requests are in flight."""
 
 
 def unstorable(_: Response) -> None:
@@ -124,40 +124,40 @@ class Drives(Spider):
             raise errors[event]
 
     async def work_on(self, request: Request) -> None:
-        lease = self.session.leases.of(request)
+        in_flight = self.session.registry.of(request)
         page = self.program.pages[number_of(request)]
         try:
-            await self.process(request, page, lease)
+            await self.process(request, page, in_flight)
         except BreakingOffError as error:
-            lease.broke_off(error)
-            lease.ended(whole=False)
+            in_flight.broke_off(error)
+            in_flight.ended(whole=False)
         except CutShortError as error:
-            lease.closed_spider(error, None)
-            lease.ended(whole=True)
+            in_flight.closed_spider(error, None)
+            in_flight.ended(whole=True)
             raise StoppedError from None
         else:
-            lease.ended(whole=True)
+            in_flight.ended(whole=True)
 
-    async def process(self, request: Request, page: Page, lease: Any) -> None:
+    async def process(self, request: Request, page: Page, in_flight: Any) -> None:
         retried_by = self.retried_by(request, page)
         if retried_by == "downloader":
-            await self.answer(failed(request), lease)
+            await self.answer(failed(request), in_flight)
         elif (
             page.leads_to is not None
             and not retried_by
             and not tries_of(request) < page.fails
         ):
-            await self.answer(request.replace(url=url_of(page.leads_to)), lease)
+            await self.answer(request.replace(url=url_of(page.leads_to)), in_flight)
         else:
             response = Response(request.url, request=request)
-            lease.answered(response)
+            in_flight.answered(response)
             items, requests = self.output_of(request, page)
             if retried_by:
                 items, requests = [], [failed(request)]
             if retried_by == "mirror":
                 mirror = url_of(number_of(request), tries_of(request) + 1)
                 requests = [requests[0].replace(url=mirror)]
-            await self.put_out(response, items, requests, lease)
+            await self.put_out(response, items, requests, in_flight)
 
     def retried_by(self, request: Request, page: Page) -> str:
         """Return who retries a request, in this run and in the place of all output.
@@ -168,15 +168,15 @@ class Drives(Spider):
             return ""
         return self.failures.pop(0) if self.failures else ""
 
-    async def answer(self, answer: Request, lease: Any) -> None:
+    async def answer(self, answer: Request, in_flight: Any) -> None:
         """Let the downloader answer with a request."""
         try:
             await self.step()
         except CutShortError:  # there is no callback
             raise StoppedError from None
-        lease.answered(answer)
-        self.session.processing.answering = lease
-        self.enqueue(answer, lease)
+        in_flight.answered(answer)
+        self.session.processing.answering = in_flight
+        self.enqueue(answer, in_flight)
         self.session.processing.answering = None
 
     def output_of(
@@ -190,7 +190,11 @@ class Drives(Spider):
         return items, requests + [retry_of(request)] * (tries < page.fails)
 
     async def put_out(
-        self, response: Response, items: list[str], requests: list[Request], lease: Any
+        self,
+        response: Response,
+        items: list[str],
+        requests: list[Request],
+        in_flight: Any,
     ) -> None:
         """Put out requests in any order, and items in their order."""
         left: list[Request | None] = [*[None] * len(items), *requests]
@@ -201,15 +205,15 @@ class Drives(Spider):
             try:
                 await self.step()
             except CutShortError as error:
-                if not lease.begun:
+                if not in_flight.begun:
                     raise
                 cut = error  # such a page is done, so it yields the rest before
             if request is not None:
-                self.enqueue(request, lease)
+                self.enqueue(request, in_flight)
                 continue
             text = next(texts)
-            if lease.takes_item():
-                self.put_item(text, response, lease)
+            if in_flight.takes_item():
+                self.put_item(text, response, in_flight)
         if cut is not None:
             raise cut
         await self.step()
@@ -226,12 +230,12 @@ class Drives(Spider):
 
     shared: list[str] = []
 
-    def enqueue(self, request: Request, lease: Any) -> None:
-        CURRENT.set(lease)
+    def enqueue(self, request: Request, in_flight: Any) -> None:
+        CURRENT.set(in_flight)
         self.scheduler.enqueue_request(request)
 
-    def put_item(self, text: str, response: Response, lease: Any) -> None:
-        CURRENT.set(lease)
+    def put_item(self, text: str, response: Response, in_flight: Any) -> None:
+        CURRENT.set(in_flight)
         self.crawler.signals.send_catch_log(
             signals.item_scraped, item={"item": text}, response=response, spider=self
         )
@@ -263,9 +267,9 @@ def overlaps() -> None:
     process = Drives.process
 
     async def overlapping(
-        self: Drives, request: Request, page: Page, lease: Any
+        self: Drives, request: Request, page: Page, in_flight: Any
     ) -> None:
-        await process(self, request, page, lease)
+        await process(self, request, page, in_flight)
         following = await self.handed_out(wait=False)
         if following is not None:
             await self.work_on(following)

@@ -436,15 +436,15 @@ def test_a_frontier_hands_out_everything_once(backend: Backend) -> None:
                 frontier.push(f"host {number % 7}", number % 3, b"%d" % number)
             frontier.checkpoint()
             for _ in range(700):
-                entry = frontier.lease()
+                entry = frontier.pop()
                 if entry is None:
                     break
                 assert entry.payload is not None
                 left.remove(int(entry.payload))
-                frontier.settle(entry)
+                frontier.ack(entry)
             frontier.checkpoint()
     with BloomFilter.open(backend.place()) as seen:
-        assert Frontier(seen).lease() is None
+        assert Frontier(seen).pop() is None
 
 
 def _first(numbers: Iterator[int], count: int) -> Iterable[int]:

@@ -110,8 +110,8 @@ class Crawl:
         self._pending += count
         self._commit()
 
-    def settle(self, rng: random.Random) -> bool:
-        """Settle a request, or some at once, with lines; False if none waits."""
+    def ack(self, rng: random.Random) -> bool:
+        """Acknowledge a request, or some at once, with lines; False if none waits."""
         pages = [
             [self._line(rng) for _ in range(rng.choice([0, 1, 1, 4]))]
             for _ in range(min(rng.choice([1, 1, 3]), self._pending))
@@ -135,9 +135,9 @@ class Crawl:
         return packed(row, feed)
 
     def put_out(self, count: int, rng: random.Random) -> None:
-        """Take in so many requests, and settle them."""
+        """Take in so many requests, and acknowledge them."""
         self.offer(count)
-        while self.settle(rng):
+        while self.ack(rng):
             pass
 
     def complaints(self, *directories: Path) -> list[str]:

@@ -67,9 +67,9 @@ WORK = st.lists(
                 "offer",
                 "offer for later",
                 "time passes",
-                "lease",
-                "settle",
-                "settle what was leased",
+                "pop",
+                "ack",
+                "acknowledge what was handed out",
             ]
         ),
         SLOTS,
@@ -103,7 +103,7 @@ class FrontierMachine(RuleBasedStateMachine):
         """Numbers of all that ever were."""
         self.now = self.latest = 1_000_000
         """Unix time, and the latest so far: a request that was due may be ready."""
-        self.leased: dict[int, tuple[Entry, Place]] = {}
+        self.unacked: dict[int, tuple[Entry, Place]] = {}
         self.seen: set[int] = set()
         self.committed: State = ({}, set())
         self.change: Part | None = None
@@ -175,9 +175,9 @@ class FrontierMachine(RuleBasedStateMachine):
         assert not offer(self.owed, name)
 
     @rule(many=st.integers(1, 9))
-    def lease(self, many: int) -> None:
+    def pop(self, many: int) -> None:
         for _ in range(many):
-            entry = self.owed.lease()
+            entry = self.owed.pop()
             if entry is None:
                 assert not self.pending
                 assert not any(due <= self.now for _, (due, *_) in self.later.values())
@@ -188,7 +188,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 slot, order = self.later.pop(number)
                 assert slot == entry.queue.name
                 assert order[0] <= self.latest, "it was early"
-                self.leased[number] = (entry, (slot, order))
+                self.unacked[number] = (entry, (slot, order))
                 continue
             slot, order = self.pending.pop(number)
             assert slot == entry.queue.name
@@ -197,17 +197,17 @@ class FrontierMachine(RuleBasedStateMachine):
                 default=order,
             )
             assert order <= first, "an earlier request of the slot was due"
-            self.leased[number] = (entry, (slot, order))
+            self.unacked[number] = (entry, (slot, order))
 
-    @precondition(lambda self: self.leased)
+    @precondition(lambda self: self.unacked)
     @rule(data=st.data())
-    def settle(self, data: st.DataObject) -> None:
-        for number in data.draw(st.sets(st.sampled_from(sorted(self.leased)))):
-            self.owed.settle(self.leased.pop(number)[0])
+    def ack(self, data: st.DataObject) -> None:
+        for number in data.draw(st.sets(st.sampled_from(sorted(self.unacked)))):
+            self.owed.ack(self.unacked.pop(number)[0])
 
     def state(self) -> State:
         owed = {**self.pending, **self.later}
-        owed.update({number: place for number, (_, place) in self.leased.items()})
+        owed.update({number: place for number, (_, place) in self.unacked.items()})
         return owed, set(self.seen)
 
     @rule()
@@ -254,12 +254,16 @@ class FrontierMachine(RuleBasedStateMachine):
             elif what == "time passes":
                 self.set_the_clock(10 * many)
             else:
-                before = set(self.leased)
-                self.lease(many)
-                leased = before if what == "settle what was leased" else self.leased
-                if what != "lease":
-                    for number in sorted(leased)[:many]:
-                        self.owed.settle(self.leased.pop(number)[0])
+                before = set(self.unacked)
+                self.pop(many)
+                unacked = (
+                    before
+                    if what == "acknowledge what was handed out"
+                    else self.unacked
+                )
+                if what != "pop":
+                    for number in sorted(unacked)[:many]:
+                        self.owed.ack(self.unacked.pop(number)[0])
             self.counts_agree()
             self.it_knows_whether_there_is_anything_for_a_checkpoint()
 
@@ -287,7 +291,7 @@ class FrontierMachine(RuleBasedStateMachine):
     def crash(self) -> None:
         self.filter.close()  # writes nothing: the frontier makes the checkpoints
         self.open()
-        self.leased.clear()
+        self.unacked.clear()
         self.change, self.unnoticed = None, False
         owed, seen = self.committed
         self.seen = set(seen)
@@ -318,7 +322,7 @@ class FrontierMachine(RuleBasedStateMachine):
         if hasattr(self, "owed"):
             waiting = self.owed.pending + self.owed.waiting
             assert waiting == len(self.pending) + len(self.later)
-            assert self.owed.leased == len(self.leased)
+            assert self.owed.unacked == len(self.unacked)
             queues = self.owed.slots
             for queue in self.owed.slots:
                 assert queue.loaded == sum(e.size for _, e in queue.heap or ())
@@ -331,7 +335,7 @@ class FrontierMachine(RuleBasedStateMachine):
         if hasattr(self, "owed") and self.durable:
             changed = self.state() != self.committed
             assert self.owed.changed or not changed
-            news = [*self.owed._fresh, *self.owed._settled]
+            news = [*self.owed._fresh, *self.owed._acked]
             moved = any(entry.queue is self.owed._later for entry in news)
             assert changed or moved or self.unnoticed or not self.owed.changed
 

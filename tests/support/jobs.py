@@ -123,7 +123,7 @@ def restored(jobdir: Path) -> list[Request]:
     found = []
     with BloomFilter.open(jobdir / "bloomdupe") as seen:
         frontier = Frontier(seen)
-        while (entry := frontier.lease()) is not None:
+        while (entry := frontier.pop()) is not None:
             assert entry.payload is not None
             found.append(Serializer(SPIDER).load(entry.payload))
     return found

@@ -206,7 +206,7 @@ class Worker:
     # The pages
 
     def _lease(self) -> None:
-        entry = self.frontier.lease() if len(self.leases) < 4 else None
+        entry = self.frontier.pop() if len(self.leases) < 4 else None
         if entry is not None:
             self.leases.append(entry)
 
@@ -219,7 +219,7 @@ class Worker:
         if unit.child < 0:
             for link in [*self.world.links(unit.page), *self.world.children(unit.page)]:
                 self._push(link)
-        self.frontier.settle(entry)
+        self.frontier.ack(entry)
 
     def _push(self, unit: Unit) -> None:
         if self.frontier.is_here(unit.host):

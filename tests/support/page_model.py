@@ -1,4 +1,4 @@
-"""Random spiders over the real frontier, settling and checkpoint, without Scrapy.
+"""Random spiders over the real frontier, acks and checkpoint, without Scrapy.
 
 A program says what each page yields. A crawl does it in one process, step by step: it
 hands out a request, lets a callback go on, or goes on with a checkpoint, which is out
@@ -22,9 +22,9 @@ from scrapy import Request
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, record_of
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine, Loose
-from bloomdupe.crawl.leases.lease import Accepted, Lease
-from bloomdupe.crawl.leases.leases import Leases
-from bloomdupe.crawl.leases.outcomes import Outcomes
+from bloomdupe.crawl.in_flight.outcomes import Outcomes
+from bloomdupe.crawl.in_flight.registry import InFlightRegistry
+from bloomdupe.crawl.in_flight.request import Accepted, InFlightRequest
 from bloomdupe.crawl.starting import StartItem
 from bloomdupe.errors import NotOwnerError
 from bloomdupe.frontier.frontier import Frontier
@@ -168,12 +168,12 @@ class Engine(CrawlEngine):
         )
         self.session: Any = SimpleNamespace(
             spider=None,
-            leases=Leases(),
+            registry=InFlightRegistry(),
             slots=nothing,
             comes_last=lambda _: False,
             forget_links=_nothing,
         )
-        self.session.leases.engine = self
+        self.session.registry.engine = self
         self._unmarked = {}
         self.failures = None
         self.hurried = False
@@ -192,21 +192,21 @@ class Engine(CrawlEngine):
         self.checkpoint.participants.append(self._loose)
         self.feeds = feeds
 
-    def _with_visit(self, payload: bytes, parent: Lease) -> bytes:
+    def _with_visit(self, payload: bytes, parent: InFlightRequest) -> bytes:
         del parent
         return payload
 
     @property
-    def leases(self) -> Leases:
-        """The requests in progress."""
-        return self.session.leases  # type: ignore[no-any-return]
+    def registry(self) -> InFlightRegistry:
+        """The requests in flight."""
+        return self.session.registry  # type: ignore[no-any-return]
 
     def _hurry(self) -> None:
         self.hurried = True
 
     def next(self) -> Any:
         """Hand out a request."""
-        return self._lease()
+        return self._pop()
 
 
 @cache
@@ -215,10 +215,10 @@ def _crawler() -> Any:
 
 
 class Callback:
-    """A request in progress: its steps that are left."""
+    """A request in flight: its steps that are left."""
 
-    def __init__(self, lease: Lease, name: str, steps: list[Op]) -> None:
-        self.lease = lease
+    def __init__(self, in_flight: InFlightRequest, name: str, steps: list[Op]) -> None:
+        self.in_flight = in_flight
         self.name = name
         self.steps = [*steps]
         self.asked: object = None
@@ -242,7 +242,7 @@ class Crawl:
         """Faults of the program that have not happened yet, in any process."""
         self.now = 0.0
         self.engine = Engine(store, lambda: self.now)
-        self.leases = self.engine.leases
+        self.registry = self.engine.registry
         self.refusing = Refusing(self.engine.frontier.store, chance, refusals)
         self.running: list[Callback] = []
         self.pending: set[int] = set()
@@ -312,7 +312,7 @@ class Crawl:
     def is_finished(self) -> bool:
         """Whether nothing is left for a further run."""
         frontier = self.engine.frontier
-        return not (frontier.pending or frontier.waiting or frontier.leased)
+        return not (frontier.pending or frontier.waiting or frontier.unacked)
 
     def close(self) -> None:
         self.engine.outcomes.close()
@@ -322,7 +322,7 @@ class Crawl:
         self._ask(Op("link", START), None)
         mark = b"item 1"
         if not self.engine.knows(mark, exact=True):
-            item = StartItem(self.leases, mark)
+            item = StartItem(self.registry, mark)
             self.running.append(Callback(item, ITEM, self.program.pages[ITEM]))
         self.begin()
 
@@ -349,12 +349,12 @@ class Crawl:
 
     def _begin(self, entry: Any) -> None:
         request = entry.attachment or request_of(*entry.payload.decode().split("#"))
-        lease = self.leases.add(request, entry)
+        in_flight = self.registry.add(request, entry)
         name = request.meta["name"]
-        self.running.append(Callback(lease, name, self.program.pages[name]))
+        self.running.append(Callback(in_flight, name, self.program.pages[name]))
 
     def _go_on(self, callback: Callback) -> None:
-        lease = callback.lease
+        in_flight = callback.in_flight
         if (fault := self.program.faults.get(callback.name)) in self.faults:
             self.faults.remove(fault)
             self._end(callback, fault)
@@ -364,26 +364,26 @@ class Crawl:
             return
         op = callback.steps.pop(0)
         if op.kind == "item":
-            if lease.takes_item():
-                self.engine.add_line(lease.outcome, (0, op.page.encode()))
+            if in_flight.takes_item():
+                self.engine.add_line(in_flight.outcome, (0, op.page.encode()))
         elif op.kind == "wait":
             callback.asked = self.last
         else:
-            self._ask(op, lease)
+            self._ask(op, in_flight)
 
     def _end(self, callback: Callback, fault: str = "") -> None:
-        lease = callback.lease
+        in_flight = callback.in_flight
         self.running.remove(callback)
-        if type(lease) is StartItem:
-            self.leases.end_item(lease)
+        if type(in_flight) is StartItem:
+            self.registry.end_item(in_flight)
             return
-        self.pending.discard(lease.request.meta["number"])
+        self.pending.discard(in_flight.request.meta["number"])
         if fault.startswith("ban"):
-            lease.closed_spider(ValueError("banned"), None)
+            in_flight.closed_spider(ValueError("banned"), None)
             self.stopping = True
-        lease.ended(whole=not fault.startswith("break"))
+        in_flight.ended(whole=not fault.startswith("break"))
 
-    def _ask(self, op: Op, lease: Lease | None) -> None:
+    def _ask(self, op: Op, in_flight: InFlightRequest | None) -> None:
         """Yield a request, as a callback or as ``start()``."""
         plain = op.kind in ("link", "alone")
         key = b"page " + op.page.encode()
@@ -400,12 +400,12 @@ class Crawl:
             request,
             None if in_memory else f"{op.page}#{number}".encode(),
             self.chance.choice("ab"),
-            None if type(lease) is StartItem else lease,
-            None if lease is None else lease.root,
+            None if type(in_flight) is StartItem else in_flight,
+            None if in_flight is None else in_flight.root,
             [(key, False)] if plain else [],
             op.kind == "retry",
             self.now + 100 if op.kind == "later" else None,
-            of_start=lease is None,
+            of_start=in_flight is None,
         )
         self.engine.take(offer)
 

@@ -79,12 +79,12 @@ def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
 
 
 class WatchedCommit:
-    """A commit with points around it; it settles requests of the store ``settling``."""
+    """A commit with points around it; it acks requests of the store ``acking``."""
 
-    def __init__(self, points: Points, commit: Commit, settling: Path | None) -> None:
+    def __init__(self, points: Points, commit: Commit, acking: Path | None) -> None:
         self._points = points
         self._commit = commit
-        self._settling = settling
+        self._acking = acking
 
     def send(self) -> None:
         self._commit.send()
@@ -94,9 +94,9 @@ class WatchedCommit:
 
     def done(self) -> None:
         self._commit.done()
-        if self._settling is not None:
+        if self._acking is not None:
             self._points.commits += 1
-            self._points.tell("committed", self._settling)
+            self._points.tell("committed", self._acking)
         self._points.reach("after commit")
 
 
@@ -138,7 +138,7 @@ def _begun(
     begin: Callable[[list[list[Any]]], Commit],
 ) -> WatchedCommit:
     """Begin a commit with parts for each of some stores."""
-    # One that holds a part of the lines, and nothing else, settles no request.
+    # One that holds a part of the lines, and nothing else, acknowledges no request.
     whole = any(_module_of(part) == FRONTIER for some in parts for part in some)
     points.reach("before commit")
     if whole:  # what happens from here on belongs to the next one

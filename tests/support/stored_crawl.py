@@ -50,7 +50,7 @@ class StoredCrawl:
 
     @property
     def pending(self) -> int:
-        """Requests that are pending or in progress, and not scheduled for later."""
+        """Requests that are pending or in flight, and not scheduled for later."""
         return sum(snapshot.entries(QUEUE) for snapshot in self.snapshots())
 
     @property

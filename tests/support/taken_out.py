@@ -56,7 +56,7 @@ def remembering_starts() -> None:
 
 
 def waiting_for_pages() -> None:
-    """Let each request be durable at once, though its page is not settled."""
+    """Let each request be durable at once, though its page is not acknowledged."""
     from bloomdupe.frontier.frontier import Frontier
 
     push = Frontier.push

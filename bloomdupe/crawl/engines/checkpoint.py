@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from bloomdupe.crawl.leases.outcomes import Outcomes
+    from bloomdupe.crawl.in_flight.outcomes import Outcomes
     from bloomdupe.feeds.exporter import FeedExporter
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.store.participant import Participant
@@ -46,7 +46,7 @@ def record_of(frontier: Frontier) -> dict[str, Any]:
 
 
 class Checkpoint:
-    """Makes settled requests durable, with everything that belongs to them.
+    """Makes acknowledged requests durable, with everything that belongs to them.
 
     Each of the ``participants`` *prepares* its part without changing itself, *writes*
     it into the transaction, and updates itself once it is durable (*done*). So if a
@@ -197,12 +197,12 @@ class Checkpoint:
         return Part(changes={META: meta_records({RECORD: record})}, done=done)
 
     def _prepare_totals(self) -> Part:
-        settled = self._outcomes.settled
-        totals = self.totals.plus(settled, self.seconds, self.duplicates)
+        acked = self._outcomes.acked
+        totals = self.totals.plus(acked, self.seconds, self.duplicates)
 
         def done() -> None:
             self.totals = totals
-            self._outcomes.committed(len(settled))
+            self._outcomes.committed(len(acked))
 
         return Part(entries={"totals": totals.record}, done=done)
 

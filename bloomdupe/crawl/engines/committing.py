@@ -94,7 +94,7 @@ class Committing:
         elif self._quiet.waits():
             self._tick.set(GLANCE)
             return
-        self._engine.session.leases.save_old()
+        self._engine.session.registry.save_old()
         if self._checkpoint.changed and not self._engine.fails():
             self._start(self._checkpoint.steps(), self._thread)
         self._follow()

@@ -3,8 +3,9 @@
 It promises:
 
 1. A request that it has taken is handed out again and again, here or in another
-   process, until it is settled.
-2. Settling a request makes its children, its output and its end durable together, or
+   process, until it is acknowledged.
+2. Acknowledging a request makes its children, its output and its end durable together,
+or
    none of them. Only children that the filter recognises are durable before.
 
 No call waits for the network. An engine without an answer takes the request, and
@@ -22,8 +23,8 @@ from bloomdupe.crawl.added_requests import AddedRequests, add_request
 from bloomdupe.crawl.ending import Standing
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, record_of
 from bloomdupe.crawl.engines.committing import GLANCE, Background, Committing, Quiet
-from bloomdupe.crawl.leases.leases import stands_alone
-from bloomdupe.crawl.leases.outcomes import Outcomes
+from bloomdupe.crawl.in_flight.outcomes import Outcomes
+from bloomdupe.crawl.in_flight.registry import stands_alone
 from bloomdupe.crawl.progress.rounds import FINISHED, Run
 from bloomdupe.crawl.progress.watch import Watch
 from bloomdupe.crawl.retries import Revisits
@@ -49,8 +50,8 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.leases.lease import Accepted, Lease
-    from bloomdupe.crawl.leases.outcomes import Key, Line, Outcome
+    from bloomdupe.crawl.in_flight.outcomes import Key, Line, Outcome
+    from bloomdupe.crawl.in_flight.request import Accepted, InFlightRequest
     from bloomdupe.crawl.progress.history import Totals
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.slot_queue import Entry
@@ -82,7 +83,7 @@ class Loose(Participant):
         return Part(done=done)
 
     def drop(self) -> list[Accepted]:
-        """Remove all of them; the objects may be in progress, so these are copies."""
+        """Remove all of them; the objects may be in flight, so these are copies."""
         taken, self._taken = self._taken, []
         return [one._replace(request=one.request.copy()) for one in taken]
 
@@ -312,7 +313,7 @@ class CrawlEngine:
 
     # Acceptance
 
-    def slot_of(self, request: Request, parent: Lease | None) -> str:  # noqa: ARG002
+    def slot_of(self, request: Request, parent: InFlightRequest | None) -> str:  # noqa: ARG002
         """Return the downloader's slot of a request, which ``parent`` has yielded."""
         return self._access.slot_of(request)
 
@@ -387,11 +388,13 @@ class CrawlEngine:
         """Send a request to the worker that keeps the requests of its slot."""
         raise NotImplementedError
 
-    def _expect_part(self, entry: Entry, offer: Accepted, *, checked: bool) -> Lease:
+    def _expect_part(
+        self, entry: Entry, offer: Accepted, *, checked: bool
+    ) -> InFlightRequest:
         """Note a request that lives in memory only."""
         where = offer.slot, offer.of_start
         self._unmarked |= {key: where for key, _ in offer.keys}
-        return self.session.leases.expect_part(
+        return self.session.registry.expect_part(
             entry,
             offer.page,
             offer.keys,
@@ -400,16 +403,16 @@ class CrawlEngine:
             and stands_alone(offer.request, self.session.spider),
         )
 
-    def _expect_volatile(self, entry: Entry, offer: Accepted) -> Lease:
-        """Note a request that is not written before its page is settled."""
+    def _expect_volatile(self, entry: Entry, offer: Accepted) -> InFlightRequest:
+        """Note a request that is not written before its page is acknowledged."""
         assert offer.page is not None  # noqa: S101 - or it would be durable
-        child = self.session.leases.expect_volatile(entry, offer.page)
+        child = self.session.registry.expect_volatile(entry, offer.page)
         before = offer.parent
         if offer.repeats and before and offer.request.url == before.request.url:
             child.first = before.first
         return child
 
-    def _with_visit(self, payload: bytes, parent: Lease) -> bytes:
+    def _with_visit(self, payload: bytes, parent: InFlightRequest) -> bytes:
         """Return the payload of a retry or redirect, which inherits a visit."""
         visit = self.revisits.follow(parent)
         return payload if visit is None else visit.added_to(payload)
@@ -435,8 +438,8 @@ class CrawlEngine:
         """Set a mark of a request of a slot, or one without a slot."""
         self.frontier.seen.add(key, exact=exact)
 
-    def _mark_settled(self, keys: Sequence[Key]) -> None:
-        """Mark requests that lived in memory, and are settled now, as seen."""
+    def _mark_acked(self, keys: Sequence[Key]) -> None:
+        """Mark requests that lived in memory, and are acknowledged now, as seen."""
         for key, exact in keys:
             slot, of_start = self._unmarked.pop(key, (None, True))
             try:
@@ -458,62 +461,62 @@ class CrawlEngine:
 
     def next(self) -> Entry | None:
         """Hand out a request of a slot that is free, if there is any."""
-        entry = self._lease() if self._refused is None else None
-        if entry is None and not (self.frontier.pending or self.session.leases):
+        entry = self._pop() if self._refused is None else None
+        if entry is None and not (self.frontier.pending or self.session.registry):
             self.session.ending.look()
         return entry
 
-    def _lease(self) -> Entry | None:
+    def _pop(self) -> Entry | None:
         """Hand out a request, unless its page was left."""
-        entry, drops = self.frontier.lease(), self.session.leases.drops
+        entry, drops = self.frontier.pop(), self.session.registry.drops
         while entry is not None and entry.volatile and drops(entry):
-            self.frontier.settle(entry)
-            entry = self.frontier.lease()
+            self.frontier.ack(entry)
+            entry = self.frontier.pop()
         return entry
 
     def keeps_out(self, entry: Entry, request: Request) -> bool:
         """Remove a request that is handed out if a rule refuses it by now."""
         if not self.rules.drop(entry.queue.name, request.url):
             return False
-        leases = self.session.leases
+        registry = self.session.registry
         if entry.payload is None or entry.volatile:  # it belongs to a page
-            leases.end(leases.add(request, entry), whole=True)
+            registry.end(registry.add(request, entry), whole=True)
             return True
-        self.frontier.settle(entry)
+        self.frontier.ack(entry)
         if self.failures is not None:
             self.failures.kept_out(entry.queue.name, request, entry.payload)
         return True
 
-    # How requests in progress end
+    # How requests in flight end
 
-    def ended(self, lease: Lease, *, whole: bool) -> None:
+    def ended(self, in_flight: InFlightRequest, *, whole: bool) -> None:
         """Handle the end of a request, which may be a part of another request."""
-        failures, outcome = self.failures, lease.outcome
-        if whole and failures is not None and (lease.failed or failures.any):
-            outcome.judged = [*outcome.judged, lease]
-        if lease is not lease.root:
-            self.frontier.settle(lease.entry)
+        failures, outcome = self.failures, in_flight.outcome
+        if whole and failures is not None and (in_flight.failed or failures.any):
+            outcome.judged = [*outcome.judged, in_flight]
+        if in_flight is not in_flight.root:
+            self.frontier.ack(in_flight.entry)
 
-    def settle(self, root: Lease) -> None:
+    def ack(self, root: InFlightRequest) -> None:
         """End a request that is done, with all its parts."""
         if type(root) is not StartItem:
-            self.frontier.settle(root.entry)
+            self.frontier.ack(root.entry)
         outcome = root.outcome
         if self.failures is not None:
-            for lease in outcome.judged:
-                self.failures.ended(lease)
+            for in_flight in outcome.judged:
+                self.failures.ended(in_flight)
         outcome.judged = ()
         if outcome.keys:
-            self._mark_settled(outcome.keys)
-        self.outcomes.settle(outcome)
+            self._mark_acked(outcome.keys)
+        self.outcomes.ack(outcome)
 
-    def save(self, root: Lease) -> None:
+    def save(self, root: InFlightRequest) -> None:
         """Make a volatile request durable with the next checkpoint."""
         self.frontier.save(root.entry)
         if self.frontier.due:
             self._hurry()
 
-    def leave(self, root: Lease) -> None:
+    def leave(self, root: InFlightRequest) -> None:
         """Keep a request that has ended, but is not done: it is handed out again.
 
         A volatile request of a page that is left is dropped: the page yields it again.
@@ -524,7 +527,7 @@ class CrawlEngine:
             if not root.is_start_item:
                 self.frontier.leave(root.entry)
         elif page.is_left or not root.is_volatile:
-            self.frontier.settle(root.entry)  # the page yields it again
+            self.frontier.ack(root.entry)  # the page yields it again
 
     # Output
 
@@ -534,11 +537,11 @@ class CrawlEngine:
         self.outcomes.add_line(outcome, line)
 
     def put(self, outcome: Outcome, *, counts: bool) -> None:
-        """Let output count, or forget it, that belongs to no request in progress."""
+        """Let output count, or forget it, that belongs to no request in flight."""
         self._has_work()
         if counts:
             outcome.apart = True
-            self.outcomes.settle(outcome)
+            self.outcomes.ack(outcome)
         else:
             self.outcomes.forget(outcome)
 
@@ -554,7 +557,7 @@ class CrawlEngine:
         frontier = self.frontier
         return Standing(
             ready=frontier.pending,
-            in_progress=frontier.leased,
+            in_flight=frontier.unacked,
             later=frontier.waiting,
             due_in=frontier.next_due - time.time(),
             more=self._refused is not None
@@ -639,7 +642,7 @@ class CrawlEngine:
 
     def _on_refusal(self) -> None:
         """Read the store again, when no callback changes the spider any more."""
-        self.session.leases.leave_all()
+        self.session.registry.leave_all()
         busy = self.session.processing.busy and monotonic() < self._patience
         if busy or self.committing.is_out:
             self._reading.set(GLANCE)
@@ -661,8 +664,8 @@ class CrawlEngine:
         are kept. Knowledge of servers and cookies stays true.
         """
         loose = self._loose.drop()
-        for lease in self.session.leases.leave_all():
-            self.outcomes.forget(lease.outcome)
+        for in_flight in self.session.registry.leave_all():
+            self.outcomes.forget(in_flight.outcome)
         self.outcomes.drop()
         self._unmarked.clear()
         self._read_frontier_again()
@@ -723,7 +726,7 @@ class CrawlEngine:
         for name, value in (
             ("pending", len(self)),
             ("later", self.frontier.waiting),
-            ("unfinished", self.frontier.leased),
+            ("unfinished", self.frontier.unacked),
             ("checkpoint_seconds_max", round(self.watch.longest, 4)),
         ):
             self._stats.set_value(f"bloomdupe/{name}", value)

@@ -8,9 +8,9 @@ from scrapy import signals
 
 from bloomdupe.crawl.ending import Ending, MemoryWatch, Stopping, ended
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
-from bloomdupe.crawl.leases.lease import Lease
-from bloomdupe.crawl.leases.leases import Leases
-from bloomdupe.crawl.leases.outcomes import Outcome
+from bloomdupe.crawl.in_flight.outcomes import Outcome
+from bloomdupe.crawl.in_flight.registry import InFlightRegistry
+from bloomdupe.crawl.in_flight.request import InFlightRequest
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.crawl.retries import GrowingWait
@@ -36,7 +36,7 @@ logger = logger_of(__name__)
 
 
 class Session:
-    """The requests in progress, and their output, of a crawl on any engine."""
+    """The requests in flight, and their output, of a crawl on any engine."""
 
     link_filter: LinkFilter | None = None
     """Drops duplicates where the spider yields them, if it is in use."""
@@ -57,15 +57,15 @@ class Session:
         growing = None
         if settings.retry_backoff is not None:
             growing = GrowingWait(*settings.retry_backoff)
-        self.leases = Leases()
+        self.registry = InFlightRegistry()
         self.growing = growing
         """How long retries wait, if they do."""
-        self.slots = SlotRules(crawler, self.access, self.leases, growing, settings)
+        self.slots = SlotRules(crawler, self.access, self.registry, growing, settings)
         """Decides which slots may have a request."""
         self._closed = False
         self.processing = Processing(
             crawler,
-            self.leases.of,
+            self.registry.of,
             self._raised,
             crowded=lambda: self.engine.committing.hurries,
             held=lambda: self.engine.holds,
@@ -78,14 +78,14 @@ class Session:
 
     def open(self, engine: CrawlEngine) -> None:
         """Go on with the crawl that an engine keeps, and watch Scrapy from now on."""
-        self.engine = self.leases.engine = engine
+        self.engine = self.registry.engine = engine
         self.ending = Ending(
             self.crawler,
             engine,
             stays=self.settings.stay,
             longest_sleep=self.settings.wait,
         )
-        self.leases.leaves = self.ending.leaves
+        self.registry.leaves = self.ending.leaves
         self.stopping.reads_again = engine.refused
         engine.open()
         self._watch()
@@ -137,14 +137,14 @@ class Session:
 
     # Work and the requests it belongs to
 
-    def parent(self) -> Lease | None:
-        """Return the request on which the running code works, if it is not settled.
+    def parent(self) -> InFlightRequest | None:
+        """Return the unacknowledged request on which the running code works.
 
         An item of ``start()`` is one, too.
         """
         work = current_work()
-        if isinstance(work, Lease) and work.leases is self.leases:
-            return None if work.root.is_settled else work
+        if isinstance(work, InFlightRequest) and work.registry is self.registry:
+            return None if work.root.is_acked else work
         return None
 
     def take_item(self, response: Any, lines: list[tuple[int, bytes]]) -> None:  # noqa: ANN401
@@ -162,12 +162,12 @@ class Session:
         if parent is None or parent.root.is_left:  # the next run yields it again
             self.engine.put(outcome, counts=parent is None)
         elif type(parent) is StartItem:
-            self.leases.end_item(parent)
+            self.registry.end_item(parent)
 
-    def _page_of_item(self, response: Any) -> Lease | None:  # noqa: ANN401
-        """Return the request in progress that an item belongs to."""
+    def _page_of_item(self, response: Any) -> InFlightRequest | None:  # noqa: ANN401
+        """Return the request in flight that an item belongs to."""
         # A pipeline may have lost track, the response has not.
-        return self.parent() or self.leases.of(getattr(response, "request", None))
+        return self.parent() or self.registry.of(getattr(response, "request", None))
 
     def _add_item(self, outcome: Outcome, lines: list[tuple[int, bytes]]) -> bool:
         """Add an item to an outcome; False if that has failed, and the crawl stops."""
@@ -187,12 +187,12 @@ class Session:
     def _dropped(self) -> None:
         work = current_work()
         if type(work) is StartItem and not self._closed:
-            self.leases.end_item(work)
+            self.registry.end_item(work)
 
     def _item_failed(self, failure: Failure, response: object) -> None:
-        lease = self.parent()
-        if lease is not None and failure.value is not None:
-            lease.item_failed(failure.value, response)
+        in_flight = self.parent()
+        if in_flight is not None and failure.value is not None:
+            in_flight.item_failed(failure.value, response)
         self._dropped()
 
     # Requests
@@ -204,18 +204,18 @@ class Session:
     # Signals
 
     def _left_downloader(self, request: Request) -> None:
-        lease = self.leases.of(request)
-        if lease is not None:
-            lease.release()
+        in_flight = self.registry.of(request)
+        if in_flight is not None:
+            in_flight.release()
 
     def _reached_downloader(self, request: Request) -> None:
         """Check whether a middleware has put a request into another slot."""
-        lease = self.leases.of(request)
-        if lease is None or not lease.entry.active:
+        in_flight = self.registry.of(request)
+        if in_flight is None or not in_flight.entry.active:
             return
-        if self.access.slot_of(request) != lease.entry.queue.name:
+        if self.access.slot_of(request) != in_flight.entry.queue.name:
             # The downloader paces it there; its own slot is as free as before.
-            lease.release()
+            in_flight.release()
             self.access.wake()
 
     def _raised(self, error: BaseException) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.ending import Standing
     from bloomdupe.crawl.engines.checkpoint import Steps
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.leases.lease import Accepted, Lease
+    from bloomdupe.crawl.in_flight.request import Accepted, InFlightRequest
     from bloomdupe.feeds.exporter import FeedExporter
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.frontier.held_frontier import HeldFilter
@@ -140,7 +140,7 @@ class WorkerEngine(CrawlEngine):
 
     # Acceptance
 
-    def slot_of(self, request: Request, parent: Lease | None) -> str:
+    def slot_of(self, request: Request, parent: InFlightRequest | None) -> str:
         """Return the slot of a request; it decides which partition knows it."""
         if parent is not None:
             _forget_inherited_slot(request, parent.request)
@@ -222,11 +222,11 @@ class WorkerEngine(CrawlEngine):
         else:
             self._deliver(SentRequest(slot, 0, b"", ((key, exact),)))
 
-    def settle(self, root: Lease) -> None:
-        """See :meth:`CrawlEngine.settle`; requests for other workers go out with it."""
+    def ack(self, root: InFlightRequest) -> None:
+        """See :meth:`CrawlEngine.ack`; requests for other workers go out with it."""
         outcome = root.outcome
         sent, outcome.sent = outcome.sent, ()
-        super().settle(root)
+        super().ack(root)
         for one in sent:
             self._deliver(one)
 
@@ -305,10 +305,10 @@ class WorkerEngine(CrawlEngine):
         """Count the work of a leader besides the requests of its partitions.
 
         That is ``start()``, its items in pipelines, and requests in memory: a request
-        of ``start()`` belongs to no page in progress.
+        of ``start()`` belongs to no page in flight.
         """
-        memory, items = self.frontier.memory, len(self.session.leases.start_items)
-        return int(not self.starting.over) + items + memory.pending + memory.in_progress
+        memory, items = self.frontier.memory, len(self.session.registry.start_items)
+        return int(not self.starting.over) + items + memory.pending + memory.in_flight
 
     def _looking(self) -> Steps:
         """Look at the crawl after a commit, and take in the requests that were sent."""
@@ -390,7 +390,7 @@ class WorkerEngine(CrawlEngine):
         due = min((one.due for one in others if one.later), default=math.inf)
         return here._replace(
             more=here.more or any(one.work for one in others),
-            in_progress=here.in_progress + sum(one.left for one in others),
+            in_flight=here.in_flight + sum(one.left for one in others),
             later=here.later + sum(one.later for one in others),
             due_in=min(here.due_in, due - time.time()),
         )
@@ -436,7 +436,7 @@ class WorkerEngine(CrawlEngine):
         if number == self._home:
             return False
         frontier = self.frontier.frontiers[number]
-        return not self.session.leases.expects(
+        return not self.session.registry.expects(
             lambda entry: self.frontier.frontier_of(entry) is frontier
         )
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from scrapy.statscollectors import StatsCollector
 
-    from bloomdupe.crawl.leases.outcomes import Outcome
+    from bloomdupe.crawl.in_flight.outcomes import Outcome
     from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
 
@@ -64,10 +64,10 @@ class Point(NamedTuple):
     """URLs in the filter."""
     pending: int
     """Pending requests."""
-    leased: int
-    """Requests in progress."""
+    in_flight: int
+    """Requests in flight."""
     slots: int
-    """Slots (hosts) with requests that are pending or in progress."""
+    """Slots (hosts) with requests that are pending or in flight."""
     failed: int
     """Failed requests."""
     statuses: list[int]
@@ -212,7 +212,7 @@ _SUMS = ("pages", "bytes", "items", "duplicates")
 
 @dataclass(frozen=True)
 class Totals:
-    """Counts of settled requests; a page fetched again after a crash counts once."""
+    """Counts of acked requests; a page fetched again after a crash counts once."""
 
     runs: int = 0
     """Runs that had work to do."""
@@ -252,7 +252,7 @@ class Totals:
     def plus(
         self, outcomes: Iterable[Outcome], seconds: float, duplicates: int
     ) -> Totals:
-        """Return the totals with the counts of settled requests added."""
+        """Return the totals with the counts of acknowledged requests added."""
         pages, total, items = self.pages, self.bytes, self.items
         statuses = dict(self.statuses)
         by_slot = dict(self.by_slot)

@@ -40,7 +40,7 @@ GAUGES = (
         "Unix time of the last sign of life, which comes every five seconds.",
     ),
     ("pending", "pending", "Pending requests."),
-    ("leased", "leased", "Requests in progress."),
+    ("in_flight", "in_flight", "Requests in flight."),
     ("later", "later", "Requests scheduled for later."),
     ("slots", "slots", "Slots (hosts) with requests."),
     ("resting_slots", "resting", "Slots that rest: they fail, or ask for it."),

@@ -92,8 +92,8 @@ def time_to_go(first: Point | None, last: Point) -> float | None:
     """
     if first is None or last.time <= first.time:
         return None
-    owed = last.pending + last.leased
-    done = first.pending + first.leased - owed
+    owed = last.pending + last.in_flight
+    done = first.pending + first.in_flight - owed
     if done <= 0:
         return 0.0 if not owed else None
     left = max(last.slowest, owed * (last.time - first.time) / done)

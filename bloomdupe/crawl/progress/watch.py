@@ -157,7 +157,7 @@ class Watch:
             duplicates=self._counts.duplicates,
             seen=len(seen),
             pending=frontier.pending,
-            leased=frontier.leased,
+            in_flight=frontier.unacked,
             slots=len(frontier.slots),
             failed=0 if self._failures is None else len(self._failures),
             statuses=totals.statuses_by_hundred,
@@ -315,8 +315,8 @@ def _pending(last: Point | None, first: Point | None, now: Point) -> Iterator[st
     rate = per_minute(last, now)
     resting = f" ({now.resting:,} resting or paused)" if now.resting else ""
     yield f"{now.pending:,} pending on {plural(now.slots, 'host')}{resting}"
-    if rate is not None and round(rate) == 0 and now.leased:
-        yield f"{now.leased:,} in progress"
+    if rate is not None and round(rate) == 0 and now.in_flight:
+        yield f"{now.in_flight:,} in flight"
     if now.later:
         yield f"{now.later:,} for later"
     left = time_to_go(first, now)
@@ -327,7 +327,7 @@ def _pending(last: Point | None, first: Point | None, now: Point) -> Iterator[st
 
 
 def _unfinished(point: Point) -> int:
-    return point.pending + point.leased
+    return point.pending + point.in_flight
 
 
 FILTER_SHARE = 0.8

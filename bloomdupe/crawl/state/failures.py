@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from bloomdupe.crawl.leases.lease import FailureReason, Lease
+    from bloomdupe.crawl.in_flight.request import FailureReason, InFlightRequest
     from bloomdupe.crawl.state.rules import RulesInForce
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.requests.serializer import Serializer
@@ -190,13 +190,13 @@ class Failures(Participant):
 
     # Requests that end
 
-    def ended(self, lease: Lease) -> None:
+    def ended(self, in_flight: InFlightRequest) -> None:
         """Record a failure, or forget it because the request has succeeded."""
-        ledger = self._of(lease.entry.queue.name)
-        if lease.failed is not None:
-            self._failed(ledger, lease, lease.failed)
-        elif lease.request.url in ledger.urls and not lease.retried:
-            ledger.forget(self._key_of(lease.request, lease.first))
+        ledger = self._of(in_flight.entry.queue.name)
+        if in_flight.failed is not None:
+            self._failed(ledger, in_flight, in_flight.failed)
+        elif in_flight.request.url in ledger.urls and not in_flight.retried:
+            ledger.forget(self._key_of(in_flight.request, in_flight.first))
 
     def kept_out(self, slot: str, request: Request, payload: bytes | None) -> None:
         """Note that a pending request of a slot was dropped.
@@ -209,9 +209,11 @@ class Failures(Participant):
             if digest in ledger.known:
                 ledger.put(digest, ledger.read(digest)._replace(waiting=False))
 
-    def _failed(self, ledger: _Ledger, lease: Lease, reason: FailureReason) -> None:
-        request = lease.request
-        digest = self._key_of(request, lease.first)
+    def _failed(
+        self, ledger: _Ledger, in_flight: InFlightRequest, reason: FailureReason
+    ) -> None:
+        request = in_flight.request
+        digest = self._key_of(request, in_flight.first)
         before = ledger.known.get(digest)
         referer = request.headers.get("Referer")
         failure = Failure(
@@ -221,9 +223,9 @@ class Failures(Participant):
             time=round(time.time(), 3),
             parent=None if referer is None else referer.decode("latin-1"),
             waiting=False,
-            slot=lease.entry.queue.name,
+            slot=in_flight.entry.queue.name,
             priority=request.priority,
-            payload=self._payload(lease),
+            payload=self._payload(in_flight),
         )
         ledger.forget(digest)
         ledger.remember(digest, failure)
@@ -244,20 +246,20 @@ class Failures(Participant):
         request.dont_filter, request.priority = False, 0
         return digest_of(fingerprint, self._serializer.dump(request))
 
-    def _payload(self, lease: Lease) -> bytes | None:
+    def _payload(self, in_flight: InFlightRequest) -> bytes | None:
         """Return the request as the scheduler had it, but with all its retries.
 
         None if a second copy would double its visits, or if it could not be stored.
         """
-        payload = lease.first
-        if lease.comes_again or not payload:
+        payload = in_flight.first
+        if in_flight.comes_again or not payload:
             return None
         request = self._serializer.load(payload)
         if request.meta.pop("retry_times", None) is not None:
             payload = self._serializer.dump(request)
-        if lease.visit is None:
+        if in_flight.visit is None:
             return payload
-        return lease.visit.added_to(payload)
+        return in_flight.visit.added_to(payload)
 
     # The checkpoint
 
@@ -368,7 +370,7 @@ class Failure(NamedTuple):
     parent: str | None
     """URL of the page that has led to it, as its header Referer says."""
     waiting: bool
-    """Whether it was retried, and is pending or in progress."""
+    """Whether it was retried, and is pending or in flight."""
     slot: str
     priority: int
     payload: bytes | None

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from bloomdupe.crawl.leases.lease import Lease
-    from bloomdupe.crawl.leases.leases import Leases
+    from bloomdupe.crawl.in_flight.registry import InFlightRegistry
+    from bloomdupe.crawl.in_flight.request import InFlightRequest
     from bloomdupe.crawl.retries import GrowingWait
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.frontier.slot_queue import SlotQueue
@@ -95,7 +95,7 @@ class SlotRules(Participant):
         self,
         crawler: Crawler,
         engine: EngineAccess,
-        leases: Leases,
+        registry: InFlightRegistry,
         growing: GrowingWait | None,
         job: JobSettings,
     ) -> None:
@@ -104,7 +104,7 @@ class SlotRules(Participant):
         self._crawler = crawler
         self._stats = crawler.stats
         self._engine = engine
-        self._leases = leases
+        self._registry = registry
         self._growing = growing
         self.longest_rest = max(LONGEST_HOLD, growing.limit if growing else 0.0)
         """Seconds that a slot rests, at most."""
@@ -128,9 +128,9 @@ class SlotRules(Participant):
             if slot.state is not None:
                 self.say(slot.name, slot.state)
         if self._growing is not None:
-            self._leases.handed_out.append(self._handed_out)
-            self._leases.answered.append(self._answered)
-            self._leases.ended.append(self._ended)
+            self._registry.handed_out.append(self._handed_out)
+            self._registry.answered.append(self._answered)
+            self._registry.ended.append(self._ended)
 
     def begin(self) -> None:
         """Begin to look at responses."""
@@ -154,7 +154,7 @@ class SlotRules(Participant):
 
     # The decision
 
-    def wait(self, slot: SlotQueue, in_progress: int) -> float:
+    def wait(self, slot: SlotQueue, in_flight: int) -> float:
         """Return the seconds until a slot may have another request."""
         state, name = slot.state, slot.name
         if state is not None or name in self._paused:
@@ -164,7 +164,7 @@ class SlotRules(Participant):
             rest = rest_of(state, now, paused=name in self._paused, delay=delay)
             if rest is not None:
                 return rest.until - now
-        return self._engine.wait(name, in_progress)
+        return self._engine.wait(name, in_flight)
 
     def resting(self) -> dict[str, float]:
         """Return the slots that rest, until Unix times."""
@@ -211,7 +211,7 @@ class SlotRules(Participant):
 
     def response_downloaded(self, response: Response, request: Request) -> None:
         """Look at a response before middlewares can replace it (a signal)."""
-        if self._growing is not None and self._leases.of(request) is not None:
+        if self._growing is not None and self._registry.of(request) is not None:
             self._statuses[id(request)] = response.status
         if response.status not in ASKING:
             return
@@ -230,26 +230,26 @@ class SlotRules(Participant):
         if held <= time.time() < until:
             self.say(name, state)
 
-    def _handed_out(self, lease: Lease) -> None:
+    def _handed_out(self, in_flight: InFlightRequest) -> None:
         """Remember a request for a slot that has rested as the probe."""
-        state = lease.entry.queue.state
+        state = in_flight.entry.queue.state
         if state is not None and state.is_open:
-            state.probe = lease
+            state.probe = in_flight
 
-    def _answered(self, lease: Lease, result: object) -> None:
+    def _answered(self, in_flight: InFlightRequest, result: object) -> None:
         """Update the state of the slot by the downloader's answer."""
-        status = self._statuses.pop(id(lease.request), None)
-        if self._is_failure(lease.request, result):
-            self._failed(lease, status)
+        status = self._statuses.pop(id(in_flight.request), None)
+        if self._is_failure(in_flight.request, result):
+            self._failed(in_flight, status)
         elif status is not None:
-            self._succeeded(lease.entry.queue)
+            self._succeeded(in_flight.entry.queue)
         else:  # it came from a middleware, or was dropped by one
-            self._ended(lease)
+            self._ended(in_flight)
 
-    def _ended(self, lease: Lease) -> None:
+    def _ended(self, in_flight: InFlightRequest) -> None:
         """End a probe, with or without an answer."""
-        slot = lease.entry.queue
-        if slot.state is not None and slot.state.probe is lease:
+        slot = in_flight.entry.queue
+        if slot.state is not None and slot.state.probe is in_flight:
             slot.state.probe = None
             self._ask_again(slot.name)
 
@@ -271,18 +271,18 @@ class SlotRules(Participant):
             self._log(slot.name, f"answers again after {plural(rests, 'rest')}")
             self._ask_again(slot.name)
 
-    def _failed(self, lease: Lease, status: int | None) -> None:
-        name = lease.entry.queue.name
+    def _failed(self, in_flight: InFlightRequest, status: int | None) -> None:
+        name = in_flight.entry.queue.name
         state = self._frontier.slots.state(name)
         state.failures += 1
         state.reason = "no answer" if status is None else f"HTTP {status}"
-        if state.probe is lease:
+        if state.probe is in_flight:
             state.probe = None
             self._rest(name, state)
         elif not state.rests and state.failures >= self._threshold:
             self._rest(name, state)
         away = status is None or status in SERVER_AWAY
-        lease.try_counts = not (state.is_open and away)
+        in_flight.try_counts = not (state.is_open and away)
 
     def _rest(self, name: str, state: SlotState) -> None:
         growing = self._growing

@@ -65,9 +65,9 @@ class Counts(NamedTuple):
     """The requests of a partition that are not done."""
 
     work: int
-    """Pending or in progress."""
+    """Pending or in flight."""
     left: int = 0
-    """In progress for a worker that cannot end them."""
+    """In flight for a worker that cannot end them."""
     later: int = 0
     """Scheduled for later."""
     due: float = 0.0
@@ -109,7 +109,7 @@ class Look(NamedTuple):
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to do; a request in progress still counts."""
+        """Whether nothing is left to do; a request in flight still counts."""
         all_counted = len(self.counts) == len(self.inboxes)
         left = any(any(one[:3]) for one in self.counts.values())
         return all_counted and not left and not any(self.inboxes)

@@ -1,4 +1,4 @@
-"""Lease: one request that is in progress, and its state until it ends."""
+"""One request that is in flight, and its state until it ends."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from scrapy.utils.python import global_object_name
 from twisted.internet import error as internet
 from twisted.web.client import ResponseFailed
 
-from bloomdupe.crawl.leases.outcomes import Outcome
+from bloomdupe.crawl.in_flight.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bloomdupe.crawl.leases.leases import Leases
-    from bloomdupe.crawl.leases.outcomes import Key
+    from bloomdupe.crawl.in_flight.outcomes import Key
+    from bloomdupe.crawl.in_flight.registry import InFlightRegistry
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.requests.layout import Visit
 
@@ -56,13 +56,13 @@ REASONS: tuple[tuple[str, tuple[type[BaseException], ...]], ...] = (
 """Exceptions of downloads by reason; the reason of any other is ``download``."""
 
 
-class Lease:
+class InFlightRequest:
     """One request handed to the engine: a ``Work`` of ``inside_scrapy.processing``.
 
     Its *root* is the request itself. A request that cannot be stored is a *part* of its
     page: it has the page's root, and the root is done when all its parts have ended.
     For *volatile* roots and for parts that count by themselves see
-    :mod:`bloomdupe.crawl.leases.leases`.
+    :mod:`bloomdupe.crawl.in_flight.registry`.
     """
 
     __slots__ = (
@@ -72,10 +72,10 @@ class Lease:
         "entry",
         "failed",
         "first",
-        "leases",
         "outcome",
         "page",
         "parts",
+        "registry",
         "request",
         "retried",
         "root",
@@ -88,18 +88,23 @@ class Lease:
     is_start_item = False
     """Whether it is an item of ``start()``."""
 
-    def __init__(self, leases: Leases, entry: Entry, root: Lease | None = None) -> None:
-        self.leases = leases
+    def __init__(
+        self,
+        registry: InFlightRegistry,
+        entry: Entry,
+        root: InFlightRequest | None = None,
+    ) -> None:
+        self.registry = registry
         self.entry = entry
         self.root = self if root is None else root
         self.outcome: Outcome = Outcome() if root is None else root.outcome
         """What the root and its parts have yielded so far."""
-        self.page: Lease | None = None
-        """Of a root that is volatile: the root that settles before it. Of a root that
-        cannot be stored: the root that is not done before it."""
+        self.page: InFlightRequest | None = None
+        """Of a root that is volatile: the root that is acknowledged before it. Of a
+        root that cannot be stored: the root that is not done before it."""
         self.parts = 1
         """Of a root: number of requests that have not ended, with itself."""
-        self.children: list[Lease] | None = None
+        self.children: list[InFlightRequest] | None = None
         """Of a root: volatile requests that it and its parts have yielded."""
         self.begun = False
         """Whether it has yielded an item, or a request that is not a plain link."""
@@ -119,7 +124,7 @@ class Lease:
 
     @property
     def is_volatile(self) -> bool:
-        """Whether it does not count before its page is settled."""
+        """Whether it does not count before its page is acknowledged."""
         return self.page is not None and self.entry.payload is not None
 
     @property
@@ -133,14 +138,14 @@ class Lease:
         return self.root.is_left
 
     @property
-    def is_settled(self) -> bool:
+    def is_acked(self) -> bool:
         """Of a root: whether it counts."""
         return not (self.parts or self.broken or self.page)
 
     @property
     def is_running(self) -> bool:
         """Whether its own callback and pipelines have not ended."""
-        return self.leases.of(self.request) is self
+        return self.registry.of(self.request) is self
 
     @property
     def shown(self) -> object:
@@ -155,12 +160,12 @@ class Lease:
     def release(self) -> None:
         """Free the slot, unless it is free already."""
         if self.entry.active:
-            self.leases.engine.frontier.release(self.entry)
+            self.registry.engine.frontier.release(self.entry)
 
     def answered(self, result: object) -> None:
         """Handle the downloader's answer: the slot is free."""
         self.release()
-        for follow in self.leases.answered:
+        for follow in self.registry.answered:
             follow(self, result)
         if isinstance(result, Response):
             slot = self.entry.queue.name
@@ -203,7 +208,7 @@ class Lease:
 
     def broke_off(self, error: BaseException) -> None:
         """Record the error that has broken off the processing."""
-        self.leases.leaves(self.request.url, f"its processing broke off: {error!r}")
+        self.registry.leaves(self.request.url, f"its processing broke off: {error!r}")
 
     def ended(self, *, whole: bool) -> None:
         """End the request: callback, pipelines and exports are through.
@@ -211,7 +216,7 @@ class Lease:
         A request that is not ``whole`` stays in the frontier, and the next run repeats
         it.
         """
-        self.leases.end(self, whole=whole)
+        self.registry.end(self, whole=whole)
 
 
 class Accepted(NamedTuple):
@@ -221,9 +226,9 @@ class Accepted(NamedTuple):
     payload: bytes | None
     """None: it cannot be stored. Empty: it need not be stored."""
     slot: str
-    parent: Lease | None
-    """The request in progress that has yielded it."""
-    page: Lease | None
+    parent: InFlightRequest | None
+    """The request in flight that has yielded it."""
+    page: InFlightRequest | None
     """The root of that request, or the item of ``start()`` that has led to it."""
     keys: Sequence[Key]
     """Marks to set, if there are any: first its fingerprint."""

@@ -1,15 +1,15 @@
-"""Leases: the requests that are in progress, and those that wait for their end.
+"""The registry of requests in flight, and of those that wait for their end.
 
-There are three kinds of requests that a page in progress yields:
+There are three kinds of requests that a page in flight yields:
 
 * A *plain* request is checked and marked by the filter. It is durable at once: when the
   page runs again after a crash, the filter drops it.
 * Any other request that can be stored is *volatile*. It is handed out as usual, but
-  neither it nor its output is written before its page is settled. If the page never is,
-  because of a crash, the request has never existed: the page yields it again.
+  neither it nor its output is written before its page is acknowledged. If the page
+  never is, because of a crash, the request has never existed: the page yields it again.
 * A request that cannot be stored is a *part* of its page, which is not done before. If
   it is plain, and carries no value that it could share, it *stands alone*:
-  it is settled by itself, with its mark, so a page that runs again drops it.
+  it is acknowledged by itself, with its mark, so a page that runs again drops it.
 
 So nothing is recognised after a crash except by the filter.
 """
@@ -22,7 +22,7 @@ from time import monotonic
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.crawl.leases.lease import Lease
+from bloomdupe.crawl.in_flight.request import InFlightRequest
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.callbacks import is_constant
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
 
     from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
-    from bloomdupe.crawl.leases.outcomes import Key
+    from bloomdupe.crawl.in_flight.outcomes import Key
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.requests.layout import Visit
 
@@ -47,7 +47,7 @@ MOST_OF_ALL = 50_000
 LONGEST = 600.0
 """Seconds that a callback may run with volatile requests.
 
-Beyond these bounds the requests are saved though their page is not settled.
+Beyond these bounds the requests are saved though their page is not acknowledged.
 """
 
 MOST_VALUES = 1_000
@@ -64,7 +64,7 @@ EARLY = (
 )
 
 
-class Leases:
+class InFlightRegistry:
     """Requests handed to Scrapy, by the identity of the object.
 
     Not by a mark in ``meta``: that is copied into retries and redirects.
@@ -75,49 +75,51 @@ class Leases:
 
     def __init__(self) -> None:
         # Functions that follow requests from the frontier to their end.
-        self.handed_out: list[Callable[[Lease], None]] = []
+        self.handed_out: list[Callable[[InFlightRequest], None]] = []
         """Called with each request that goes to Scrapy."""
-        self.answered: list[Callable[[Lease, object], None]] = []
+        self.answered: list[Callable[[InFlightRequest, object], None]] = []
         """Called with each answer of the downloader: response, request or failure."""
-        self.ended: list[Callable[[Lease], None]] = []
+        self.ended: list[Callable[[InFlightRequest], None]] = []
         """Called with each request that has ended, whole or not."""
-        self.settling: list[Callable[[Lease], None]] = []
-        """Called with each request that settles, and all its parts with it."""
+        self.acking: list[Callable[[InFlightRequest], None]] = []
+        """Called with each request that is acknowledged, and all its parts with it."""
         self.leaves: Callable[[str, object], None] = lambda _url, _why: None
         """Told of each request that this run cannot do, and why."""
         self.volatile = 0
         """Number of volatile requests."""
-        self.start_items: set[Lease] = set()
+        self.start_items: set[InFlightRequest] = set()
         """Items of ``start()`` that are in their pipelines."""
-        self._leases: dict[int, Lease] = {}
-        self._expected: dict[Entry, Lease] = {}
+        self._in_flight: dict[int, InFlightRequest] = {}
+        self._expected: dict[Entry, InFlightRequest] = {}
         """Pending requests that are volatile, or cannot be stored."""
-        self._since: dict[Lease, float] = {}
+        self._since: dict[InFlightRequest, float] = {}
         """Roots with volatile requests, and the time when they had the first."""
         self._warned = False
 
     def __contains__(self, request: Request) -> bool:
         """Whether this very object has been handed out and is not done."""
-        return id(request) in self._leases
+        return id(request) in self._in_flight
 
     def __len__(self) -> int:
         """Count the requests that have been handed out and are not done."""
-        return len(self._leases)
+        return len(self._in_flight)
 
-    def of(self, request: object) -> Lease | None:
-        """Return the lease of a request; None if it did not come from the scheduler."""
-        return self._leases.get(id(request))
+    def of(self, request: object) -> InFlightRequest | None:
+        """Return the request in flight; None if it did not come from the scheduler."""
+        return self._in_flight.get(id(request))
 
-    def add(self, request: Request, entry: Entry, visit: Visit | None = None) -> Lease:
+    def add(
+        self, request: Request, entry: Entry, visit: Visit | None = None
+    ) -> InFlightRequest:
         """Note that Scrapy gets the request now; it must be a new object."""
-        lease = self._expected.pop(entry, None) if self._expected else None
-        if lease is None:
-            lease = Lease(self, entry)
-        lease.request, lease.visit = request, visit
-        self._leases[id(request)] = lease
+        in_flight = self._expected.pop(entry, None) if self._expected else None
+        if in_flight is None:
+            in_flight = InFlightRequest(self, entry)
+        in_flight.request, in_flight.visit = request, visit
+        self._in_flight[id(request)] = in_flight
         for follow in self.handed_out:
-            follow(lease)
-        return lease
+            follow(in_flight)
+        return in_flight
 
     # Requests that are not durable at once
 
@@ -126,62 +128,67 @@ class Leases:
         return any(map(accepts, self._expected))
 
     def expect_part(
-        self, entry: Entry, page: Lease | None, keys: Sequence[Key], *, alone: bool
-    ) -> Lease:
+        self,
+        entry: Entry,
+        page: InFlightRequest | None,
+        keys: Sequence[Key],
+        *,
+        alone: bool,
+    ) -> InFlightRequest:
         """Note a pending request that cannot be stored, as a part of its ``page``.
 
         The ``keys`` are marked when it counts: with its page, or ``alone``.
         """
         if page is None:
-            root = lease = Lease(self, entry)
+            root = in_flight = InFlightRequest(self, entry)
         else:
             page = page.root
             page.parts += 1
-            lease = Lease(self, entry, None if alone else page)
-            root = lease.root
+            in_flight = InFlightRequest(self, entry, None if alone else page)
+            root = in_flight.root
             if alone:
                 root.page = page
-        self._expected[entry] = lease
+        self._expected[entry] = in_flight
         if keys:
             root.outcome.keys = [*root.outcome.keys, *keys]
         return root
 
-    def expect_volatile(self, entry: Entry, page: Lease) -> Lease:
+    def expect_volatile(self, entry: Entry, page: InFlightRequest) -> InFlightRequest:
         """Note a pending request that is volatile."""
-        lease = self._expected[entry] = Lease(self, entry)
-        root = lease.page = page.root
+        in_flight = self._expected[entry] = InFlightRequest(self, entry)
+        root = in_flight.page = page.root
         if root.children is None:
             root.children = []
             self._since[root] = monotonic()
-        root.children.append(lease)
+        root.children.append(in_flight)
         self.volatile += 1
         if len(root.children) >= MOST_OF_PAGE:
             self._save_early(root)
         elif self.volatile >= MOST_OF_ALL:
             self._save_early(next(iter(self._since)))
-        return lease
+        return in_flight
 
     def drops(self, entry: Entry) -> bool:
         """Whether a pending request is dropped, because its page was left."""
-        lease = self._expected.get(entry)
-        if lease is None or not lease.is_volatile or not lease.page.is_left:  # type: ignore[union-attr]
+        in_flight = self._expected.get(entry)
+        if in_flight is None or not in_flight.is_volatile or not in_flight.page.is_left:  # type: ignore[union-attr]
             return False
         del self._expected[entry]
         return True
 
     # The end
 
-    def end(self, lease: Lease, *, whole: bool) -> None:
-        """See :meth:`Lease.ended`."""
-        known = self._leases.pop(id(lease.request), None)
-        if known is None or lease.is_dropped:
+    def end(self, in_flight: InFlightRequest, *, whole: bool) -> None:
+        """See :meth:`InFlightRequest.ended`."""
+        known = self._in_flight.pop(id(in_flight.request), None)
+        if known is None or in_flight.is_dropped:
             return
         for follow in self.ended:
-            follow(lease)
-        self.engine.ended(lease, whole=whole)
-        self.end_part(lease.root, whole=whole)
+            follow(in_flight)
+        self.engine.ended(in_flight, whole=whole)
+        self.end_part(in_flight.root, whole=whole)
 
-    def end_part(self, root: Lease, *, whole: bool = True) -> None:
+    def end_part(self, root: InFlightRequest, *, whole: bool = True) -> None:
         """End a request, or a part of it, and the pages of which it was the last."""
         while True:
             root.broken = root.broken or not whole
@@ -194,29 +201,29 @@ class Leases:
             if not whole:
                 self._leave(root)
             elif not is_volatile:
-                self._settle(root)
+                self._ack(root)
             if page is None or is_volatile:
                 return
             root = page  # which was not done before it
 
-    def end_item(self, item: Lease) -> None:
+    def end_item(self, item: InFlightRequest) -> None:
         """End an item of ``start()``: its pipelines and exports are through."""
         if item in self.start_items:
             self.start_items.remove(item)
             self.end_part(item)
 
-    def _settle(self, root: Lease) -> None:
-        """Settle a request that is done, and volatile requests that wait for it."""
+    def _ack(self, root: InFlightRequest) -> None:
+        """Ack a request that is done, and volatile requests that wait for it."""
         done = [root]
         for one in done:
             one.page = None
-            self.engine.settle(one)
-            for follow in self.settling:
+            self.engine.ack(one)
+            for follow in self.acking:
                 follow(one)
             if one.children is not None:
                 done += self._save_children(one)
 
-    def _save_children(self, root: Lease) -> list[Lease]:
+    def _save_children(self, root: InFlightRequest) -> list[InFlightRequest]:
         """Make the volatile requests of a root durable; return those that are done."""
         children, root.children = root.children or [], None
         self._since.pop(root, None)
@@ -224,7 +231,7 @@ class Leases:
         done = []
         for child in children:
             child.page = None
-            if child.is_settled:
+            if child.is_acked:
                 done.append(child)
                 continue
             self.engine.save(child)
@@ -232,7 +239,7 @@ class Leases:
                 self.engine.leave(child)
         return done
 
-    def _leave(self, root: Lease) -> None:
+    def _leave(self, root: InFlightRequest) -> None:
         """Leave a request, and drop the volatile requests that wait for it."""
         left = [root]
         for one in left:
@@ -243,32 +250,32 @@ class Leases:
             self.volatile -= len(children)
             left += [child for child in children if not child.parts]
 
-    def leave_all(self) -> Iterable[Lease]:
+    def leave_all(self) -> Iterable[InFlightRequest]:
         """Leave all requests: they are pending in the store, and are handed out again.
 
         Their callbacks run on, but nothing of that counts: they belong to pages that
         are left. Returns them and all roots that wait for other roots.
         """
-        in_progress = [*self._leases.values()]
+        handed_out = [*self._in_flight.values()]
         waiting = *self._expected.values(), *self._since, *self.start_items
-        left = dict.fromkeys([*in_progress, *waiting])
+        left = dict.fromkeys([*handed_out, *waiting])
         new = [*left]
-        for lease in new:
-            for one in (lease.root, lease.page, *(lease.children or ())):
+        for in_flight in new:
+            for one in (in_flight.root, in_flight.page, *(in_flight.children or ())):
                 if one is not None and one not in left:
                     left[one] = None
                     new.append(one)
-        for lease in left:
-            lease.children = lease.page = None
-            lease.broken, lease.parts = True, 0
-            lease.entry.active = False
+        for in_flight in left:
+            in_flight.children = in_flight.page = None
+            in_flight.broken, in_flight.parts = True, 0
+            in_flight.entry.active = False
         self.start_items.clear()
         self._expected.clear()
         self._since.clear()
         self.volatile = 0
-        for lease in in_progress:
+        for in_flight in handed_out:
             for follow in self.ended:
-                follow(lease)
+                follow(in_flight)
         return left
 
     # Bounds
@@ -284,7 +291,7 @@ class Leases:
             if root in self._since and root.is_running:
                 self._save_early(root)
 
-    def _save_early(self, root: Lease) -> None:
+    def _save_early(self, root: InFlightRequest) -> None:
         """Save the volatile requests of a root, and the root, though it is not done."""
         if not self._warned:
             self._warned = True
@@ -294,7 +301,7 @@ class Leases:
             above.append(above[-1].page)
         for one in reversed(above):
             for child in self._save_children(one):
-                self._settle(child)
+                self._ack(child)
 
 
 def stands_alone(request: Request, spider: Spider) -> bool:

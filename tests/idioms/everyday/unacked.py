@@ -143,7 +143,7 @@ class Slow:
 
 
 @idiom(
-    settings={"ITEM_PIPELINES": {"everyday.unsettled.Slow": 100}},
+    settings={"ITEM_PIPELINES": {"everyday.unacked.Slow": 100}},
     moments=("children done",),
     asks=DETAILS + 1,
     waits=True,
@@ -186,7 +186,7 @@ class Asks:
 
 
 @idiom(
-    settings={"ITEM_PIPELINES": {"everyday.unsettled.Asks": 100}},
+    settings={"ITEM_PIPELINES": {"everyday.unacked.Asks": 100}},
     moments=("asked",),
     asks=2 * DETAILS,
 )
@@ -308,7 +308,7 @@ class WaitsForOthers(Waits):
 
 @idiom(items=PARTS, repeats=None, waits=True)
 class InterruptedWaiting(Waits):
-    """The same, and Ctrl-C comes when each of them is in progress."""
+    """The same, and Ctrl-C comes when each of them is in flight."""
 
     name = "interrupted_waiting"
 

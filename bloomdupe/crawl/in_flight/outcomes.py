@@ -1,4 +1,4 @@
-"""Outcomes: the output of requests, which counts when they are settled, by answer."""
+"""Outcomes: the output of requests, which counts when they are acknowledged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Key: TypeAlias = tuple[bytes, bool]
 
 
 class Outcome:
-    """Everything that is recorded when one request is settled, with its parts."""
+    """Everything that is recorded when one request is acknowledged, with its parts."""
 
     __slots__ = (
         "answers",
@@ -65,9 +65,9 @@ class Outcome:
 
 
 class Outcomes:
-    """Outcomes of requests in progress, and of those settled since the last checkpoint.
+    """Outcomes of requests in flight, and of those acked since the last checkpoint.
 
-    Memory is bounded: by the requests in progress and an interval between checkpoints,
+    Memory is bounded: by the requests in flight and an interval between checkpoints,
     and by ``MOST_BYTES`` for all lines together. Beyond that the lines of a request go
     to a temporary file in ``directory``, which has no name and vanishes with the
     process.
@@ -79,7 +79,7 @@ class Outcomes:
         self._file: IO[bytes] | None = None
         self._end = 0
         self._in_file = 0
-        self._settled: deque[Outcome] = deque()
+        self._acked: deque[Outcome] = deque()
 
     def add_line(self, outcome: Outcome, line: Line) -> None:
         """Add an item to the output of a request.
@@ -110,25 +110,25 @@ class Outcomes:
         self._size -= size
         outcome.packed = bytearray()
 
-    def settle(self, outcome: Outcome) -> None:
+    def ack(self, outcome: Outcome) -> None:
         """Let an outcome count."""
-        self._settled.append(outcome)
+        self._acked.append(outcome)
 
     @property
     def changed(self) -> bool:
-        """Whether anything is settled that no checkpoint holds."""
-        return bool(self._settled)
+        """Whether anything is acknowledged that no checkpoint holds."""
+        return bool(self._acked)
 
-    # Two phases: settled outcomes are read, and forgotten when they are durable
+    # Two phases: acknowledged outcomes are read, and forgotten when they are durable
 
     @property
-    def settled(self) -> list[Outcome]:
+    def acked(self) -> list[Outcome]:
         """The outcomes that the next checkpoint counts."""
-        return list(self._settled)
+        return list(self._acked)
 
     def lines(self) -> Iterator[Line]:
-        """Yield the lines of all that is settled."""
-        for outcome in list(self._settled):
+        """Yield the lines of all that is acknowledged."""
+        for outcome in list(self._acked):
             yield from self.lines_of(outcome)
 
     def lines_of(self, outcome: Outcome) -> Iterator[Line]:
@@ -152,7 +152,7 @@ class Outcomes:
     def committed(self, outcomes: int) -> None:
         """Mark the first ``outcomes`` as durable, with all their lines."""
         for _ in range(outcomes):
-            outcome = self._settled.popleft()
+            outcome = self._acked.popleft()
             self._size -= len(outcome.packed)
             if outcome.aside:
                 self._in_file -= sum(size for _, size in outcome.aside)
@@ -166,14 +166,14 @@ class Outcomes:
         self._shrink()
 
     def drop(self) -> None:
-        """Drop what is settled, and not committed, unless nothing can yield it again.
+        """Drop what is acked, and not committed, unless nothing can yield it again.
 
         No outcome may be durable in part only.
         """
-        settled, self._settled = self._settled, deque()
-        for outcome in settled:
+        acked, self._acked = self._acked, deque()
+        for outcome in acked:
             if outcome.apart:
-                self._settled.append(outcome)
+                self._acked.append(outcome)
             else:
                 self.forget(outcome)
 

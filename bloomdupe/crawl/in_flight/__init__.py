@@ -1,0 +1,4 @@
+"""Requests in flight, and how each of them ends.
+
+``request`` is one of them, ``registry`` knows all.
+"""
