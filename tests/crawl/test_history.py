@@ -89,6 +89,10 @@ def test_pages_are_counted_by_slot_up_to_a_number_of_slots() -> None:
     assert Totals.of(totals.record) == totals
 
 
+def test_totals_are_read_by_their_names() -> None:
+    assert Totals.of({"pages": 3, "of a later version": [1]}) == Totals(pages=3)
+
+
 def test_a_long_history_stays_small(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -231,8 +231,9 @@ class Totals:
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Totals:
-        """Read the stored totals; an empty record has none."""
-        return cls(**record)
+        """Read stored totals: a count that is missing is 0, another name goes."""
+        known = {one.name for one in fields(cls)} & record.keys()
+        return cls(**{name: record[name] for name in known})
 
     @classmethod
     def together(cls, parts: Iterable[Totals]) -> Totals:
