@@ -34,32 +34,32 @@ def build_parser() -> ArgumentParser:
     parser.add_argument(
         "--version", action="version", version=f"bloomdupe {__version__}"
     )
-    add_verbs(parser)
+    add_verbs(parser, parser.prog)
     return parser
 
 
-def add_verbs(parser: ArgumentParser, jobdir: str | None = None) -> None:
-    """Add the verbs; ``jobdir`` is the default store."""
+def add_verbs(parser: ArgumentParser, prog: str, jobdir: str | None = None) -> None:
+    """Add the verbs to the command ``prog``; ``jobdir`` is the default store."""
     # Those of the project, if Scrapy has them at hand already.
     parser.set_defaults(project_settings=None)
     parsers = parser.add_subparsers(
-        dest="verb", metavar="VERB", required=True, parser_class=_AnyOrder
+        dest="verb", metavar="VERB", required=True, parser_class=_AnyOrder, prog=prog
     )
     for verb in VERBS:
         its_parser = parsers.add_parser(
             verb.name,
             help=re.split(r"[.:;] |\.$", verb.description)[0],
             description=verb.description,
-            epilog=f"Example: {parser.prog} {verb.example}",
+            epilog=f"Example: {prog} {verb.example}",
         )
         if verb.on:
             default = None if verb.store_required else jobdir
+            shown = str(default).replace("%", "%%")
             its_parser.add_argument(
                 "store",
                 nargs="?" if default else None,
                 default=default,
-                help="; or ".join(verb.on)
-                + (f" (default: {default})" if default else ""),
+                help="; or ".join(verb.on) + f" (default: {shown})" * bool(default),
             )
         for name in (*verb.options, "--json"):
             given = OPTIONS[name]

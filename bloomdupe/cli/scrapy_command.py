@@ -33,8 +33,7 @@ class Command(ScrapyCommand):
         from bloomdupe.cli import main as cli
 
         jobdir = self.settings.get("JOBDIR") if self.settings else None
-        # One of many spiders' jobs has to be named.
-        cli.add_verbs(parser, None if "%(" in str(jobdir) else jobdir)
+        cli.add_verbs(parser, "scrapy bloomdupe", jobdir)
 
     def run(self, args: list[str], opts: Namespace) -> None:  # noqa: ARG002
         """Run a verb."""

@@ -35,13 +35,16 @@ if TYPE_CHECKING:
 SCRAPYS = ("requests.queue", "requests.seen")
 """Names in a JOBDIR of Scrapy's own scheduler."""
 MOST_NAMED = 3
+PLACEHOLDER = "%(spider)s"
+"""A crawl puts the name of its spider in its place."""
 
 
 def store_at(named: str, *, new: bool = False) -> Path:
     """Return the store in the named JOBDIR, or the named directory if it is a store.
 
     A ``new`` one need not exist: a path that ends in ``bloomdupe`` is a store then,
-    and any other path is a JOBDIR. Raises :class:`StoreError` if there is none.
+    and any other path is a JOBDIR. Raises :class:`StoreError` if there is none. A crawl
+    never has a job in a path with the ``PLACEHOLDER``, so none is begun there.
     """
     directory = _checked(named)
     inside = directory / "bloomdupe"
@@ -49,7 +52,7 @@ def store_at(named: str, *, new: bool = False) -> Path:
         return inside
     if _is_store(directory):
         return directory
-    if not new:
+    if not new or PLACEHOLDER in named:
         raise _no_job(directory)
     return directory if directory.name == "bloomdupe" else inside
 
@@ -125,7 +128,8 @@ def _hint(path: Path) -> str:
     with contextlib.suppress(OSError):  # what cannot be read gives no hints
         jobs = [*_jobs_in(near, 2)]
     if not jobs:
-        return ""
+        stands = f": {PLACEHOLDER} stands for the name of a spider"
+        return stands if PLACEHOLDER in str(path) else ""
     some = ", ".join(map(str, jobs[:MOST_NAMED])) + ", ..." * (len(jobs) > MOST_NAMED)
     return (
         f", but {plural(len(jobs), 'job')} in {near} ({some}): name a job;"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.jobs import Verb, call
+from support.jobs import PROJECT, Verb, as_project, call
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli.showing import amount
@@ -129,3 +129,27 @@ def test_the_scrapy_command_knows_the_jobdir(job: Path, tmp_path: Path) -> None:
     done = call(*words, "nowhere", cwd=tmp_path, script="scrapy")
     assert done.returncode == 1
     assert "nowhere: there is no bloomdupe store" in done.stderr
+
+
+def test_a_jobdir_for_each_spider_is_no_job(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    as_project(f"{PROJECT}JOBDIR = '%(spider)s'\n")
+    help_, *answers = (
+        call("bloomdupe", *words, cwd=tmp_path, script="scrapy")
+        for words in (
+            ("info", "--help"),
+            ("info",),
+            ("add", "%(spider)s", "data:,x", "--spider", "site"),
+            ("add", "none/%(spider)s", "data:,x", "--spider", "site"),
+        )
+    )
+    assert "(default: %(spider)s)" in help_.stdout
+    hints = [f", but 1 job in . ({job.name}): name a job"] * 2
+    hints.append(": %(spider)s stands for the name of a spider")
+    for answer, hint in zip(answers, hints, strict=True):
+        assert answer.returncode == 1
+        assert f"%(spider)s: there is no bloomdupe store{hint}" in answer.stderr
+        assert answer.stderr.count("\n") == 1
+    assert not Path("%(spider)s").exists()
