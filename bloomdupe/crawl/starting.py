@@ -14,8 +14,8 @@ from bloomdupe.crawl.in_flight.request import InFlightRequest
 from bloomdupe.crawl.retries import TIME_KEYS, without_time
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.slot_queue import NOWHERE, Entry
-from bloomdupe.requests.callbacks import name_in_class
-from bloomdupe.requests.values import pack
+from bloomdupe.requests.callbacks import name_of_method
+from bloomdupe.requests.values import pack_texts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -179,7 +179,7 @@ class Starting:
     def _mark_of(self, item: object) -> bytes:
         """Return the mark of an item: its digest and its number among equal ones."""
         try:
-            content = pack(item, texts=True)
+            content = pack_texts(item)
         except UnserializableError:
             content = global_object_name(type(item)).encode()
         digest = mmh3_x64_128_digest(content)
@@ -326,5 +326,5 @@ def name_of(callback: Any) -> str:  # noqa: ANN401 - any callable, or None
     owner = getattr(callback, "__self__", None)
     plain = getattr(callback, "__func__", callback)
     if isinstance(owner, Spider):
-        return name_in_class(owner, plain) or str(plain.__qualname__)
+        return name_of_method(owner, plain) or str(plain.__qualname__)
     return f"{plain.__module__} {getattr(plain, '__qualname__', type(plain))}"

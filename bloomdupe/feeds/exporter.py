@@ -23,7 +23,7 @@ from bloomdupe.feeds.journal import ITEM, Journal
 from bloomdupe.inside_scrapy.engine import mark_failed, send_signal
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 from bloomdupe.printable import logger_of
-from bloomdupe.requests.values import pack
+from bloomdupe.requests.values import pack_texts
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ class FeedExporter(FeedExporterAccess):
             except Exception as error:  # noqa: BLE001 - of any exporter
                 failed.append((feed, error))
         if waiting:
-            data = pack(item, texts=True)
+            data = pack_texts(item)
             for feed in waiting:
                 feed.try_exporter(self, data)
             lines.append((ITEM, Journal.packed((f.index for f in waiting), data)))

@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.state.failures import in_words
-from bloomdupe.errors import SettingError, UnserializableError
-from bloomdupe.requests.layout import summary_of, url_of
+from bloomdupe.errors import SettingError
+from bloomdupe.foreign import check_packed
+from bloomdupe.requests.layout import fields_of, number_of, url_of
 
 if TYPE_CHECKING:
     from bloomdupe.crawl.state.failures import Failure
     from bloomdupe.frontier.pending_requests import PendingRequest
+
+_SHOWN = {"url", "method", "priority", "callback"}
+"""Fields of a request that a list shows."""
 
 GONE = {"404", "410"}
 """Reasons of failures that a retry does not mend."""
@@ -47,8 +51,8 @@ class Selection:
         if self.pattern is None:
             return self.slot in (None, slot)
         try:
-            return self.has(slot, summary_of(payload).url)
-        except UnserializableError:
+            return self.has(slot, _checked(payload)["url"])
+        except ValueError:
             return False
 
 
@@ -71,18 +75,29 @@ class ListedRequest(NamedTuple):
     def of(cls, one: PendingRequest) -> ListedRequest:
         """Return a request in the store as it is listed."""
         try:
-            summary = summary_of(one.payload)
-        except UnserializableError as error:
+            fields = _checked(one.payload)
+            priority = number_of(fields.get("priority", 0))
+        except ValueError as error:
             return cls(one.slot, "?", url_of(one.payload), 0, None, problem=str(error))
+        callback = fields.get("callback", "parse")
+        is_partial = isinstance(callback, list)
+        if is_partial:
+            callback = f"partial({callback[0] if callback else ''})"
         return cls(
             one.slot,
-            summary.method,
-            summary.url,
-            summary.priority,
-            summary.callback,
+            str(fields.get("method", "GET")),
+            fields["url"],
+            priority,
+            None if callback == 0 else str(callback),
             one.not_before,
-            payload=summary.rest,
+            payload=one.payload if is_partial or fields.keys() - _SHOWN else None,
         )
+
+
+def _checked(payload: bytes) -> dict[str, Any]:
+    """Return the fields of a stored request; raise :class:`ValueError` if it is bad."""
+    check_packed(payload)
+    return fields_of(payload)
 
 
 class FailureGroup(NamedTuple):

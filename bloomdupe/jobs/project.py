@@ -17,7 +17,7 @@ from scrapy.utils.project import get_project_settings
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
-from bloomdupe.errors import SettingError, StoreMismatchError, UnserializableError
+from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.foreign import check_packed
 from bloomdupe.inside_scrapy.commands import load_addons
 from bloomdupe.links.fingerprint import fingerprint_function, is_plain
@@ -180,7 +180,7 @@ class Project:
         Fingerprints of plain fingerprinters do not depend on callbacks; others may.
         """
         if is_plain(self._fingerprinter):
-            return Serializer(Spider(self.spider), callbacks=False)
+            return Serializer(None)
         spider = self.crawler.spider
         assert spider is not None  # noqa: S101 - it was made
         return Serializer(spider)
@@ -214,12 +214,9 @@ class Project:
     def request_of(self, payload: bytes) -> Request:
         """Return a stored request, for its fingerprint and its place in the queue.
 
-        All other data may be missing. Raises :class:`UnserializableError`.
+        All other data may be missing. Raises :class:`ValueError`.
         """
-        try:
-            check_packed(payload)
-        except ValueError as error:
-            raise UnserializableError(str(error)) from error
+        check_packed(payload)
         return self.serializer.load(payload)
 
     def check_method(self, use: str, name: str) -> None:

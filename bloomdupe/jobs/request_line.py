@@ -24,21 +24,14 @@ import binascii
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from scrapy import Request, Spider
+from scrapy import Request
 from scrapy.utils.httpobj import urlparse_cached
 
 from bloomdupe.crawl.retries import TIME_KEYS, checked_rule
 from bloomdupe.errors import RequestTimeError, shown
 from bloomdupe.foreign import json_of
 from bloomdupe.frontier.sent_request import SentRequest
-from bloomdupe.requests.layout import (
-    CALLBACK,
-    DONT_FILTER,
-    ERRBACK,
-    Visit,
-    changed,
-    elements_of,
-)
+from bloomdupe.requests.layout import Visit, changed, fields_of
 from bloomdupe.requests.serializer import Serializer
 
 if TYPE_CHECKING:
@@ -76,7 +69,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
 _OURS = frozenset([*_FIELDS][:7])
 """Those that are no arguments of ``scrapy.Request``, or other ones."""
 
-_serializer = Serializer(Spider("none"))
+_serializer = Serializer(None)
 
 
 class Defaults(NamedTuple):
@@ -178,14 +171,8 @@ def named(payload: bytes, callback: str | None, errback: str | None) -> bytes:
     ``parse`` needs no name. None is ``NO_CALLBACK`` for a callback, and none at all
     for an errback.
     """
-    if callback == "parse" and errback is None:
-        return payload
-    others: dict[int, object] = {}
-    if callback != "parse":
-        others[CALLBACK] = callback or 0
-    if errback is not None:
-        others[ERRBACK] = errback
-    return changed(payload, others)
+    name = None if callback == "parse" else callback or 0
+    return changed(payload, callback=name, errback=errback)
 
 
 def brought_back(payload: bytes) -> bytes:
@@ -197,7 +184,7 @@ def brought_back(payload: bytes) -> bytes:
     """
     if Visit.of(payload) is None:
         payload = Visit(renewed=True).added_to(payload)
-    return changed(payload, {DONT_FILTER: True})
+    return changed(payload, dont_filter=True)
 
 
 def _check_fields(given: object) -> None:
@@ -216,8 +203,7 @@ def _check_fields(given: object) -> None:
 
 
 def _check_callbacks(payload: bytes, project: Project) -> None:
-    others = dict(enumerate(elements_of(payload))).get(4) or {}
-    for number, use in ((CALLBACK, "callback"), (ERRBACK, "errback")):
-        name = others.get(number)
-        if isinstance(name, str):
+    fields = fields_of(payload)
+    for use in ("callback", "errback"):
+        if isinstance(name := fields.get(use), str):
             project.check_method(use, name)

@@ -50,74 +50,66 @@ _CALLBACKS_OF_SCRAPY = frozenset({"parse", "_parse"})
 
 
 class Callbacks:
-    """The callbacks of a spider."""
+    """The callbacks of a spider. Without a spider they are read as None."""
 
-    def __init__(self, spider: Spider) -> None:
-        self.spider = spider
+    def __init__(self, spider: Spider | None) -> None:
+        self._spider: Any = spider
         self._names: dict[Any, str] = {}
         """Of methods of the class that have been stored."""
         self._of_class: set[str] = set()
         """Names of methods of the class that have been read."""
 
-    def stored(self, function: Callable[..., Any]) -> str | int | list[Any]:
+    def stored(self, function: Any) -> str | int | list[Any]:  # noqa: ANN401
         """Return what is stored of a function.
 
         Raises :class:`UnserializableError` if it cannot be stored.
         """
-        name = self._name_of(function)
-        if name is not None:
-            return name
-        if type(function) is partial and not vars(function):
-            name = self._name_of(function.func)
+        is_partial = type(function) is partial and not vars(function)
+        name = self._name_of(function.func if is_partial else function)
         if name is None:
-            raise UnserializableError(_refusal(function, self.spider))
-        for value in (*function.args, *function.keywords.values()):  # type: ignore[attr-defined]
+            raise UnserializableError(_refusal(function, self._spider))
+        if not is_partial:
+            return name
+        for value in (*function.args, *function.keywords.values()):
             if not is_constant(value):
                 raise UnserializableError(
                     f"partial({name}) has an argument of type"
                     f" {global_object_name(type(value))}: give it to the request in"
                     " cb_kwargs"
                 )
-        return [name, [*function.args], dict(function.keywords)]  # type: ignore[attr-defined]
+        return [name, [*function.args], dict(function.keywords)]
 
-    def function(self, stored: Any) -> Callable[..., Any]:  # noqa: ANN401 - of a store
+    def function(self, stored: Any) -> Callable[..., Any] | None:  # noqa: ANN401
         """Return the function of what is stored; any exception if it is damaged."""
+        if self._spider is None:
+            return None
         if type(stored) is not list:
             return self._method(stored)
         name, arguments, keywords = stored
-        if type(name) is not str or not all(type(word) is str for word in keywords):
-            raise TypeError(f"it is no function: {name!r}")
         if not all(map(is_constant, (*arguments, *keywords.values()))):
             raise TypeError("it has a value that no partial is stored with")
         return partial(self._method(name), *arguments, **keywords)
 
     def _name_of(self, function: Any) -> str | int | None:  # noqa: ANN401
-        """Return the name of a method of the spider; None for any other function."""
-        plain = getattr(function, "__func__", None)
-        if plain is None or getattr(function, "__self__", None) is not self.spider:
+        """Return the name of a method of the spider; None if it is none."""
+        owner: Any = function.__self__ if type(function) is MethodType else None
+        if owner is None or owner is not self._spider:
             return 0 if function is NO_CALLBACK else None
-        known = self._names.get(plain)
-        if known is not None:
-            return known
-        own: dict[str, Any] = vars(self.spider)
-        # An attribute such as self.callback may lead to another method later on.
-        in_class = name_in_class(self.spider, plain) or ""
-        for name in (in_class, *own, *dir(self.spider)):
-            if _function_of(self.spider, name) is plain:
-                if name not in own:
-                    self._names[plain] = name
-                return name
-        return None
+        name = self._names.get(plain := function.__func__)
+        if name is None:
+            name = name_of_method(self._spider, plain)
+            if name is not None and name not in vars(self._spider):
+                self._names[plain] = name
+        return name
 
     def _method(self, name: Any) -> Callable[..., Any]:  # noqa: ANN401 - of a store
-        if name in self._of_class and name not in vars(self.spider):
-            return getattr(self.spider, name)  # type: ignore[no-any-return]
         if name == 0:
             return NO_CALLBACK
-        if _function_of(self.spider, str(name)) is None:
-            raise TypeError(f"the spider has no method {name!r} any more")
-        self._of_class.add(name)
-        return getattr(self.spider, name)  # type: ignore[no-any-return]
+        if name not in self._of_class or name in vars(self._spider):
+            if _function_of(self._spider, str(name)) is None:
+                raise TypeError(f"the spider has no method {name!r} any more")
+            self._of_class.add(name)
+        return getattr(self._spider, name)  # type: ignore[no-any-return]
 
 
 def _refusal(function: Any, spider: Spider) -> str:  # noqa: ANN401 - any callable
@@ -130,18 +122,19 @@ def _refusal(function: Any, spider: Spider) -> str:  # noqa: ANN401 - any callab
     return f"{function} is not a method of {spider}"
 
 
-def name_in_class(owner: object, plain: Any) -> str | None:  # noqa: ANN401
-    """Return the name that a function has in its owner's class; None if it has none.
+def name_of_method(spider: Spider, plain: Any) -> str | None:  # noqa: ANN401
+    """Return the name of the method of a spider with this function, or None.
 
     It need not be ``__name__``: a decorator may not have kept that, and a subclass may
-    have another method of that name.
+    have another method of that name. An attribute such as ``self.callback`` comes last:
+    it may lead to another method later on.
     """
-    kind = type(owner)
-    names = (name for base in kind.__mro__ for name in vars(base))
-    for name in (getattr(plain, "__name__", ""), *names):
-        if getattr(kind, name, None) is plain:
-            return str(name)
-    return None
+    own = vars(spider)
+    name: str = getattr(plain, "__name__", "")
+    if name not in own and _function_of(spider, name) is plain:
+        return name
+    names = sorted(dir(spider), key=own.__contains__)
+    return next((n for n in names if _function_of(spider, n) is plain), None)
 
 
 def _function_of(spider: Spider, name: str) -> object:

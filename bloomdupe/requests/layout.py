@@ -1,77 +1,61 @@
 """Layout of a stored request, and what can be read of it without Scrapy.
 
-A payload is a msgpack array. Its last elements are left out while they are nil:
+A payload is a msgpack array of these elements. Nil stands for the default, and the last
+elements are left out while they are nil:
 
-======= ==========================================================================
-element content
-======= ==========================================================================
-0       URL; a first character 1 to 4 means ``https://www.``, ``https://``,
-        ``http://www.``, ``http://``, 0 means no prefix
-1       ``meta["depth"]``
-2       Referer, if it is the last of the headers: length of its common prefix with
-        the URL
-3       the rest of the Referer, if there is any
-4       map from the numbers below to the remaining attributes
-5       visits of a page that comes again, see :class:`Visit`
-======= ==========================================================================
-
-====== ================ ==========================================================
-number attribute        absent means
-====== ================ ==========================================================
-1      callback         ``Spider.parse``; 0 means ``NO_CALLBACK``; a list is a
-                        partial: method, arguments, keywords
-2      errback          none
-3      method           GET
-4      headers          none
-5      body             empty
-6      cookies          none
-7      meta             empty
-8      encoding         utf-8
-9      priority         0
-10     dont_filter      False
-11     flags            empty
-12     cb_kwargs        empty
-13     class            ``scrapy.Request``
-14     state            none (attributes that a subclass has added)
-====== ================ ==========================================================
+============== =======================================================================
+element        content
+============== =======================================================================
+url            a first character 1 to 4 means ``https://www.``, ``https://``,
+               ``http://www.``, ``http://``, 0 means no prefix
+depth          ``meta["depth"]``
+common         Referer, if it is the last of the headers: length of its common prefix
+               with the URL
+rest           the rest of the Referer, if there is any
+callback       0 means ``NO_CALLBACK``; a list is a partial: method, arguments, keywords
+meta           the rest of it
+cb_kwargs
+dont_filter
+priority
+errback        as the callback
+headers        without the Referer above
+method
+body
+cookies
+flags
+encoding
+class_name     nil means ``scrapy.Request``
+state          attributes that a subclass has added
+visit          visits of a page that comes again, see :class:`Visit`
+============== =======================================================================
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING, Any
 
 import msgpack  # type: ignore[import-untyped]
 
 from bloomdupe.errors import UnserializableError
-from bloomdupe.foreign import check_packed
 from bloomdupe.printable import printable
 
-_FULL = 0x96
-"""First byte of a stored request with a visit."""
-ARRAYS = frozenset(range(0x91, 0x97))
-"""First bytes of msgpack arrays of one to six elements."""
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-NAMES = dict(
-    enumerate(
-        (
-            "callback", "errback", "method", "headers", "body", "cookies", "meta",
-            "encoding", "priority", "dont_filter", "flags", "cb_kwargs", "class",
-            "state",
-        ),
-        1,
-    )
+NAMES = (
+    "url", "depth", "common", "rest", "callback", "meta", "cb_kwargs", "dont_filter",
+    "priority", "errback", "headers", "method", "body", "cookies", "flags", "encoding",
+    "class_name", "state", "visit",
 )  # fmt: skip
-"""Attributes by their numbers."""
-CALLBACK, ERRBACK, METHOD, HEADERS, BODY, COOKIES, META = range(1, 8)
-ENCODING, PRIORITY, DONT_FILTER, FLAGS, CB_KWARGS, CLASS, STATE = range(8, 15)
+"""Elements of a stored request, in this order."""
+
+_FULL = bytes((0xDC, 0, len(NAMES)))
+"""First bytes of a stored request with a visit."""
 
 INTEGER = 4
 """Extension type of msgpack for an integer beyond 64 bits, in hexadecimal digits."""
-LONGEST_PRIORITY = 1_000
-"""Greatest number of digits that are read; more could not be shown."""
 
-_SHOWN = {METHOD, PRIORITY, CALLBACK}
 _HEADS = ("", "https://www.", "https://", "http://www.", "http://")
 
 
@@ -104,99 +88,61 @@ def url_of(payload: bytes) -> str:
     return printable(url)
 
 
-class Summary(NamedTuple):
-    """A stored request, for people."""
-
-    url: str
-    method: str
-    priority: int
-    callback: str | None
-    """Name of a method of the spider; None if the request has no callback."""
-    rest: bytes | None
-    """The stored request, if it has more than that."""
-
-
-def summary_of(payload: bytes) -> Summary:
-    """Describe a request; raises :class:`UnserializableError` if it is invalid."""
-    elements = elements_of(payload)
-    others = elements[4] if len(elements) > 4 else None
-    url = long_url(elements[0])
-    if not others:
-        rest = payload if len(elements) > 1 else None
-        return Summary(url, "GET", 0, "parse", rest)
-    callback = others.get(CALLBACK, "parse")
-    is_partial = isinstance(callback, list)
-    if is_partial:
-        callback = f"partial({callback[0] if callback else ''})"
-    more = elements[1:4] != [None] * 3 or others.keys() - _SHOWN or is_partial
-    return Summary(
-        url,
-        str(others.get(METHOD, "GET")),
-        _integer(others.get(PRIORITY, 0)),
-        None if callback == 0 else str(callback),
-        payload if more else None,
-    )
-
-
-def _integer(value: Any) -> int:  # noqa: ANN401 - of a store
+def number_of(value: Any) -> int:  # noqa: ANN401 - of a store
+    """Return an integer of a stored request, if it is one."""
     if isinstance(value, msgpack.ExtType) and value.code == INTEGER:
-        value = int(str(msgpack.unpackb(value.data)[0])[:LONGEST_PRIORITY], 16)
+        value = int(str(unpacked(value.data)[0])[:1_000], 16)  # more cannot be shown
     if not isinstance(value, int):
-        raise UnserializableError("its priority is no number")
+        raise UnserializableError(f"{value!r} is no number")
     return value
 
 
-def elements_of(payload: bytes) -> list[Any]:
-    """Return the elements of a stored request.
+def fields_of(
+    payload: bytes, ext_hook: Callable[[int, bytes], Any] = msgpack.ExtType
+) -> dict[str, Any]:
+    """Return those elements by name that are not nil, with the full URL.
 
-    Values of types that msgpack lacks stay packed. Raises :class:`UnserializableError`
-    if it is not a request.
+    Values of types that msgpack lacks are made by a hook.
     """
-    check_kind(payload)
-    try:
-        check_packed(payload)
-        elements = unpacked(payload)
-    except Exception as error:  # any fault of the data
-        raise UnserializableError(str(error) or type(error).__name__) from error
-    if not (
-        isinstance(elements, list)
-        and 0 < len(elements) < 7
-        and isinstance(elements[0], str)
-        and elements[0]
-        and isinstance(elements[4] if len(elements) > 4 else None, dict | None)
-    ):
+    elements = unpacked(payload, ext_hook)
+    if not isinstance(elements, list) or not 0 < len(elements) <= len(NAMES):
         raise UnserializableError("it is no request")
-    return elements
+    if not isinstance(elements[0], str) or not elements[0]:
+        raise UnserializableError("it has no URL")
+    named = zip(NAMES, elements, strict=False)
+    fields = {name: value for name, value in named if value is not None}
+    fields["url"] = long_url(elements[0])
+    return fields
 
 
-def changed(
-    payload: bytes, others: dict[int, Any], visit: list[Any] | None = None
-) -> bytes:
-    """Return a stored request with ``others`` added, and its visit replaced.
+def changed(payload: bytes, **fields: object) -> bytes:
+    """Return a stored request with other values of these elements.
 
     Neither request nor values are made.
     """
     elements = unpacked(payload)
-    elements += [None] * (5 - len(elements))
-    if others:
-        elements[4] = {**(elements[4] or {}), **others}
-    if visit is not None:
-        elements[5:] = [visit]
+    elements += [None] * (len(NAMES) - len(elements))
+    for name, value in fields.items():
+        elements[NAMES.index(name)] = value
+    while elements[-1] is None:
+        elements.pop()
     packed: bytes = msgpack.packb(elements, unicode_errors="surrogatepass")
     return packed
 
 
-def unpacked(payload: bytes) -> Any:  # noqa: ANN401 - of a store
-    """Unpack a stored request; values of types that msgpack lacks stay packed."""
-    return msgpack.unpackb(
-        payload, strict_map_key=False, unicode_errors="surrogatepass"
-    )
-
-
-def check_kind(payload: bytes) -> None:
-    """Refuse bytes that do not begin as a stored request does."""
-    if not payload or payload[0] not in ARRAYS:
-        raise UnserializableError(f"it is of an unknown kind {payload[:1]!r}")
+def unpacked(
+    data: bytes, ext_hook: Callable[[int, bytes], Any] = msgpack.ExtType
+) -> Any:  # noqa: ANN401 - of a store
+    """Return what was packed; raises :class:`UnserializableError`."""
+    try:
+        return msgpack.unpackb(
+            data,
+            ext_hook=ext_hook,
+            strict_map_key=False,
+            unicode_errors="surrogatepass",
+        )
+    except Exception as error:  # of the data, or what is named in it
+        raise UnserializableError(str(error) or type(error).__name__) from error
 
 
 @dataclass(frozen=True)
@@ -223,13 +169,10 @@ class Visit:
     @classmethod
     def of(cls, payload: bytes | None) -> Visit | None:
         """Return the visit in a payload, or None."""
-        if not payload or payload[0] != _FULL:
+        if not payload or payload[:3] != _FULL:
             return None
         return cls(*unpacked(payload)[-1])
 
     def added_to(self, payload: bytes) -> bytes:
         """Return a payload with its visit replaced by this one."""
-        return changed(payload, {}, [getattr(self, name) for name in _FIELDS])
-
-
-_FIELDS = tuple(Visit.__dataclass_fields__)
+        return changed(payload, visit=astuple(self))

@@ -18,18 +18,19 @@ from __future__ import annotations
 import collections
 import datetime
 import decimal
-import enum
 import math
 import re
 import uuid
 import zoneinfo
+from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgpack  # type: ignore[import-untyped]
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import UnserializableError
-from bloomdupe.requests.layout import INTEGER
+from bloomdupe.requests.layout import INTEGER, unpacked
 from bloomdupe.requests.objects import put_together, take_apart
 
 if TYPE_CHECKING:
@@ -53,22 +54,12 @@ REMEDY = "; plain values, dataclasses and items can be stored"
 
 _TEXTS = frozenset({str, bytes})
 _CONTAINERS = frozenset({list, dict})
-_PLAIN = _TEXTS | _CONTAINERS | {int, float, bool, type(None)}
 _BUFFERS = frozenset({bytearray, memoryview})
 """Types that msgpack would write as bytes, so that they would come back as bytes."""
 _TEXT_OF_LXML = "lxml.etree._ElementUnicodeResult"
 
 _ZONE_KEY = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
-"""Keys of the IANA time zone database. No other text in a store is looked up there."""
-
-_FACTORIES: dict[str | None, Any] = {
-    kind.__name__: kind for kind in (int, float, str, list, set, dict, tuple)
-} | {None: None}
-"""Factories that a ``defaultdict`` may have, by the names that are stored."""
-
-
-_AS_IT_IS = {"strict_types": True, "unicode_errors": "surrogatepass"}
-_pack = msgpack.Packer(**_AS_IT_IS).pack
+"""Keys of the IANA time zone database."""
 
 
 class TooLargeError(UnserializableError):
@@ -89,15 +80,6 @@ class RefusedError(UnserializableError):
         self.what = what
 
 
-def pack(value: object, *, most: float = math.inf, texts: bool = False) -> bytes:
-    """Return a value as bytes, ``most`` of them.
-
-    With ``texts`` every text becomes a plain string, as exporters write it. Raises
-    :class:`UnserializableError`, with the type of the part that cannot be stored.
-    """
-    return Writer(most, texts=texts).pack(value)
-
-
 def place_of(value: object, levels: int = 5) -> str:
     """Return where the first part is that cannot be stored, such as ``['a'][0]``."""
     parts: Iterable[tuple[object, object]] = ()
@@ -107,69 +89,62 @@ def place_of(value: object, levels: int = 5) -> str:
         parts = enumerate(value)  # type: ignore[arg-type]
     for key, part in parts:
         try:
-            pack(part, most=MOST_BYTES)
+            pack_for_request(part)
         except UnserializableError:
             return f"[{key!r}]" + (place_of(part, levels - 1) if levels else "")
     return ""
 
 
-def unpack(data: bytes) -> Any:  # noqa: ANN401 - any value
-    """Return the value that was packed; raises :class:`UnserializableError`."""
-    try:
-        return _unpack(data)
-    except Exception as error:  # of the data, or what is named in it
-        raise UnserializableError(str(error) or type(error).__name__) from error
-
-
-def _unpack(data: bytes) -> Any:  # noqa: ANN401 - any value
-    return msgpack.unpackb(
-        data,
-        ext_hook=_restore,
-        strict_map_key=False,
-        unicode_errors="surrogatepass",
-    )
-
-
 class Writer:
-    """Writes a value, of ``most`` bytes.
+    """Writes values, of ``most`` bytes each.
 
-    A part to which it refers twice is written twice, and counts twice.
+    A part to which a value refers twice is written twice, and counts twice. With
+    ``texts`` every text becomes a plain string, as exporters write it.
     """
 
-    def __init__(self, most: float, *, texts: bool = False) -> None:
+    def __init__(self, most: float = math.inf, *, texts: bool = False) -> None:
         self._most = self._left = most
         self._texts = texts
         self._level = 0
+        self._packers: list[Callable[[object], bytes]] = []
+        """Of values, of the contents of extensions in them, of those in these."""
 
     def pack(self, value: object, nested: list[Any] | None = None) -> bytes:
         """Return a value as bytes.
 
         ``nested`` are the parts of it that may hold containers in each other (None:
         itself). Their own content is not measured: there is no more of it than the
-        spider has.
+        spider has. Raises :class:`UnserializableError`, with the type of the part that
+        cannot be stored.
         """
-        if type(value) not in _PLAIN:
-            value, nested = self._extended(value), []
-        elif nested is None:
-            nested = [value]
-        packed = self._packed(value, plain=not nested or self._measure(nested))
+        self._left, self._level = self._most, 0
+        packed = self._packed(value, [value] if nested is None else nested)
         if len(packed) > self._most:
             raise TooLargeError
         return packed
 
-    def _measure(self, level: list[Any], *, from_depth: int = 1) -> bool:
+    def _packed(self, value: object, nested: list[Any]) -> bytes:
+        self._measure(nested)
+        if self._level == len(self._packers):
+            packer = msgpack.Packer(
+                default=self._extended,
+                strict_types=True,
+                unicode_errors="surrogatepass",
+            )
+            self._packers.append(packer.pack)
+        return self._packers[self._level](value)
+
+    def _measure(self, level: list[Any]) -> None:
         """Refuse lists and dicts that are too large, or nested too deeply.
 
         Lists that share lists may have 2**100 elements, so each reference counts.
-        Returns whether they hold nothing that msgpack does not know.
         """
         kinds = {*map(type, level)}
-        plain = kinds <= _PLAIN
-        for depth in range(MOST_LEVELS - self._level):
+        for depth in range(self._level, MOST_LEVELS):
             if not kinds.isdisjoint(_BUFFERS):
                 raise RefusedError("a value of type bytearray or memoryview")
             if kinds.isdisjoint(_CONTAINERS):
-                return plain
+                return
             parts: list[Any] = []
             for container in level:
                 kind = type(container)
@@ -179,8 +154,7 @@ class Writer:
                 elif kind is list:
                     parts += container
             kinds = {*map(type, parts)}
-            plain = plain and kinds <= _PLAIN
-            if depth >= from_depth:
+            if depth:
                 texts = parts
                 if not kinds <= _TEXTS:
                     texts = [part for part in parts if type(part) in _TEXTS]
@@ -193,37 +167,24 @@ class Writer:
         if self._left < 0:
             raise TooLargeError
 
-    def _packed(self, value: object, *, plain: bool) -> bytes:
-        packed: bytes
-        if plain:
-            try:
-                packed = _pack(value)
-            except (TypeError, OverflowError):  # a long integer, or not measured
-                pass
-            else:
-                return packed
-        packed = msgpack.packb(value, default=self._extended, **_AS_IT_IS)
-        return packed
-
     def _extended(self, value: Any) -> Any:  # noqa: ANN401 - anything
         """Return what stands for a value of a type that msgpack does not know."""
         kind = type(value)
         name = global_object_name(kind)
+        is_text = self._texts and issubclass(kind, str) and not issubclass(kind, Enum)
         try:
-            if self._is_text(kind, name):
+            if is_text or name == _TEXT_OF_LXML:
                 return str(value)
             self._level += 1
             self._spend(EXTENSION)
-            if kind in _KINDS:
-                code, arguments, _ = _KINDS[kind]
-                content = self._content([*arguments(value)])
-            elif kind in _SETS:
-                code = _SETS[kind]
-                parts = sorted(self._content(part) for part in value)
+            code, parts_of = _KINDS.get(kind, (OBJECT, take_apart))
+            if kind in _SETS:
+                parts = sorted(self._packed(part, [part]) for part in value)
                 head: bytes = msgpack.Packer().pack_array_header(len(parts))
                 content = b"".join([head, *parts])
             else:
-                code, content = OBJECT, self._content(take_apart(value))
+                parts = [*parts_of(value)]
+                content = self._packed(parts, [parts])
         except (RefusedError, TooLargeError):
             raise
         except Exception as error:  # of the value's own code
@@ -231,97 +192,76 @@ class Writer:
         self._level -= 1
         return msgpack.ExtType(code, content)
 
-    def _content(self, value: Any) -> bytes:  # noqa: ANN401 - anything
-        return self._packed(value, plain=self._measure([value], from_depth=0))
 
-    def _is_text(self, kind: type, name: str) -> bool:
-        if self._texts and issubclass(kind, str):
-            return not issubclass(kind, enum.Enum)
-        return name == _TEXT_OF_LXML
+pack = Writer().pack
+pack_texts = Writer(texts=True).pack
+pack_for_request = Writer(MOST_BYTES).pack
 
 
-# Types beyond those of msgpack: the number, the arguments to make a value again, and
-# what makes it of them.
+# Types beyond those of msgpack: the number, what takes a value apart into arguments,
+# and what makes it of them, if it is not the type.
 
 
-def _parts_of_time(value: Any) -> Iterable[object]:  # noqa: ANN401 - a time
-    """Return what a pickle would hold: the fields with the fold, and the zone, if any.
+def _reduced(value: Any) -> Iterable[object]:  # noqa: ANN401 - of these types
+    """Return the arguments that a pickle would hold.
 
-    The time is that of the clocks there, so it stays the same when the rules change.
+    A time is that of the clocks there, so it stays the same when the rules change.
     """
-    parts: tuple[object, ...] = value.__reduce_ex__(4)[1]
-    return parts
+    arguments: tuple[object, ...] = value.__reduce_ex__(4)[1]
+    return arguments
 
 
-def _zone(key: Any) -> zoneinfo.ZoneInfo:  # noqa: ANN401 - of a store
-    if not _ZONE_KEY.fullmatch(key):
+def _zone(key: str) -> zoneinfo.ZoneInfo:
+    """Return a time zone. No other text in a store is looked up as one."""
+    if not _ZONE_KEY.fullmatch(str(key)):
         raise ValueError(f"{key!r} is no time zone")
     return zoneinfo.ZoneInfo(key)
 
 
-def _key_of(zone: zoneinfo.ZoneInfo) -> list[object]:
-    if zone.key is None or not _ZONE_KEY.fullmatch(zone.key):
-        raise ValueError(f"{zone!r} has no portable name")
-    return [zone.key]
+_FACTORIES = (None, int, float, str, list, set, dict, tuple)
+"""Factories that a ``defaultdict`` may have. Its number is stored."""
+_NUMBERS: dict[Any, int] = {one: number for number, one in enumerate(_FACTORIES)}
 
-
-def _parts_of_defaultdict(value: Any) -> list[object]:  # noqa: ANN401 - a defaultdict
-    factory = value.default_factory
-    name = getattr(factory, "__name__", None)
-    if name not in _FACTORIES or _FACTORIES[name] is not factory:
-        raise TypeError(f"its values are made by {factory!r}")
-    return [name, dict(value)]
-
-
-def _defaultdict(name: str | None, content: dict[Any, Any]) -> object:
-    return collections.defaultdict(_FACTORIES[name], content)
-
-
-_KINDS: dict[
-    type, tuple[int, Callable[[Any], Iterable[object]], Callable[..., object]]
-] = {
-    tuple: (1, iter, lambda *parts: parts),
-    int: (INTEGER, lambda value: [hex(value), 16], int),  # beyond 64 bits
-    datetime.date: (5, _parts_of_time, datetime.date),
-    datetime.datetime: (6, _parts_of_time, datetime.datetime),
-    datetime.timedelta: (
-        7,
-        lambda value: [value.days, value.seconds, value.microseconds],
-        datetime.timedelta,
-    ),
-    decimal.Decimal: (8, lambda value: [str(value)], decimal.Decimal),
-    uuid.UUID: (9, lambda value: [str(value)], uuid.UUID),
-    collections.Counter: (11, lambda value: [dict(value)], collections.Counter),
-    collections.OrderedDict: (12, lambda value: [dict(value)], collections.OrderedDict),
-    collections.defaultdict: (13, _parts_of_defaultdict, _defaultdict),
-    datetime.time: (14, _parts_of_time, datetime.time),
-    zoneinfo.ZoneInfo: (15, _key_of, _zone),
-    datetime.timezone: (16, lambda value: value.__getinitargs__(), datetime.timezone),
-    collections.deque: (
-        17,
-        lambda value: [list(value), value.maxlen],
-        collections.deque,
-    ),
-}
-_SETS: dict[type, int] = {set: 2, frozenset: 3}
 OBJECT = 10
-
+_SETS = frozenset({set, frozenset})
+_KINDS: dict[type, tuple[int, Callable[[Any], Iterable[object]]]] = {
+    tuple: (1, iter),
+    set: (2, iter),
+    frozenset: (3, iter),
+    int: (INTEGER, lambda value: [hex(value), 16]),  # beyond 64 bits
+    datetime.date: (5, _reduced),
+    datetime.datetime: (6, _reduced),
+    datetime.timedelta: (7, _reduced),
+    decimal.Decimal: (8, _reduced),
+    uuid.UUID: (9, lambda value: [str(value)]),
+    collections.Counter: (11, _reduced),
+    collections.OrderedDict: (12, lambda value: [dict(value)]),
+    collections.defaultdict: (
+        13,
+        lambda value: [_NUMBERS[value.default_factory], dict(value)],
+    ),
+    datetime.time: (14, _reduced),
+    zoneinfo.ZoneInfo: (15, lambda value: [_zone(value.key).key]),
+    datetime.timezone: (16, _reduced),
+    collections.deque: (17, lambda value: [list(value), value.maxlen]),
+}
 _MAKE: dict[int, Callable[..., object]] = {
-    2: lambda *parts: set(parts),
+    **{code: kind for kind, (code, _) in _KINDS.items()},
+    1: lambda *parts: parts,
+    2: lambda *parts: {*parts},
     3: lambda *parts: frozenset(parts),
     OBJECT: put_together,
-    **{code: make for code, _, make in _KINDS.values()},
+    13: lambda number, content: collections.defaultdict(_FACTORIES[number], content),
+    15: _zone,
 }
 
-_reading = [0]
-"""Levels of extensions that are being read."""
 
-
-def _restore(code: int, data: bytes) -> object:
-    if _reading[0] == MOST_LEVELS:
+def restore(code: int, data: bytes, level: int = 1) -> object:
+    """Return the value of an extension."""
+    if level > MOST_LEVELS:
         raise ValueError(f"it is nested more than {MOST_LEVELS} levels deep")
-    _reading[0] += 1
-    try:
-        return _MAKE[code](*_unpack(data))
-    finally:
-        _reading[0] -= 1
+    parts = unpacked(data, partial(restore, level=level + 1))
+    return _MAKE[code](*parts)
+
+
+unpack = partial(unpacked, ext_hook=restore)

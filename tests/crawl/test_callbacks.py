@@ -12,7 +12,7 @@ import pytest
 from scrapy import Request, Spider
 
 from bloomdupe.errors import UnserializableError
-from bloomdupe.requests.layout import CALLBACK
+from bloomdupe.requests.layout import changed
 from bloomdupe.requests.serializer import Serializer
 
 URL = "http://a.example/"
@@ -108,14 +108,13 @@ HOSTILE: dict[str, Any] = {
     "no method": ["os.system", ["true"], {}],
     "list": ["got", [], {"a": []}],
     "too many": ["got", [], {}, 1],
-    "nothing": None,
+    "number": 7,
 }
 
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_bytes_name_nothing_else(case: str) -> None:
-    others = {CALLBACK: HOSTILE[case]}
-    payload = msgpack.packb(["\x04a.example/", None, None, None, others])
+    payload = changed(msgpack.packb(["\x04a.example/"]), callback=HOSTILE[case])
     with pytest.raises(UnserializableError):
         Serializer(Many()).load(payload)
 

@@ -20,6 +20,7 @@ from scrapy import Request, Spider
 from support.shared_data import needs_package
 
 from bloomdupe.errors import UnserializableError
+from bloomdupe.requests.layout import changed
 from bloomdupe.requests.serializer import Serializer
 
 SPIDER = Spider("example")
@@ -268,8 +269,7 @@ def test_other_objects_are_refused_and_named(make: Any, kind: str) -> None:
 
 def payload_of(*taken: object) -> bytes:
     extension = msgpack.ExtType(10, msgpack.packb(taken))
-    others = {7: {"v": extension}}
-    return msgpack.packb(["\4a.example/", None, None, None, others])  # type: ignore[no-any-return]
+    return changed(msgpack.packb(["\4a.example/"]), meta={"v": extension})
 
 
 HERE = __name__
@@ -278,15 +278,19 @@ HERE = __name__
 @pytest.mark.parametrize(
     ("taken", "reason"),
     [
-        (("object", "planted_objects.X", {}), "the module of planted_objects.X is not"),
-        (("object", f"{HERE}.Gone", {}), "no class"),
-        (("object", f"{HERE}.Ordinary", {}), "another kind"),
-        (("object", f"{HERE}.Closing", {"number": 1}), "another kind"),
-        (("object", f"{HERE}.Plain", {"number": 1}), "nothing for inner, names"),
-        (("object", f"{HERE}.SlottedChild", {"number": 1, "x": 2}), "not as it was"),
-        (("object", f"{HERE}.Plain", 7), "not as it was"),
-        (("enum", f"{HERE}.Color", "GREEN"), "not as it was"),
-        (("tuple", f"{HERE}.Point", [1]), "2 fields, not 1"),
+        (("planted_objects:X", {}), "the module of planted_objects:X is not"),
+        ((f"{HERE}:Gone", {}), "no class"),
+        ((f"{HERE}:Ordinary", {}), "not a valid item class"),
+        ((f"{HERE}:Closing", {"number": 1}), "its own code"),
+        ((f"{HERE}:Plain", {"number": 1}), "nothing for inner, names"),
+        ((f"{HERE}:SlottedChild", {"number": 1, "x": 2}), "not as it was"),
+        ((f"{HERE}:Plain", 7), "not as it was"),
+        ((f"{HERE}:Plain", "RED"), "not as it was"),
+        ((f"{HERE}:Color", "GREEN"), "not as it was"),
+        ((f"{HERE}:Color", {"number": 1}), "not as it was"),
+        ((f"{HERE}:Point", [1]), "2 fields, not"),
+        ((f"{HERE}:Point", {"x": 1, "y": 2}), "2 fields, not"),
+        (("builtins:tuple", []), "_fields"),
         ((), "argument"),
     ],
 )

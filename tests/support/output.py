@@ -6,7 +6,7 @@ from itemadapter.adapter import ItemAdapter
 from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from bloomdupe.feeds.journal import Journal
-from bloomdupe.requests.values import pack, unpack
+from bloomdupe.requests.values import pack_texts, unpack
 
 
 def lines_in(data: bytes) -> list[tuple[int, str]]:
@@ -18,4 +18,4 @@ def lines_in(data: bytes) -> list[tuple[int, str]]:
 
 def packed(item: object, *numbers: int) -> bytes:
     """Return an item as a worker puts it out for these feeds."""
-    return Journal.packed(numbers, pack(item, texts=True))
+    return Journal.packed(numbers, pack_texts(item))

@@ -14,8 +14,7 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import UnserializableError
 from bloomdupe.printable import logger_of
-from bloomdupe.requests.values import MOST_BYTES as MOST_OF_VALUE
-from bloomdupe.requests.values import TooLargeError, pack, unpack
+from bloomdupe.requests.values import TooLargeError, pack, pack_for_request, unpack
 from bloomdupe.store.format import BLOBS
 from bloomdupe.store.participant import Part, Participant
 
@@ -291,7 +290,7 @@ def _look(value: Any) -> bytes:  # noqa: ANN401 - anything
     if size > MOST_PARTS:
         return _TOO_LARGE
     try:
-        packed: bytes = pack(value, most=MOST_OF_VALUE)
+        packed = pack_for_request(value)
     except TooLargeError:
         return _TOO_LARGE
     except Exception:  # noqa: BLE001 - whatever the value's own code raises
