@@ -82,7 +82,7 @@ def import_job(options: Namespace) -> Answer:
         )
     lines = [
         f"{plural(found.taken_in, 'request')} pending now",
-        f"{plural(found.marks, 'URL counts', 'URLs count')} as seen",
+        f"{plural(found.seen, 'URL counts', 'URLs count')} as seen",
         *found.remarks,
     ]
     if found.problems.count:

@@ -80,8 +80,8 @@ class Acceptance:
         forced = request.dont_filter or (answers and was_visited(parent))
         # Scrapy's filter does not see a request with dont_filter, so a link to its page
         # is new; and a foreign filter does not mark in the store.
-        marks = ours is not None and (start or not request.dont_filter)
-        keys = [key] if marks else []
+        marked = ours is not None and (start or not request.dont_filter)
+        keys = [key] if marked else []
         if start:
             skip, forced, further = engine.starting.judge(
                 request, key, forced=forced, marked=ours is not None
@@ -102,7 +102,7 @@ class Acceptance:
             return False
         page = None if work is None else work.root
         engine.take(
-            self._offer(
+            self._enqueue(
                 request, parent, page, keys,
                 answers=answers, start=start, forced=forced,
             )
@@ -141,11 +141,13 @@ class Acceptance:
         key, exact = keys[0]
         if not is_new and self._engine.knows(key, exact=exact, of=request):
             after_form = answers and _is_form(parent)
-            mark = self._engine.starting.second_use(request, keys[0], forced=after_form)
-            if mark is None:
+            second = self._engine.starting.second_use(
+                request, keys[0], forced=after_form
+            )
+            if second is None:
                 self._ours.log(request, self._spider)
                 return False
-            keys.append(mark)
+            keys.append(second)
         return answers or self._engine.has_room(request)
 
     def _passes_theirs(self, request: Request, *, answers: bool) -> bool:
@@ -175,7 +177,7 @@ class Acceptance:
             pass  # it will fail again when the request is scheduled
         return Duplicate.NO
 
-    def _offer(
+    def _enqueue(
         self,
         request: Request,
         parent: InFlightRequest | None,

@@ -167,7 +167,7 @@ class Revisits:
     its next time, to make it durable in the same step. It does not pass the filter. The
     known facts about the page travel with it
     (:class:`~bloomdupe.requests.layout.Visit`), in its payload and not in its ``meta``.
-    A redirect or retry inherits them. A mark in the filter says which pages come again
+    A redirect or retry inherits them. A key in the filter says which pages come again
     already, so that a page that is scheduled twice comes again only once.
     """
 
@@ -255,7 +255,7 @@ class Revisits:
     def _next_visit(self, payload: bytes, visit: Visit, due: float) -> SentRequest:
         """Return the request for the next visit.
 
-        After the first visit it has the mark which says that the page comes again.
+        After the first visit it has the key which says that the page comes again.
         """
         request = self._session.serializer.load(payload)
         keys: tuple[tuple[bytes, bool], ...] = ()

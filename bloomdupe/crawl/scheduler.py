@@ -166,11 +166,11 @@ class FrontierScheduler(BaseScheduler):
 
     def _warn_of_foreign_filter(self) -> None:
         logger.warning(
-            "DUPEFILTER_CLASS is %(filter)s, which keeps its marks apart from the"
-            " pending requests: after a crash, pages found shortly before it may count"
-            " as seen without being fetched, or be fetched twice if it has forgotten"
-            ' them. Only DUPEFILTER_CLASS = "bloomdupe.BloomDupeFilter" is safe against'
-            " that.",
+            "DUPEFILTER_CLASS is %(filter)s, which keeps its fingerprints apart from"
+            " the pending requests: after a crash, pages found shortly before it may"
+            " count as seen without being fetched, or be fetched twice if it has"
+            ' forgotten them. Only DUPEFILTER_CLASS = "bloomdupe.BloomDupeFilter" is'
+            " safe against that.",
             {"filter": global_object_name(type(self.df))},
             extra={"spider": self._spider},
         )

@@ -47,24 +47,24 @@ class StartVerdict(NamedTuple):
     """It was scheduled before."""
     forced: bool
     """It is scheduled even if it was seen."""
-    marks: tuple[Key, ...] = ()
-    """Further marks: that it was scheduled in this round."""
+    keys: tuple[Key, ...] = ()
+    """Further keys: that it was scheduled in this round."""
 
 
 class StartItem(InFlightRequest):
     """An item of ``Spider.start()``: the page of the requests of its pipelines.
 
     No callback and no download belong to it. Its pipelines decide when it is done, and
-    its ``mark`` is set then.
+    its ``key`` is marked as seen then.
     """
 
     is_start_item = True
     shown = "start()"
 
-    def __init__(self, registry: InFlightRegistry, mark: bytes) -> None:
+    def __init__(self, registry: InFlightRegistry, key: bytes) -> None:
         super().__init__(registry, Entry(NOWHERE, b"", b""))
         registry.start_items.add(self)
-        self.outcome.keys = [(mark, True)]
+        self.outcome.keys = [(key, True)]
 
     @property
     def is_running(self) -> bool:
@@ -75,7 +75,7 @@ class StartItem(InFlightRequest):
 class Starting:
     """Decides on start requests, and skips items of ``start()`` that are done.
 
-    ``knows`` says whether a mark is set. Each round has marks of its own.
+    ``knows`` says whether a key is seen. Each round has keys of its own.
     """
 
     def __init__(self, session: Session, run: Run, knows: Callable[..., bool]) -> None:
@@ -146,11 +146,11 @@ class Starting:
             self._request = output
             self._processing.works_on(None)
             return True
-        mark = self._mark_of(output)
-        if self._closed or self._is_done(mark):
+        key = self._key_of(output)
+        if self._closed or self._is_done(key):
             return False
         # The engine hands it on in this very task.
-        self._processing.works_on(StartItem(self._registry, mark))
+        self._processing.works_on(StartItem(self._registry, key))
         return True
 
     def drop(self) -> None:
@@ -176,8 +176,8 @@ class Starting:
 
     # Items
 
-    def _mark_of(self, item: object) -> bytes:
-        """Return the mark of an item: its digest and its number among equal ones."""
+    def _key_of(self, item: object) -> bytes:
+        """Return the key of an item: its digest and its number among equal ones."""
         try:
             content = pack_texts(item)
         except UnserializableError:
@@ -185,9 +185,9 @@ class Starting:
         digest = mmh3_x64_128_digest(content)
         return b"item %b %b" % (self._number(self._items.before(digest)), digest)
 
-    def _is_done(self, mark: bytes) -> bool:
+    def _is_done(self, key: bytes) -> bool:
         known = self._run.resumed and not self._always
-        return known and self._knows(mark, exact=True)
+        return known and self._knows(key, exact=True)
 
     # Requests
 
@@ -207,9 +207,9 @@ class Starting:
         accepted requests are marked as seen. In a later round it is accepted once even
         if an earlier round has seen it.
 
-        A request that was scheduled in this round gets a mark of its own, made with its
+        A request that was scheduled in this round gets a key of its own, made with its
         payload, because ``key`` may have been seen as a link. In the first round, a
-        request that is not ``forced`` needs no such mark, because it is dropped if it
+        request that is not ``forced`` needs no such key, because it is dropped if it
         was seen; unless fingerprints are not ``marked`` as seen.
 
         The time of a request that is scheduled for later does not count. Some requests
@@ -240,18 +240,18 @@ class Starting:
         self.repeats_itself = again > 0 and not run.started
         if self._always:
             return StartVerdict(False, True, uses)
-        needs_mark = (forced or not marked) and run.marks_starts
-        if run.round == 1 and not again and not needs_mark:
+        needs_key = (forced or not marked) and run.marks_starts
+        if run.round == 1 and not again and not needs_key:
             known = run.resumed and self._knows(page, exact=exact)
             return StartVerdict(known, forced, uses)
-        mark = b"start %b %b" % (self._number(again), identity)
+        occurrence = b"start %b %b" % (self._number(again), identity)
         placed = b"place %b %b" % (self._number(place), page)
-        scheduled = self._knows(mark, exact=exact) or (
+        scheduled = self._knows(occurrence, exact=exact) or (
             run.started and self._knows(placed, exact=exact)
         )
         if not again and run.round > 1:
             forced = forced or not scheduled
-        keys = (mark, exact), (placed, exact), *uses
+        keys = (occurrence, exact), (placed, exact), *uses
         return StartVerdict(run.resumed and scheduled, forced, keys)
 
     def _number(self, before: int) -> bytes:
@@ -275,16 +275,16 @@ class Starting:
         return self._knows(self.place_of(page), exact=exact, of=of)
 
     def place_of(self, page: bytes) -> bytes:
-        """Return the mark of the first start request for a page in this round."""
+        """Return the key of the first start request for a page in this round."""
         return b"place %d %b" % (self._run.round, page)
 
     def _use_of(self, request: Request, page: bytes) -> bytes:
-        """Return the mark of a page that is fetched for the callback of a request."""
+        """Return the key of a page that is fetched for the callback of a request."""
         name = name_of(request.callback).encode(errors="backslashreplace")
         return b"use %d %b %b" % (self._run.round, page, name)
 
     def second_use(self, request: Request, key: Key, *, forced: bool) -> Key | None:
-        """Return the mark of a start page's second use, for a different purpose.
+        """Return the key of a start page's second use, for a different purpose.
 
         Scrapy's filter does not remember start requests. So a page may lead back to the
         start page, with a different callback. That passes once, and so does a redirect

@@ -179,8 +179,8 @@ class Journal:
     @staticmethod
     def packed(indexes: Iterable[int], item: bytes) -> bytes:
         """Return an item with the indexes of its feeds, to be added."""
-        marks = array("I", indexes).tobytes()
-        return len(marks).to_bytes(4, "little") + marks + item
+        numbers = array("I", indexes).tobytes()
+        return len(numbers).to_bytes(4, "little") + numbers + item
 
     @staticmethod
     def unpacked(data: bytes) -> tuple[array[int], bytes]:
@@ -189,11 +189,11 @@ class Journal:
         Raises :class:`ValueError` for other data.
         """
         size = 4 + int.from_bytes(data[:4], "little")
-        marks = array("I")
-        marks.frombytes(data[4:size])
+        numbers = array("I")
+        numbers.frombytes(data[4:size])
         if len(data) < size:
             raise ValueError("it is no item")
-        return marks, data[size:]
+        return numbers, data[size:]
 
     def items(self, index: int, start: int) -> Iterator[tuple[int, bytes]]:
         """Yield the committed items of a feed: position behind it, and the item.
@@ -201,8 +201,8 @@ class Journal:
         Raises :class:`FeedError` if the file is damaged.
         """
         for position, _, data in self.records(start):
-            marks, item = self.unpacked(data)
-            if index in marks:
+            numbers, item = self.unpacked(data)
+            if index in numbers:
                 yield position, item
 
 

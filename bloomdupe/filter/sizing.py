@@ -198,17 +198,17 @@ class Geometry(NamedTuple):
         key that it took set at least one new bit, so it is as full as if all had been
         added.
         """
-        lost = offered = 0.0
+        lost = asked = 0.0
         step = keys / 32
         for _ in range(32):
-            rate = false_positive_rate(self.hashes, self.pages, offered + step / 2)
+            rate = false_positive_rate(self.hashes, self.pages, asked + step / 2)
             rate = min(rate, ALL_BUT_CERTAIN)
-            offered += step / (1 - rate)
+            asked += step / (1 - rate)
             both = min(older + rate, ALL_BUT_CERTAIN)
             lost += step * both / (1 - both)
         return lost
 
-    def offered(self, keys: float) -> float:
+    def asked(self, keys: float) -> float:
         """Return how many different keys it took to get ``keys`` new ones.
 
         Matters from p = 1e-3 on; at 1e-1 the difference is 3 %.
@@ -218,11 +218,11 @@ class Geometry(NamedTuple):
 
     def rate(self, keys: float) -> float:
         """Return the expected rate after ``keys`` keys that were new to it."""
-        return false_positive_rate(self.hashes, self.pages, self.offered(keys))
+        return false_positive_rate(self.hashes, self.pages, self.asked(keys))
 
     def fill(self, keys: float) -> float:
         """Return the expected share of bits set after ``keys`` new keys."""
-        return page_fill(self.hashes, self.offered(keys) / self.pages)
+        return page_fill(self.hashes, self.asked(keys) / self.pages)
 
     def keys_for_fill(self, fill: float) -> float:
         """Number of keys estimated from the share of bits that are set.

@@ -59,10 +59,10 @@ class Frontier:
     If the fingerprint of a request is new, the request is marked in :attr:`seen` and
     *pushed*: it is *pending* in its slot, with its priority. *Leasing* hands out the
     next request; *acknowledging* ends it when it is done and its children are pushed. A
-    *checkpoint* writes all changes in one transaction, marks included. A request in
-    flight stays in the store until the checkpoint that also holds its children; after a
-    crash it is pending again. So in every state of the store, **each request that is
-    marked as seen is pending, in flight or done**.
+    *checkpoint* writes all changes in one transaction, fingerprints included. A request
+    in flight stays in the store until the checkpoint that also holds its children;
+    after a crash it is pending again. So in every state of the store, **each request
+    that is marked as seen is pending, in flight or done**.
 
     The frontier uses the store of the filter ``seen`` and controls the filter from now
     on; without a store both live in memory. ``fifo`` takes the oldest request first,
@@ -136,9 +136,10 @@ class Frontier:
         self._rotation.drop(self.slots)
 
     def read_again(self) -> None:
-        """Forget what is in memory, marks included, and go on from the last checkpoint.
+        """Forget what is in memory, and go on from the last checkpoint.
 
-        No entry of before may be used any more. What is known of servers stays.
+        That includes seen fingerprints. No entry of before may be used any more. What
+        is known of servers stays.
         """
         self.drop()
         if self._store is not None:
@@ -470,7 +471,7 @@ class Frontier:
         return self._store.begin(self.prepare(), *parts, *others)
 
     def prepare(self) -> Part:
-        """Return the part of the next checkpoint, marks included.
+        """Return the part of the next checkpoint, fingerprints included.
 
         It takes time to commit it, and requests may be pushed, in-flight and
         acknowledged meanwhile: everything after this call belongs to the next
@@ -479,7 +480,7 @@ class Frontier:
         part gives it up, and it cannot be written any more.
         """
         self._give_up()
-        marks = self.seen.prepare()
+        seen = self.seen.prepare()
         later = self._later
         stored = Counter(entry.queue for entry in self._fresh)
         # A dict of bytes is nothing that Python's garbage collector follows. With lists
@@ -515,15 +516,15 @@ class Frontier:
 
         def done() -> None:
             try:
-                marks.done()
+                seen.done()
             finally:
                 slots.done()
                 self._written(written, acked, stored)
                 self._later.written(scheduled)
 
-        changes = {**marks.changes, **slots.changes, QUEUE: requests, LATER: waiting}
-        changes[META] = {**marks.changes[META], **meta_records({RECORD: record})}
-        return Part(changes=changes, exact=marks.exact, done=done)
+        changes = {**seen.changes, **slots.changes, QUEUE: requests, LATER: waiting}
+        changes[META] = {**seen.changes[META], **meta_records({RECORD: record})}
+        return Part(changes=changes, exact=seen.exact, done=done)
 
     def _give_up(self) -> None:
         """Forget a part that was prepared and never committed."""

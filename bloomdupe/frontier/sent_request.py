@@ -30,9 +30,9 @@ class SentRequest(NamedTuple):
     slot: str
     priority: int
     payload: bytes
-    """Empty: there is no request, only its marks are set."""
+    """Empty: there is no request, only its fingerprints are added."""
     keys: Sequence[tuple[bytes, bool]] = ()
-    """Marks to set, and whether each must be kept exactly: first its fingerprint."""
+    """Keys to mark as seen, its fingerprint first, and whether each is exact."""
     start: bool = False
     """Whether it comes last within its priority, as start requests do."""
     not_before: float | None = None

@@ -39,7 +39,7 @@ class Imported:
 
     taken_in: int = 0
     """Requests that are pending now."""
-    marks: int = 0
+    seen: int = 0
     """Fingerprints that are marked as seen now."""
     remarks: list[str] = field(default_factory=list)
     """Data that are not imported, and the remedies."""
@@ -81,7 +81,7 @@ def import_into(
                 job.seen.notes["run"] = IMPORTED
             for fingerprint in source.fingerprints(imported.problems):
                 job.seen.add(fingerprint, exact=bool(project.exact))
-                imported.marks += 1
+                imported.seen += 1
                 if job.frontier.due:
                     job.commit()
             imported.remarks += source.end(path.parent, trusted=trusted)

@@ -118,7 +118,7 @@ class GeneratedSpiders(Fault):
         return found
 
     def control(self, folder: Path) -> list[Outcome]:
-        """The marks of children are forgotten at a restart."""
+        """The fingerprints of children are forgotten at a restart."""
         idiom, stops = idiom_of(WITH_CHILDREN), [Stop(point="here p0 2")]
         model, without = ask_scrapy(idiom), "waiting_for_pages"
         return outcomes_of(self.crawl(idiom, model, stops, folder, without))

@@ -109,7 +109,7 @@ class SystemCalls(_EveryCall):
     happens = ("signal=SIGKILL",)
 
     def control(self, folder: Path) -> list[Outcome]:
-        """Marks are durable before their requests; a commit is not noted before."""
+        """Fingerprints are durable before their requests; commits are not noted."""
 
         def crawls(few: int, **options: Any) -> Callable[[Path], list[Outcome]]:
             return lambda place: self.crawls(place, 2 * CONTROL_SEED, few, **options)

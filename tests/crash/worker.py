@@ -67,8 +67,8 @@ class Work:
     """A crawl of a world to its end, with a checkpoint after each ``batch`` requests.
 
     Without a word it stops after ``stop_after`` checkpoints. Two ways to be wrong, for
-    the controls: ``marks_first`` makes every mark durable before its request, as Scrapy
-    does; ``deaf`` takes a failed checkpoint for a good one, and dies.
+    the controls: ``marks_first`` makes every fingerprint durable before its request, as
+    Scrapy does; ``deaf`` takes a failed checkpoint for a good one, and dies.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Work:
             self.owed = job.frontier
             # The same for the same store, another seed for the next run.
             self.rng = random.Random(len(self.owed.seen))
-            self.offer(0)
+            self.enqueue(0)
             if self.crawl():
                 self.report(b"finished\n")
 
@@ -126,14 +126,14 @@ class Work:
 
     def handle(self, number: int, in_flight: InFlightRequest) -> None:
         for link in self.world.links(number):
-            self.offer(link)
+            self.enqueue(link)
         for item in self.world.items(number):
             self.job.scraped(item, in_flight)
         in_flight.ended(whole=True)
         self.job.count()
         self.acked.append(number)
 
-    def offer(self, number: int) -> None:
+    def enqueue(self, number: int) -> None:
         slot, priority = self.world.slot(number), self.world.priority(number)
         payload = self.world.payload(number)
         fingerprint = self.world.fingerprint(number)

@@ -27,7 +27,9 @@ def test_requests_of_a_page_in_progress_come_once(crawl: Crawl, name: str) -> No
     crawl.settings |= {"DUPEFILTER_CLASS": name, "FEEDS": FEEDS}
     for page in (1, 3):
         run = crawl.killed(Tree, stop=f"here page {page}")
-        assert f"DUPEFILTER_CLASS is {name}, which keeps its marks apart" in run.log
+        assert (
+            f"DUPEFILTER_CLASS is {name}, which keeps its fingerprints apart" in run.log
+        )
     assert crawl.run(Tree).finish_reason == "finished"
     assert found(crawl) == [*range(15)]
     # A finished job stays finished.

@@ -60,7 +60,7 @@ def test_before_its_end_start_may_change_the_order(crawl: Crawl) -> None:
     assert items(crawl) == [("a", 1), ("a", 2)]
 
 
-# Marks of pages that must not be lost
+# Keys of pages that must not be lost
 
 SMALL: dict[str, Any] = {"BLOOMDUPE_EXPECTED_URLS": 1_000}
 EXACT: dict[str, Any] = {"BLOOMDUPE_EXACT": r"127\.0\.0\.1"}

@@ -179,7 +179,7 @@ def test_memory_that_fills_up_on_the_way(folder: Path) -> None:
 def test_a_batch_whose_answer_is_lost_is_not_sent_again(
     server: RedisServer, name: str, how: str
 ) -> None:
-    """Sent again, it would find its own marks, and call all keys seen."""
+    """Sent again, it would find its own keys, and call all keys seen."""
     between = Cutting(server)
     url = f"redis://127.0.0.1:{between.port}?retry_on_timeout=1#{name}"
     seen: Any
@@ -202,7 +202,7 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
 
 
 def test_a_server_that_has_forgotten_everything(folder: Path) -> None:
-    """Nothing is called new in silence by a filter that has lost its marks."""
+    """Nothing is called new in silence by a filter that has lost its keys."""
     with (
         RedisServer(folder) as server,
         BloomFilter.open(server.url("seen"), 500) as seen,

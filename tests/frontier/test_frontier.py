@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.offering import offer
+from support.enqueueing import enqueue
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError, StoreError
@@ -183,7 +183,7 @@ def test_a_slot_of_a_checkpoint_that_was_given_up_is_forgotten(
     stored: BloomFilter,
 ) -> None:
     owed = Frontier(stored)
-    offer(owed, b"a", "host")
+    enqueue(owed, b"a", "host")
     owed.prepare()
     drain(owed)
     owed.checkpoint()

@@ -162,7 +162,7 @@ def test_the_judge_finds_errors(
 @contextmanager
 def following(crawl: Crawl, out: Path, *options: str) -> Iterator[int]:
     """Follow a crawl that goes on; yield the process when it has all there is."""
-    crawl.offer(1)
+    crawl.enqueue(1)
     with started(crawl.url, out, "--follow", *options) as pid:
         until(lambda: (out / RECORD).exists() and not crawl.complaints(out))
         yield pid
@@ -176,7 +176,7 @@ def test_following_until_the_crawl_has_ended(
     crawl, rng, out = Crawl(url), random.Random(7), tmp_path / "out"
     with started(url, out, "--follow", "--delete") as pid:
         until((out / RECORD).exists)
-        crawl.offer(100)
+        crawl.enqueue(100)
         while crawl.ack(rng):
             if not rng.randrange(20):
                 until(lambda: not crawl.complaints(out))
@@ -194,12 +194,12 @@ def test_a_crawl_that_goes_on_during_collect_has_not_ended(
     """A worker comes and leaves."""
     crawl.leave()
 
-    def offer_and_leave() -> None:
+    def enqueue_and_leave() -> None:
         crawl.join()
-        crawl.offer(1)
+        crawl.enqueue(1)
         crawl.leave()
 
-    begins = iter([offer_and_leave])
+    begins = iter([enqueue_and_leave])
 
     look = CrawlOnRedis.look
 
@@ -317,7 +317,7 @@ def test_files_changed_by_another_program_are_refused_and_left(
     words: list[str],
 ) -> None:
     out = tmp_path / "out"
-    crawl.offer(1)  # the files of a crawl that has ended belong to the user
+    crawl.enqueue(1)  # the files of a crawl that has ended belong to the user
     assert verb("collect", *NAMED, crawl.url, out).code == 0
     change(out)
     crawl.put_out(5, random.Random(11))

@@ -196,7 +196,7 @@ def stop_while_s3_reads() -> None:
 
 
 def stop_in_a_delivery() -> None:
-    """Offer a stop at each step of a delivery, and before a file is appended to."""
+    """Allow a stop at each step of a delivery, and before a file is appended to."""
 
     def watch(owner: Any, method: str, before: str, after: str) -> None:
         call = getattr(owner, method)

@@ -105,7 +105,7 @@ class Crawl:
         commit.send()
         commit.done()
 
-    def offer(self, count: int) -> None:
+    def enqueue(self, count: int) -> None:
         """Let so many requests wait."""
         self._pending += count
         self._commit()
@@ -136,7 +136,7 @@ class Crawl:
 
     def put_out(self, count: int, rng: random.Random) -> None:
         """Take in so many requests, and acknowledge them."""
-        self.offer(count)
+        self.enqueue(count)
         while self.ack(rng):
             pass
 

@@ -152,7 +152,7 @@ class Process:
     def until_finished(self, seconds: float = DEADLINE) -> Run:
         """Wait until it says that the crawl is finished, and has ended well.
 
-        If Redis goes back then, a slower worker still offers requests.
+        If Redis goes back then, a slower worker still sends requests.
         """
         run = self.wait(seconds)
         assert (run.status, run.finish_reason) == (0, "finished"), run.log

@@ -35,7 +35,7 @@ from bloomdupe.store.lmdb import environment
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from bloomdupe.store.participant import Part
 from support.agreement import disagreements
-from support.offering import offer
+from support.enqueueing import enqueue
 
 if TYPE_CHECKING:
     from bloomdupe.frontier.slot_queue import Entry
@@ -64,8 +64,8 @@ WORK = st.lists(
     st.tuples(
         st.sampled_from(
             [
-                "offer",
-                "offer for later",
+                "enqueue",
+                "enqueue for later",
                 "time passes",
                 "pop",
                 "ack",
@@ -83,7 +83,7 @@ ENDS = ["done", "done", "dropped", "never noted"]
 class FrontierMachine(RuleBasedStateMachine):
     """Drives a frontier, with every limit so small that it is crossed.
 
-    The model: every request ever offered by its number, and in which state it is,
+    The model: every request ever enqueued by its number, and in which state it is,
     now and as of the last checkpoint. A checkpoint is made in one go, or prepared,
     committed and noted, with everything else happening in between.
     """
@@ -139,19 +139,19 @@ class FrontierMachine(RuleBasedStateMachine):
         shutil.rmtree(self.directory)
 
     @rule(slot=SLOTS, priority=PRIORITIES, start=st.booleans(), many=st.integers(1, 9))
-    def offer_new(self, slot: str, priority: int, start: bool, many: int) -> None:
+    def enqueue_new(self, slot: str, priority: int, start: bool, many: int) -> None:
         for _ in range(many):
             number = self.number
             self.number += 1
             name = str(number).encode()
-            assert offer(self.owed, name, slot, priority, start=start)
+            assert enqueue(self.owed, name, slot, priority, start=start)
             fifo = self.start_fifo if start else self.fifo
             order = number if fifo else -number
             self.pending[number] = (slot, (-priority, start, order))
             self.seen.add(number)
 
     @rule(slot=SLOTS, priority=PRIORITIES, wait=WAITS, many=st.integers(1, 9))
-    def offer_for_later(self, slot: str, priority: int, wait: int, many: int) -> None:
+    def enqueue_for_later(self, slot: str, priority: int, wait: int, many: int) -> None:
         for step in range(many):
             number = self.number
             self.number += 1
@@ -170,9 +170,9 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.seen)
     @rule(data=st.data())
-    def offer_seen(self, data: st.DataObject) -> None:
+    def enqueue_seen(self, data: st.DataObject) -> None:
         name = str(data.draw(st.sampled_from(sorted(self.seen)))).encode()
-        assert not offer(self.owed, name)
+        assert not enqueue(self.owed, name)
 
     @rule(many=st.integers(1, 9))
     def pop(self, many: int) -> None:
@@ -247,10 +247,10 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def go_on(self, work: Work) -> None:
         for what, slot, many in work:
-            if what == "offer":
-                self.offer_new(slot, 0, start=False, many=many)
-            elif what == "offer for later":
-                self.offer_for_later(slot, 0, 10 * many - 20, many)
+            if what == "enqueue":
+                self.enqueue_new(slot, 0, start=False, many=many)
+            elif what == "enqueue for later":
+                self.enqueue_for_later(slot, 0, 10 * many - 20, many)
             elif what == "time passes":
                 self.set_the_clock(10 * many)
             else:

@@ -320,9 +320,9 @@ class Crawl:
 
     def _start(self) -> None:
         self._ask(Op("link", START), None)
-        mark = b"item 1"
-        if not self.engine.knows(mark, exact=True):
-            item = StartItem(self.registry, mark)
+        key = b"item 1"
+        if not self.engine.knows(key, exact=True):
+            item = StartItem(self.registry, key)
             self.running.append(Callback(item, ITEM, self.program.pages[ITEM]))
         self.begin()
 
@@ -396,7 +396,7 @@ class Crawl:
         if op.kind == "part":
             request.cb_kwargs["shared"] = []
         in_memory = op.kind in ("alone", "part")
-        offer = Accepted(
+        accepted = Accepted(
             request,
             None if in_memory else f"{op.page}#{number}".encode(),
             self.chance.choice("ab"),
@@ -407,7 +407,7 @@ class Crawl:
             self.now + 100 if op.kind == "later" else None,
             of_start=in_flight is None,
         )
-        self.engine.take(offer)
+        self.engine.take(accepted)
 
 
 def request_of(name: str, number: str) -> Request:

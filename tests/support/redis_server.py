@@ -116,7 +116,7 @@ class RedisServer:
     def go_back(self, seconds: float, rng: random.Random) -> None:
         """Work on for so long, and lose some of the writes of that time.
 
-        Often it loses little: requests that a worker has offered then, and not
+        Often it loses little: requests that a worker has sent then, and not
         acknowledged.
         """
         before, first = self.written

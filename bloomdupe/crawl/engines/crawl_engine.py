@@ -68,10 +68,10 @@ class Loose(Participant):
     def __init__(self) -> None:
         self._taken: list[Accepted] = []
 
-    def add(self, offer: Accepted) -> None:
+    def add(self, accepted: Accepted) -> None:
         """Keep a request, if it is such a one."""
-        if offer.page is None and not offer.of_start:
-            self._taken.append(offer)
+        if accepted.page is None and not accepted.of_start:
+            self._taken.append(accepted)
 
     def prepare(self) -> Part:
         """Return a part that forgets them."""
@@ -123,7 +123,7 @@ class CrawlEngine:
         self.failures = self._open_failures()
         self.starting = Starting(session, self.run, self.knows)
         self._unmarked: dict[bytes, tuple[str, bool]] = {}
-        """Marks of requests in memory only: a request that a crash loses must not have
+        """Keys of requests in memory only: a request that a crash loses must not have
         been marked. The slot of each, and whether ``start()`` has yielded it.
         """
         self._loose = Loose()
@@ -324,9 +324,9 @@ class CrawlEngine:
         exact: bool,
         of: Request | None = None,  # noqa: ARG002
     ) -> bool:
-        """Whether a mark ``of`` a request is certainly set; asked for every link.
+        """Whether a key ``of`` a request is certainly seen; asked for every link.
 
-        Without a request it is a mark of ``start()``.
+        Without a request it is a key of ``start()``.
         """
         return key in self._unmarked or self.frontier.seen.contains(key, exact=exact)
 
@@ -335,80 +335,80 @@ class CrawlEngine:
         slots = self.session.slots
         return not slots.limited or slots.room_for(self._access.slot_of(request))
 
-    def take(self, offer: Accepted) -> None:
+    def take(self, accepted: Accepted) -> None:
         """Make a request pending, and mark it."""
         if self.run.idle:
             self._has_work()
-        request, payload, page = offer.request, offer.payload, offer.page
+        request, payload, page = accepted.request, accepted.payload, accepted.page
         checked = self._filtered and not request.dont_filter
         volatile = self.durable and page is not None and not checked
         if page is not None and page.is_left and (volatile or payload is None):
             return  # the next run yields it again
-        if payload and offer.parent is not None and offer.repeats:
-            payload = self._with_visit(payload, offer.parent)
-        if payload is not None and not self.frontier.is_here(offer.slot):
-            self._send(offer, payload, volatile=volatile)
+        if payload and accepted.parent is not None and accepted.repeats:
+            payload = self._with_visit(payload, accepted.parent)
+        if payload is not None and not self.frontier.is_here(accepted.slot):
+            self._send(accepted, payload, volatile=volatile)
             return
         entry = self.frontier.push(
-            offer.slot,
+            accepted.slot,
             request.priority,
             payload,
             start=self.session.comes_last(request),
             attachment=None if payload else request,
-            not_before=offer.not_before,
+            not_before=accepted.not_before,
             volatile=volatile and payload is not None,
         )
         if not request.dont_filter:
-            self.session.slots.took(offer.slot)
-        self._expect(entry, offer, checked=checked)
+            self.session.slots.took(accepted.slot)
+        self._expect(entry, accepted, checked=checked)
         if self.durable:
-            self._loose.add(offer)
+            self._loose.add(accepted)
         self._count_enqueued(stored=payload is not None)
         if self.frontier.due:
             self._hurry()
 
-    def _expect(self, entry: Entry, offer: Accepted, *, checked: bool) -> None:
+    def _expect(self, entry: Entry, accepted: Accepted, *, checked: bool) -> None:
         """Mark a pushed request, and note it if it is not durable by itself."""
         is_part = entry.payload is None
-        if offer.parent is not None and (entry.volatile or is_part):
-            offer.parent.begun = True
+        if accepted.parent is not None and (entry.volatile or is_part):
+            accepted.parent.begun = True
         if is_part:
-            self._expect_part(entry, offer, checked=checked)
+            self._expect_part(entry, accepted, checked=checked)
             return
-        self._mark_seen(offer)
+        self._mark_seen(accepted)
         if entry.volatile:
-            self._expect_volatile(entry, offer)
+            self._expect_volatile(entry, accepted)
 
     def _count_enqueued(self, *, stored: bool) -> None:
         where = "disk" if self.durable and stored else "memory"
         self._stats.inc_value(f"scheduler/enqueued/{where}")
         self._stats.inc_value("scheduler/enqueued")
 
-    def _send(self, offer: Accepted, payload: bytes, *, volatile: bool) -> None:
+    def _send(self, accepted: Accepted, payload: bytes, *, volatile: bool) -> None:
         """Send a request to the worker that keeps the requests of its slot."""
         raise NotImplementedError
 
     def _expect_part(
-        self, entry: Entry, offer: Accepted, *, checked: bool
+        self, entry: Entry, accepted: Accepted, *, checked: bool
     ) -> InFlightRequest:
         """Note a request that lives in memory only."""
-        where = offer.slot, offer.of_start
-        self._unmarked |= {key: where for key, _ in offer.keys}
+        where = accepted.slot, accepted.of_start
+        self._unmarked |= {key: where for key, _ in accepted.keys}
         return self.session.registry.expect_part(
             entry,
-            offer.page,
-            offer.keys,
+            accepted.page,
+            accepted.keys,
             alone=checked
-            and bool(offer.keys)
-            and stands_alone(offer.request, self.session.spider),
+            and bool(accepted.keys)
+            and stands_alone(accepted.request, self.session.spider),
         )
 
-    def _expect_volatile(self, entry: Entry, offer: Accepted) -> InFlightRequest:
+    def _expect_volatile(self, entry: Entry, accepted: Accepted) -> InFlightRequest:
         """Note a request that is not written before its page is acknowledged."""
-        assert offer.page is not None  # noqa: S101 - or it would be durable
-        child = self.session.registry.expect_volatile(entry, offer.page)
-        before = offer.parent
-        if offer.repeats and before and offer.request.url == before.request.url:
+        assert accepted.page is not None  # noqa: S101 - or it would be durable
+        child = self.session.registry.expect_volatile(entry, accepted.page)
+        before = accepted.parent
+        if accepted.repeats and before and accepted.request.url == before.request.url:
             child.first = before.first
         return child
 
@@ -417,15 +417,15 @@ class CrawlEngine:
         visit = self.revisits.follow(parent)
         return payload if visit is None else visit.added_to(payload)
 
-    def _mark_seen(self, offer: Accepted) -> None:
+    def _mark_seen(self, accepted: Accepted) -> None:
         """Mark a stored request as seen.
 
         A fingerprint that it shares with a request in memory is marked when that
         request is done: after a crash, the other one must not count as seen.
         """
-        for key, exact in offer.keys:
+        for key, exact in accepted.keys:
             if key not in self._unmarked:
-                self._mark(key, exact, offer.slot, of_start=offer.of_start)
+                self._mark(key, exact, accepted.slot, of_start=accepted.of_start)
 
     def _mark(
         self,
@@ -435,7 +435,7 @@ class CrawlEngine:
         *,
         of_start: bool,  # noqa: ARG002
     ) -> None:
-        """Set a mark of a request of a slot, or one without a slot."""
+        """Mark a key as seen, of a request of a slot, or one without a slot."""
         self.frontier.seen.add(key, exact=exact)
 
     def _mark_acked(self, keys: Sequence[Key]) -> None:
@@ -679,18 +679,18 @@ class CrawlEngine:
             self.failures.restore(record.get("failures_left", 0))
         self._refused = None
         self.session.forget_links()
-        for offer in loose:
-            if not self._is_known(offer):
-                self.take(offer)
+        for accepted in loose:
+            if not self._is_known(accepted):
+                self.take(accepted)
         self._access.wake()
 
     def _read_frontier_again(self) -> None:
         self.frontier.read_again()
 
-    def _is_known(self, offer: Accepted) -> bool:
+    def _is_known(self, accepted: Accepted) -> bool:
         """Whether a request was taken before: another owner may have done so."""
-        keys = offer.keys[1:2] if offer.request.dont_filter else offer.keys[:1]
-        return any(self.knows(key, exact=x, of=offer.request) for key, x in keys)
+        keys = accepted.keys[1:2] if accepted.request.dont_filter else accepted.keys[:1]
+        return any(self.knows(key, exact=x, of=accepted.request) for key, x in keys)
 
     @property
     def _totals(self) -> Totals:

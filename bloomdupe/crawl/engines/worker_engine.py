@@ -151,7 +151,7 @@ class WorkerEngine(CrawlEngine):
         return self.slot_of(request, None if work and work.is_start_item else work)
 
     def knows(self, key: bytes, *, exact: bool, of: Request | None = None) -> bool:
-        """Whether a mark is set; a link to another worker may have been sent."""
+        """Whether a key is seen; a link to another worker may have been sent."""
         if key in self._unmarked:
             return True
         if of is None:
@@ -160,7 +160,7 @@ class WorkerEngine(CrawlEngine):
         frontier = self.frontier.of_slot(self._slot_of(of))
         if frontier is not None:
             return frontier.seen.contains(key, exact=exact)
-        return self._sent.contains(_sent_mark(key, of))
+        return self._sent.contains(_sent_key(key, of))
 
     def has_room(self, request: Request) -> bool:
         """See :meth:`CrawlEngine.has_room`; the receiver of a request decides."""
@@ -169,34 +169,34 @@ class WorkerEngine(CrawlEngine):
         slot = self._slot_of(request)
         return not self.frontier.is_here(slot) or self.session.slots.room_for(slot)
 
-    def _send(self, offer: Accepted, payload: bytes, *, volatile: bool) -> None:
-        request, page = offer.request, offer.page
+    def _send(self, accepted: Accepted, payload: bytes, *, volatile: bool) -> None:
+        request, page = accepted.request, accepted.page
         sent = SentRequest(
-            offer.slot,
+            accepted.slot,
             request.priority,
             payload,
-            tuple(offer.keys),
+            tuple(accepted.keys),
             self.session.comes_last(request),
-            offer.not_before,
-            offer.forced,
-            offer.after_form,
-            offer.repeats,
+            accepted.not_before,
+            accepted.forced,
+            accepted.after_form,
+            accepted.repeats,
         )
         if volatile and page is not None:
             page.outcome.sent = [*page.outcome.sent, sent]
-            if offer.parent is not None:
-                offer.parent.begun = True
+            if accepted.parent is not None:
+                accepted.parent.begun = True
         else:
             self._deliver(sent)
         # With limits there may be room the next time.
-        if offer.keys and not self.session.slots.limited:
+        if accepted.keys and not self.session.slots.limited:
             if len(self._sent) >= MOST_SENT - 1:  # one more would add a layer
                 self._sent.clear()
-            self._sent.add(_sent_mark(offer.keys[0][0], request))
-        if offer.of_start:
-            for key, exact in offer.keys:
+            self._sent.add(_sent_key(accepted.keys[0][0], request))
+        if accepted.of_start:
+            for key, exact in accepted.keys:
                 self._mark(key, exact, None, of_start=True)
-        self._loose.add(offer)
+        self._loose.add(accepted)
         self._count_enqueued(stored=True)
 
     def _deliver(self, sent: SentRequest) -> None:
@@ -210,7 +210,7 @@ class WorkerEngine(CrawlEngine):
     def _mark(
         self, key: bytes, exact: bool, slot: str | None, *, of_start: bool
     ) -> None:
-        """Mark a key in the partition of its slot; a mark of ``start()`` also here."""
+        """Mark a key in the partition of its slot; a key of ``start()`` also here."""
         control = self.frontier.frontiers.get(CONTROL)
         if of_start and control is not None:
             control.seen.add(key, exact=exact)
@@ -269,7 +269,7 @@ class WorkerEngine(CrawlEngine):
     def _keeps_out(
         self, frontier: Frontier, sent: SentRequest, keys: list[tuple[bytes, bool]]
     ) -> bool:
-        """Whether a request is kept out; it may get another mark."""
+        """Whether a request is kept out; it may get another key."""
         if self.rules.drop(sent.slot, url_of(sent.payload)):
             return True
         if sent.dont_filter:
@@ -277,11 +277,11 @@ class WorkerEngine(CrawlEngine):
         if keys:
             key, exact = keys[0]
             if key in self._unmarked or frontier.seen.contains(key, exact=exact):
-                mark = self._second_use(frontier, sent)
-                if mark is None:
+                second = self._second_use(frontier, sent)
+                if second is None:
                     self._stats.inc_value("dupefilter/filtered")
                     return True
-                keys.append(mark)
+                keys.append(second)
         if sent.repeats or not self.session.slots.limited:
             return False
         return not self.session.slots.room_for(sent.slot)
@@ -289,7 +289,7 @@ class WorkerEngine(CrawlEngine):
     def _second_use(
         self, frontier: Frontier, sent: SentRequest
     ) -> tuple[bytes, bool] | None:
-        """Return the mark of the second use of a start page, if it is one."""
+        """Return the key of the second use of a start page, if it is one."""
         key, exact = sent.keys[0]
         if not frontier.seen.contains(self.starting.place_of(key), exact=exact):
             return None
@@ -456,8 +456,8 @@ class WorkerEngine(CrawlEngine):
         self.frontier.close(failed=self.session.stopping.failure is not None)
 
 
-def _sent_mark(key: bytes, request: Request) -> bytes:
-    """Return the mark of a request that was sent; its callback is part of it."""
+def _sent_key(key: bytes, request: Request) -> bytes:
+    """Return the key of a request that was sent; its callback is part of it."""
     name = name_of(request.callback).encode(errors="backslashreplace")
     return b"%b %b" % (key, name)
 

@@ -57,7 +57,7 @@ class Outcome:
         self.visited: float | None = None
         """Unix time of this visit, if the page comes again."""
         self.keys: Sequence[Key] = ()
-        """Marks to set."""
+        """Keys to mark as seen."""
         self.sent: Sequence[Any] = ()
         """Requests to send to other workers."""
         self.judged: Sequence[Any] = ()

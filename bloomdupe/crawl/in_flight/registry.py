@@ -8,8 +8,8 @@ There are three kinds of requests that a page in flight yields:
   neither it nor its output is written before its page is acknowledged. If the page
   never is, because of a crash, the request has never existed: the page yields it again.
 * A request that cannot be stored is a *part* of its page, which is not done before. If
-  it is plain, and carries no value that it could share, it *stands alone*:
-  it is acknowledged by itself, with its mark, so a page that runs again drops it.
+  it is plain, and carries no value that it could share, it *stands alone*: it is
+  acknowledged by itself, with its fingerprint, so a page that runs again drops it.
 
 So nothing is recognised after a crash except by the filter.
 """

@@ -231,7 +231,7 @@ class Accepted(NamedTuple):
     page: InFlightRequest | None
     """The root of that request, or the item of ``start()`` that has led to it."""
     keys: Sequence[Key]
-    """Marks to set, if there are any: first its fingerprint."""
+    """Keys to mark as seen, if there are any: first its fingerprint."""
     repeats: bool = False
     """Whether it is a retry or a redirect of its parent."""
     not_before: float | None = None

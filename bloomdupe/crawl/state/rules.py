@@ -206,7 +206,7 @@ class RulesInForce:
     """The rules that a process obeys: all questions about a request come here.
 
     A request that is kept out is not marked as seen: once the rule is removed, a page
-    that links to it offers it again. ``read`` returns the text of the rules in a
+    that links to it yields it again. ``read`` returns the text of the rules in a
     ``place``; ``count`` is called for each request that is dropped.
     """
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.frontier import Frontier
 
 
-def offer(
+def enqueue(
     owed: Frontier,
     fingerprint: bytes,
     slot: str = "host",
@@ -16,7 +16,7 @@ def offer(
     *,
     start: bool = False,
 ) -> bool:
-    """Offer a request with its fingerprint as its payload, unless it was seen."""
+    """Enqueue a request with its fingerprint as its payload, unless it was seen."""
     new = owed.seen.add(fingerprint)
     if new:
         owed.push(slot, priority, fingerprint, start=start)
