@@ -19,7 +19,7 @@ from bloomdupe.inside_scrapy.engine import fail_crawl, opening
 from bloomdupe.links.fingerprint import fingerprint_function
 from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of, near
-from bloomdupe.store.format import LATER, QUEUE
+from bloomdupe.store.format import DELAYED, QUEUE
 from bloomdupe.store.system_errors import reason_of
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def _check_frontier(self, filter_: BloomFilter) -> None:
         """Refuse a store with pending requests that Scrapy's scheduler cannot see."""
-        pending = filter_.entries(QUEUE) + filter_.entries(LATER)
+        pending = filter_.entries(QUEUE) + filter_.entries(DELAYED)
         if pending:
             raise StoreMismatchError(
                 f"JOBDIR: in {self._job.settings.directory} {pending:,}"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 logger = logger_of(__name__)
 
 BETWEEN_WORDS = 60.0
-"""Seconds between two log lines about the requests that are scheduled for later."""
+"""Seconds between two log lines about the delayed requests."""
 
 
 SHUTDOWN = "shutdown"
@@ -53,11 +53,11 @@ class Standing(NamedTuple):
     """How a crawl stands at a moment."""
 
     ready: int = 0
-    """Requests that are pending, and not scheduled for later."""
+    """Requests that are pending, and not delayed."""
     in_flight: int = 0
     """Requests that are handed out, also those that this run cannot end."""
-    later: int = 0
-    """Requests that are scheduled for later."""
+    delayed: int = 0
+    """Delayed requests."""
     due_in: float = math.inf
     """Seconds until the first of them is due."""
     apart: int = 0
@@ -69,12 +69,12 @@ class Standing(NamedTuple):
     stays: bool = False
     """Whether the crawl waits for URLs when it has nothing to do."""
     longest_sleep: float = math.inf
-    """Seconds that it may wait for requests that are scheduled for later."""
+    """Seconds that it may wait for delayed requests."""
 
     @property
     def left(self) -> int:
         """Number of requests that are not done."""
-        return self.ready + self.in_flight + self.later + self.apart
+        return self.ready + self.in_flight + self.delayed + self.apart
 
 
 class Move(Enum):
@@ -103,7 +103,7 @@ def next_move(crawl: Standing) -> Decision:
     """Decide on the next step if nothing else happens."""
     if crawl.ready or crawl.more:
         return Decision(Move.GO_ON)
-    if crawl.later and crawl.due_in <= crawl.longest_sleep:
+    if crawl.delayed and crawl.due_in <= crawl.longest_sleep:
         return Decision(Move.SLEEP)
     if crawl.stays:
         return Decision(Move.WAIT)
@@ -125,7 +125,7 @@ def ended(crawl: Standing, reason: str) -> Decision:
         if crawl.start_ended and not crawl.more and reason != SHUTDOWN:
             reason = FINISHED
     elif reason == FINISHED:
-        reason = WAITING if crawl.left == crawl.later else INCOMPLETE
+        reason = WAITING if crawl.left == crawl.delayed else INCOMPLETE
     return Decision(Move.END, reason)
 
 
@@ -181,7 +181,7 @@ class Ending:
         standing = self.standing
         if next_move(standing).move is Move.SLEEP:
             self._next_word = now + BETWEEN_WORDS
-            self._say_later(standing, "the crawl sleeps until then")
+            self._say_delayed(standing, "the crawl sleeps until then")
 
     def idle(self) -> None:
         """Let Scrapy close the crawl with its reason (signal ``spider_idle``).
@@ -197,18 +197,17 @@ class Ending:
             raise DontCloseSpider
         if decision.reason == WAITING:
             wait = f"BLOOMDUPE_WAIT = {standing.longest_sleep:g}"
-            self._say_later(standing, f"{wait} ends the run; {self._remedy}")
+            self._say_delayed(standing, f"{wait} ends the run; {self._remedy}")
         if decision.reason not in ("", FINISHED):
             raise CloseSpider(decision.reason)
 
-    def _say_later(self, standing: Standing, what: str) -> None:
+    def _say_delayed(self, standing: Standing, what: str) -> None:
         seconds = standing.due_in
         when = datetime.fromtimestamp(time.time() + seconds).astimezone()
         logger.info(
-            "%(later)s scheduled for later, the next one for %(when)s"
-            " (in %(seconds)s): %(what)s",
+            "%(delayed)s delayed, the next one for %(when)s (in %(seconds)s): %(what)s",
             {
-                "later": plural(standing.later, "request is", "requests are"),
+                "delayed": plural(standing.delayed, "request is", "requests are"),
                 "when": when.isoformat(" ", "seconds"),
                 "seconds": duration(max(0, seconds)),
                 "what": what,

@@ -200,7 +200,7 @@ class FrontierScheduler(BaseScheduler):
         return self._session is not None and self._session.ending.goes_on
 
     def __len__(self) -> int:
-        """Return the number of requests that are pending or scheduled for later."""
+        """Return the number of requests that are pending or delayed."""
         return 0 if self._session is None else len(self._session.engine)
 
     def enqueue_request(self, request: Request) -> bool:

@@ -212,7 +212,7 @@ class Starting:
         request that is not ``forced`` needs no such key, because it is dropped if it
         was seen; unless fingerprints are not ``marked`` as seen.
 
-        The time of a request that is scheduled for later does not count. Some requests
+        The time of a delayed request does not count. Some requests
         differ in each run, such as with the time of day in an argument.
         They are known by their place among the requests for their page. This works only
         once ``start()`` has ended, because until then they may come in any order.

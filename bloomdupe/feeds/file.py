@@ -28,7 +28,7 @@ class FeedFile:
     missing in it. Any other content of the file comes from elsewhere.
 
     The store keeps ``base``, the bytes that are durable in the file, and ``size``, the
-    bytes with the piece that is owed to the file.
+    bytes with the piece that is not appended yet.
 
     While a file is open, no other process that uses this class can write to it
     (``flock``).

@@ -8,11 +8,11 @@ from functools import partial
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
-from bloomdupe.frontier.later import Later, Waiting
+from bloomdupe.frontier.delayed import DelayedQueue, Waiting
 from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.slot_queue import AFTER_ALL, Entry, SlotQueue, rank_of
 from bloomdupe.frontier.slots import Slots
-from bloomdupe.store.format import LATER, META, QUEUE, meta_records, request_key
+from bloomdupe.store.format import DELAYED, META, QUEUE, meta_records, request_key
 from bloomdupe.store.participant import Part
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ class Frontier:
     one ``rotation``. If reading waits for a network, ``load`` runs it on another thread
     and hands over its result. ``clock`` gives seconds, ``wall`` Unix time.
 
-    A request may be scheduled for later (``not_before``): it is kept apart (see
-    :class:`bloomdupe.frontier.later.Later`) and joins its slot when it is due. Then its
-    turn comes as if it had been pushed at that moment.
+    A request may be delayed (``not_before``): it is kept apart (see
+    :class:`bloomdupe.frontier.delayed.DelayedQueue`) and joins its slot when it is due.
+    Then its turn comes as if it had been pushed at that moment.
 
     The record ``frontier`` of the store is a JSON object:
 
@@ -167,29 +167,29 @@ class Frontier:
         self._new_slots: set[SlotQueue] = set()
         self._prepared: dict[Entry, None] = {}
         """Requests that are being written, if a commit is in progress."""
-        later = 0
+        delayed = 0
         if self._store is not None:
-            later = self._recover(self._store)
-        self._later = Later(self.slots, self._store, later)
+            delayed = self._recover(self._store)
+        self._delayed = DelayedQueue(self.slots, self._store, delayed)
 
     def _recover(self, store: Store) -> int:
         """Restore the last checkpoint; requests in flight are pending again.
 
-        Returns the number of requests that are scheduled for later.
+        Returns the number of delayed requests.
         """
         with store.snapshot() as snapshot:
             record = snapshot.record(RECORD) or {}
             self._sequence = record.get("sequence", 0)
             numbered, clock = record.get("numbered", 0), record.get("clock", 0.0)
             self.slots.restore(snapshot, numbered, clock)
-            stored, later = snapshot.entries(QUEUE), snapshot.entries(LATER)
+            stored, delayed = snapshot.entries(QUEUE), snapshot.entries(DELAYED)
         self.pending = sum(pending for _, pending in self.slots.pending())
         if self.pending != stored:
             raise store.damaged(
                 f"the slots account for {self.pending:,} requests, but {stored:,} were"
                 " written"
             )
-        return later
+        return delayed
 
     # The life of a request
 
@@ -220,7 +220,7 @@ class Frontier:
             waiting = Waiting(
                 slot, priority, payload, attachment, start=start, volatile=volatile
             )
-            self._later.schedule(waiting, not_before, self._sequence)
+            self._delayed.schedule(waiting, not_before, self._sequence)
             self._sequence += 1
             self._write(waiting)
             return waiting
@@ -269,13 +269,13 @@ class Frontier:
 
     @property
     def waiting(self) -> int:
-        """Number of requests that are scheduled for later."""
-        return self._later.pending
+        """Number of delayed requests."""
+        return self._delayed.pending
 
     @property
     def next_due(self) -> float:
         """Unix time at which the next of these is due; infinite without any."""
-        return self._later.next_due
+        return self._delayed.next_due
 
     def move_due(self) -> None:
         """Move the requests that are due into the queues of their slots.
@@ -283,14 +283,14 @@ class Frontier:
         While other requests are pending, it moves no more than the next checkpoint
         should hold; the rest follows after the checkpoint.
         """
-        later, now, most = self._later, self._wall(), MOST_MOVED
-        if later.next_due > now or (self.due and self.pending):
+        delayed, now, most = self._delayed, self._wall(), MOST_MOVED
+        if delayed.next_due > now or (self.due and self.pending):
             return
-        while later.next_due <= now and most > 0:
-            entry = later.take()
+        while delayed.next_due <= now and most > 0:
+            entry = delayed.take()
             most -= entry.size
             # In its place, what is left of it in the store is removed.
-            left = Entry(later, entry.rank, None, stored=entry.stored)
+            left = Entry(delayed, entry.rank, None, stored=entry.stored)
             self._remove(entry, left)
             entry.stored = False
             entry.queue = self.slots.make(entry.slot)
@@ -352,20 +352,20 @@ class Frontier:
 
     def remove(self, found: Iterable[PendingRequest]) -> None:
         """Remove requests of the store; there is nothing that it does not have."""
-        later = self._later
+        delayed = self._delayed
         for one in found:
-            queue = self.slots.make(one.slot) if one.later is None else later
+            queue = self.slots.make(one.slot) if one.delayed is None else delayed
             freed = queue.relieve(0)
             queue.pending -= 1
             queue.out = {*(queue.out or ()), one.key}
             self._acked[Entry(queue, one.key, None, stored=True)] = None
-            if queue is later:
+            if queue is delayed:
                 continue
             self._loaded -= freed
             self.pending -= 1
             if not queue.pending:
                 self._rotation.leave(queue)
-        later.find_next()
+        delayed.find_next()
 
     def release(self, entry: Entry) -> None:
         """Free the place that a request in flight holds in its slot."""
@@ -414,11 +414,11 @@ class Frontier:
     def seconds_until_ready(self) -> float | None:
         """Return the seconds until a further slot is ready, or None if unknown.
 
-        A slot becomes ready, too, when a request that is scheduled for later is due.
+        A slot becomes ready, too, when a delayed request is due.
         """
         alarm = self._rotation.next_alarm()
         seconds = math.inf if alarm is None else alarm - self._clock()
-        seconds = min(seconds, self._later.next_due - self._wall())
+        seconds = min(seconds, self._delayed.next_due - self._wall())
         return None if seconds == math.inf else max(0.0, seconds)
 
     def ask_again(self, slot: str) -> None:
@@ -481,7 +481,7 @@ class Frontier:
         """
         self._give_up()
         seen = self.seen.prepare()
-        later = self._later
+        delayed = self._delayed
         stored = Counter(entry.queue for entry in self._fresh)
         # A dict of bytes is nothing that Python's garbage collector follows. With lists
         # and tuples here, it took as long as all the rest of this method.
@@ -489,21 +489,21 @@ class Frontier:
         waiting: dict[bytes, bytes | None] = {}
         for entry in self._fresh:
             queue = entry.queue
-            if queue is later:
-                key, value = later.record_of(entry)
+            if queue is delayed:
+                key, value = delayed.record_of(entry)
                 waiting[key] = value
             else:
                 requests[request_key(queue.number, entry.rank)] = entry.payload
         for entry in self._acked:
             queue = entry.queue
-            if queue is later:
+            if queue is delayed:
                 waiting[entry.rank] = None
             else:
                 requests[request_key(queue.number, entry.rank)] = None
             stored[queue] -= 1
         for queue in stored:
             stored[queue] += queue.stored
-        scheduled = stored.pop(later, later.stored)
+        scheduled = stored.pop(delayed, delayed.stored)
         slots = self.slots.prepare(stored)
         record = {
             "sequence": self._sequence,
@@ -520,9 +520,9 @@ class Frontier:
             finally:
                 slots.done()
                 self._written(written, acked, stored)
-                self._later.written(scheduled)
+                self._delayed.written(scheduled)
 
-        changes = {**seen.changes, **slots.changes, QUEUE: requests, LATER: waiting}
+        changes = {**seen.changes, **slots.changes, QUEUE: requests, DELAYED: waiting}
         changes[META] = {**seen.changes[META], **meta_records({RECORD: record})}
         return Part(changes=changes, exact=seen.exact, done=done)
 

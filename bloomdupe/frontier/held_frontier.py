@@ -213,7 +213,7 @@ class HeldFrontier:
 
     @property
     def waiting(self) -> int:
-        """Requests that are scheduled for later."""
+        """Delayed requests."""
         return sum(frontier.waiting for frontier in self.all)
 
     @property

@@ -10,13 +10,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.frontier.slot_queue import BEFORE_ALL, is_start, sequence_of
-from bloomdupe.store.format import LATER, QUEUE
+from bloomdupe.store.format import DELAYED, QUEUE
 from bloomdupe.store.snapshot import READ_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bloomdupe.store.format import StoredLater
+    from bloomdupe.store.format import StoredDelayed
     from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
 
@@ -30,36 +30,36 @@ class PendingRequest(NamedTuple):
 
     slot: str
     number: int | None
-    """Number of the slot; None if the request is scheduled for later."""
+    """Number of the slot; None if the request is delayed."""
     key: bytes
-    """Its rank in the slot; or its key in ``later``."""
+    """Its rank in the slot; or its key in ``delayed``."""
     payload: bytes
-    later: StoredLater | None = None
+    delayed: StoredDelayed | None = None
 
     @property
     def start(self) -> bool:
         """Whether it is a start request, which comes last in its priority."""
-        return is_start(self.key) if self.later is None else self.later.start
+        return is_start(self.key) if self.delayed is None else self.delayed.start
 
     @property
     def age(self) -> int:
         """Its number among all requests that were ever accepted."""
-        return sequence_of(self.key) if self.later is None else self.later.sequence
+        return sequence_of(self.key) if self.delayed is None else self.delayed.sequence
 
     @property
     def not_before(self) -> float | None:
         """Unix time before which it is not handed out."""
-        return None if self.later is None else self.later.due
+        return None if self.delayed is None else self.delayed.due
 
 
 def count_pending(store: Store, slot: str | None = None) -> int:
     """Count the requests in the store.
 
-    With a ``slot``, only its requests are counted, but the requests scheduled for later
+    With a ``slot``, only its requests are counted, but the delayed requests
     are counted for all slots.
     """
     with store.snapshot() as snapshot:
-        return snapshot.entries(LATER) + _count_in_slots(snapshot, slot)
+        return snapshot.entries(DELAYED) + _count_in_slots(snapshot, slot)
 
 
 def _count_in_slots(snapshot: Snapshot, slot: str | None) -> int:
@@ -71,7 +71,7 @@ def _count_in_slots(snapshot: Snapshot, slot: str | None) -> int:
 def pending_requests(store: Store, slot: str | None = None) -> Iterator[PendingRequest]:
     """Yield the requests in the store, slot by slot, in the order of their turns.
 
-    The requests scheduled for later come last, in the order of their times. With a
+    The delayed requests come last, in the order of their times. With a
     ``slot``, it yields only the requests of this slot. Memory does not grow with the
     requests. While a crawl runs, a request that it adds or acknowledges meanwhile may
     be missing or not. If none runs, requests that are missing are noticed.
@@ -83,7 +83,7 @@ def pending_requests(store: Store, slot: str | None = None) -> Iterator[PendingR
 def portions(store: Store, slot: str | None = None) -> Iterator[list[PendingRequest]]:
     """Yield the requests in the store, a portion at a time, each as it is then.
 
-    The requests scheduled for later come first: those that are due between two portions
+    The delayed requests come first: those that are due between two portions
     join their slots, and so none of them is missed.
     """
     yield from _scheduled(store, slot)
@@ -115,11 +115,11 @@ def _in_slots(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
 
 def _scheduled(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
     with store.snapshot() as snapshot:
-        begun, left = snapshot.transaction, snapshot.entries(LATER)
+        begun, left = snapshot.transaction, snapshot.entries(DELAYED)
     after: bytes | None = b""
     while after is not None:
         with store.snapshot() as snapshot:
-            items, more = snapshot.next_later(after, (), PORTION)
+            items, more = snapshot.next_delayed(after, (), PORTION)
         left -= len(items)
         after = items[-1].key if more else None
         yield [
@@ -127,7 +127,7 @@ def _scheduled(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]
             for one in items
             if slot in (None, one.slot)
         ]
-    _expect_none(store, LATER, begun, left)
+    _expect_none(store, DELAYED, begun, left)
 
 
 def _expect_none(store: Store, table: bytes, begun: object, left: int) -> None:

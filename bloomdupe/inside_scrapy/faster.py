@@ -96,7 +96,7 @@ def state_of(request: Request) -> dict[str, Any]:
 
 
 class ReplacedName:
-    """A function that Scrapy calls by a name, and a function in its place.
+    """A function that Scrapy calls by a name, and its replacement.
 
     Both give the same results, so it does not matter that modules and classes belong to
     all crawls of the process. A module or class in which the name means another
@@ -111,23 +111,23 @@ class ReplacedName:
         places: tuple[str, ...],
         name: str,
         original: Callable[..., Any],
-        instead: Callable[..., Any],
+        replacement: Callable[..., Any],
     ) -> None:
         self._places = [found(place) for place in places]
         self.name = name
         self._original = original
-        self._instead = instead
+        self._replacement = replacement
 
     def replace(self) -> None:
         """Let Scrapy call the other function."""
         self._users[self.name] = self._users.get(self.name, 0) + 1
-        self._set(self._original, self._instead)
+        self._set(self._original, self._replacement)
 
     def restore(self) -> None:
         """Let Scrapy call the original, if no other crawl is left."""
         self._users[self.name] -= 1
         if not self._users[self.name]:
-            self._set(self._instead, self._original)
+            self._set(self._replacement, self._original)
 
     def _set(self, old: object, new: object) -> None:
         for place in self._places:

@@ -98,8 +98,8 @@ def _of_pending(view: View, *, runs: bool) -> Iterator[Said]:
             yield Said(f"{len(view.at_rest):,} resting", WARN)
     if view.slots:
         yield Said(plural(len(view.slots), "slot"))
-    if view.later:
-        yield Said(f"{view.later:,} scheduled for later")
+    if view.delayed:
+        yield Said(f"{view.delayed:,} delayed")
     yield Said(f"{view.taken_in:,} ever added")
 
 

@@ -25,7 +25,7 @@ from bloomdupe.jobs.held import pending_among
 from bloomdupe.jobs.listed import FailedRequests, ListedRequest, Selection
 from bloomdupe.jobs.view import MOST_SLOTS, View, state_of
 from bloomdupe.requests.layout import url_of
-from bloomdupe.store.format import LATER, QUEUE
+from bloomdupe.store.format import DELAYED, QUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -83,9 +83,9 @@ class JobReader:
             points, runs = read_history(snapshots[0])
             notes = records[0]["notes"]
             known = _counts(snapshots, filter_, notes, now)
-            ready = known["pending"] > known["later"]
+            ready = known["pending"] > known["delayed"]
             first = chain.from_iterable(
-                one.next_later(b"", (), 1)[0] for one in snapshots
+                one.next_delayed(b"", (), 1)[0] for one in snapshots
             )
             due = min((one.due for one in first), default=None)
             view = View(
@@ -166,7 +166,7 @@ def _counts(
     """Return the fields of a view that are counts, or are in the records of a crawl."""
     crawls = [snapshot.record("crawl") or {} for snapshot in snapshots]
     frontiers = [snapshot.record("frontier") or {} for snapshot in snapshots]
-    later = sum(snapshot.entries(LATER) for snapshot in snapshots)
+    delayed = sum(snapshot.entries(DELAYED) for snapshot in snapshots)
     slots = [*chain.from_iterable(snapshot.slots() for snapshot in snapshots)]
     states = {slot.name: SlotState.read(slot.state) for slot in slots if slot.state}
     rests = {name: rest_of(state, now) for name, state in states.items()}
@@ -177,8 +177,8 @@ def _counts(
         "capacity": filter_.capacity,
         "notes": notes,
         "transaction": snapshots[0].transaction,
-        "pending": sum(one.entries(QUEUE) for one in snapshots) + later,
-        "later": later,
+        "pending": sum(one.entries(QUEUE) for one in snapshots) + delayed,
+        "delayed": delayed,
         "taken_in": sum(one.get("sequence", 0) for one in frontiers),
         "totals": Totals.together(Totals.of(one.get("totals", {})) for one in crawls),
         "slots": {slot.name: slot.requests for slot in slots},

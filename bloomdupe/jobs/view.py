@@ -54,8 +54,8 @@ class View:
     """Number of the commit that wrote it."""
     pending: int
     """Pending requests; those in flight included."""
-    later: int
-    """Those of them that are scheduled for later."""
+    delayed: int
+    """Those of them that are delayed."""
     taken_in: int
     """Requests ever added."""
     totals: Totals
@@ -148,9 +148,9 @@ class View:
             time=at,
             seconds=last.seconds + at - last.time,
             pages=self.pages,
-            pending=self.pending - self.later,
+            pending=self.pending - self.delayed,
             in_flight=0,
-            later=self.later,
+            delayed=self.delayed,
             resting=len(self.at_rest),
             slowest=max(0.0, last.slowest - (at - last.time)),
         )
@@ -191,7 +191,7 @@ class View:
     def as_dict(self) -> dict[str, Any]:
         """Return the figures of the job as plain types, for JSON."""
         names = (
-            "pending", "later", "taken_in", "pages", "delays", "round", "transaction",
+            "pending", "delayed", "taken_in", "pages", "delays", "round", "transaction",
         )  # fmt: skip
         return {
             "state": self.state.name,
@@ -292,7 +292,7 @@ def state_of(
     """Decide the state of a job at Unix time ``now``.
 
     The ``notes`` are those of the crawl. Requests are ``ready`` that are in flight,
-    or not scheduled for later; the next one that is scheduled is ``due`` at a time.
+    or not delayed; the next one that is delayed is ``due`` at a time.
     """
     owner = life.owner
     if owner is None:

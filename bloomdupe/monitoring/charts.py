@@ -56,7 +56,7 @@ class Drawn(NamedTuple):
 
 
 LINES = (
-    ("Pending", "Pending requests that are not scheduled for later.", (
+    ("Pending", "Pending requests that are not delayed.", (
         Drawn("pending", FIRST),
     )),
     ("Hosts over time", "Hosts with requests that are pending or in flight.", (

@@ -70,15 +70,15 @@ def verdict(view: View) -> str:
 
 def _facts(view: View) -> Iterator[str]:
     """Yield how much is done and left; all other figures stand by themselves."""
-    state, pending = view.state.name, view.pending - view.later
+    state, pending = view.state.name, view.pending - view.delayed
     if state != states.NOT_BEGUN:
         yield plural(view.pages, "page")
     if pending or state != states.FINISHED:
         rest = ", all at rest" if view.all_rest else ""
         hosts = f" on {plural(len(view.slots), 'host')}" if view.slots else ""
         yield f"{pending:,} pending{hosts}{rest}"
-    if view.later:
-        yield f"{view.later:,} scheduled for later"
+    if view.delayed:
+        yield f"{view.delayed:,} delayed"
     if failed := len(view.failed.requests):
         yield f"{failed:,} failed"
 

@@ -35,7 +35,7 @@ queue       slot u32 (big-endian), rank     sum + payload (see
             :mod:`bloomdupe.frontier.slot_queue`)
             inverted: the slot's last key
             goes first
-later       Unix time before which the      sum + flags u8 (1: a start request),
+delayed     Unix time before which the      sum + flags u8 (1: a start request),
             request waits, microseconds     priority i64, length of the slot's
             u64; sequence u64 (both         name u32 (all little-endian), name
             big-endian)                     in UTF-8, payload (as in ``queue``)
@@ -98,13 +98,13 @@ JOURNAL = b"journal"
 EXACT = b"exact"
 SLOTS = b"slots"
 QUEUE = b"queue"
-LATER = b"later"
+DELAYED = b"delayed"
 BLOBS = b"blobs"
 COOKIES = b"cookies"
 FAILURES = b"failures"
 HISTORY = b"history"
 TABLES = (
-    META, PAGES, JOURNAL, EXACT, SLOTS, QUEUE, LATER, BLOBS, COOKIES, FAILURES,
+    META, PAGES, JOURNAL, EXACT, SLOTS, QUEUE, DELAYED, BLOBS, COOKIES, FAILURES,
     HISTORY,
 )  # fmt: skip
 
@@ -115,13 +115,13 @@ SLOT_KEY = Struct(">I")
 SLOT_HEAD = Struct("<QI")
 APART = b"\xff"
 """Begins the key of a slot without requests; no number of a slot is so large."""
-LATER_KEY = Struct(">QQ")
+DELAYED_KEY = Struct(">QQ")
 RANK_BYTES = 10
-KEY_BYTES = {QUEUE: SLOT_KEY.size + RANK_BYTES, LATER: LATER_KEY.size}
+KEY_BYTES = {QUEUE: SLOT_KEY.size + RANK_BYTES, DELAYED: DELAYED_KEY.size}
 """Size of a key."""
 INVERTED = bytes(range(255, -1, -1))
 
-_LATER_HEAD = Struct("<BqI")
+_DELAYED_HEAD = Struct("<BqI")
 _START = 1
 _PRIORITY_LIMIT = (1 << 63) - 1
 
@@ -154,8 +154,8 @@ class JournalEntry(NamedTuple):
     """16 bytes each."""
 
 
-class StoredLater(NamedTuple):
-    """A request that is scheduled for later, as it is stored."""
+class StoredDelayed(NamedTuple):
+    """A delayed request, as it is stored."""
 
     key: bytes
     slot: str
@@ -166,12 +166,12 @@ class StoredLater(NamedTuple):
     @property
     def due(self) -> float:
         """Unix time before which it waits, in seconds."""
-        return float(LATER_KEY.unpack(self.key)[0]) / 1e6
+        return float(DELAYED_KEY.unpack(self.key)[0]) / 1e6
 
     @property
     def sequence(self) -> int:
         """Its number among all requests of the frontier."""
-        return int(LATER_KEY.unpack(self.key)[1])
+        return int(DELAYED_KEY.unpack(self.key)[1])
 
 
 class StoredSlot(NamedTuple):
@@ -199,12 +199,12 @@ def request_key(slot: int, rank: bytes) -> bytes:
     return SLOT_KEY.pack(slot) + rank.translate(INVERTED)
 
 
-def later_key(due: float, sequence: int) -> bytes:
-    """Return the key in ``later`` of a request that waits until a Unix time.
+def delayed_key(due: float, sequence: int) -> bytes:
+    """Return the key in ``delayed`` of a request that waits until a Unix time.
 
     Rounded up to the next microsecond: never early. Before 1970 counts as 1970.
     """
-    return LATER_KEY.pack(max(0, math.ceil(due * 1e6)), sequence)
+    return DELAYED_KEY.pack(max(0, math.ceil(due * 1e6)), sequence)
 
 
 def stored_priority(priority: int) -> int:
@@ -212,21 +212,21 @@ def stored_priority(priority: int) -> int:
     return max(-_PRIORITY_LIMIT, min(priority, _PRIORITY_LIMIT))
 
 
-def later_value(slot: str, priority: int, payload: bytes, *, start: bool) -> bytes:
-    """Return the value in ``later`` of a request."""
+def delayed_value(slot: str, priority: int, payload: bytes, *, start: bool) -> bytes:
+    """Return the value in ``delayed`` of a request."""
     name = slot.encode(errors="surrogatepass")
     kept = stored_priority(priority)
-    return _LATER_HEAD.pack(_START * start, kept, len(name)) + name + payload
+    return _DELAYED_HEAD.pack(_START * start, kept, len(name)) + name + payload
 
 
-def read_later(key: bytes, value: bytes) -> StoredLater:
-    """Read a record of ``later``; its sum must be right."""
+def read_delayed(key: bytes, value: bytes) -> StoredDelayed:
+    """Read a record of ``delayed``; its sum must be right."""
     at = CHECKSUM_BYTES
-    flags, priority, size = _LATER_HEAD.unpack_from(value, at)
-    at += _LATER_HEAD.size
+    flags, priority, size = _DELAYED_HEAD.unpack_from(value, at)
+    at += _DELAYED_HEAD.size
     name = value[at : at + size].decode("utf-8", "surrogatepass")
     payload = value[at + size :]
-    return StoredLater(key, name, priority, bool(flags & _START), payload)
+    return StoredDelayed(key, name, priority, bool(flags & _START), payload)
 
 
 def successor(prefix: bytes) -> bytes:

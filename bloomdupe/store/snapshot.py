@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.store.format import (
     APART,
     CHECKSUM_BYTES,
+    DELAYED,
     EXACT,
     INVERTED,
-    LATER,
     META,
     PAGE_KEY,
     PAGES,
     QUEUE,
     SLOT_KEY,
     SLOTS,
-    StoredLater,
+    StoredDelayed,
     StoredSlot,
     checksum,
     describe,
-    read_later,
+    read_delayed,
     successor,
 )
 from bloomdupe.store.progress import told
@@ -73,8 +73,9 @@ class Snapshot(ABC):
     ) -> Iterator[tuple[bytes, bytes | memoryview]]:
         """Yield keys from ``low`` to below ``high``, and values as they are stored.
 
-        Only of ``queue`` and ``later`` a part may be wanted. ``backwards`` begins with
-        the last key; then both bounds are given. About ``first`` records are wanted.
+        Only of ``queue`` and ``delayed`` a part may be wanted. ``backwards`` begins
+        with the last key; then both bounds are given. About ``first`` records are
+        wanted.
         """
 
     def get(self, table: bytes, key: bytes) -> memoryview | None:
@@ -182,20 +183,20 @@ class Snapshot(ABC):
                     return found, True
         return found, False
 
-    def next_later(
+    def next_delayed(
         self, after: bytes, but: Container[bytes], limit: int
-    ) -> tuple[list[StoredLater], bool]:
+    ) -> tuple[list[StoredDelayed], bool]:
         """Return the first ``limit`` of these whose keys are not in ``but``.
 
         And whether there may be more. It stops after ``READ_BYTES``.
         """
-        found: list[StoredLater] = []
+        found: list[StoredDelayed] = []
         most = READ_BYTES
-        for key, value in self._range(LATER, successor(after)):
+        for key, value in self._range(DELAYED, successor(after)):
             if key not in but:
-                later = read_later(key, bytes(self._checked(LATER, key, value)))
-                found.append(later)
-                most -= len(later.payload)
+                delayed = read_delayed(key, bytes(self._checked(DELAYED, key, value)))
+                found.append(delayed)
+                most -= len(delayed.payload)
             if len(found) == limit or most <= 0:
                 return found, True
         return found, False

@@ -241,7 +241,7 @@ def _use_with_room(path: Path) -> Outcome:
 
 def _use(path: Path) -> None:
     with BloomFilter.open(path, 1000, 1e-6) as seen:
-        owed = Frontier(seen)
+        frontier = Frontier(seen)
         seen.add(b"a")
-        owed.push("host", 0, b"payload")
-        owed.checkpoint()
+        frontier.push("host", 0, b"payload")
+        frontier.checkpoint()

@@ -42,9 +42,9 @@ HELP = (
 def make(path: Path, spider: str = "here") -> None:
     with BloomFilter.open(path, 1000, 1e-6, identity={"spider": spider}) as seen:
         seen.update(str(number) for number in range(KEYS))
-        owed = Frontier(seen)
-        owed.push("host", 0, b"payload")
-        owed.checkpoint()
+        frontier = Frontier(seen)
+        frontier.push("host", 0, b"payload")
+        frontier.checkpoint()
 
 
 def data(path: Path) -> Path:

@@ -52,9 +52,9 @@ def _ends(crawl: DisturbedCrawl) -> Outcome | None:
     stored = crawl.stored
     if stored.pending or any(stored.look.inboxes):
         return lost("something waits, though all workers have ended")
-    later, wanted = stored.later, len(crawl.revisited)
-    if later != wanted:
-        return silently_wrong(f"{later} pages are visited again, and not {wanted}")
+    delayed, wanted = stored.delayed, len(crawl.revisited)
+    if delayed != wanted:
+        return silently_wrong(f"{delayed} pages are visited again, and not {wanted}")
     return None
 
 

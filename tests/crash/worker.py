@@ -94,32 +94,32 @@ class Work:
     def run(self) -> None:
         with working_in(self.path), Job(self.path, self.world) as job:
             self.job = job
-            self.owed = job.frontier
+            self.frontier = job.frontier
             # The same for the same store, another seed for the next run.
-            self.rng = random.Random(len(self.owed.seen))
+            self.rng = random.Random(len(self.frontier.seen))
             self.enqueue(0)
             if self.crawl():
                 self.report(b"finished\n")
 
     def crawl(self) -> bool:
         """Work off the pending requests; False if it was to stop before."""
-        owed = self.owed
+        frontier = self.frontier
         under_way: list[tuple[int, InFlightRequest]] = []
         checkpoints = 0
         while True:
-            while len(under_way) < 16 and (entry := owed.pop()):
+            while len(under_way) < 16 and (entry := frontier.pop()):
                 number = int((entry.payload or b"").partition(b" ")[0])
                 self.report(b"s %d\n" % number)
                 request = Request(f"http://world/{number}")
                 under_way.append((number, self.job.registry.add(request, entry)))
             if under_way:
                 self.handle(*under_way.pop(self.rng.randrange(len(under_way))))
-            if len(self.acked) >= self.batch or owed.due or not under_way:
+            if len(self.acked) >= self.batch or frontier.due or not under_way:
                 self.checkpoint()
                 checkpoints += 1
                 if checkpoints == self.stop_after:
                     return False
-                if not (owed.pending or owed.unacked):
+                if not (frontier.pending or frontier.unacked):
                     self.job.checkpoint.commit_everything(finished=True)
                     self.acknowledge()
                     return True
@@ -137,13 +137,13 @@ class Work:
         slot, priority = self.world.slot(number), self.world.priority(number)
         payload = self.world.payload(number)
         fingerprint = self.world.fingerprint(number)
-        if not self.owed.seen.add(fingerprint):
+        if not self.frontier.seen.add(fingerprint):
             return
         if self.marks_first:
-            store = self.owed.store
+            store = self.frontier.store
             assert store is not None
-            store.commit(self.owed.seen.prepare())
-        self.owed.push(slot, priority, payload)
+            store.commit(self.frontier.seen.prepare())
+        self.frontier.push(slot, priority, payload)
 
     def checkpoint(self) -> None:
         failed = False

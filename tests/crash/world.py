@@ -121,11 +121,11 @@ def judge(path: Path, world: World, report: Report, *, ended: bool = False) -> O
         return lost(f"{type(error).__name__}: {error}")
     waiting = set(pending)
     done = seen - waiting
-    owed = {link for number in done for link in world.links(number)} | {0}
+    reached = {link for number in done for link in world.links(number)} | {0}
     if not seen and not report.acknowledged and not ended:
         return OK  # cut off before the first request was durable
     for wrong, kind, words in (
-        (owed - seen, lost, "nobody owes"),
+        (reached - seen, lost, "nobody owes"),
         (report.acknowledged - done, silently_wrong, "done, and to be done again"),
         (done - report.started, lost, "counts as done, and never was begun"),
         (pending[len(waiting) :], silently_wrong, "a request waits twice"),

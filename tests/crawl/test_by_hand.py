@@ -42,11 +42,11 @@ def test_a_page_that_was_asked_for_by_hand_comes_again_as_before(
     assert site.requested == ["/f1", "/f1"]
     ruled |= an_hour_later
     run = crawl.run(PlainStart, **ruled)
-    assert run.stats["bloomdupe/later"] == 0
+    assert run.stats["bloomdupe/delayed"] == 0
     assert run.requested == []
     crawl.bloomdupe("requeue", crawl.engine.job, f"{site.base}/f1")
     run = crawl.run(PlainStart, **ruled)
-    assert run.stats["bloomdupe/later"] == 1
+    assert run.stats["bloomdupe/delayed"] == 1
     # Asked for once more while it waits, it does not come twice as often.
     said = crawl.bloomdupe("requeue", crawl.engine.job, f"{site.base}/f1")
     assert said == "0 pending now\n1 was pending already: not added\n"

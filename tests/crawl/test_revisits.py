@@ -99,7 +99,7 @@ def test_after_a_kill_every_page_is_still_revisited(crawl: Crawl, site: Site) ->
 def test_a_job_with_pages_that_come_again_waits(crawl: Crawl) -> None:
     run = crawl.run(Rules, BLOOMDUPE_WAIT=0, **every(3_600))
     assert run.finish_reason == "waiting"
-    assert run.stats["bloomdupe/later"] == 6
+    assert run.stats["bloomdupe/delayed"] == 6
 
 
 @BOTH

@@ -41,7 +41,7 @@ def test_a_request_is_sent_at_its_time_and_not_before(crawl: Crawl, site: Site) 
         assert times[path] >= times["/"] + 1, path
     assert run.finish_reason == "finished"
     assert run.stats["item_scraped_count"] == 5
-    assert run.stats["bloomdupe/later"] == run.stats.get("bloomdupe/pending", 0) == 0
+    assert run.stats["bloomdupe/delayed"] == run.stats.get("bloomdupe/pending", 0) == 0
 
 
 def test_the_object_that_was_yielded_stays_as_it_is() -> None:
@@ -93,4 +93,4 @@ def test_a_crawl_that_sleeps_is_closed_in_time(crawl: Crawl) -> None:
     run = crawl.run(Later, SECONDS=DAY, CLOSESPIDER_TIMEOUT=1)
     assert run.finish_reason == "closespider_timeout"
     # Both are found by then, or in the next run on a slow machine.
-    assert crawl.run(Later, SECONDS=DAY, **AT_ONCE).stats["bloomdupe/later"] == 2
+    assert crawl.run(Later, SECONDS=DAY, **AT_ONCE).stats["bloomdupe/delayed"] == 2

@@ -56,7 +56,7 @@ def left(place: Path, written: int, piece: bytes = PIECE) -> dict[str, Any]:
 
 
 def resumed(place: Path, state: dict[str, Any], piece: bytes = PIECE) -> FeedFile:
-    """Go on with a job that has left this state, and owes this piece."""
+    """Go on with a job that has left this state, and has this piece to append."""
     store = place.parent / "job" / "bloomdupe"
     record: dict[str, Any] = {"feeds": {"f": {**FEED, "file": state}}}
     first = StoredFeeds(record, store, resumed=True)

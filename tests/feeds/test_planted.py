@@ -26,7 +26,7 @@ FEED |= {"fields": None, "options": options_of(OPTIONS)}
 
 
 def planted(folder: Path, path: str, *, finished: bool) -> StoredFeeds:
-    """Return the feeds of a job that owes a line to a file."""
+    """Return the feeds of a job that has a line that no file has yet."""
     store = folder / "job" / "bloomdupe"
     left = StoredFeeds({}, store, resumed=True)
     left.lines.begin(anew=True)

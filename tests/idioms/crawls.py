@@ -244,7 +244,7 @@ class IdiomCrawl(Crawl):
             self.collect(*(named if "--feed" in named else []))
         except AssertionError as error:
             return [f"collect failed: {error}"]
-        return [] if self.engine.finished else ["missing: something is still owed"]
+        return [] if self.engine.finished else ["missing: something is still pending"]
 
     @property
     def visits(self) -> Counter[str]:

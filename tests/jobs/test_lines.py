@@ -59,8 +59,8 @@ def test_requests_scheduled_for_later_are_found_and_dropped(
     assert found == f"pending in a.example, priority 0, parse, {after}: {LATER[0]}\n"
     assert verb("requeue", job, LATER[0]).out.startswith("0 pending now\n1 was pending")
     report = json.loads(verb("info", job, "--json").out)["job"]
-    assert (report["pending"], report["later"]) == (102, 2)
-    assert ", 2 scheduled for later, " in verb("info", job).out
+    assert (report["pending"], report["delayed"]) == (102, 2)
+    assert ", 2 delayed, " in verb("info", job).out
     assert verb("drop", job, "--slot", "b.example").out == "51 removed, 51 pending\n"
     assert verb("drop", job, "--pattern", "later").out == "1 removed, 50 pending\n"
     assert sound(verb, job)

@@ -22,8 +22,8 @@ from bloomdupe.store.lmdb.open_data import MARK_BYTES
     [
         ("queue", ["list"]),
         ("queue", ["check", "https://a.example/1"]),
-        ("later", ["list"]),
-        ("later", ["check", "https://a.example/1"]),
+        ("delayed", ["list"]),
+        ("delayed", ["check", "https://a.example/1"]),
         ("failures", ["list", "--failed"]),
         ("failures", ["info"]),
     ],
@@ -48,7 +48,7 @@ def test_a_job_with_a_wrong_number_of_requests_in_a_page_is_refused(
 def job_of_600(jobdir: Path, database: str) -> Path:
     """Make a job with 600 requests, all of them in this database."""
     urls = [f"https://h{number % 3}.test/{number}/{'x' * 100}" for number in range(600)]
-    when = 4e9 if database == "later" else None
+    when = 4e9 if database == "delayed" else None
     with BloomFilter.open(jobdir / "bloomdupe", 1_000, identity=IDENTITY) as seen:
         frontier, serializer = Frontier(seen), Serializer(SPIDER)
         for url in urls if database != "failures" else urls[:1]:

@@ -16,11 +16,11 @@ from bloomdupe.store.participant import Part
 @pytest.mark.parametrize("wrong", ["nothing", "pages", "exact", "slots"])
 def test_what_does_not_fit_is_noticed(tmp_path: Path, wrong: str) -> None:
     with BloomFilter.open(tmp_path / "store", 1000, 1e-6, exact=True) as seen:
-        owed = Frontier(seen)
+        frontier = Frontier(seen)
         for number in range(30):
             seen.add(str(number))
-            owed.push(f"slot {number % 3}", 0, b"payload")
-        owed.checkpoint()
+            frontier.push(f"slot {number % 3}", 0, b"payload")
+        frontier.checkpoint()
         store, record = seen.share_store(), seen.record("filter")
         assert store is not None
         assert record is not None

@@ -16,15 +16,15 @@ from bloomdupe.frontier.slot_queue import BEFORE_ALL, rank_of
 from bloomdupe.store import files
 from bloomdupe.store.format import (
     COOKIES,
+    DELAYED,
     EXACT,
     FAILURES,
     HISTORY,
-    LATER,
     PAGES,
     QUEUE,
     TABLES,
-    later_key,
-    later_value,
+    delayed_key,
+    delayed_value,
     request_key,
 )
 from bloomdupe.store.lmdb.lmdb_store import Directory
@@ -72,7 +72,7 @@ class OnRedis:
     def spoil(self, table: bytes, key: bytes, value: bytes) -> None:
         with self.server.client() as client:
             place = f"bd:{{{self.name}}}:0:{table.decode()}"
-            if table in (QUEUE, LATER):
+            if table in (QUEUE, DELAYED):
                 client.zremrangebylex(place, b"[" + key, b"(" + key + b"\xff" * 9)
                 client.zadd(place, {key + value: 0})
             else:
@@ -289,7 +289,7 @@ def test_exact_keys(store: Store) -> None:
         snapshot.expect_entries(EXACT, 2)
 
 
-@pytest.mark.parametrize("table", [FAILURES, QUEUE, LATER])
+@pytest.mark.parametrize("table", [FAILURES, QUEUE, DELAYED])
 def test_a_value_that_was_changed_is_damaged(
     backend: Backend, store: Store, table: bytes
 ) -> None:
@@ -320,19 +320,19 @@ def read_everything(backend: Backend) -> None:
 
 
 def put(
-    store: Store, queue: dict[int, list[bytes]], later: dict[float, str] | None = None
+    store: Store, queue: dict[int, list[bytes]], delayed: dict[float, str] | None = None
 ) -> None:
-    """Store requests, by slot, and those that are scheduled for later, by time."""
+    """Store requests, by slot, and those that are delayed, by time."""
     few = {
         request_key(slot, rank): b"request %d %b" % (slot, rank)
         for slot, ranks in queue.items()
         for rank in ranks
     }
     items = {
-        later_key(due, 7): later_value(slot, 1, b"later", start=False)
-        for due, slot in (later or {}).items()
+        delayed_key(due, 7): delayed_value(slot, 1, b"delayed", start=False)
+        for due, slot in (delayed or {}).items()
     }
-    store.commit(Part(changes={QUEUE: few, LATER: items}))
+    store.commit(Part(changes={QUEUE: few, DELAYED: items}))
 
 
 RANKS = sorted(
@@ -378,24 +378,24 @@ def test_large_requests_end_a_portion(store: Store) -> None:
 def test_requests_are_removed(store: Store) -> None:
     put(store, {3: RANKS, 4: RANKS}, {1.0: "a", 2.0: "b"})
     gone = dict.fromkeys(request_key(3, rank) for rank in RANKS[::2])
-    later = {later_key(1.0, 7): None}
-    store.commit(Part(changes={QUEUE: gone, LATER: later}))
+    delayed = {delayed_key(1.0, 7): None}
+    store.commit(Part(changes={QUEUE: gone, DELAYED: delayed}))
     found, _ = store.now.next_requests(3, BEFORE_ALL, (), 256)
     assert [rank for rank, _ in found] == RANKS[1::2]
     assert len(store.now.next_requests(4, BEFORE_ALL, (), 256)[0]) == len(RANKS)
-    assert [one.slot for one in store.now.next_later(b"", (), 9)[0]] == ["b"]
+    assert [one.slot for one in store.now.next_delayed(b"", (), 9)[0]] == ["b"]
 
 
-def test_requests_for_later_are_in_the_order_of_their_times(store: Store) -> None:
+def test_delayed_requests_are_in_the_order_of_their_times(store: Store) -> None:
     times = {float(n): f"slot {n}" for n in range(250)}
     put(store, {}, times)
     taken: list[float] = []
     after, more = b"", True
     while more:
-        found, more = store.now.next_later(after, {later_key(4.0, 7)}, 99)
+        found, more = store.now.next_delayed(after, {delayed_key(4.0, 7)}, 99)
         taken += [one.due for one in found]
         after = found[-1].key
-        assert found[0].payload == b"later"
+        assert found[0].payload == b"delayed"
     assert taken == [due for due in times if due != 4.0]
 
 

@@ -52,7 +52,7 @@ class Memory:
         return [json.loads(line) for line in lines]
 
     def pass_time(self, seconds: float) -> Callable[[], None] | None:
-        """Let requests scheduled for later be due sooner, as if time had passed.
+        """Let delayed requests be due sooner, as if time had passed.
 
         Returns the function to call ``before`` a run, if there is one.
         """

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def enqueue(
-    owed: Frontier,
+    frontier: Frontier,
     fingerprint: bytes,
     slot: str = "host",
     priority: int = 0,
@@ -17,7 +17,7 @@ def enqueue(
     start: bool = False,
 ) -> bool:
     """Enqueue a request with its fingerprint as its payload, unless it was seen."""
-    new = owed.seen.add(fingerprint)
+    new = frontier.seen.add(fingerprint)
     if new:
-        owed.push(slot, priority, fingerprint, start=start)
+        frontier.push(slot, priority, fingerprint, start=start)
     return new

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreError
 from bloomdupe.filter import contents, layer
-from bloomdupe.frontier import frontier, later, slot_queue
+from bloomdupe.frontier import delayed, frontier, slot_queue
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import (
     count_pending,
@@ -65,7 +65,7 @@ WORK = st.lists(
         st.sampled_from(
             [
                 "enqueue",
-                "enqueue for later",
+                "enqueue delayed",
                 "time passes",
                 "pop",
                 "ack",
@@ -97,7 +97,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.path = self.directory / "store"
         self.number = 0
         self.pending: dict[int, Place] = {}
-        self.later: dict[int, Place] = {}
+        self.delayed: dict[int, Place] = {}
         """Pushed for a point in time, whether it has come or not."""
         self.postponed: set[int] = set()
         """Numbers of all that ever were."""
@@ -126,7 +126,7 @@ class FrontierMachine(RuleBasedStateMachine):
             self.filter = BloomFilter.open(self.path, self.capacity, 1e-6, exact=True)
         else:
             self.filter = BloomFilter(self.capacity, 1e-6, exact=True)
-        self.owed = Frontier(
+        self.frontier = Frontier(
             self.filter,
             fifo=self.fifo,
             start_fifo=self.start_fifo,
@@ -144,23 +144,23 @@ class FrontierMachine(RuleBasedStateMachine):
             number = self.number
             self.number += 1
             name = str(number).encode()
-            assert enqueue(self.owed, name, slot, priority, start=start)
+            assert enqueue(self.frontier, name, slot, priority, start=start)
             fifo = self.start_fifo if start else self.fifo
             order = number if fifo else -number
             self.pending[number] = (slot, (-priority, start, order))
             self.seen.add(number)
 
     @rule(slot=SLOTS, priority=PRIORITIES, wait=WAITS, many=st.integers(1, 9))
-    def enqueue_for_later(self, slot: str, priority: int, wait: int, many: int) -> None:
+    def enqueue_delayed(self, slot: str, priority: int, wait: int, many: int) -> None:
         for step in range(many):
             number = self.number
             self.number += 1
             name = str(number).encode()
             self.filter.add(name)
             due = self.now + wait + step
-            self.owed.push(slot, priority, name, not_before=due)
+            self.frontier.push(slot, priority, name, not_before=due)
             self.postponed.add(number)
-            self.later[number] = (slot, (due, False, number))
+            self.delayed[number] = (slot, (due, False, number))
             self.seen.add(number)
 
     @rule(seconds=st.integers(-50, 100))
@@ -172,20 +172,21 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def enqueue_seen(self, data: st.DataObject) -> None:
         name = str(data.draw(st.sampled_from(sorted(self.seen)))).encode()
-        assert not enqueue(self.owed, name)
+        assert not enqueue(self.frontier, name)
 
     @rule(many=st.integers(1, 9))
     def pop(self, many: int) -> None:
         for _ in range(many):
-            entry = self.owed.pop()
+            entry = self.frontier.pop()
             if entry is None:
                 assert not self.pending
-                assert not any(due <= self.now for _, (due, *_) in self.later.values())
+                times = [due for _, (due, *_) in self.delayed.values()]
+                assert not any(due <= self.now for due in times)
                 return
             assert entry.payload is not None
             number = int(entry.payload)
-            if number in self.later:
-                slot, order = self.later.pop(number)
+            if number in self.delayed:
+                slot, order = self.delayed.pop(number)
                 assert slot == entry.queue.name
                 assert order[0] <= self.latest, "it was early"
                 self.unacked[number] = (entry, (slot, order))
@@ -203,16 +204,16 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def ack(self, data: st.DataObject) -> None:
         for number in data.draw(st.sets(st.sampled_from(sorted(self.unacked)))):
-            self.owed.ack(self.unacked.pop(number)[0])
+            self.frontier.ack(self.unacked.pop(number)[0])
 
     def state(self) -> State:
-        owed = {**self.pending, **self.later}
-        owed.update({number: place for number, (_, place) in self.unacked.items()})
-        return owed, set(self.seen)
+        expected = {**self.pending, **self.delayed}
+        expected.update({number: place for number, (_, place) in self.unacked.items()})
+        return expected, set(self.seen)
 
     @rule()
     def checkpoint(self) -> None:
-        self.owed.checkpoint()
+        self.frontier.checkpoint()
         self.committed = self.state()
         self.agree()
 
@@ -220,7 +221,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(first=WORK, second=WORK, end=st.sampled_from(ENDS))
     def checkpoint_in_steps(self, first: Work, second: Work, end: str) -> None:
         """It is prepared, committed and noted while the crawl goes on."""
-        self.change = self.owed.prepare()
+        self.change = self.frontier.prepare()
         held = self.state()
         self.go_on(first)
         if end == "dropped":
@@ -242,15 +243,15 @@ class FrontierMachine(RuleBasedStateMachine):
             assert disagreements(self.path / "data.mdb") == []
 
     def store(self) -> LmdbStore:
-        assert isinstance(self.owed.store, LmdbStore)
-        return self.owed.store
+        assert isinstance(self.frontier.store, LmdbStore)
+        return self.frontier.store
 
     def go_on(self, work: Work) -> None:
         for what, slot, many in work:
             if what == "enqueue":
                 self.enqueue_new(slot, 0, start=False, many=many)
-            elif what == "enqueue for later":
-                self.enqueue_for_later(slot, 0, 10 * many - 20, many)
+            elif what == "enqueue delayed":
+                self.enqueue_delayed(slot, 0, 10 * many - 20, many)
             elif what == "time passes":
                 self.set_the_clock(10 * many)
             else:
@@ -263,7 +264,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 )
                 if what != "pop":
                     for number in sorted(unacked)[:many]:
-                        self.owed.ack(self.unacked.pop(number)[0])
+                        self.frontier.ack(self.unacked.pop(number)[0])
             self.counts_agree()
             self.it_knows_whether_there_is_anything_for_a_checkpoint()
 
@@ -293,14 +294,14 @@ class FrontierMachine(RuleBasedStateMachine):
         self.open()
         self.unacked.clear()
         self.change, self.unnoticed = None, False
-        owed, seen = self.committed
+        expected, seen = self.committed
         self.seen = set(seen)
         self.agree()
         found = pending_requests(self.store())
         stored = [int(request.payload) for request in found]
-        assert sorted(stored) == sorted(owed)
-        self.later = {n: p for n, p in owed.items() if n in self.postponed}
-        self.pending = {n: p for n, p in owed.items() if n not in self.postponed}
+        assert sorted(stored) == sorted(expected)
+        self.delayed = {n: p for n, p in expected.items() if n in self.postponed}
+        self.pending = {n: p for n, p in expected.items() if n not in self.postponed}
         assert len(self.filter) == len(seen)
 
     @precondition(lambda self: self.durable)
@@ -310,38 +311,38 @@ class FrontierMachine(RuleBasedStateMachine):
         self.crash()
         for found in portions(self.store()):
             gone = [one for one in found if rng.random() < 0.33]
-            self.owed.remove(gone)
+            self.frontier.remove(gone)
             for number in (int(one.payload) for one in gone):
-                del (self.later if number in self.later else self.pending)[number]
+                del (self.delayed if number in self.delayed else self.pending)[number]
             self.checkpoint()
-        left = len(self.pending) + len(self.later)
+        left = len(self.pending) + len(self.delayed)
         assert count_pending(self.store()) == left
 
     @invariant()
     def counts_agree(self) -> None:
-        if hasattr(self, "owed"):
-            waiting = self.owed.pending + self.owed.waiting
-            assert waiting == len(self.pending) + len(self.later)
-            assert self.owed.unacked == len(self.unacked)
-            queues = self.owed.slots
-            for queue in self.owed.slots:
+        if hasattr(self, "frontier"):
+            waiting = self.frontier.pending + self.frontier.waiting
+            assert waiting == len(self.pending) + len(self.delayed)
+            assert self.frontier.unacked == len(self.unacked)
+            queues = self.frontier.slots
+            for queue in self.frontier.slots:
                 assert queue.loaded == sum(e.size for _, e in queue.heap or ())
-            assert self.owed._loaded == sum(queue.loaded for queue in queues)
-            later = self.owed._later
-            assert later.loaded == sum(e.size for _, e in later.heap or ())
+            assert self.frontier._loaded == sum(queue.loaded for queue in queues)
+            queue = self.frontier._delayed
+            assert queue.loaded == sum(e.size for _, e in queue.heap or ())
 
     @invariant()
     def it_knows_whether_there_is_anything_for_a_checkpoint(self) -> None:
-        if hasattr(self, "owed") and self.durable:
+        if hasattr(self, "frontier") and self.durable:
             changed = self.state() != self.committed
-            assert self.owed.changed or not changed
-            news = [*self.owed._fresh, *self.owed._acked]
-            moved = any(entry.queue is self.owed._later for entry in news)
-            assert changed or moved or self.unnoticed or not self.owed.changed
+            assert self.frontier.changed or not changed
+            news = [*self.frontier._fresh, *self.frontier._acked]
+            moved = any(entry.queue is self.frontier._delayed for entry in news)
+            assert changed or moved or self.unnoticed or not self.frontier.changed
 
     @invariant()
     def seen_keys_are_known(self) -> None:
-        if hasattr(self, "owed"):
+        if hasattr(self, "frontier"):
             for number in range(self.number):
                 assert (str(number).encode() in self.filter) == (number in self.seen)
 
@@ -363,7 +364,7 @@ LIMITS = (
     (frontier, "MAX_LOADED", 2_900),
     (frontier, "MAX_HEAD", 1_900),
     (frontier, "MOST_MOVED", 3_000),
-    (later, "MAX_NEAR", 4_900),
+    (delayed, "MAX_NEAR", 4_900),
     (environment, "MAP_BYTES", 1 << 17),
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.store.format import LATER, QUEUE
+from bloomdupe.store.format import DELAYED, QUEUE
 from support.output import lines_in
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ class StoredCrawl:
 
     @property
     def pending(self) -> int:
-        """Requests that are pending or in flight, and not scheduled for later."""
+        """Requests that are pending or in flight, and not delayed."""
         return sum(snapshot.entries(QUEUE) for snapshot in self.snapshots())
 
     @property
-    def later(self) -> int:
-        """Requests that are scheduled for later."""
-        return sum(snapshot.entries(LATER) for snapshot in self.snapshots())
+    def delayed(self) -> int:
+        """Delayed requests."""
+        return sum(snapshot.entries(DELAYED) for snapshot in self.snapshots())
 
     def lines(self) -> Iterator[tuple[int, str, float]]:
         """Yield the items of the output: feed, line of JSON, Unix time."""

@@ -548,7 +548,7 @@ class CrawlEngine:
     # The end
 
     def __len__(self) -> int:
-        """Count the requests that are pending or scheduled for later."""
+        """Count the requests that are pending or delayed."""
         return self.frontier.pending + self.frontier.waiting
 
     @property
@@ -558,7 +558,7 @@ class CrawlEngine:
         return Standing(
             ready=frontier.pending,
             in_flight=frontier.unacked,
-            later=frontier.waiting,
+            delayed=frontier.waiting,
             due_in=frontier.next_due - time.time(),
             more=self._refused is not None
             or (self._added is not None and self._added.has_work),
@@ -725,7 +725,7 @@ class CrawlEngine:
             self.failures.end()
         for name, value in (
             ("pending", len(self)),
-            ("later", self.frontier.waiting),
+            ("delayed", self.frontier.waiting),
             ("unfinished", self.frontier.unacked),
             ("checkpoint_seconds_max", round(self.watch.longest, 4)),
         ):

@@ -387,11 +387,11 @@ class WorkerEngine(CrawlEngine):
             return here._replace(more=True)
         mine = self.frontier.frontiers
         others = [one for number, one in look.counts.items() if number not in mine]
-        due = min((one.due for one in others if one.later), default=math.inf)
+        due = min((one.due for one in others if one.delayed), default=math.inf)
         return here._replace(
             more=here.more or any(one.work for one in others),
             in_flight=here.in_flight + sum(one.left for one in others),
-            later=here.later + sum(one.later for one in others),
+            delayed=here.delayed + sum(one.delayed for one in others),
             due_in=min(here.due_in, due - time.time()),
         )
 

@@ -84,8 +84,8 @@ class Point(NamedTuple):
     """Bytes that are free there."""
     memory: int
     """Bytes of memory that the process uses."""
-    later: int = 0
-    """Requests scheduled for later; not among the pending requests."""
+    delayed: int = 0
+    """Delayed requests; not among the pending requests."""
     resting: int = 0
     """Slots with pending requests that rest."""
     slowest: float = 0.0

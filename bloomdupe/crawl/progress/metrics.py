@@ -41,7 +41,7 @@ GAUGES = (
     ),
     ("pending", "pending", "Pending requests."),
     ("in_flight", "in_flight", "Requests in flight."),
-    ("later", "later", "Requests scheduled for later."),
+    ("delayed", "delayed", "Delayed requests."),
     ("slots", "slots", "Slots (hosts) with requests."),
     ("resting_slots", "resting", "Slots that rest: they fail, or ask for it."),
     ("failed", "failed", "Failed requests."),
@@ -66,7 +66,7 @@ GAUGES = (
     (
         "next_due_timestamp_seconds",
         "next_due",
-        "Unix time of the next request scheduled for later.",
+        "Unix time of the next delayed request.",
     ),
     (
         "failures:reason",

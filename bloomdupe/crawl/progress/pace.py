@@ -92,11 +92,11 @@ def time_to_go(first: Point | None, last: Point) -> float | None:
     """
     if first is None or last.time <= first.time:
         return None
-    owed = last.pending + last.in_flight
-    done = first.pending + first.in_flight - owed
+    remaining = last.pending + last.in_flight
+    done = first.pending + first.in_flight - remaining
     if done <= 0:
-        return 0.0 if not owed else None
-    left = max(last.slowest, owed * (last.time - first.time) / done)
+        return 0.0 if not remaining else None
+    left = max(last.slowest, remaining * (last.time - first.time) / done)
     return left if left < LONGEST else None
 
 

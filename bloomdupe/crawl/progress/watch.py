@@ -167,7 +167,7 @@ class Watch:
             disk=0 if store is None else store.disk_bytes(),
             free=0 if store is None else store.free_bytes(),
             memory=process_memory(),
-            later=frontier.waiting,
+            delayed=frontier.waiting,
             resting=len(self._resting),
             slowest=round(self._slowest, 1),
         )
@@ -285,7 +285,7 @@ def progress(
     the crawl stays open when nothing is pending.
     """
     counts = [*_counts(last, now, reasons)]
-    if stays and not (_unfinished(now) or now.later):
+    if stays and not (_unfinished(now) or now.delayed):
         counts.append("waiting for URLs")
     else:
         counts += _pending(last, first, now)
@@ -317,8 +317,8 @@ def _pending(last: Point | None, first: Point | None, now: Point) -> Iterator[st
     yield f"{now.pending:,} pending on {plural(now.slots, 'host')}{resting}"
     if rate is not None and round(rate) == 0 and now.in_flight:
         yield f"{now.in_flight:,} in flight"
-    if now.later:
-        yield f"{now.later:,} for later"
+    if now.delayed:
+        yield f"{now.delayed:,} delayed"
     left = time_to_go(first, now)
     if left:
         yield f"{duration(left)} to go"

@@ -13,8 +13,8 @@ from bloomdupe.errors import StoreError
 from bloomdupe.store import files
 from bloomdupe.store.format import (
     CHECKSUM_BYTES,
+    DELAYED,
     EXACT,
-    LATER,
     LEDGER,
     META,
     MODULUS,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value", bytes, memoryview)
 
-PUT_ONCE = (QUEUE, LATER)
+PUT_ONCE = (QUEUE, DELAYED)
 """Tables with records that are put once: each has the number of its request."""
 MAP_BYTES = 1 << 30
 """Address space at first; doubled whenever a batch does not fit."""

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
-from bloomdupe.store.format import COOKIES, FORMAT, LATER, MAGIC, QUEUE, TABLES
+from bloomdupe.store.format import COOKIES, DELAYED, FORMAT, MAGIC, QUEUE, TABLES
 from bloomdupe.store.redis.client import LuaScript
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bloomdupe.store.redis.client import Client
 
 
-SORTED = (QUEUE, LATER)
+SORTED = (QUEUE, DELAYED)
 """Tables that are sorted sets."""
 
 
@@ -68,22 +68,22 @@ class Counts(NamedTuple):
     """Pending or in flight."""
     left: int = 0
     """In flight for a worker that cannot end them."""
-    later: int = 0
-    """Scheduled for later."""
+    delayed: int = 0
+    """Delayed requests."""
     due: float = 0.0
     """Unix time at which the first of these is due."""
 
     @property
     def packed(self) -> bytes:
         """As it is on Redis."""
-        due = self.due * 1000 if self.later else 0
-        return b"%d %d %d %d" % (self.work, self.left, self.later, due)
+        due = self.due * 1000 if self.delayed else 0
+        return b"%d %d %d %d" % (self.work, self.left, self.delayed, due)
 
     @classmethod
     def read(cls, packed: str) -> Counts:
         """Read the bytes of :attr:`packed`."""
-        work, left, later, due = map(int, packed.split())
-        return cls(work, left, later, due / 1000)
+        work, left, delayed, due = map(int, packed.split())
+        return cls(work, left, delayed, due / 1000)
 
 
 class Look(NamedTuple):

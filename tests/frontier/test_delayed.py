@@ -1,4 +1,4 @@
-"""Requests scheduled for later: properties that the model does not check."""
+"""Delayed requests: properties that the model does not check."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bloomdupe import BloomFilter
-from bloomdupe.frontier import frontier, later, slot_queue
+from bloomdupe.frontier import delayed, slot_queue
+from bloomdupe.frontier import frontier as frontier_module
 from bloomdupe.frontier.frontier import Frontier
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def wall() -> Wall:
 
 
 @pytest.fixture(params=["memory", "store"])
-def owed(
+def frontier(
     request: pytest.FixtureRequest, tmp_path: Path, wall: Wall
 ) -> Iterator[Frontier]:
     if request.param == "memory":
@@ -52,48 +53,52 @@ def stored(tmp_path: Path) -> Iterator[BloomFilter]:
         yield seen
 
 
-def popped(owed: Frontier) -> Entry:
-    entry = owed.pop()
+def popped(frontier: Frontier) -> Entry:
+    entry = frontier.pop()
     assert entry is not None
     return entry
 
 
-def drain(owed: Frontier) -> list[bytes]:
+def drain(frontier: Frontier) -> list[bytes]:
     payloads = []
-    while (entry := owed.pop()) is not None:
+    while (entry := frontier.pop()) is not None:
         assert entry.payload is not None
         payloads.append(entry.payload)
-        owed.ack(entry)
+        frontier.ack(entry)
     return payloads
 
 
 def test_a_scheduled_request_is_not_handed_out_before_its_time(
-    owed: Frontier, wall: Wall
+    frontier: Frontier, wall: Wall
 ) -> None:
-    owed.push("host", 0, b"at ten", not_before=NOON + 10.25)
-    owed.push("host", 0, b"now")
-    assert (owed.pending, owed.waiting, owed.next_due) == (1, 1, NOON + 10.25)
-    assert drain(owed) == [b"now"]
-    assert owed.seconds_until_ready() == pytest.approx(10.25)
+    frontier.push("host", 0, b"at ten", not_before=NOON + 10.25)
+    frontier.push("host", 0, b"now")
+    assert (frontier.pending, frontier.waiting, frontier.next_due) == (
+        1,
+        1,
+        NOON + 10.25,
+    )
+    assert drain(frontier) == [b"now"]
+    assert frontier.seconds_until_ready() == pytest.approx(10.25)
     wall.now += 10.125
-    assert drain(owed) == []
+    assert drain(frontier) == []
     wall.now += 0.125
-    assert drain(owed) == [b"at ten"]
-    assert (owed.pending, owed.waiting, owed.unacked) == (0, 0, 0)
-    assert owed.seconds_until_ready() is None
+    assert drain(frontier) == [b"at ten"]
+    assert (frontier.pending, frontier.waiting, frontier.unacked) == (0, 0, 0)
+    assert frontier.seconds_until_ready() is None
 
 
-def test_due_requests_have_the_usual_order(owed: Frontier, wall: Wall) -> None:
-    owed.push("host", 0, b"first", not_before=NOON + 1)
-    owed.push("host", 5, b"high", not_before=NOON + 3)
-    owed.push("host", 0, b"start", not_before=NOON + 1, start=True)
-    owed.push("host", 0, b"second", not_before=NOON + 2)
-    owed.push("host", 10**30, b"highest", not_before=NOON + 3)
-    owed.push("host", 0, b"too late", not_before=NOON + 4)
-    owed.push("host", 4, b"pending")
+def test_due_requests_have_the_usual_order(frontier: Frontier, wall: Wall) -> None:
+    frontier.push("host", 0, b"first", not_before=NOON + 1)
+    frontier.push("host", 5, b"high", not_before=NOON + 3)
+    frontier.push("host", 0, b"start", not_before=NOON + 1, start=True)
+    frontier.push("host", 0, b"second", not_before=NOON + 2)
+    frontier.push("host", 10**30, b"highest", not_before=NOON + 3)
+    frontier.push("host", 0, b"too late", not_before=NOON + 4)
+    frontier.push("host", 4, b"pending")
     wall.now += 3
     order = [b"highest", b"high", b"pending", b"second", b"first", b"start"]
-    assert drain(owed) == order
+    assert drain(frontier) == order
 
 
 def test_memory_is_bounded(
@@ -102,27 +107,27 @@ def test_memory_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    monkeypatch.setattr(later, "MAX_NEAR", 50_900)
+    monkeypatch.setattr(delayed, "MAX_NEAR", 50_900)
     monkeypatch.setattr(slot_queue, "MAX_BATCH", 20)
-    monkeypatch.setattr(frontier, "MAX_FRESH", 100_000)
-    monkeypatch.setattr(frontier, "MAX_LOADED", 200_000)
-    owed = Frontier(stored, wall=wall)
+    monkeypatch.setattr(frontier_module, "MAX_FRESH", 100_000)
+    monkeypatch.setattr(frontier_module, "MAX_LOADED", 200_000)
+    frontier = Frontier(stored, wall=wall)
     payload = b"x" * 1_000
     bound = 1_500 * len(payload)
     request.addfinalizer(tracemalloc.stop)
     tracemalloc.start()
     for number in range(2_500):
         due = NOON + number % 9
-        owed.push(f"host-{number % 7}", 0, b"%d" % number + payload, not_before=due)
-        if owed.due:
-            owed.checkpoint()
+        frontier.push(f"host-{number % 7}", 0, b"%d" % number + payload, not_before=due)
+        if frontier.due:
+            frontier.checkpoint()
         assert tracemalloc.get_traced_memory()[0] < bound
     wall.now += 9  # they are due all at once, and come in pieces
     found = 0
-    while (entry := owed.pop()) is not None:
+    while (entry := frontier.pop()) is not None:
         found += 1
-        owed.ack(entry)
+        frontier.ack(entry)
         if found % 100 == 0:
-            owed.checkpoint()
+            frontier.checkpoint()
         assert tracemalloc.get_traced_memory()[0] < bound
     assert found == 2_500

@@ -1,4 +1,4 @@
-"""Later: requests that are scheduled for later. The next of them are in memory."""
+"""DelayedQueue: delayed requests. The next of them are in memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, cast
 
 from bloomdupe.frontier.slot_queue import NOWHERE, Entry, SlotQueue
-from bloomdupe.store.format import LATER_KEY, later_key, later_value
+from bloomdupe.store.format import DELAYED_KEY, delayed_key, delayed_value
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -20,9 +20,9 @@ all. See :attr:`Entry.size`."""
 
 
 class Waiting(Entry):
-    """A request that is scheduled for later.
+    """A delayed request.
 
-    Until it is due, its rank is its key in the table ``later``: due time and number.
+    Until it is due, its rank is its key in the table ``delayed``: due time and number.
     """
 
     __slots__ = ("priority", "slot", "start")
@@ -46,10 +46,10 @@ class Waiting(Entry):
         self.start = start
 
 
-class Later(SlotQueue):
+class DelayedQueue(SlotQueue):
     """Requests by their not-before time, as in the queue of a slot.
 
-    They are stored in the table ``later``, in the order of their times. The next
+    They are stored in the table ``delayed``, in the order of their times. The next
     request is always in memory. A request that is due *moves* into the queue of its
     slot: in memory at once, and in the store with the next checkpoint, which deletes it
     here and stores it there, unless it is done by then. So after a crash it is in
@@ -67,7 +67,7 @@ class Later(SlotQueue):
 
     def schedule(self, entry: Waiting, due: float, sequence: int) -> None:
         """Add a request for a Unix time; ``sequence`` makes its key unique."""
-        entry.queue, entry.rank = self, later_key(due, sequence)
+        entry.queue, entry.rank = self, delayed_key(due, sequence)
         self.push(entry)
         self.find_next()
 
@@ -84,13 +84,13 @@ class Later(SlotQueue):
             self.take_in(self.reading(self._store)(), self._store)
         self.next_due = math.inf
         if self.heap:
-            self.next_due = LATER_KEY.unpack(self.heap[0][0])[0] / 1e6
+            self.next_due = DELAYED_KEY.unpack(self.heap[0][0])[0] / 1e6
 
     def _read(
         self, store: Store, but: Container[bytes]
     ) -> tuple[list[tuple[bytes, Entry]], bool]:
         items: list[tuple[bytes, Entry]] = []
-        found, more = store.now.next_later(self.bound, but, self.batch)
+        found, more = store.now.next_delayed(self.bound, but, self.batch)
         for one in found:
             entry = Waiting(
                 one.slot, one.priority, one.payload, start=one.start, stored=True
@@ -107,9 +107,9 @@ class Later(SlotQueue):
 
     @staticmethod
     def record_of(entry: Entry) -> tuple[bytes, bytes]:
-        """Return key and value of a request in the table ``later``."""
+        """Return key and value of a request in the table ``delayed``."""
         assert isinstance(entry, Waiting)  # noqa: S101 - all here are
         assert entry.payload is not None  # noqa: S101 - or it would not be written
-        return entry.rank, later_value(
+        return entry.rank, delayed_value(
             entry.slot, entry.priority, entry.payload, start=entry.start
         )
