@@ -68,9 +68,10 @@ class Frontier:
     on; without a store both live in memory. ``fifo`` takes the oldest request first,
     ``start_fifo`` the oldest start request. ``wait`` returns how long a slot must wait,
     see :class:`bloomdupe.frontier.rotation.Rotation`; ``downloader`` knows delays, and
-    a stored rest is no longer than ``longest_rest`` seconds. Several frontiers may have
-    one ``rotation``. If reading waits for a network, ``load`` runs it on another thread
-    and hands over its result. ``clock`` gives seconds, ``wall`` Unix time.
+    a stored backoff is no longer than ``longest_backoff`` seconds. Several frontiers
+    may have one ``rotation``. If reading waits for a network, ``load`` runs it on
+    another thread and hands over its result. ``clock`` gives seconds, ``wall`` Unix
+    time.
 
     A request may be delayed (``not_before``): it is kept apart (see
     :class:`bloomdupe.frontier.delayed.DelayedQueue`) and joins its slot when it is due.
@@ -91,7 +92,7 @@ class Frontier:
         start_fifo: bool = True,
         wait: Callable[[SlotQueue, int], float] = _at_once,
         downloader: Downloader | None = None,
-        longest_rest: float = math.inf,
+        longest_backoff: float = math.inf,
         rotation: Rotation | None = None,
         load: Load | None = None,
         clock: Callable[[], float] = monotonic,
@@ -110,7 +111,7 @@ class Frontier:
         self._shared = rotation
         self.sharers = 1
         """Frontiers in this process, which share the memory for loaded requests."""
-        self.slots = Slots(self._store, downloader, longest_rest)
+        self.slots = Slots(self._store, downloader, longest_backoff)
         """The slots with requests that are pending or in flight, and their states."""
         self.slots.frontier = self
         self._begin()

@@ -1,6 +1,6 @@
 """SlotState: what is remembered of a slot besides its requests, and what follows.
 
-:func:`rest_of` answers the question whether a slot may have a request.
+:func:`backoff_of` answers the question whether a slot may have a request.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import NamedTuple
 import msgpack  # type: ignore[import-untyped]
 
 RETRY_AFTER = "Retry-After"
-"""Reason of a rest that the server has asked for."""
+"""Reason of a backoff that the server has asked for."""
 PAUSED = "paused"
-"""Reason of a rest that the user has asked for."""
+"""Reason of a backoff that the user has asked for."""
 PROBED = "a request tries whether it answers"
 DELAY = "its delay"
 
@@ -24,7 +24,7 @@ probe comes first.
 """
 
 STORED = (
-    "pages", "delay", "last", "held", "until", "failures", "rests", "dead", "reason",
+    "pages", "delay", "last", "held", "until", "failures", "backoffs", "down", "reason",
 )  # fmt: skip
 """Attributes of a state that are stored; all but the pages are what is known of the
 server."""
@@ -32,7 +32,7 @@ server."""
 
 @dataclass(slots=True, eq=False)
 class SlotState:
-    """Pages, delay and rests of a slot.
+    """Pages, delay and backoffs of a slot.
 
     In the store it is a msgpack array of the attributes that are ``STORED``. Times are
     Unix times, and 0 is never.
@@ -48,12 +48,12 @@ class SlotState:
     """Until when its server wants to be left alone."""
     failures: int = 0
     """Failures in a row."""
-    rests: int = 0
-    """Rests in a row; 0: it has not failed so often."""
+    backoffs: int = 0
+    """Backoffs in a row; 0: it has not failed so often."""
     until: float = 0.0
-    """When the last of these rests ends."""
-    dead: bool = False
-    """Whether it counts as dead: it does not rest any more."""
+    """When the last of these backoffs ends."""
+    down: bool = False
+    """Whether it is marked down: it does not back off any more."""
     reason: str = ""
     """The last failure."""
     probe: object = None
@@ -63,12 +63,12 @@ class SlotState:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has failed so often that it rests, or is probed."""
-        return self.rests > 0 and not self.dead
+        """Whether it has failed so often that it backs off, or is probed."""
+        return self.backoffs > 0 and not self.down
 
     def lasts(self, now: float) -> bool:
         """Whether it matters for a slot that has no requests."""
-        return bool(self.pages or self.delay or self.rests or self.held > now)
+        return bool(self.pages or self.delay or self.backoffs or self.held > now)
 
     def learn(self, other: SlotState) -> None:
         """Take over what another state says of the server."""
@@ -80,8 +80,8 @@ class SlotState:
 
         The ``delay``, and the time of the ``last`` request, are those of this process.
         """
-        pages, own_delay, own_last, *rest = (getattr(self, name) for name in STORED)
-        values = [pages, delay or own_delay, max(last, own_last), *rest]
+        pages, own_delay, own_last, *others = (getattr(self, name) for name in STORED)
+        values = [pages, delay or own_delay, max(last, own_last), *others]
         packed: bytes = msgpack.packb(values)
         return packed
 
@@ -94,23 +94,23 @@ class SlotState:
         return state
 
 
-class Rest(NamedTuple):
+class Backoff(NamedTuple):
     """A time in which a slot gets no request."""
 
     until: float
     reason: str
 
 
-def rest_of(
+def backoff_of(
     state: SlotState | None, now: float, *, paused: bool = False, delay: float = 0.0
-) -> Rest | None:
+) -> Backoff | None:
     """Return until when a slot gets no request, and why; None: it may have one now.
 
     ``now`` is a time like those of the ``state``. The ``delay`` counts from the last
     request that another process has sent.
     """
     if paused:
-        return Rest(math.inf, PAUSED)
+        return Backoff(math.inf, PAUSED)
     if state is None:
         return None
     until, reason = state.held, RETRY_AFTER
@@ -121,4 +121,4 @@ def rest_of(
             until, reason = now + PROBING, PROBED
     if state.last + delay > until:
         until, reason = state.last + delay, DELAY
-    return Rest(until, reason) if until > now else None
+    return Backoff(until, reason) if until > now else None

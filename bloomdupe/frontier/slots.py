@@ -59,7 +59,7 @@ class Slots:
     def __init__(
         self, store: Store | None, downloader: Downloader | None, longest: float
     ) -> None:
-        """No rest that is stored is taken to be longer than ``longest`` seconds."""
+        """No backoff that is stored is taken to be longer than ``longest`` seconds."""
         self.frontier: Any = None
         """Whose slots they are."""
         self._store = store

@@ -86,16 +86,16 @@ def figures(view: View) -> Iterator[Figure]:
 def _of_pending(view: View, *, runs: bool) -> Iterator[Said]:
     if paused := view.slots.keys() & {*view.rules.paused}:
         yield Said(f"{len(paused):,} paused", WARN)
-    if view.all_rest:
-        yield Said("all resting", WARN)
+    if view.all_unavailable:
+        yield Said("all backing off", WARN)
     elif runs and view.points:
         left = view.to_go
         if left is None:
             yield Said("no end in sight", WARN)
         else:
             yield Said(f"{duration(left)} to go", GOOD)
-        if view.at_rest:
-            yield Said(f"{len(view.at_rest):,} resting", WARN)
+        if view.unavailable:
+            yield Said(f"{len(view.unavailable):,} backing off", WARN)
     if view.slots:
         yield Said(plural(len(view.slots), "slot"))
     if view.delayed:
@@ -146,7 +146,7 @@ KINDS = {
 def kind_of(view: View) -> str:
     """Return the kind of the state of a job; nothing if it is neither good nor bad."""
     kind = KINDS.get(view.state.name, "")
-    return WARN if view.all_rest and kind == GOOD else kind
+    return WARN if view.all_unavailable and kind == GOOD else kind
 
 
 def remedy_of(view: View) -> str | None:

@@ -20,7 +20,7 @@ from bloomdupe.frontier.pending_requests import (
     pending_requests,
 )
 from bloomdupe.frontier.sent_request import partition_of
-from bloomdupe.frontier.slot_state import SlotState, rest_of
+from bloomdupe.frontier.slot_state import SlotState, backoff_of
 from bloomdupe.jobs.held import pending_among
 from bloomdupe.jobs.listed import FailedRequests, ListedRequest, Selection
 from bloomdupe.jobs.view import MOST_SLOTS, View, state_of
@@ -169,8 +169,10 @@ def _counts(
     delayed = sum(snapshot.entries(DELAYED) for snapshot in snapshots)
     slots = [*chain.from_iterable(snapshot.slots() for snapshot in snapshots)]
     states = {slot.name: SlotState.read(slot.state) for slot in slots if slot.state}
-    rests = {name: rest_of(state, now) for name, state in states.items()}
-    resting = [(name, rest) for name, rest in rests.items() if rest is not None]
+    backoffs = {name: backoff_of(state, now) for name, state in states.items()}
+    backing_off = [
+        (name, backoff) for name, backoff in backoffs.items() if backoff is not None
+    ]
     largest = heapq.nlargest(MOST_SLOTS, slots, key=lambda slot: slot.requests)
     left = sum(one.get("failures_left", 0) for one in crawls)
     return {
@@ -182,7 +184,7 @@ def _counts(
         "taken_in": sum(one.get("sequence", 0) for one in frontiers),
         "totals": Totals.together(Totals.of(one.get("totals", {})) for one in crawls),
         "slots": {slot.name: slot.requests for slot in slots},
-        "resting": dict(sorted(resting, key=lambda one: one[1].until)),
+        "backing_off": dict(sorted(backing_off, key=lambda one: one[1].until)),
         "delays": {
             slot.name: states[slot.name].delay
             for slot in largest

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.progress.history import Point, Ran, Totals
     from bloomdupe.crawl.state.rules import Rules
-    from bloomdupe.frontier.slot_state import Rest
+    from bloomdupe.frontier.slot_state import Backoff
     from bloomdupe.jobs.listed import FailedRequests
 
 MINUTE = 60.0
@@ -62,8 +62,8 @@ class View:
     """Counts of the requests that are done, over all runs."""
     slots: dict[str, int]
     """Slots with pending requests, and their numbers of requests."""
-    resting: dict[str, Rest]
-    """Those of them that rest."""
+    backing_off: dict[str, Backoff]
+    """Those of them that back off."""
     delays: dict[str, float]
     """Seconds between two requests, of the largest slots that have a delay."""
     outputs: list[dict[str, Any]]
@@ -86,14 +86,14 @@ class View:
         return self.totals.pages
 
     @property
-    def at_rest(self) -> set[str]:
-        """Slots with pending requests that get none now: they rest, or are paused."""
-        return self.slots.keys() & {*self.resting, *self.rules.paused}
+    def unavailable(self) -> set[str]:
+        """Slots with pending requests that get none now: backing off, or paused."""
+        return self.slots.keys() & {*self.backing_off, *self.rules.paused}
 
     @property
-    def all_rest(self) -> bool:
-        """Whether requests are pending, and all their slots rest."""
-        return 0 < len(self.at_rest) == len(self.slots)
+    def all_unavailable(self) -> bool:
+        """Whether requests are pending, and all their slots back off."""
+        return 0 < len(self.unavailable) == len(self.slots)
 
     @property
     def endings(self) -> list[tuple[Ran, str]]:
@@ -105,13 +105,13 @@ class View:
         ]
 
     def slowness(self, slot: str) -> str:
-        """Return why a slot is slow, if that is known: its rest, or its delay."""
+        """Return why a slot is slow, if that is known: its backoff, or its delay."""
         if slot in self.rules.paused:
             return "paused"
-        rest, delay = self.resting.get(slot), self.delays.get(slot)
-        if rest is not None:
-            end = clock(rest.until, self.state.read_at)
-            return f"rests until {end} ({rest.reason})"
+        backoff, delay = self.backing_off.get(slot), self.delays.get(slot)
+        if backoff is not None:
+            end = clock(backoff.until, self.state.read_at)
+            return f"backs off until {end} ({backoff.reason})"
         return "" if delay is None else f"a request every {delay:.3g} s"
 
     def largest(self, count: int = LARGEST) -> list[tuple[str, int]]:
@@ -135,7 +135,7 @@ class View:
         """The points, and how the job stands now, if a crawl has it.
 
         Without a sign of life, it stands as at its last checkpoint. While nothing
-        changes, such as during a rest, no checkpoint is written, and so there are no
+        changes, such as during a backoff, no checkpoint is written, and so there are no
         new points.
         """
         last, state = self.last, self.state
@@ -151,7 +151,7 @@ class View:
             pending=self.pending - self.delayed,
             in_flight=0,
             delayed=self.delayed,
-            resting=len(self.at_rest),
+            backing_off=len(self.unavailable),
             slowest=max(0.0, last.slowest - (at - last.time)),
         )
         return [*self.points, now]
@@ -175,7 +175,7 @@ class View:
     def to_go(self) -> float | None:
         """Estimated seconds until no request is pending; None: unknown.
 
-        It takes until the end of the last rest, at least.
+        It takes until the end of the last backoff, at least.
         """
         points, state = self.present, self.state
         if not (state.has_crawl and points) or state.name == WAITING:
@@ -186,7 +186,7 @@ class View:
         if left is None:
             return None
         now = state.read_at
-        return max([left, *(one.until - now for one in self.resting.values())])
+        return max([left, *(one.until - now for one in self.backing_off.values())])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures of the job as plain types, for JSON."""
@@ -208,7 +208,9 @@ class View:
             "totals": self.totals.record,
             "slots": len(self.slots),
             "largest": dict(self.largest()),
-            "resting": {slot: rest._asdict() for slot, rest in self.resting.items()},
+            "backing_off": {
+                slot: one._asdict() for slot, one in self.backing_off.items()
+            },
             "outputs": self.outputs,
             "failed": dict(self.failed.reasons.most_common()),
             "failures_left": self.failed.left,

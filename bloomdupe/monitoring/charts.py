@@ -60,7 +60,7 @@ LINES = (
         Drawn("pending", FIRST),
     )),
     ("Hosts over time", "Hosts with requests that are pending or in flight.", (
-        Drawn("slots", FIRST, "active"), Drawn("resting", SECOND, "resting"),
+        Drawn("slots", FIRST, "active"), Drawn("backing off", SECOND, "backing_off"),
     )),
     ("Failed", "Failed requests that were not retried since.", (Drawn("failed", BAD),)),
     ("Links", "New URLs, and links whose URL was seen before.", (
@@ -116,7 +116,7 @@ class _Drawing:
         self._frame = "".join([*marks, *self._times()])
 
     def of_rates(self) -> Chart:
-        """Draw the pages a minute, and when a slot rested."""
+        """Draw the pages a minute, and when a slot backed off."""
         running = [point._replace(time=point.seconds) for point in self._points]
         parts = max(1, min(PARTS, int(self._length / LEAST_STEP)))
         step = self._length / parts
@@ -124,10 +124,10 @@ class _Drawing:
         ends = ((self._begin + n * step, rate) for n, rate in enumerate(found))
         places = [(at + more, rate) for at, rate in ends for more in (0.0, step)]
         line = [(FIRST, True, [places])]
-        svg = self._svg(line, max(found), _short, self._rests())
+        svg = self._svg(line, max(found), _short, self._backoffs())
         words = ["Pages a minute"]
-        if any(point.resting for point in self._points):
-            words.append("bands: a host rested")
+        if any(point.backing_off for point in self._points):
+            words.append("bands: a host backed off")
         colours = {colour for colour, _, _ in self._marks}
         if GOOD in colours:
             words.append("dotted lines: a run began")
@@ -192,14 +192,14 @@ class _Drawing:
         share = (seconds - self._begin) / self._length
         return round(LEFT + share * (WIDTH - LEFT - RIGHT), 1)
 
-    def _rests(self) -> str:
-        """Shade the times when a slot rested, over the whole height."""
+    def _backoffs(self) -> str:
+        """Shade the times when a slot backed off, over the whole height."""
         bands = "".join(
             f"M{self._x(one.seconds)} {TOP}H{self._x(after.seconds)}V{HEIGHT - BOTTOM}"
             f"H{self._x(one.seconds)}Z"
             for points in self._runs
             for one, after in pairwise(points)
-            if one.resting
+            if one.backing_off
         )
         return _path(bands, "fill:var(--second);opacity:.18") if bands else ""
 

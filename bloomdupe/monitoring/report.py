@@ -74,9 +74,9 @@ def _facts(view: View) -> Iterator[str]:
     if state != states.NOT_BEGUN:
         yield plural(view.pages, "page")
     if pending or state != states.FINISHED:
-        rest = ", all at rest" if view.all_rest else ""
+        held = ", all backing off" if view.all_unavailable else ""
         hosts = f" on {plural(len(view.slots), 'host')}" if view.slots else ""
-        yield f"{pending:,} pending{hosts}{rest}"
+        yield f"{pending:,} pending{hosts}{held}"
     if view.delayed:
         yield f"{view.delayed:,} delayed"
     if failed := len(view.failed.requests):
@@ -155,7 +155,7 @@ def _reason(reason: str, status: int | None, exception: str) -> str:
 
 
 def hosts(view: View) -> Iterator[str]:
-    """Yield the slots: pages and bytes, failures, pending requests, and rests."""
+    """Yield the slots: pages and bytes, failures, pending requests, and backoffs."""
     totals = view.totals
     counted = totals.by_slot
     failed = view.failed.slots
@@ -185,9 +185,9 @@ def hosts(view: View) -> Iterator[str]:
     shown = [counted[one] for one in order if one in counted]
     pages = totals.pages - sum(pages for pages, _ in shown)
     if pages:
-        size_of_rest = totals.bytes - sum(size for _, size in shown)
-        rest = _pages_and_bytes(pages, size_of_rest)
-        rows.append((OTHERS, "", "", *rest, ""))
+        size_of_others = totals.bytes - sum(size for _, size in shown)
+        others = _pages_and_bytes(pages, size_of_others)
+        rows.append((OTHERS, "", "", *others, ""))
     yield from table(
         (
             Column("host", "host"), Column("pending", "number"),

@@ -45,7 +45,7 @@ NAMES = 13
 """Columns that the names of figures take."""
 BESIDE = 4
 """Lines beside title, figures and slots: head, keys, and blank lines."""
-SORTS = ("pending", "failed", "resting", "name")
+SORTS = ("pending", "failed", "backing off", "name")
 """Ways to sort the slots."""
 LEAST = 3
 """Figures that are always shown."""
@@ -179,7 +179,7 @@ def _head(view: View, width: int, *, answers: bool) -> list[Values]:
     state = (printable(view.state.text), STYLES.get(view.state.name, BOLD))
     if not answers:
         state = ("Redis does not answer", STYLES[states.KILLED])
-    elif view.all_rest:
+    elif view.all_unavailable:
         state = (state[0], STYLES[states.STOPPED])
     name = printable(view.spider)
     lines = [_fitting([(name, BOLD), state], width)]
@@ -232,9 +232,9 @@ def spark(values: list[float], bars: str) -> str:
 def _names(view: View, sort: str, most: int) -> list[str]:
     """Return the names of the slots that come first."""
     pending, failed = view.slots, view.failed.slots
-    resting = dict.fromkeys(view.at_rest, 1)
+    backing_off = dict.fromkeys(view.unavailable, 1)
     by: dict[str, Mapping[str, int]]
-    by = {"pending": pending, "failed": failed, "resting": resting}
+    by = {"pending": pending, "failed": failed, "backing off": backing_off}
     first = by.get(sort, {})
     return heapq.nsmallest(
         most,

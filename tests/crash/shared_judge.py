@@ -64,8 +64,10 @@ def _asked(
     """Check the requests that the site has seen."""
     asked = Counter(visit.what for visit in visits)
     again = _may_go_on(crawl, at_least=1)
-    # While a slot rests, its failures do not count as tries.
-    once = Counter({what: _without_rests(what, n, stock) for what, n in asked.items()})
+    # While a slot backs off, its failures do not count as tries.
+    once = Counter(
+        {what: _without_backoffs(what, n, stock) for what, n in asked.items()}
+    )
     verdict = compare_visits(stock, once, again * AT_HAND)
     # The site fails once for all: stock Scrapy may have asked for a page more often.
     if never := set(stock) - set(asked):
@@ -80,7 +82,7 @@ def _asked(
     return None
 
 
-def _without_rests(what: str, times: int, stock: Counter[str]) -> int:
+def _without_backoffs(what: str, times: int, stock: Counter[str]) -> int:
     return min(times, stock[what]) if what.startswith("/broken/") else times
 
 

@@ -36,7 +36,7 @@ STOOD: dict[str, Any] = {
     "revisits": 6,
     "host_pending": {"a.example": 5, "b.example": 2},
     "host_pages": {"a.example": 30, "b.example": 10},
-    "host_resting": {"a.example": 1, "b.example": 0},
+    "host_backing_off": {"a.example": 1, "b.example": 0},
 }
 
 
@@ -97,8 +97,8 @@ def test_it_is_open_metrics(metrics: str) -> None:
         ("revisits_total",): 6,
         ("host_pending", "a.example"): 5,
         ("host_pages_total", "b.example"): 10,
-        ("host_resting", "a.example"): 1,
-        ("host_resting", "b.example"): 0,
+        ("host_backing_off", "a.example"): 1,
+        ("host_backing_off", "b.example"): 0,
         ("info", "crawls/site", __version__): 1,
     }
     assert expected.items() <= values.items()

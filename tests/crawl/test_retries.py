@@ -1,4 +1,4 @@
-"""Retries that wait, and slots that rest; the judge is the server's log."""
+"""Retries that wait, and slots that back off; the judge is the server's log."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def test_while_a_server_is_away_nothing_is_given_up(crawl: Crawl, site: Site) ->
     assert "retry/max_reached" not in run.stats
     assert sorted(served) == sorted(f"/{number}" for number in range(300))
     # Each request in flight, at most one more in the place of each, and then probes,
-    # after rests of 0.05 s, 0.1 s ... at least: the fifth probe comes too late to fail.
+    # after backoffs of 0.05 s, 0.1 s ... at least: the fifth probe comes too late to
+    # fail.
     assert 0 < len(failed) <= 2 * concurrency + probes
 
 
@@ -94,17 +95,17 @@ def test_a_crawl_of_a_dead_host_ends(crawl: Crawl, site: Site) -> None:
     site.pages = away
     run = crawl.run(Many, PAGES=20, **backoff(0.1, 1, 0.1))
     assert run.stats["lost"] == 20
-    assert "is taken for dead after 3 rests" in run.log
+    assert "is marked down after 3 backoffs" in run.log
 
 
-def rests(crawl: Crawl) -> bool:
-    """Whether a slot rests, as it is stored."""
+def backs_off(crawl: Crawl) -> bool:
+    """Whether a slot backs off, as it is stored."""
     with (
         closing(Directory(crawl.store).open(readonly=True)) as store,
         store.snapshot() as snapshot,
     ):
         states = [slot.state for slot in snapshot.slots() if slot.state]
-    return any(SlotState.read(state).rests for state in states)
+    return any(SlotState.read(state).backoffs for state in states)
 
 
 def test_waits_grow_by_the_factor_up_to_the_limit() -> None:

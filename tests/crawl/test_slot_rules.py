@@ -25,9 +25,9 @@ from bloomdupe.frontier.slot_state import (
     PROBED,
     PROBING,
     RETRY_AFTER,
-    Rest,
+    Backoff,
     SlotState,
-    rest_of,
+    backoff_of,
 )
 from bloomdupe.store.format import SLOTS, StoredSlot
 from bloomdupe.store.participant import Part
@@ -83,34 +83,37 @@ def now(monkeypatch: pytest.MonkeyPatch) -> float:
 
 
 NOW = 100.0
-EXAMPLES: list[tuple[dict[str, Any], Rest | None]] = [
+EXAMPLES: list[tuple[dict[str, Any], Backoff | None]] = [
     ({}, None),
-    ({"paused": True}, Rest(math.inf, PAUSED)),
-    ({"held": 120.0}, Rest(120.0, RETRY_AFTER)),
+    ({"paused": True}, Backoff(math.inf, PAUSED)),
+    ({"held": 120.0}, Backoff(120.0, RETRY_AFTER)),
     ({"failures": 4}, None),  # not often enough
-    ({"rests": 1, "until": 130.0, "reason": "HTTP 503"}, Rest(130.0, "HTTP 503")),
-    ({"rests": 1, "until": 99.0, "probe": True}, Rest(NOW + PROBING, PROBED)),
+    ({"backoffs": 1, "until": 130.0, "reason": "HTTP 503"}, Backoff(130.0, "HTTP 503")),
+    ({"backoffs": 1, "until": 99.0, "probe": True}, Backoff(NOW + PROBING, PROBED)),
     (
-        {"rests": 1, "until": 99.0, "probe": True, "held": 109.0},
-        Rest(109.0, RETRY_AFTER),
+        {"backoffs": 1, "until": 99.0, "probe": True, "held": 109.0},
+        Backoff(109.0, RETRY_AFTER),
     ),
-    ({"rests": 1, "until": 130.0, "held": 120.0, "reason": "x"}, Rest(130.0, "x")),
-    ({"rests": 4, "until": 130.0, "dead": True}, None),
-    ({"last": 99.0, "delay": 5.0}, Rest(104.0, DELAY)),
+    (
+        {"backoffs": 1, "until": 130.0, "held": 120.0, "reason": "x"},
+        Backoff(130.0, "x"),
+    ),
+    ({"backoffs": 4, "until": 130.0, "down": True}, None),
+    ({"last": 99.0, "delay": 5.0}, Backoff(104.0, DELAY)),
 ]
 
 
-@pytest.mark.parametrize(("given", "rest"), EXAMPLES)
+@pytest.mark.parametrize(("given", "expected"), EXAMPLES)
 def test_whether_a_slot_may_have_a_request(
-    given: dict[str, Any], rest: Rest | None
+    given: dict[str, Any], expected: Backoff | None
 ) -> None:
     options = {name: given[name] for name in ("paused", "delay") if name in given}
     state = SlotState()
     for name in given.keys() - options.keys():
         setattr(state, name, given[name])
-    assert rest_of(state, NOW, **options) == rest
-    assert rest_of(None, NOW, paused=bool(given.get("paused"))) == (
-        rest if "paused" in given else None
+    assert backoff_of(state, NOW, **options) == expected
+    assert backoff_of(None, NOW, paused=bool(given.get("paused"))) == (
+        expected if "paused" in given else None
     )
 
 
@@ -134,7 +137,7 @@ class Downloader:
 @contextmanager
 def opened(path: Path, **given: Any) -> Iterator[Frontier]:
     with BloomFilter.open(path / "store", 1000) as seen:
-        yield Frontier(seen, longest_rest=LONGEST_HOLD, **given)
+        yield Frontier(seen, longest_backoff=LONGEST_HOLD, **given)
 
 
 def held(frontier: Frontier, name: str) -> float:
@@ -142,12 +145,12 @@ def held(frontier: Frontier, name: str) -> float:
     return 0.0 if state is None else state.held - time.time()
 
 
-@pytest.mark.parametrize(("moved", "rest"), [(-DAY, 100), (0, 100), (DAY, 0)])
-def test_a_rest_lasts_no_longer_than_was_left_however_the_clock_is_moved(
+@pytest.mark.parametrize(("moved", "expected"), [(-DAY, 100), (0, 100), (DAY, 0)])
+def test_a_backoff_lasts_no_longer_than_was_left_however_the_clock_is_moved(
     tmp_path: Path,
     now: float,
     moved: float,
-    rest: float,
+    expected: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with opened(tmp_path, wall=lambda: now) as frontier:
@@ -157,11 +160,11 @@ def test_a_rest_lasts_no_longer_than_was_left_however_the_clock_is_moved(
     monkeypatch.setattr(time, "time", lambda: now + moved)
     with opened(tmp_path) as frontier:
         left = held(frontier, "slot")
-    assert left == pytest.approx(rest)
+    assert left == pytest.approx(expected)
 
 
 @pytest.mark.usefixtures("now")
-def test_a_stored_rest_is_no_longer_than_the_limit(tmp_path: Path) -> None:
+def test_a_stored_backoff_is_no_longer_than_the_limit(tmp_path: Path) -> None:
     with opened(tmp_path) as frontier:
         frontier.push("slot", 0, b"x")
         frontier.slots.state("slot").held = time.time() + DAY
@@ -178,8 +181,8 @@ states = st.fixed_dictionaries(
         "until": st.floats(1, 1e12),
         "last": st.floats(1, 1e12),
         "failures": st.integers(0, 2**32 - 1),
-        "rests": st.integers(0, 2**32 - 1),
-        "dead": st.booleans(),
+        "backoffs": st.integers(0, 2**32 - 1),
+        "down": st.booleans(),
         "reason": st.text(),
     }
 )

@@ -61,7 +61,7 @@ NOT_IN_EVERY_CRAWL = {
     "bloomdupe/refused",
     "bloomdupe/retries_not_counted",
     "bloomdupe/revisits",
-    "bloomdupe/slot_rests",
+    "bloomdupe/slot_backoffs",
 }
 
 SETTING = r"\bBLOOMDUPE_[A-Z_]+\b"

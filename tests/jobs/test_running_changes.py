@@ -147,10 +147,12 @@ def test_a_slot_is_paused_and_resumed_also_over_a_kill(
     running.kill()
     process = crawl.start(Follow, **SLOW, BLOOMDUPE_PROGRESS_INTERVAL=0.05)
     process.until_logged("Paused slots get no requests until `bloomdupe resume`")
-    standing = re.compile(r"\(0/min\), \d pending on 1 host \(1 resting or paused\)\n")
+    standing = re.compile(
+        r"\(0/min\), \d pending on 1 host \(1 backing off or paused\)\n"
+    )
     process.until(lambda: standing.search(process.log))
     shown = crawl.bloomdupe("info", "job")
-    assert re.search("^pending .*, 1 paused, all resting, ", shown, re.MULTILINE)
+    assert re.search("^pending .*, 1 paused, all backing off, ", shown, re.MULTILINE)
     assert re.search("^  127.0.0.1 .*, paused$", shown, re.MULTILINE)
     assert re.search("^paused +slot 127.0.0.1$", shown, re.MULTILINE)
     log = crawl.bloomdupe("resume", "job", "--slot", "x", code=1)

@@ -14,7 +14,7 @@ from support.monitored_jobs import LONG, NOW, monitored_job, point
 from support.terminal import Terminal
 
 from bloomdupe.crawl.progress.pace import clock, rates
-from bloomdupe.frontier.slot_state import Rest
+from bloomdupe.frontier.slot_state import Backoff
 from bloomdupe.jobs.job_on_disk import JobOnDisk
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import RUNNING, SILENT, Life, State, View
@@ -43,16 +43,17 @@ def test_nothing_is_wider_or_higher_than_the_terminal(job: Path) -> None:
     assert re.search(r"pending +7", "\n".join(shown))
 
 
-def at_work(job: Path, seconds: float, name: str = RUNNING, **resting: str) -> View:
+def at_work(job: Path, seconds: float, name: str = RUNNING, **backing_off: str) -> View:
     """Return a job as if it ran, so many seconds after its last checkpoint."""
     view = JobReader(JobOnDisk(str(job))).read()
     now = NOW + seconds
-    rests = {
-        f"{slot}.example": Rest(now + 60, reason) for slot, reason in resting.items()
+    backoffs = {
+        f"{slot}.example": Backoff(now + 60, reason)
+        for slot, reason in backing_off.items()
     }
     state = State(name, now, name, "process 1", NOW)
     life = Life(written_at=NOW)
-    return replace(view, life=life, state=state, resting=rests)
+    return replace(view, life=life, state=state, backing_off=backoffs)
 
 
 def test_a_rate_falls_while_nothing_comes(job: Path) -> None:
@@ -67,31 +68,33 @@ def test_a_rate_falls_while_nothing_comes(job: Path) -> None:
     assert silent.seconds == pytest.approx(60)
 
 
-def test_the_time_to_go_is_at_least_that_of_a_rest(job: Path) -> None:
+def test_the_time_to_go_is_at_least_that_of_a_backoff(job: Path) -> None:
     view = at_work(job, 10)
     fewer = [one._replace(pending=70 - n) for n, one in enumerate(view.points)]
     assert 0 < (replace(view, points=fewer).to_go or 0) < 60
-    rests = at_work(job, 10, a="no answer").resting
-    assert replace(view, points=fewer, resting=rests).to_go == pytest.approx(60)
+    backoffs = at_work(job, 10, a="no answer").backing_off
+    assert replace(view, points=fewer, backing_off=backoffs).to_go == pytest.approx(60)
 
 
-def test_a_wide_terminal_has_the_reasons_of_rests(job: Path) -> None:
+def test_a_wide_terminal_has_the_reasons_of_backoffs(job: Path) -> None:
     view = at_work(job, 10, a="no answer")
     until = clock(NOW + 70, NOW)
     wide = "\n".join(shown(view, 80))
-    assert re.search(rf"^ a.example .* rests until {until} \(no answer\)", wide, re.M)
+    assert re.search(
+        rf"^ a.example .* backs off until {until} \(no answer\)", wide, re.M
+    )
     for height in range(12, 24):
         assert len(shown(view, 40, height=height)) <= height
 
 
-def test_a_crawl_that_rests_altogether_has_no_time_to_go(job: Path) -> None:
+def test_a_crawl_that_backs_off_altogether_has_no_time_to_go(job: Path) -> None:
     view = at_work(job, 10, a="no answer", b="Retry-After")
     slots = dict.fromkeys(("a.example", "b.example"), 5)
     view = replace(view, slots=slots)
     text = "\n".join(shown(view, 80))
-    assert "all resting" in text
+    assert "all backing off" in text
     assert "to go" not in text
-    assert "pending on 2 hosts, all at rest, 4 failed" in verdict(view)
+    assert "pending on 2 hosts, all backing off, 4 failed" in verdict(view)
 
 
 def test_an_old_view_says_that_redis_does_not_answer(job: Path) -> None:
@@ -108,7 +111,7 @@ def test_slots_are_sorted_as_asked(job: Path) -> None:
         )
 
     first = {sort: [n for n in names(sort) if n in "abc"][0] for sort in SORTS}  # noqa: RUF015
-    assert first == {"pending": "a", "failed": "b", "resting": "a", "name": "a"}
+    assert first == {"pending": "a", "failed": "b", "backing off": "a", "name": "a"}
 
 
 def test_without_a_terminal_it_prints_a_line(verb: Verb, job: Path) -> None:
@@ -131,7 +134,7 @@ def test_keys_sort_and_quit_and_the_terminal_is_as_before(job: Path) -> None:
     terminal.wait_for("s sort by failed")
     assert "\x1b[1;" in terminal.shown  # bold, in colour
     terminal.press("s")
-    terminal.wait_for("s sort by resting")
+    terminal.wait_for("s sort by backing off")
     terminal.press("q")
     assert terminal.end() == 0
 

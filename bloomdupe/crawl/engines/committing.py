@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.checkpoint import Steps
     from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 
-REST = 0.01
+SOON = 0.01
 """Seconds for the crawl between the parts of a checkpoint that is too much at once."""
 LONGEST_WAIT = 0.1
 """Seconds for which a checkpoint waits."""
@@ -108,7 +108,7 @@ class Committing:
         self.hurries = self.hurries and due and not (self._closed or engine.fails())
         if not self._closed:
             soon = soon or due
-            self._tick.set(REST if soon else self._interval)
+            self._tick.set(SOON if soon else self._interval)
 
     def commit(self) -> None:
         """Write all changes so far now."""

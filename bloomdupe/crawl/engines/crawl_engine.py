@@ -155,7 +155,7 @@ class CrawlEngine:
             start_fifo=order.start_fifo,
             wait=session.slots.wait,
             downloader=self._access,
-            longest_rest=session.slots.longest_rest,
+            longest_backoff=session.slots.longest_backoff,
             load=self._background.run,
         )
         session.slots.pause(self.rules.now.paused)

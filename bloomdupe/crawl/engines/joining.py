@@ -77,7 +77,7 @@ async def join(session: Session, job: CrawlJob) -> HeldFrontier:
             fifo=order.fifo,
             start_fifo=order.start_fifo,
             downloader=session.access,
-            longest_rest=session.slots.longest_rest,
+            longest_backoff=session.slots.longest_backoff,
         )
         logger.info(
             "This is worker %(worker)s on %(crawl)s",

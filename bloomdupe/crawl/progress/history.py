@@ -86,10 +86,10 @@ class Point(NamedTuple):
     """Bytes of memory that the process uses."""
     delayed: int = 0
     """Delayed requests; not among the pending requests."""
-    resting: int = 0
-    """Slots with pending requests that rest."""
+    backing_off: int = 0
+    """Slots with pending requests that back off."""
     slowest: float = 0.0
-    """Seconds that the slowest slot takes at least, by its delay and its rest."""
+    """Seconds that the slowest slot takes at least, by its delay and its backoff."""
 
     @property
     def moment(self) -> Moment:

@@ -43,7 +43,11 @@ GAUGES = (
     ("in_flight", "in_flight", "Requests in flight."),
     ("delayed", "delayed", "Delayed requests."),
     ("slots", "slots", "Slots (hosts) with requests."),
-    ("resting_slots", "resting", "Slots that rest: they fail, or ask for it."),
+    (
+        "slots_backing_off",
+        "backing_off",
+        "Slots that back off: they fail, or ask for it.",
+    ),
     ("failed", "failed", "Failed requests."),
     ("seen", "seen", "URLs in the filter."),
     ("fpp", "fpp", "False-positive probability of the filter, calculated."),
@@ -74,7 +78,7 @@ GAUGES = (
         "Failed requests by reason; an HTTP status is a reason.",
     ),
     ("host_pending:host", "host_pending", "Pending requests of a host."),
-    ("host_resting:host", "host_resting", "1 while a host rests, else 0."),
+    ("host_backing_off:host", "host_backing_off", "1 while a host backs off, else 0."),
 )
 """Name after ``bloomdupe_``, with the label if there are several; figure; help."""
 

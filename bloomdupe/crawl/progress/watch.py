@@ -77,10 +77,11 @@ class Watch:
         self._failures = failures
         self._access, self._rules = session.access, session.slots
         # As of the last look at all slots.
-        self._resting: Mapping[str, float] = {}
-        """Slots with pending requests that rest, until Unix times."""
+        self._backing_off: Mapping[str, float] = {}
+        """Slots with pending requests that back off, until Unix times."""
         self._slowest = 0.0
-        """Seconds that the slowest slot takes at least, by its delay and its rest."""
+        """Seconds that the slowest slot takes at least, by its delay and its
+        backoff."""
         self._largest: list[tuple[str, int]] = []
         """The slots with the most pending requests, and their numbers of requests."""
         self._slots_due = 0.0
@@ -168,7 +169,7 @@ class Watch:
             free=0 if store is None else store.free_bytes(),
             memory=process_memory(),
             delayed=frontier.waiting,
-            resting=len(self._resting),
+            backing_off=len(self._backing_off),
             slowest=round(self._slowest, 1),
         )
 
@@ -193,13 +194,17 @@ class Watch:
         begun, now = time.monotonic(), time.time()
         if begun < self._slots_due and not whole:
             return
-        slots, rests, access = self._frontier.pending_by_slot, self._rules, self._access
-        self._resting = resting = rests.resting()
-        slowest = max(resting.values(), default=now) - now
+        slots, backoffs, access = (
+            self._frontier.pending_by_slot,
+            self._rules,
+            self._access,
+        )
+        self._backing_off = backing_off = backoffs.backing_off()
+        slowest = max(backing_off.values(), default=now) - now
         if access.has_delays:
             for slot, pending in slots():
-                rest = resting.get(slot, now) - now
-                slowest = max(slowest, rest + pending * access.delay_of(slot))
+                wait = backing_off.get(slot, now) - now
+                slowest = max(slowest, wait + pending * access.delay_of(slot))
         self._slowest = min(slowest, LONGEST)
         self._largest = heapq.nlargest(MOST, slots(), key=lambda one: one[1])
         ended = time.monotonic()
@@ -221,7 +226,9 @@ class Watch:
             "revisits": get("bloomdupe/revisits", 0),
             "host_pending": hosts,
             "host_pages": {slot: counts.get(slot, [0])[0] for slot in hosts},
-            "host_resting": {slot: int(slot in self._resting) for slot in hosts},
+            "host_backing_off": {
+                slot: int(slot in self._backing_off) for slot in hosts
+            },
         }
 
     @property
@@ -313,8 +320,10 @@ def _counts(
 
 def _pending(last: Point | None, first: Point | None, now: Point) -> Iterator[str]:
     rate = per_minute(last, now)
-    resting = f" ({now.resting:,} resting or paused)" if now.resting else ""
-    yield f"{now.pending:,} pending on {plural(now.slots, 'host')}{resting}"
+    backing_off = (
+        f" ({now.backing_off:,} backing off or paused)" if now.backing_off else ""
+    )
+    yield f"{now.pending:,} pending on {plural(now.slots, 'host')}{backing_off}"
     if rate is not None and round(rate) == 0 and now.in_flight:
         yield f"{now.in_flight:,} in flight"
     if now.delayed:

@@ -1,4 +1,4 @@
-"""Rules: which requests of a job the user keeps out, and which slots rest."""
+"""Rules: which requests of a job the user keeps out, and which slots back off."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """SlotRules: whether a slot may have a request now, and if not, when and why.
 
-A slot (host) rests if its server asks for it with Retry-After, or if the user has
-paused it. A slot with several failures in a row, without a success between, rests, too;
-then one request *probes* it. If that fails, the slot rests longer; if it succeeds, the
-slot has requests again at once. That is the circuit breaker of Michael Nygard,
-"Release It!", 2007, chapter 5.
+A slot (host) backs off if its server asks for it with Retry-After, or if the user has
+paused it. A slot with several failures in a row, without a success between, backs off,
+too; then one request *probes* it. If that fails, the slot backs off longer; if it
+succeeds, the slot has requests again at once. That is the circuit breaker of Michael
+Nygard, "Release It!", 2007, chapter 5.
 
 What is remembered of a slot is its :class:`bloomdupe.frontier.slot_state.SlotState`.
 """
@@ -23,7 +23,7 @@ from twisted.python.failure import Failure
 
 from bloomdupe.crawl.progress.pace import clock, plural
 from bloomdupe.crawl.retries import tries_of
-from bloomdupe.frontier.slot_state import PROBED, RETRY_AFTER, rest_of
+from bloomdupe.frontier.slot_state import PROBED, RETRY_AFTER, backoff_of
 from bloomdupe.printable import logger_of
 from bloomdupe.store.participant import Part, Participant
 
@@ -51,13 +51,12 @@ LONGEST_HOLD = 300.0
 """Seconds for which a slot is held back at most, whatever its server asks for."""
 
 MOST_FAILURES = 5
-"""Failures in a row after which a slot rests. It is fewer if ``RETRY_TIMES`` is less,
-so that the slot rests before a request can be given up.
-"""
+"""Failures in a row after which a slot backs off. It is fewer if ``RETRY_TIMES`` is
+less, so that the slot backs off before a request can be given up. """
 PATIENCE = 3
-"""Probes that may fail after rests of the greatest length. Then the slot counts as
-dead: it does not rest any more, and each of its requests gets the tries that Scrapy
-allows. Otherwise a crawl with a dead host would never end.
+"""Probes that may fail after backoffs of the greatest length. Then the slot is marked
+down: it does not back off any more, and each of its requests gets the tries that Scrapy
+allows. Otherwise a crawl with a host that is down would never end.
 """
 SERVER_AWAY = frozenset({429, 502, 503, 504, 522, 524})
 """Statuses that say that the server cannot answer any request now: RFC 9110, sections
@@ -81,7 +80,7 @@ class SlotRules(Participant):
 
     A failure is the same as for Scrapy's retry middleware: an error of
     ``RETRY_EXCEPTIONS``, or an answer with a status of ``RETRY_HTTP_CODES``. Without
-    ``growing`` waits, no slot rests because of failures.
+    ``growing`` waits, no slot backs off because of failures.
 
     ``BLOOMDUPE_MAX_PENDING_PER_SLOT`` bounds the pending requests of a slot,
     ``BLOOMDUPE_MAX_PAGES_PER_SLOT`` the requests ever accepted, over all runs of the
@@ -106,8 +105,8 @@ class SlotRules(Participant):
         self._engine = engine
         self._registry = registry
         self._growing = growing
-        self.longest_rest = max(LONGEST_HOLD, growing.limit if growing else 0.0)
-        """Seconds that a slot rests, at most."""
+        self.longest_backoff = max(LONGEST_HOLD, growing.limit if growing else 0.0)
+        """Seconds that a slot backs off, at most."""
         self._threshold = max(1, min(MOST_FAILURES, settings.getint("RETRY_TIMES")))
         self._codes = {int(code) for code in settings.getlist("RETRY_HTTP_CODES")}
         self._errors = tuple(map(load_object, settings.getlist("RETRY_EXCEPTIONS")))
@@ -161,20 +160,20 @@ class SlotRules(Participant):
             now, delay = time.time(), 0.0
             if state is not None and state.last:
                 delay = self._engine.delay_of(name)
-            rest = rest_of(state, now, paused=name in self._paused, delay=delay)
-            if rest is not None:
-                return rest.until - now
+            backoff = backoff_of(state, now, paused=name in self._paused, delay=delay)
+            if backoff is not None:
+                return backoff.until - now
         return self._engine.wait(name, in_flight)
 
-    def resting(self) -> dict[str, float]:
-        """Return the slots that rest, until Unix times."""
+    def backing_off(self) -> dict[str, float]:
+        """Return the slots that back off, until Unix times."""
         now, found = time.time(), {}
         for slot in self._frontier.slots:
             state, paused = slot.state, slot.name in self._paused
             if slot.pending and (paused or state is not None):
-                rest = rest_of(state, now, paused=paused)
-                if rest is not None and rest.reason != PROBED:
-                    found[slot.name] = rest.until
+                backoff = backoff_of(state, now, paused=paused)
+                if backoff is not None and backoff.reason != PROBED:
+                    found[slot.name] = backoff.until
         return found
 
     # Limits
@@ -231,7 +230,7 @@ class SlotRules(Participant):
             self.say(name, state)
 
     def _handed_out(self, in_flight: InFlightRequest) -> None:
-        """Remember a request for a slot that has rested as the probe."""
+        """Remember a request for a slot that has backed off as the probe."""
         state = in_flight.entry.queue.state
         if state is not None and state.is_open:
             state.probe = in_flight
@@ -264,11 +263,11 @@ class SlotRules(Participant):
         state = slot.state
         if state is None or not state.failures:
             return
-        rests, state.rests, state.failures = state.rests, 0, 0
-        state.dead, state.until, state.probe = False, 0.0, None
-        if rests:
+        backoffs, state.backoffs, state.failures = state.backoffs, 0, 0
+        state.down, state.until, state.probe = False, 0.0, None
+        if backoffs:
             self._frontier.slots.touch(slot.name)
-            self._log(slot.name, f"answers again after {plural(rests, 'rest')}")
+            self._log(slot.name, f"answers again after {plural(backoffs, 'backoff')}")
             self._ask_again(slot.name)
 
     def _failed(self, in_flight: InFlightRequest, status: int | None) -> None:
@@ -278,27 +277,27 @@ class SlotRules(Participant):
         state.reason = "no answer" if status is None else f"HTTP {status}"
         if state.probe is in_flight:
             state.probe = None
-            self._rest(name, state)
-        elif not state.rests and state.failures >= self._threshold:
-            self._rest(name, state)
+            self._back_off(name, state)
+        elif not state.backoffs and state.failures >= self._threshold:
+            self._back_off(name, state)
         away = status is None or status in SERVER_AWAY
         in_flight.try_counts = not (state.is_open and away)
 
-    def _rest(self, name: str, state: SlotState) -> None:
+    def _back_off(self, name: str, state: SlotState) -> None:
         growing = self._growing
         assert growing is not None  # noqa: S101 - or nothing is watched
         self._frontier.slots.touch(name)
         if (
-            state.rests >= PATIENCE
-            and growing.longest(state.rests - PATIENCE + 1) >= growing.limit
+            state.backoffs >= PATIENCE
+            and growing.longest(state.backoffs - PATIENCE + 1) >= growing.limit
         ):
-            state.dead = True
-            self._log(name, f"is taken for dead after {plural(state.rests, 'rest')}")
+            state.down = True
+            self._log(name, f"is marked down after {plural(state.backoffs, 'backoff')}")
             self._ask_again(name)
             return
-        state.rests += 1
-        state.until = time.time() + growing.seconds(state.rests)
-        self._stats.inc_value("bloomdupe/slot_rests")
+        state.backoffs += 1
+        state.until = time.time() + growing.seconds(state.backoffs)
+        self._stats.inc_value("bloomdupe/slot_backoffs")
         self.say(name, state)
 
     def _ask_again(self, name: str) -> None:
@@ -308,16 +307,16 @@ class SlotRules(Participant):
     # Words
 
     def say(self, name: str, state: SlotState) -> None:
-        """Log a rest, if there is any."""
+        """Log a backoff, if there is any."""
         now = time.time()
-        rest = rest_of(state, now)
-        if rest is None:
+        backoff = backoff_of(state, now)
+        if backoff is None:
             return
-        cause = "rests, as its Retry-After asks,"
-        if rest.reason != RETRY_AFTER:
+        cause = "backs off, as its Retry-After asks,"
+        if backoff.reason != RETRY_AFTER:
             times = plural(state.failures, "time")
-            cause = f"has failed {times} in a row ({rest.reason}) and rests"
-        self._log(name, f"{cause} until {clock(rest.until, now)}")
+            cause = f"has failed {times} in a row ({backoff.reason}) and backs off"
+        self._log(name, f"{cause} until {clock(backoff.until, now)}")
 
     def _log(self, name: str, news: str) -> None:
         """Log news of a slot: the rest of a sentence that begins with it."""
