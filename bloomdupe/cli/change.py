@@ -209,7 +209,7 @@ def stop(options: Namespace) -> Answer:
         line = f"{ends} when the requests in flight are done"
         if silence is not None:
             line += (
-                f". No sign of life for {duration(silence)}: kill it if it hangs,"
+                f". No heartbeat for {duration(silence)}: kill it if it hangs,"
                 " nothing is lost"
             )
     return Answer([line], {"processes": processes, "ended": options.wait})

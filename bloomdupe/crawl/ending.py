@@ -173,7 +173,7 @@ class Ending:
         """Whether the crawl goes on because of pending requests."""
         return next_move(self.standing).move in (Move.GO_ON, Move.SLEEP)
 
-    def look(self) -> None:
+    def log_sleep(self) -> None:
         """Log now and then that the crawl sleeps; called when no request is ready."""
         now = time.monotonic()
         if now < self._next_word:

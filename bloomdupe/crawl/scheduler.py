@@ -45,7 +45,7 @@ SHORTEST_ALARM = 0.001
 MOST_KEPT_OUT = 500
 """Requests that rules keep out at once; then the crawl does something else."""
 LONGEST_ALARM = 3_600.0
-"""Greatest number of seconds until the next look: the clock may be set."""
+"""Greatest number of seconds until the next check: the clock may be set."""
 
 
 class FrontierScheduler(BaseScheduler):

@@ -203,7 +203,7 @@ class RedisFilter:
                 if state == b"full":
                     self._add_layer()
                 elif state == b"changed":
-                    self._look()
+                    self._refresh()
                 yield from (answer == ord("1") for answer in answers)
                 left = left[len(answers) :]
 
@@ -236,7 +236,7 @@ class RedisFilter:
 
     # Its head
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """Go on with the head as it is now."""
         client = self._open()
         self._take(client.ask("HGETALL", client.address.head))
@@ -293,7 +293,7 @@ class RedisFilter:
 
         The memory and the disk of Redis are not included.
         """
-        self._look()
+        self._refresh()
         shown = self._open().address.shown
         return FilterInfo.of(shown, self.parameters, [self._head.counts])
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.frontier import Load
     from bloomdupe.frontier.slot_queue import Entry, SlotQueue
     from bloomdupe.frontier.slot_state import SlotState
-    from bloomdupe.store.redis.crawl_reader import Look
+    from bloomdupe.store.redis.crawl_reader import Sample
     from bloomdupe.store.redis.owner import PartitionOwner
     from bloomdupe.store.redis.redis_store import RedisStore
     from bloomdupe.store.store import Commit
@@ -334,30 +334,32 @@ class HeldFrontier:
 
     # Partitions
 
-    def look(self) -> Look | None:
-        """Look at the crawl; take partitions of which no living worker is the owner.
+    def sample(self) -> Sample | None:
+        """Sample the crawl; take partitions of which no living worker is the owner.
 
         If another worker has fewer, a partition begins to leave. Call it every second;
         while a commit is not done it does nothing and returns None.
         """
         if self._committing:
             return None
-        looks: list[Look] = []
-        for call in self.looking(looks.append):
+        samples: list[Sample] = []
+        for call in self.sampling(samples.append):
             call()
-        return looks[0]
+        return samples[0]
 
-    def looking(self, tell: Callable[[Look], object]) -> Iterator[Callable[[], None]]:
-        """Look as :meth:`look` does, and hand the look to ``tell``.
+    def sampling(
+        self, tell: Callable[[Sample], object]
+    ) -> Iterator[Callable[[], None]]:
+        """Sample as :meth:`sample` does, and hand the sample to ``tell``.
 
         Yields calls that wait for the network; another thread may make them.
         """
-        began, looks = self._clock(), []
-        yield lambda: looks.append(self.owner.look_as_owner(self._partitions))
-        (look,) = looks
+        began, samples = self._clock(), []
+        yield lambda: samples.append(self.owner.sample_as_owner(self._partitions))
+        (sample,) = samples
         claims, me = self._claims, self.owner.token
-        claims.see(look, began, self.owner.client.interruptions)
-        idle, wanted = claims.idle(look, me), claims.to_take(look, me)
+        claims.see(sample, began, self.owner.client.interruptions)
+        idle, wanted = claims.idle(sample, me), claims.to_take(sample, me)
         if idle or wanted:
             taken: list[tuple[int, BloomFilter]] = []
 
@@ -367,9 +369,9 @@ class HeldFrontier:
 
             yield take
             self._enter(taken)
-        if not self._leaving and claims.has_too_many(look, me):
+        if not self._leaving and claims.has_too_many(sample, me):
             self._give_one()
-        tell(look)
+        tell(sample)
 
     def _give_one(self) -> None:
         """Let a partition leave, at best with work of which nothing is in flight."""
@@ -383,7 +385,7 @@ class HeldFrontier:
             self.give(number)
 
     def join(self) -> bool:
-        """Show that this worker is there, and look; whether it has any partition.
+        """Show that this worker is there; whether it has any partition.
 
         What was sent while none was here does not count.
         """
@@ -391,7 +393,7 @@ class HeldFrontier:
         commit = self.begin([])
         commit.send()
         commit.done()
-        self.look()
+        self.sample()
         return bool(self.frontiers)
 
     def close(self, *, failed: bool) -> None:

@@ -51,7 +51,7 @@ class CookieJars:
         self._changed: dict[Place, Cookie | None] = {}
         self._known: dict[Any, Any] = {}
         """The jars that are watched, by key."""
-        factory = getattr(self._look(), "default_factory", None)
+        factory = getattr(self._follow_jars(), "default_factory", None)
         if factory is not None:
             _inner(factory())
 
@@ -73,7 +73,7 @@ class CookieJars:
             )
             return None
 
-    def _look(self) -> dict[Any, Any]:
+    def _follow_jars(self) -> dict[Any, Any]:
         """Watch the present jars, and report those that are new, or gone."""
         jars: Any = getattr(self._middleware, "jars", None)
         if type(jars) not in (dict, defaultdict):
@@ -130,7 +130,7 @@ class CookieJars:
     @property
     def changed(self) -> dict[Place, Cookie | None]:
         """Cookies that have changed, None for those that are gone."""
-        self._look()
+        self._follow_jars()
         return self._changed
 
     def written(self, changes: dict[Place, Cookie | None]) -> None:

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
 
-GLANCE = 0.05
-"""Seconds until the next look at a slot that foreign requests keep busy."""
+RECHECK = 0.05
+"""Seconds until a slot is checked again that foreign requests keep busy."""
 LONG = 1.0
-"""Seconds until the next look at a slot without a call meanwhile."""
+"""Seconds until a slot is checked again without a call meanwhile."""
 
 
 class EngineAccess:
@@ -102,14 +102,14 @@ class EngineAccess:
             delay = slot.delay
             transferring = len(slot.transferring)
             if len(slot.active) > in_flight and len(slot.active) >= concurrency > 0:
-                return GLANCE  # inline requests, robots.txt: their end is not reported
+                return RECHECK  # inline requests, robots.txt: their end is not reported
         if in_flight >= concurrency > 0:
             return LONG
         if delay <= 0:
             return 0.0
         if in_flight > transferring:
             # A request is there already, and will go when the delay is over.
-            return max(float(delay) * 0.5, GLANCE)
+            return max(float(delay) * 0.5, RECHECK)
         if slot is None:
             return 0.0
         # The downloader draws the delay anew each time it looks; a request that

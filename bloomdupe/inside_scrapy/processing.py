@@ -39,7 +39,7 @@ OF_CONNECTIONS = (signals.headers_received, signals.bytes_received)
 BREATH = 100
 """Outputs of a callback after which other tasks get a turn."""
 PAUSE = 0.001
-"""Seconds until the next look whether it is still crowded."""
+"""Seconds until it is checked again whether it is still crowded."""
 
 
 CURRENT: ContextVar[Work | None] = ContextVar("bloomdupe_work", default=None)

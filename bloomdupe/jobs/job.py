@@ -36,7 +36,7 @@ MOST_AT_ONCE = 1_000
 MOST_BYTES = 1 << 20
 """Bytes of the stored requests that are added at once, unless one has more."""
 PAUSE = 0.05
-"""Seconds between two looks for a crawl that ends."""
+"""Seconds between two checks for a crawl that ends."""
 
 
 class Removed(NamedTuple):
@@ -175,23 +175,23 @@ class Job(ABC):
         Returns them, and who obeys them when, as a sentence.
         """
         rules, life = self.replace_rules(change), self.life()
-        if life.beat is None:
+        if life.heartbeat is None:
             return rules, "The next run obeys."
         crawl = f"The running crawl ({life.owner})"
         silence = life.silence(time.time())
         if silence is not None:
-            crawl += f" has given no sign of life for {duration(silence)}; it"
+            crawl += f" has sent no heartbeat for {duration(silence)}; it"
         return rules, f"{crawl} obeys at its next checkpoint."
 
     def stop(self, *, wait: bool) -> Life:
         """Ask the crawl to stop, and ``wait`` for its end; return who had the job.
 
         It is a rule that the next run ignores: a run reads the rules before its first
-        sign of life, and stops if there is a later stop.
+        heartbeat, and stops if there is a later stop.
         """
         with self.stores():  # or there is none
             before = now = self.life()
-        if before.beat is None:
+        if before.heartbeat is None:
             raise StoreMismatchError("no crawl runs, so there is nothing to stop")
         self.replace_rules(lambda rules: rules.stopping(time.time_ns()))
         while wait and now.names & before.names and now.is_held:

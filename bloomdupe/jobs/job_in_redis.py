@@ -115,16 +115,16 @@ class JobInRedis(Job):
                     return rules
 
     def life(self) -> Life:
-        """Look at the owners of the partitions, and when one has last committed."""
+        """Sample the owners of the partitions, and when one has last committed."""
         with self._crawl() as crawl:
             if not crawl.partitions:
                 return Life()
-            client, look = crawl.client, crawl.look(crawl.partitions)
-            names = frozenset(look.owners.values())
+            client, sample = crawl.client, crawl.sample(crawl.partitions)
+            names = frozenset(sample.owners.values())
             figures = {
                 "workers": len(names),
-                "partitions": len(look.inboxes),
-                "unowned_partitions": len(look.inboxes) - len(look.owners),
+                "partitions": len(sample.inboxes),
+                "unowned_partitions": len(sample.inboxes) - len(sample.owners),
                 "output_entries": client.ask("XLEN", crawl.keys.output),
                 "memory_bytes": client.facts.get("used_memory", 0),
                 "memory_limit": client.facts.get("maxmemory") or None,
@@ -197,7 +197,7 @@ def taken(
     with ExitStack() as undo:
         owner = PartitionOwner.at(address, PARTITIONS)
         undo.callback(owner.give_back)
-        owners = owner.look(PARTITIONS).owners
+        owners = owner.sample(PARTITIONS).owners
         owner.take({n: owners.get(n, NOBODY) for n in range(PARTITIONS)})
         if len(owner.stores) != PARTITIONS:
             raise StoreLockedError(

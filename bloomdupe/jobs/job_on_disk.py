@@ -203,7 +203,11 @@ class JobOnDisk(Job):
             return Life(written_at=written)
         name = str(owner.process or "unknown")
         return Life(
-            f"process {name}", owner.beat, frozenset([name]), written, owner.process
+            f"process {name}",
+            owner.heartbeat,
+            frozenset([name]),
+            written,
+            owner.process,
         )
 
     def hold(self, project: Project | None, *, begin: bool) -> HeldJob:

@@ -134,7 +134,7 @@ class View:
     def present(self) -> list[Point]:
         """The points, and how the job stands now, if a crawl has it.
 
-        Without a sign of life, it stands as at its last checkpoint. While nothing
+        Without a heartbeat, it stands as at its last checkpoint. While nothing
         changes, such as during a backoff, no checkpoint is written, and so there are no
         new points.
         """
@@ -228,7 +228,7 @@ def slot_name(name: str) -> str:
 
 NOT_BEGUN, RUNNING, SLEEPING = "not begun", "running", "sleeping"
 WAITING = "waiting for URLs"
-SILENT = "no sign of life"
+SILENT = "no heartbeat"
 STOPPED, KILLED, FINISHED = "stopped", "killed", "finished"
 IN_USE = "in use"
 """By a command, or by a crawl that is still being opened."""
@@ -239,8 +239,8 @@ class Life(NamedTuple):
 
     owner: str | None = None
     """The process or the workers: a lock or a lease proves it; None: nobody."""
-    beat: float | None = None
-    """Unix time of the last sign of life; None: no crawl runs."""
+    heartbeat: float | None = None
+    """Unix time of the last heartbeat; None: no crawl runs."""
     names: frozenset[str] = frozenset()
     """A name for each process or worker."""
     written_at: float = 0.0
@@ -253,8 +253,8 @@ class Life(NamedTuple):
     ``memory_limit``."""
 
     def silence(self, now: float) -> float | None:
-        """Seconds without a sign of life; None if they are no cause for concern."""
-        seconds = 0.0 if self.beat is None else now - self.beat
+        """Seconds without a heartbeat; None if they are no cause for concern."""
+        seconds = 0.0 if self.heartbeat is None else now - self.heartbeat
         return seconds if seconds > SILENT_AFTER else None
 
     @property
@@ -275,7 +275,7 @@ class State(NamedTuple):
     detail: str | None = None
     """The owner of the job, or the reason why it stopped, if one is known."""
     moment: float | None = None
-    """Unix time until which it sleeps, of its last sign of life, or of its end."""
+    """Unix time until which it sleeps, of its last heartbeat, or of its end."""
 
     @property
     def has_crawl(self) -> bool:
@@ -309,11 +309,11 @@ def state_of(
         text = FINISHED if at is None else f"{FINISHED} at {when(at)}"
         text += ", and has requests again" * (ready or due is not None)
         return State(FINISHED, now, text, moment=at)
-    if life.beat is None:
+    if life.heartbeat is None:
         return State(IN_USE, now, f"{IN_USE} by {owner}", owner)
     name, said, moment = RUNNING, "", None
     if (silence := life.silence(now)) is not None:
-        name, said, moment = SILENT, f" for {duration(silence)}", life.beat
+        name, said, moment = SILENT, f" for {duration(silence)}", life.heartbeat
     elif not ready and due is not None and due > now:
         name, moment = SLEEPING, due
         said = f" until {clock(due, now)}, {duration(due - now)} to go"

@@ -90,7 +90,7 @@ def follow(
     ):
         page = _page
         if page.response() is not self:
-            page = _look_at(self)
+            page = _page_of(self)
         joined = page.parts and safe_urls.joined(page.parts, url)
         if joined:
             return plain_request(
@@ -124,7 +124,7 @@ def follow(
     )
 
 
-def _look_at(response: TextResponse) -> _Page:
+def _page_of(response: TextResponse) -> _Page:
     """Return the common base of the links of a response, and remember it."""
     global _page  # noqa: PLW0603 - the callback of one page after the other
     parts, encoding = None, ""

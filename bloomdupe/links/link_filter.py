@@ -7,7 +7,7 @@ when the spider yields it, or with :func:`new_links` before there is a request a
 The filter marks nothing, so a link that is let through loses nothing. In doubt a link
 is let through. A link is dropped only if the scheduler would find the very same
 fingerprint seen. That cannot change: *seen* never becomes *new* again, so a URL that
-was found seen once needs no second look. At the first response the filter looks for
+was found seen once is not asked again. At the first response the filter looks for
 anything that could change a link on its way to the scheduler. If it finds anything, the
 log says so, and all links are let through:
 
@@ -169,7 +169,7 @@ class LinkFilter:
     def _judge(self, response: Response) -> bool:
         """Whether to judge the links of a response at all."""
         if self._on is None:
-            self._look_for_obstacles()
+            self._find_obstacles()
         if not self._on:
             return False
         return not self._max_depth or (_depth(response) or 0) < self._max_depth
@@ -242,7 +242,7 @@ class LinkFilter:
     def new_links(self, links: Iterable[AnyLink]) -> list[AnyLink]:
         """See the function :func:`new_links`."""
         if self._on is None:
-            self._look_for_obstacles()
+            self._find_obstacles()
         if not self._new_links_work:
             return list(links)
         if not self._new_links_used:
@@ -263,7 +263,7 @@ class LinkFilter:
 
     # Parts of Scrapy and of the project that might interfere
 
-    def _look_for_obstacles(self) -> None:
+    def _find_obstacles(self) -> None:
         """Find out whether a link may change between here and the scheduler."""
         self._offsite = [
             receiver.__self__

@@ -108,11 +108,11 @@ class StreamOutput:
         Nothing is left to do then. The leader records how the crawl has ended, unless
         it has died; but a crawl that stays open ends only by that record.
         """
-        look = self._crawl.look(self._crawl.partitions)
+        sample = self._crawl.sample(self._crawl.partitions)
         with RedisStore(self._crawl, CONTROL).snapshot() as snapshot:
             notes = (snapshot.record("filter") or {}).get("notes", {})
         died = notes.get("run") == OPEN and not notes.get("stays")
-        return bool(look.finished and (died or notes.get("run") == FINISHED))
+        return bool(sample.finished and (died or notes.get("run") == FINISHED))
 
     @property
     def _output(self) -> bytes:

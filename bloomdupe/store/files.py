@@ -39,7 +39,7 @@ PATIENCE = 10.0
 PAUSE = 0.001
 """Seconds between two attempts."""
 SILENT_AFTER = 20.0
-"""Seconds without a sign of life that are cause for concern: the reactor gives one
+"""Seconds without a heartbeat that are cause for concern: the reactor gives one
 every five seconds, and may be kept from it for a while by a long callback."""
 
 # fmt: off
@@ -57,8 +57,8 @@ class Owner(NamedTuple):
 
     process: int
     """Its number; 0 if that cannot be read."""
-    beat: float | None
-    """Unix time of its last sign of life; None: it runs no crawl, or not yet."""
+    heartbeat: float | None
+    """Unix time of its last heartbeat; None: it runs no crawl, or not yet."""
 
     @classmethod
     def of(cls, text: str) -> Owner:
@@ -213,9 +213,9 @@ def lock_owner(path: Path, name: str = OWNER) -> Descriptor:
     """Take the owner's lock, a file in ``path``, and return its descriptor.
 
     The kernel drops the lock when the process ends, so a killed owner blocks no
-    process. The file begins with the number of the process. Its second line is the
-    last sign of life (see :func:`beat`). Both count only while the file is locked, so
-    nothing is left of a killed owner, even if its number belongs to another process.
+    process. The file begins with the number of the process. Its second line is the last
+    heartbeat (see :func:`write_heartbeat`). Both count only while the file is locked,
+    so nothing is left of a killed owner, even if its number belongs to another process.
     """
     lock = Descriptor.open_regular(path / name, os.O_RDWR | os.O_CREAT)
     fd = lock.fileno()
@@ -231,8 +231,8 @@ def lock_owner(path: Path, name: str = OWNER) -> Descriptor:
     return lock
 
 
-def beat(lock: Descriptor, moment: float) -> None:
-    """Write a sign of life into the owner's lock.
+def write_heartbeat(lock: Descriptor, moment: float) -> None:
+    """Write a heartbeat into the owner's lock.
 
     It needs no sync, and no space but that of the process number. If it cannot be
     written, it is missing, and that is how a reader notices.

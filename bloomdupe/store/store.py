@@ -109,7 +109,7 @@ class Store(ABC):
         store.
         """
 
-    def beat(self, moment: float) -> None:  # noqa: B027 - on Redis the lease shows it
+    def heartbeat(self, moment: float) -> None:  # noqa: B027 - on Redis the lease shows it
         """Show readers that the owner is alive; the data are not touched."""
 
     @abstractmethod

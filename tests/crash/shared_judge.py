@@ -50,7 +50,7 @@ def _ends(crawl: DisturbedCrawl) -> Outcome | None:
     if any(complaints):
         return crashed("; ".join(filter(None, complaints)))
     stored = crawl.stored
-    if stored.pending or any(stored.look.inboxes):
+    if stored.pending or any(stored.sample.inboxes):
         return lost("something waits, though all workers have ended")
     delayed, wanted = stored.delayed, len(crawl.revisited)
     if delayed != wanted:
@@ -87,7 +87,7 @@ def _without_backoffs(what: str, times: int, stock: Counter[str]) -> int:
 
 
 def _items(crawl: DisturbedCrawl) -> Outcome | None:
-    """Look whether each item is there once, for all who may look."""
+    """Look whether each item is there once, for all who may sample."""
     folder = crawl.crawl.folder
     once = Counter(_lines_of(folder))
     found = {"collect": (once, Counter(_lines_of(folder / "collected")))}

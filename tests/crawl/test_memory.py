@@ -29,7 +29,7 @@ from bloomdupe.crawl.state.memory import (
     MOST_PARTS,
     STATE,
     SpiderMemory,
-    _look,
+    _packed,
 )
 from bloomdupe.requests.values import pack
 from bloomdupe.store.format import BLOBS
@@ -271,7 +271,8 @@ def test_sets_are_the_same_in_another_process() -> None:
     value = (
         "{'names': {*'abcdefgh'}, 'pairs': {(1, 'a'), (2, 'b')}, 'n': frozenset({1})}"
     )
-    code = f"from bloomdupe.crawl.state.memory import _look;print(_look({value}).hex())"
+    module = "bloomdupe.crawl.state.memory"
+    code = f"from {module} import _packed;print(_packed({value}).hex())"
     found = {
         subprocess.run(
             [sys.executable, "-c", code],
@@ -281,8 +282,8 @@ def test_sets_are_the_same_in_another_process() -> None:
         for seed in ("1", "2")
     }  # fmt: skip
     assert len(found) == 1
-    assert _look({1}) != _look({2})
-    assert _look([1]) != _look([True])
+    assert _packed({1}) != _packed({2})
+    assert _packed([1]) != _packed([True])
 
 
 def test_a_store_decides_neither_on_files_nor_on_code_nor_for_scrapy() -> None:

@@ -15,7 +15,7 @@ from spiders.scheduler import (
     Forgetful,
     Renamed,
     RenamedLater,
-    look_often,
+    sample_often,
 )
 from support.crawl import FEEDS, Before, Crawl
 from support.engines import on_both_engines
@@ -153,14 +153,14 @@ def test_a_page_that_closes_the_crawl_after_an_item_is_done_and_has_failed(
 
 
 @pytest.mark.parametrize(
-    ("look", "answers"), [(None, 1), (look_often, 0)], ids=["checkpoint", "look"]
+    ("sample", "answers"), [(None, 1), (sample_often, 0)], ids=["checkpoint", "sample"]
 )
 def test_a_store_that_is_gone_ends_the_crawl(
-    crawl: Crawl, site: Site, look: Before | None, answers: int
+    crawl: Crawl, site: Site, sample: Before | None, answers: int
 ) -> None:
     """A checkpoint finds it, or the watch over the crawl while nothing changes."""
     site.hold_after(2)
-    process = crawl.start(Follow, before=look, **ONE)
+    process = crawl.start(Follow, before=sample, **ONE)
     process.until_requested(3)
     (crawl.store / "data.mdb").unlink()
     site.hold_after(answers)

@@ -114,8 +114,8 @@ def test_stop_waits_for_the_workers(
     answers = []
     call = Thread(target=lambda: answers.append(open_job(crawl).stop(wait=True)))
     call.start()
-    until(lambda: worker.look(PARTITIONS).rules is not None)
-    text = worker.look(PARTITIONS).rules
+    until(lambda: worker.sample(PARTITIONS).rules is not None)
+    text = worker.sample(PARTITIONS).rules
     assert text is not None
     assert Rules.of(json.loads(text)).stop > 0
     assert not answers
@@ -133,7 +133,7 @@ def test_a_worker_that_was_killed_is_overruled_and_goes_on_with_nothing_old(
 ) -> None:
     with logged_redis.client() as client:
         client.hincrby(worker.keys.head, "at", -int(SILENT_AFTER) - 5)
-    assert "no sign of life" in verb("info", crawl).out
+    assert "no heartbeat" in verb("info", crawl).out
     assert verb("drop", crawl, "--pattern", ".").out == "30 removed, 0 pending\n"
     with pytest.raises(NotOwnerError):
         commit(worker)

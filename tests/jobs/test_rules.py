@@ -84,13 +84,13 @@ def in_force(store: Path) -> RulesInForce:
 def test_rules_are_obeyed_when_they_have_changed(store: Path) -> None:
     rules, spider = in_force(store), Spider("rules")
     assert rules.now == Rules()
-    assert rules.look(spider) is None
+    assert rules.update(spider) is None
     new = change_rules(store, lambda there: there.pausing(["a"]))
-    assert (rules.look(spider), rules.now) == (Rules(), new)
-    assert rules.look(spider) is None
+    assert (rules.update(spider), rules.now) == (Rules(), new)
+    assert rules.update(spider) is None
     (store / "rules.json").unlink()
-    assert (rules.look(spider), rules.now) == (new, Rules())
-    assert rules.look(spider) is None
+    assert (rules.update(spider), rules.now) == (new, Rules())
+    assert rules.update(spider) is None
 
 
 @pytest.mark.parametrize(("text", "why"), BAD)
@@ -106,7 +106,7 @@ def test_a_file_that_holds_no_rules_is_refused_in_one_line(
     rules, spider = in_force(store), Spider("rules")
     make_bad(store, text)
     for _ in range(2):
-        assert rules.look(spider) is None
+        assert rules.update(spider) is None
     (said,) = caplog.messages  # once
     assert why in said
     assert rules.now == Rules().pausing(["a"])
@@ -124,7 +124,7 @@ def test_a_file_that_holds_no_rules_is_refused_in_one_line(
     place = job / "bloomdupe/rules.json"
     place.rmdir() if place.is_dir() else place.unlink()
     assert verb("pause", job, "--slot", "a.example").code == 0
-    assert rules.look(spider) is not None
+    assert rules.update(spider) is not None
     assert rules.now == Rules().pausing(["a.example"])
 
 

@@ -58,9 +58,9 @@ def shown(
     return look
 
 
-def beat_of(crawl: Crawl) -> float | None:
+def heartbeat_of(crawl: Crawl) -> float | None:
     owner = files.owner_of(crawl.store) if crawl.store.exists() else None
-    return None if owner is None else owner.beat
+    return None if owner is None else owner.heartbeat
 
 
 def test_a_crawl_that_hangs_gives_no_sign_of_life(
@@ -71,14 +71,14 @@ def test_a_crawl_that_hangs_gives_no_sign_of_life(
     process = crawl.start(Hang, CONCURRENT_REQUESTS=1)
     process.until_logged("it hangs")
     assert shown()["info"] == f"running (process {process.pid})"
-    then = (beat_of(crawl) or 0.0) + HOUR
+    then = (heartbeat_of(crawl) or 0.0) + HOUR
     monkeypatch.setattr(reader, "time", lambda: then)
     found = shown()
-    said = f"no sign of life for 60 min (process {process.pid})"
+    said = f"no heartbeat for 60 min (process {process.pid})"
     assert (found["info"], found["top"]) == (said, said)
-    assert found["report"].startswith("No sign of life for 60 min")
+    assert found["report"].startswith("No heartbeat for 60 min")
     assert "Nothing is lost if you kill the process" in found["report"]
-    assert found["json"] == "no sign of life"
+    assert found["json"] == "no heartbeat"
     process.kill()
     found = shown()
     assert {found["info"], found["top"], found["json"]} == {"killed"}
@@ -99,12 +99,12 @@ def test_a_killed_process_whose_number_was_given_away_stays_killed(
     lock = crawl.store / files.OWNER
     text = lock.read_text()
     assert text.startswith(f"{process.pid}\n")
-    # Another process has its number now, and a sign of life is in the file.
+    # Another process has its number now, and a heartbeat is in the file.
     lock.write_text(text.replace(str(process.pid), str(os.getpid()), 1))
     assert shown()["info"] == "killed"
 
 
-def test_the_heart_beats_while_nothing_changes_and_writes_no_data(
+def test_the_heartbeat_goes_on_while_nothing_changes_and_writes_no_data(
     crawl: Crawl, site: Site
 ) -> None:
     site.hold("/")
@@ -113,16 +113,19 @@ def test_the_heart_beats_while_nothing_changes_and_writes_no_data(
     before: dict[str, Any] = {}
 
     def beats_quietly() -> bool:
-        now = {"data": (crawl.store / files.DATA).stat(), "beat": beat_of(crawl)}
-        last, moved = dict(before), now["beat"] != before.get("beat")
+        now = {
+            "data": (crawl.store / files.DATA).stat(),
+            "heartbeat": heartbeat_of(crawl),
+        }
+        last, moved = dict(before), now["heartbeat"] != before.get("heartbeat")
         before.update(now)
         return bool(last and moved and last["data"] == now["data"])
 
-    process.until(lambda: beat_of(crawl) is not None)
+    process.until(lambda: heartbeat_of(crawl) is not None)
     process.until(beats_quietly)
     site.release()
     assert process.wait().finish_reason == "finished"
-    assert beat_of(crawl) is None
+    assert heartbeat_of(crawl) is None
 
 
 NOW = 1_790_000_000.0
@@ -142,7 +145,7 @@ OPEN, ENDED, STAYS = {"run": "open"}, {"run": "finished"}, {"stays": True}
         ),
         # The clock was set back.
         (Life("x", NOW + HOUR), OPEN, True, None, "running (x)"),
-        (Life("x", NOW - 21), OPEN, True, None, "no sign of life for 21 s (x)"),
+        (Life("x", NOW - 21), OPEN, True, None, "no heartbeat for 21 s (x)"),
         (Life("x"), OPEN, True, None, "in use by x"),
         (Life(), {}, True, None, "not begun"),
         (Life(), OPEN, True, None, "killed"),

@@ -107,7 +107,7 @@ def test_kills_differ_from_ended_and_running_runs(
         store.commit(history.prepare())
     ways = ("killed", "shutdown", "running")
     owner = files.lock_owner(job / "bloomdupe")
-    files.beat(owner, time.time() + 3_600)  # never too long ago
+    files.write_heartbeat(owner, time.time() + 3_600)  # never too long ago
     texts = report(job).texts
     assert [text for text in texts if text in ways] == list(ways)
     assert any(text.startswith(f"Running (process {os.getpid()}): ") for text in texts)

@@ -34,7 +34,7 @@ from bloomdupe.cli import stores as cli_collect
 from bloomdupe.moving import collecting, stream_output
 from bloomdupe.moving.collecting import LOCK, RECORD
 from bloomdupe.store.redis.address import Address
-from bloomdupe.store.redis.crawl_reader import CrawlKeys, CrawlOnRedis, Look
+from bloomdupe.store.redis.crawl_reader import CrawlKeys, CrawlOnRedis, Sample
 
 pytestmark = pytest.mark.slow
 
@@ -201,14 +201,14 @@ def test_a_crawl_that_goes_on_during_collect_has_not_ended(
 
     begins = iter([enqueue_and_leave])
 
-    look = CrawlOnRedis.look
+    sample = CrawlOnRedis.sample
 
-    def watched(crawl: CrawlOnRedis, partitions: int) -> Look:
-        found = look(crawl, partitions)
+    def watched(crawl: CrawlOnRedis, partitions: int) -> Sample:
+        found = sample(crawl, partitions)
         next(begins, int)()
         return found
 
-    monkeypatch.setattr(CrawlOnRedis, "look", watched)
+    monkeypatch.setattr(CrawlOnRedis, "sample", watched)
     out = tmp_path / "out"
 
     def ended() -> bool:

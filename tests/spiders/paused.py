@@ -24,8 +24,8 @@ class Paused(OfCrawler):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._limit = crawler.settings.getint("PAUSED_AT")
-        crawler.signals.connect(self.look, signals.item_scraped)
+        crawler.signals.connect(self.check, signals.item_scraped)
 
-    def look(self, spider: Any) -> None:
+    def check(self, spider: Any) -> None:
         if spider.state["pages"] >= self._limit:
             self.crawler.engine.pause()

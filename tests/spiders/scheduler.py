@@ -15,9 +15,9 @@ from bloomdupe.store.files import lock_owner
 from spiders.follow import AtOnce, Follow
 
 
-def look_often() -> None:
-    """Let the watch over the crawl look ten times a second."""
-    bloomdupe.crawl.progress.watch.GLANCE = 0.1
+def sample_often() -> None:
+    """Let the watch over the crawl sample ten times a second."""
+    bloomdupe.crawl.progress.watch.SAMPLE_INTERVAL = 0.1
 
 
 class Command(logging.Handler):

@@ -115,7 +115,7 @@ class OnePartition:
             undo.enter_context(files.lock_owner(self.beside))
             owner = PartitionOwner.at(self.address)
             undo.callback(owner.close)
-            (store,) = owner.take({0: owner.look(1).owners.get(0, NOBODY)})
+            (store,) = owner.take({0: owner.sample(1).owners.get(0, NOBODY)})
             store.close = undo.pop_all().close  # type: ignore[method-assign]
         return store
 

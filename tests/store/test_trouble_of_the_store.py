@@ -56,7 +56,7 @@ def owner(server: RedisServer) -> Iterator[PartitionOwner]:
 def joined(url: str) -> PartitionOwner:
     """Return the owner of the only partition of a crawl."""
     owner = PartitionOwner.at(Address.of(url))
-    owner.take({0: owner.look(1).owners.get(0, NOBODY)})
+    owner.take({0: owner.sample(1).owners.get(0, NOBODY)})
     return owner
 
 
@@ -205,7 +205,7 @@ def test_a_user_without_all_rights_is_refused_before_anything_is_written(
     url = server.url("crawl").replace("unix://", f"unix://some:{PASSWORD}@")
     with pytest.raises(StoreAccessError, match="Redis refuses this user"):
         joined(url)
-    assert owner.look(1).commits == 1
+    assert owner.sample(1).commits == 1
 
 
 def test_another_number_of_partitions_is_refused(owner: PartitionOwner) -> None:
@@ -239,7 +239,7 @@ def test_no_message_has_the_password(server: RedisServer) -> None:
 # Half a commit, or none of it
 
 
-@pytest.mark.parametrize("act", [put, PartitionOwner.look], ids=["commit", "look"])
+@pytest.mark.parametrize("act", [put, PartitionOwner.sample], ids=["commit", "sample"])
 def test_a_commit_that_was_restored_in_part_is_refused(
     server: RedisServer, owner: PartitionOwner, act: Any
 ) -> None:

@@ -71,7 +71,7 @@ class Crawl:
     def join(self) -> None:
         """Let the worker come."""
         self._owner = PartitionOwner.at(Address.of(self.url), PARTITIONS)
-        owners = self._owner.look(PARTITIONS).owners
+        owners = self._owner.sample(PARTITIONS).owners
         self._owner.take({n: owners.get(n, NOBODY) for n in range(PARTITIONS)})
         place = self._owner.stores[0]
         self._seen = BloomFilter.open(place, 1_000, identity=self._identity)

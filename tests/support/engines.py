@@ -129,7 +129,7 @@ class Redis(Disk):
 
     @property
     def finished(self) -> bool:  # type: ignore[override]
-        return self.crawl.look.finished
+        return self.crawl.sample.finished
 
     def totals(self, folder: Path) -> dict[str, Any]:
         del folder
@@ -140,7 +140,7 @@ class Redis(Disk):
     def owners(self) -> Counter[str]:
         """Count the partitions of each worker; those without a worker are left out."""
         crawl = self.crawl
-        return Counter(crawl.look.owners.values() if crawl.exists else [])
+        return Counter(crawl.sample.owners.values() if crawl.exists else [])
 
     def failures(self, folder: Path) -> list[Failure]:
         del folder

@@ -188,7 +188,7 @@ class Worker:
     def _act(self) -> bool:
         kind = self.rng.random()
         if kind < 0.10:
-            return self._look()
+            return self._sample()
         if kind < 0.30:
             self._commit()
         elif kind < 0.42:
@@ -274,13 +274,13 @@ class Worker:
 
     # Partitions
 
-    def _look(self) -> bool:
+    def _sample(self) -> bool:
         before = len(self.frontier.frontiers)
-        look = self.frontier.look()
+        sample = self.frontier.sample()
         self.world.faults["taken"] += len(self.frontier.frontiers) - before
         if self.rng.random() < 0.05 and (staying := self.frontier.staying()):
             self.frontier.give(self.rng.choice(staying))
-        return look is not None and look.finished
+        return sample is not None and sample.finished
 
 
 @contextmanager

@@ -117,7 +117,7 @@ def _install_commit(points: Points) -> None:
     @functools.wraps(begin_there)
     def watched_there(self: Any, parts: Any, **options: Any) -> Any:
         stores = [store for store, some in parts.items() if some]
-        if not stores:  # only a sign of life
+        if not stores:  # only a heartbeat
             return begin_there(self, parts, **options)
         return _begun(
             points,

@@ -10,7 +10,7 @@ from support.output import lines_in
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bloomdupe.store.redis.crawl_reader import Look
+    from bloomdupe.store.redis.crawl_reader import Sample
     from bloomdupe.store.snapshot import Snapshot
 
 
@@ -30,9 +30,9 @@ class StoredCrawl:
         return self._crawl.partitions > 0
 
     @property
-    def look(self) -> Look:
+    def sample(self) -> Sample:
         """One moment of it."""
-        return self._crawl.look(self._crawl.partitions)
+        return self._crawl.sample(self._crawl.partitions)
 
     def snapshots(self) -> Iterator[Snapshot]:
         """Yield what each partition has."""

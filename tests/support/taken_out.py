@@ -109,10 +109,10 @@ def script_without(*checks: str) -> LuaScript:
 
 
 def fence() -> None:
-    """Let a worker commit whatever it believes, and never look who it is."""
+    """Let a worker commit whatever it believes, and never sample who it is."""
     from bloomdupe.store.redis import owner
 
     owner.COMMIT = script_without(*FENCE, *STEP)
     workers: Any = owner.PartitionOwner
-    workers.look_as_owner = workers.look
+    workers.sample_as_owner = workers.sample
     workers.still_owns = lambda *_: True

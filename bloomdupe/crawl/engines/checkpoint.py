@@ -72,8 +72,8 @@ class Checkpoint:
         """Whether a commit only shows that this worker is alive."""
         self.more: Callable[[], int] = int
         """Returns what there is to do besides requests."""
-        self.looking: Callable[[], Steps] = lambda: iter(())
-        """Returns further steps, which look at the other workers."""
+        self.sampling: Callable[[], Steps] = lambda: iter(())
+        """Returns further steps, which sample the other workers."""
         self.participants: list[Participant] = []
         """Besides feeds and frontier, in the order in which they prepare."""
         self.totals = Totals.of(record.get("totals", {}))
@@ -157,7 +157,7 @@ class Checkpoint:
             commit = self._frontier.begin([], self.more())
             yield commit.send
             commit.done()
-            yield from self.looking()
+            yield from self.sampling()
             return
         if not first:
             self._send_signal()
@@ -169,7 +169,7 @@ class Checkpoint:
             yield from self._steps_with(self._feeds)
         assert self._crawler.stats is not None  # noqa: S101 - it runs
         self.totals.show(self._crawler.stats)
-        yield from self.looking()
+        yield from self.sampling()
 
     def _steps_with(self, feeds: FeedExporter) -> Steps:
         feeds.sync()

@@ -20,7 +20,7 @@ SOON = 0.01
 """Seconds for the crawl between the parts of a checkpoint that is too much at once."""
 LONGEST_WAIT = 0.1
 """Seconds for which a checkpoint waits."""
-GLANCE = 0.002
+POLL = 0.002
 """Seconds until it looks again."""
 SKIPPED = 20
 """Checkpoints that do not wait after one has waited in vain."""
@@ -92,7 +92,7 @@ class Committing:
         if self.hurries or not self._durable:
             self._quiet.end()
         elif self._quiet.waits():
-            self._tick.set(GLANCE)
+            self._tick.set(POLL)
             return
         self._engine.session.registry.save_old()
         if self._checkpoint.changed and not self._engine.fails():

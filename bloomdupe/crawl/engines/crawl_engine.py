@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.crawl.added_requests import AddedRequests, add_request
 from bloomdupe.crawl.ending import Standing
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, record_of
-from bloomdupe.crawl.engines.committing import GLANCE, Background, Committing, Quiet
+from bloomdupe.crawl.engines.committing import POLL, Background, Committing, Quiet
 from bloomdupe.crawl.in_flight.outcomes import Outcomes
 from bloomdupe.crawl.in_flight.registry import stands_alone
 from bloomdupe.crawl.progress.rounds import FINISHED, Run
@@ -463,7 +463,7 @@ class CrawlEngine:
         """Hand out a request of a slot that is free, if there is any."""
         entry = self._pop() if self._refused is None else None
         if entry is None and not (self.frontier.pending or self.session.registry):
-            self.session.ending.look()
+            self.session.ending.log_sleep()
         return entry
 
     def _pop(self) -> Entry | None:
@@ -597,7 +597,7 @@ class CrawlEngine:
 
     def _obey_rules(self) -> None:
         """Obey the rules of the user, if they have changed."""
-        before = self.rules.look(self.session.spider)
+        before = self.rules.update(self.session.spider)
         if before is None:
             return
         self.session.slots.pause(self.rules.now.paused)
@@ -645,7 +645,7 @@ class CrawlEngine:
         self.session.registry.leave_all()
         busy = self.session.processing.busy and monotonic() < self._patience
         if busy or self.committing.is_out:
-            self._reading.set(GLANCE)
+            self._reading.set(POLL)
             return
         try:
             if self._is_owner_again():

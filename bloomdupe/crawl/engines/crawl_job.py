@@ -147,7 +147,7 @@ def by_settings(names: Mapping[str, str], another: str) -> Iterator[None]:
 def _when_free(directory: Path, opened: Callable[[], BloomFilter]) -> BloomFilter:
     """Open the store of a job, as soon as a command that changes the job has ended.
 
-    A command has the job for a moment, and shows no sign of life, unlike a crawl.
+    A command has the job for a moment, and sends no heartbeat, unlike a crawl.
     Raises :class:`~bloomdupe.errors.StoreLockedError` if another crawl has the job, or
     if the command goes on for long.
     """
@@ -157,7 +157,7 @@ def _when_free(directory: Path, opened: Callable[[], BloomFilter]) -> BloomFilte
             return opened()
         except StoreLockedError:
             owner = owner_of(directory)
-            runs = owner is not None and owner.beat is not None
+            runs = owner is not None and owner.heartbeat is not None
             if runs or time.monotonic() > end:
                 raise
         if not told:

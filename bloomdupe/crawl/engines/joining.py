@@ -49,7 +49,7 @@ SETTING_OF = crawl_job.SETTING_OF | {
 """The settings on which all workers must agree, by the parameter in the store."""
 ANOTHER = "another name in BLOOMDUPE_REDIS_URL"
 PAUSE = 0.1
-"""Seconds between two looks for a partition."""
+"""Seconds between two tries to get a partition."""
 SOON = 2.0
 """Seconds after which the log says that the worker waits."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from scrapy.utils.httpobj import urlparse_cached
 
-from bloomdupe.crawl.engines.committing import GLANCE
+from bloomdupe.crawl.engines.committing import POLL
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.joining import notes_of, say_who
 from bloomdupe.crawl.progress.history import Totals
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from bloomdupe.feeds.exporter import FeedExporter
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.frontier.held_frontier import HeldFilter
-    from bloomdupe.store.redis.crawl_reader import Look
+    from bloomdupe.store.redis.crawl_reader import Sample
 
 logger = logger_of(__name__)
 
@@ -53,7 +53,7 @@ that is forgotten costs its receiver a look-up."""
 class WorkerEngine(CrawlEngine):
     """Keeps the requests of its partitions, and sends all others to their owners.
 
-    A checkpoint is a commit to all of its partitions, a look at the crawl, and the
+    A checkpoint is a commit to all of its partitions, a sample of the crawl, and the
     requests that came from other workers. The owner of the control partition is the
     leader: ``start()`` goes on only there, and only its spider's memory is stored.
     """
@@ -62,7 +62,7 @@ class WorkerEngine(CrawlEngine):
 
     def __init__(self, session: Session, seen: HeldFilter) -> None:
         self._seen = seen
-        self._look: Look | None = None
+        self._sample: Sample | None = None
         self._takes_more = self._dropped = self._is_open = False
         self._home = seen.frontier.store.number
         self._sent = BloomFilter(MOST_SENT, 1e-6)
@@ -73,7 +73,7 @@ class WorkerEngine(CrawlEngine):
     # Opening
 
     def _rules_text(self) -> bytes | None:
-        return self._seen.frontier.rules if self._look is None else self._look.rules
+        return self._seen.frontier.rules if self._sample is None else self._sample.rules
 
     @property
     def _rules_place(self) -> object:
@@ -110,7 +110,7 @@ class WorkerEngine(CrawlEngine):
         spider: Any = self.session.spider
         if not hasattr(spider, "state"):  # Scrapy sets it if there is a JOBDIR
             spider.state = {}
-        self.checkpoint.more, self.checkpoint.looking = self._more, self._looking
+        self.checkpoint.more, self.checkpoint.sampling = self._more, self._sampling
         self.checkpoint.is_idle = lambda: self.run.idle
 
     def _restore_feeds(self, record: dict[str, Any]) -> FeedExporter:
@@ -122,12 +122,12 @@ class WorkerEngine(CrawlEngine):
 
     def _take_cookies(self) -> Steps:
         """Take the cookies of other workers, if any has changed."""
-        cookies, look = self.cookies, self._look
-        if cookies is None or look is None or look.cookies == cookies.version:
+        cookies, sample = self.cookies, self._sample
+        if cookies is None or sample is None or sample.cookies == cookies.version:
             return
         found: list[bytes] = []
         yield lambda: found.extend(cookies.stored())
-        cookies.take(found, look.cookies)
+        cookies.take(found, sample.cookies)
 
     @property
     def _interval(self) -> float:
@@ -310,17 +310,17 @@ class WorkerEngine(CrawlEngine):
         memory, items = self.frontier.memory, len(self.session.registry.start_items)
         return int(not self.starting.over) + items + memory.pending + memory.in_flight
 
-    def _looking(self) -> Steps:
-        """Look at the crawl after a commit, and take in the requests that were sent."""
+    def _sampling(self) -> Steps:
+        """Sample the crawl after a commit, and take in the requests that were sent."""
         if self._closed:
             return
-        yield from self.frontier.looking(self._saw)
+        yield from self.frontier.sampling(self._saw)
         self._move()
         yield from self._take_cookies()
         self._takes_more = False
         self._retry_failed()
-        # No more than that look has seen: what came later may need other cookies.
-        inboxes = self._look.inboxes if self._look else []
+        # No more than that sample has seen: what came later may need other cookies.
+        inboxes = self._sample.inboxes if self._sample else []
         sent = {n: min(inboxes[n], MOST_TAKEN) for n in self.frontier.staying()}
         yield from self.frontier.taking_in(
             {number: entries for number, entries in sent.items() if entries},
@@ -329,8 +329,8 @@ class WorkerEngine(CrawlEngine):
         if self._is_open:
             self._access.wake()
 
-    def _saw(self, look: Look) -> None:
-        self._look = look
+    def _saw(self, sample: Sample) -> None:
+        self._sample = sample
 
     def _take_in(self, number: int, entries: list[bytes]) -> None:
         self._takes_more = self._takes_more or len(entries) == MOST_TAKEN
@@ -365,12 +365,12 @@ class WorkerEngine(CrawlEngine):
                 return True
             if self._has_finished():
                 break
-            await asyncio.sleep(GLANCE)
+            await asyncio.sleep(POLL)
         return False
 
     def _has_finished(self) -> bool:
         """Whether nothing is left of this round."""
-        if self._look is None or not self._look.finished:
+        if self._sample is None or not self._sample.finished:
             return False
         # Until the leader of a new round has committed, the last one seems to be left.
         run, owner = self.run, self.frontier.owner
@@ -382,11 +382,11 @@ class WorkerEngine(CrawlEngine):
     @property
     def standing(self) -> Standing:
         """See :attr:`CrawlEngine.standing`."""
-        here, look = super().standing, self._look
-        if look is None or len(look.counts) < PARTITIONS or any(look.inboxes):
+        here, sample = super().standing, self._sample
+        if sample is None or len(sample.counts) < PARTITIONS or any(sample.inboxes):
             return here._replace(more=True)
         mine = self.frontier.frontiers
-        others = [one for number, one in look.counts.items() if number not in mine]
+        others = [one for number, one in sample.counts.items() if number not in mine]
         due = min((one.due for one in others if one.delayed), default=math.inf)
         return here._replace(
             more=here.more or any(one.work for one in others),

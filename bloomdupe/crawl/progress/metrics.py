@@ -37,7 +37,7 @@ GAUGES = (
     (
         "heartbeat_timestamp_seconds",
         "time",
-        "Unix time of the last sign of life, which comes every five seconds.",
+        "Unix time of the last heartbeat, which comes every five seconds.",
     ),
     ("pending", "pending", "Pending requests."),
     ("in_flight", "in_flight", "Requests in flight."),
@@ -86,17 +86,17 @@ GAUGES = (
 class Metrics(Collector):
     """Answers at ``/metrics``, from a thread of its own.
 
-    ``look`` returns the figures of the crawl as it was looked at last; that thread
+    ``sample`` returns the figures of the last sample of the crawl; that thread
     calls it. Each is a number, or numbers by label; None if it is unknown. Hosts are
     those with the most pending requests. ``jobdir`` is empty if the crawl is in memory.
     """
 
     def __init__(
-        self, spider: str, jobdir: str, look: Callable[[], Mapping[str, Any]]
+        self, spider: str, jobdir: str, sample: Callable[[], Mapping[str, Any]]
     ) -> None:
         self._spider = spider
         self._jobdir = jobdir
-        self._look = look
+        self._sample = sample
         self._server: Any = None
 
     def begin(self, host: str, port: int) -> int | None:
@@ -132,7 +132,7 @@ class Metrics(Collector):
         info = InfoMetricFamily("bloomdupe", "The crawl.", labels=["spider"])
         info.add_metric([self._spider], about)
         yield info
-        figures = self._look()
+        figures = self._sample()
         yield from self._families(CounterMetricFamily, COUNTERS, figures)
         yield from self._families(GaugeMetricFamily, GAUGES, figures)
 

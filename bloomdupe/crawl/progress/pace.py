@@ -42,7 +42,7 @@ def since(points: Sequence[Point], seconds: float) -> Point | None:
 
 
 def recent(points: Sequence[Point]) -> Point | None:
-    """Return the point from which on the last run's balance is looked at.
+    """Return the point from which on the last run's balance counts.
 
     It is as old as a quarter of the run, so that the beginning does not count for long,
     and ten minutes at most.

@@ -1,4 +1,4 @@
-"""Watch: looks at a running crawl every few seconds, and logs its state."""
+"""Watch: samples a running crawl every few seconds, and logs its state."""
 
 from __future__ import annotations
 
@@ -47,14 +47,15 @@ MOST = 20
 """Slots that are named, those with the most pending requests."""
 
 
-GLANCE = 5.0
-"""Seconds between two looks."""
+SAMPLE_INTERVAL = 5.0
+"""Seconds between two samples."""
 PART_OF_TIME = 0.01
-"""Greatest part of the time to spend on looks at all slots: there may be a million."""
+"""Greatest part of the time to spend on samples of all slots: there may be a
+million."""
 
 
 class Watch:
-    """Gives a sign of life and adds a point to the history every few seconds.
+    """Sends a heartbeat and adds a point to the history every few seconds.
 
     Line, warnings, metrics and history say the same: they read that point. A point is
     written by the next checkpoint that has any other data to write. If the store is no
@@ -76,7 +77,7 @@ class Watch:
         self._counts = counts
         self._failures = failures
         self._access, self._rules = session.access, session.slots
-        # As of the last look at all slots.
+        # As of the last sample of all slots.
         self._backing_off: Mapping[str, float] = {}
         """Slots with pending requests that back off, until Unix times."""
         self._slowest = 0.0
@@ -91,8 +92,10 @@ class Watch:
         """Seconds of the longest checkpoint of the run."""
         self._longest_since = 0.0
         self._interval = settings.progress_interval
-        self._glance = min(GLANCE, settings.progress_interval or GLANCE)
-        self._recent: deque[Point] = deque(maxlen=int(RECENT / GLANCE) + 1)
+        self._every = min(
+            SAMPLE_INTERVAL, settings.progress_interval or SAMPLE_INTERVAL
+        )
+        self._recent: deque[Point] = deque(maxlen=int(RECENT / SAMPLE_INTERVAL) + 1)
         self._stays = settings.stay
         self._said: set[str] = set()
         self._checkpoint_at: float | None = None
@@ -114,18 +117,18 @@ class Watch:
             return
         if self.history is not None:
             self.history.begin_run(self._counts.totals.runs)
-        self._look()
+        self._sample()
 
     def begin(self) -> None:
-        """Begin to look: the crawl is open."""
-        self._beat()
-        self._tick.set(self._glance)
+        """Begin to sample: the crawl is open."""
+        self._heartbeat()
+        self._tick.set(self._every)
         self._line_due = time.monotonic() + self._interval
         if self._metrics is not None and self._address is not None:
             self._metrics.begin(*self._address)
 
     def end(self) -> None:
-        """Stop looking."""
+        """Stop sampling."""
         self._tick.cancel()
         if self._metrics is not None:
             self._metrics.end()
@@ -134,7 +137,7 @@ class Watch:
         """Record how the run ends, before its last checkpoint."""
         if self.history is not None:
             # The job stands like this until its next run.
-            self._look(whole=True)
+            self._sample(whole=True)
             self.history.end_run(reason)
 
     def wrote(self, seconds: float) -> None:
@@ -173,8 +176,8 @@ class Watch:
             slowest=round(self._slowest, 1),
         )
 
-    def _look(self, *, whole: bool = False) -> Point:
-        self._look_at_slots(whole=whole)
+    def _sample(self, *, whole: bool = False) -> Point:
+        self._sample_slots(whole=whole)
         point = self._point()
         self._longest_since = 0.0
         self._recent.append(point)
@@ -185,8 +188,8 @@ class Watch:
             self.history.add(point)
         return point
 
-    def _look_at_slots(self, *, whole: bool) -> None:
-        """Look at all slots, unless that was just done, and takes long.
+    def _sample_slots(self, *, whole: bool) -> None:
+        """Sample all slots, unless that was just done, and takes long.
 
         A slot with a delay takes it for each of its pending requests, however fast it
         answers.
@@ -236,23 +239,23 @@ class Watch:
         return {} if self._failures is None else self._failures.by_reason
 
     def _on_tick(self) -> None:
-        self._beat()
+        self._heartbeat()
         try:
             if self._recent:
                 self._see()
         except StoreError as error:
             self._fail(error)
         else:
-            self._tick.set(self._glance)
+            self._tick.set(self._every)
 
-    def _beat(self) -> None:
+    def _heartbeat(self) -> None:
         """Show that the reactor runs, also while nothing changes."""
         if self._frontier.store is not None:
-            self._frontier.store.beat(time.time())
+            self._frontier.store.heartbeat(time.time())
 
     def _see(self) -> None:
         now = time.monotonic()
-        point, points = self._look(), [*self._recent]
+        point, points = self._sample(), [*self._recent]
         first = recent(points)
         if self._interval and now >= self._line_due:
             self._line_due = max(self._line_due + self._interval, now)

@@ -121,8 +121,8 @@ class SpiderMemory(Participant):
 
     def spider_opened(self) -> None:
         """Note the values of the attributes, and restore those of the last run."""
-        self._opened = {name: _look(one) for name, one in self._values().items()}
-        large = [name for name, look in self._opened.items() if look == _TOO_LARGE]
+        self._opened = {name: _packed(one) for name, one in self._values().items()}
+        large = [name for name, packed in self._opened.items() if packed == _TOO_LARGE]
         self._left_out.update(large)
         self._restore_attributes()
 
@@ -142,7 +142,7 @@ class SpiderMemory(Participant):
             opened = self._opened.get(name)
             if opened is None:
                 own.pop(name, None)
-            elif opened[:1] != _NOT_STORED and _look(value) != opened:
+            elif opened[:1] != _NOT_STORED and _packed(value) != opened:
                 own[name] = unpack(opened)
         self._restore_attributes()
 
@@ -229,10 +229,10 @@ class SpiderMemory(Participant):
             return self._stored.get(ATTRIBUTES)
         changed: dict[str, bytes | None] = {}
         for name, value in self._values().items():
-            look = _look(value)
-            if look != self._opened.get(name):
-                changed[name] = None if look[:1] == _NOT_STORED else look
-                if look == _TOO_LARGE:
+            packed = _packed(value)
+            if packed != self._opened.get(name):
+                changed[name] = None if packed[:1] == _NOT_STORED else packed
+                if packed == _TOO_LARGE:
                     self._leave_out(name)
         while sum(len(packed or b"") for packed in changed.values()) > MOST_BYTES:
             largest = max(changed, key=lambda name: len(changed[name] or b""))
@@ -262,8 +262,10 @@ class SpiderMemory(Participant):
     def _digest(self, name: str) -> bytes:
         """Return a digest of an attribute at the opening, the same in each process."""
         assert self._opened is not None  # noqa: S101 - it was asked before
-        look = self._opened.get(name)
-        return b"" if look is None else hashlib.blake2b(look, digest_size=16).digest()
+        packed = self._opened.get(name)
+        return (
+            b"" if packed is None else hashlib.blake2b(packed, digest_size=16).digest()
+        )
 
     def _leave_out(self, name: str) -> None:
         self._left_out.add(name)
@@ -283,7 +285,7 @@ class SpiderMemory(Participant):
             logger.warning(message, values, extra={"spider": self._spider})
 
 
-def _look(value: Any) -> bytes:  # noqa: ANN401 - anything
+def _packed(value: Any) -> bytes:  # noqa: ANN401 - anything
     """Return a value as bytes; if it cannot be stored, a mark in their place."""
     kind = type(value)
     size = len(value) if kind in _SIZED else 0

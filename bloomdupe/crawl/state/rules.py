@@ -230,7 +230,7 @@ class RulesInForce:
             self._count()
         return found
 
-    def look(self, spider: Spider) -> Rules | None:
+    def update(self, spider: Spider) -> Rules | None:
         """Obey the rules of the user, if they have changed; return those before."""
         try:
             text = self._read()

@@ -49,7 +49,7 @@ class LmdbStore(Store):
           data.mdb          mode 0600; LMDB
           lock.mdb          LMDB's own
           owner.lock        flock(2) held by the process that writes; its pid, and
-                            the last sign of life of a crawl
+                            the last heartbeat of a crawl
           store.json        the record ``store`` of data.mdb: tells a store that
                             has lost its data from a place without a store
           clean.json        state of data.mdb after the last transaction, and
@@ -156,10 +156,10 @@ class LmdbStore(Store):
             disk = os.statvfs(self.path)
             return disk.f_bavail * disk.f_frsize
 
-    def beat(self, moment: float) -> None:
+    def heartbeat(self, moment: float) -> None:
         """Show readers that the owner is alive; the data are not touched."""
         if self._lock is not None:
-            files.beat(self._lock, moment)
+            files.write_heartbeat(self._lock, moment)
 
     @property
     def totals(self) -> Totals:

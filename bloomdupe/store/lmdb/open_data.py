@@ -121,7 +121,7 @@ class OpenData:
 
     def expect_same(self) -> None:
         """Check before a transaction that the file is the same that was opened."""
-        if self._look().st_mtime_ns != self._found.st_mtime_ns:
+        if self._stat().st_mtime_ns != self._found.st_mtime_ns:
             self.close()  # another process writes to it
 
     def begin_commit(self, transaction: int) -> None:
@@ -130,7 +130,7 @@ class OpenData:
 
     def written(self, transaction: int) -> None:
         """Check the file after a transaction of this process, and mark it as sound."""
-        self._found = self._look()
+        self._found = self._stat()
         self.mark(transaction)
 
     def mark(self, transaction: int, committing: int = 0) -> None:
@@ -147,7 +147,7 @@ class OpenData:
         if file is not None:
             file.close()
 
-    def _look(self) -> os.stat_result:
+    def _stat(self) -> os.stat_result:
         data, before = self._path / files.DATA, self._found
         with explained(f"cannot look at {data}", self._path), suppress(StoreError):
             found = files.identify(self._path)

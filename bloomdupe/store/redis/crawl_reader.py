@@ -30,7 +30,7 @@ class CrawlKeys:
         self.head = self._tag + b"head"
         self.owners = self._tag + b"owners"
         self.steps = self._tag + b"steps"
-        self.beats = self._tag + b"beats"
+        self.heartbeats = self._tag + b"heartbeats"
         self.counts = self._tag + b"counts"
         self.rules = self._tag + b"rules"
         self.output = self._tag + b"output"
@@ -58,7 +58,7 @@ class CrawlKeys:
         return self.table(partition, b"inbox")
 
 
-LOOK = LuaScript("look")
+SAMPLE = LuaScript("sample")
 
 
 class Counts(NamedTuple):
@@ -86,7 +86,7 @@ class Counts(NamedTuple):
         return cls(work, left, delayed, due / 1000)
 
 
-class Look(NamedTuple):
+class Sample(NamedTuple):
     """One moment of a crawl."""
 
     commits: int
@@ -95,7 +95,7 @@ class Look(NamedTuple):
     """Token of the owner, by partition; partitions without one are missing."""
     steps: dict[str, int]
     """Number of the last commit, by token."""
-    beats: dict[str, int]
+    heartbeats: dict[str, int]
     """Heartbeats while nothing was committed, by token."""
     counts: dict[int, Counts]
     """By partition; missing before its first commit."""
@@ -172,21 +172,21 @@ class CrawlOnRedis:
         at = int(self.client.ask("HGET", self.keys.head, "at") or now)
         return time.time() - max(0, int(now) - at)
 
-    def look(self, partitions: int) -> Look:
+    def sample(self, partitions: int) -> Sample:
         """Return how the crawl stands, all of it at one moment."""
         inboxes = [self.keys.inbox(number) for number in range(partitions)]
         keys = self.keys
-        head, owners, steps, beats, counts, rules, lengths = self.client.run(
-            LOOK, (*keys.fence, keys.beats, keys.counts, keys.rules), *inboxes
+        head, owners, steps, heartbeats, counts, rules, lengths = self.client.run(
+            SAMPLE, (*keys.fence, keys.heartbeats, keys.counts, keys.rules), *inboxes
         )
         fields = self.checked(pairs(head))
         if not fields:
             raise self.gone()
-        return Look(
+        return Sample(
             int(fields["ended"]),
             {int(one): token for one, token in pairs(owners).items()},
             {token: int(step) for token, step in pairs(steps).items()},
-            {token: int(beat) for token, beat in pairs(beats).items()},
+            {token: int(count) for token, count in pairs(heartbeats).items()},
             {int(one): Counts.read(words) for one, words in pairs(counts).items()},
             lengths,
             rules,
@@ -197,9 +197,10 @@ class CrawlOnRedis:
 NOBODY = ""
 """Stands for the owner of a partition without one."""
 MOST_BETWEEN = 2.0
-"""Seconds between two looks that count at most: longer, and this worker was stopped."""
+"""Seconds between two samples that count at most: longer, and this worker was
+stopped."""
 QUICK = 1.0
-"""Seconds for which a look may take; longer, and Redis could not be reached."""
+"""Seconds for which a sample may take; longer, and Redis could not be reached."""
 
 
 class Claims:
@@ -207,7 +208,7 @@ class Claims:
 
     An owner commits every second, even if it has nothing to write, or shows by a
     heartbeat that it is blocked. It is dead when this worker has seen its step and its
-    heartbeats unchanged for the time of the ``lease``, at many looks. No
+    heartbeats unchanged for the time of the ``lease``, at many samples. No
     clock of another machine counts, and neither does the time while Redis was away.
     Who takes a partition of a worker that is alive does no harm: its next commit is
     refused.
@@ -218,13 +219,13 @@ class Claims:
         self._clock = clock
         self._last = clock()
         self._signs: dict[str, tuple[int, int]] = {}
-        """Of each worker at the last look: step and heartbeats."""
+        """Of each worker at the last sample: step and heartbeats."""
         self._silent: dict[str, float] = {}
         """Seconds for which these were seen unchanged."""
         self._interruptions = 0
 
-    def see(self, look: Look, began: float, interruptions: int) -> None:
-        """Count a look, which ``began`` then, by the clock.
+    def see(self, sample: Sample, began: float, interruptions: int) -> None:
+        """Count a sample, which ``began`` then, by the clock.
 
         ``interruptions`` is how often Redis was away until now.
         """
@@ -235,8 +236,10 @@ class Claims:
             self._silent, between = {}, 0.0
         self._last = now
         # One that has a partition and no step was forgotten.
-        steps = dict.fromkeys(look.owners.values(), -1) | look.steps
-        signs = {one: (step, look.beats.get(one, 0)) for one, step in steps.items()}
+        steps = dict.fromkeys(sample.owners.values(), -1) | sample.steps
+        signs = {
+            one: (step, sample.heartbeats.get(one, 0)) for one, step in steps.items()
+        }
         self._silent = {
             one: self._silent.get(one, 0.0) + between
             for one, sign in signs.items()
@@ -245,42 +248,42 @@ class Claims:
         self._signs = signs
 
     def is_dead(self, token: str) -> bool:
-        """Whether a worker has given no sign of life for the time of the lease."""
+        """Whether a worker has sent no heartbeat for the time of the lease."""
         return self._silent.get(token, 0.0) >= self._lease
 
-    def idle(self, look: Look, me: str) -> list[str]:
+    def idle(self, sample: Sample, me: str) -> list[str]:
         """Return the workers that are dead and have no partition."""
-        gone = look.steps.keys() - look.owners.values() - {me}
+        gone = sample.steps.keys() - sample.owners.values() - {me}
         return [token for token in gone if self.is_dead(token)]
 
-    def to_take(self, look: Look, me: str) -> dict[int, str]:
+    def to_take(self, sample: Sample, me: str) -> dict[int, str]:
         """Return the partitions to take now, with the owners that were seen."""
         free = {
             number: owner
-            for number in range(len(look.inboxes))
-            if (owner := look.owners.get(number, NOBODY)) == NOBODY
+            for number in range(len(sample.inboxes))
+            if (owner := sample.owners.get(number, NOBODY)) == NOBODY
             or (owner != me and self.is_dead(owner))
         }
-        owned = self._owned(look, me)
+        owned = self._owned(sample, me)
         if owned[me] > min(owned.values()):
             return {}  # one who has fewer comes first
-        most = math.ceil(len(look.inboxes) / len(owned)) - owned[me]
+        most = math.ceil(len(sample.inboxes) / len(owned)) - owned[me]
         return dict(list(free.items())[: max(0, most)])
 
-    def has_too_many(self, look: Look, me: str) -> bool:
+    def has_too_many(self, sample: Sample, me: str) -> bool:
         """Whether this worker should give a partition to a worker with fewer."""
-        owned = self._owned(look, me)
+        owned = self._owned(sample, me)
         richest = max(owned, key=lambda token: (owned[token], token))
         return richest == me and owned[me] - min(owned.values()) > 1
 
-    def _owned(self, look: Look, me: str) -> Counter[str]:
+    def _owned(self, sample: Sample, me: str) -> Counter[str]:
         """Count the partitions of each worker that is alive."""
         owned: Counter[str] = Counter()
         owned[me] = 0
-        for token in look.steps:
+        for token in sample.steps:
             if not self.is_dead(token):
                 owned[token] = 0
-        for token in look.owners.values():
+        for token in sample.owners.values():
             if token in owned:
                 owned[token] += 1
         return owned

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from bloomdupe.store.redis.address import Address
-    from bloomdupe.store.redis.crawl_reader import Counts, CrawlKeys, Look
+    from bloomdupe.store.redis.crawl_reader import Counts, CrawlKeys, Sample
 
     Word: TypeAlias = bytes | str | int
 
@@ -113,13 +113,15 @@ class PartitionOwner(CrawlOnRedis):
         self.stores |= {store.number: store for store in taken}
         return taken
 
-    def look_as_owner(self, partitions: int) -> Look:
+    def sample_as_owner(self, partitions: int) -> Sample:
         """Return how the crawl stands, if this worker stands as it believes."""
-        look = self.look(partitions)
-        mine = {number for number, token in look.owners.items() if token == self.token}
-        if look.steps.get(self.token) != self.step or mine != self.stores.keys():
+        sample = self.sample(partitions)
+        mine = {
+            number for number, token in sample.owners.items() if token == self.token
+        }
+        if sample.steps.get(self.token) != self.step or mine != self.stores.keys():
             raise not_owner(self.client.address.shown)
-        return look
+        return sample
 
     def still_owns(self, store: RedisStore) -> bool:
         """Whether Redis has this worker as the owner, at its step."""
@@ -227,7 +229,7 @@ class PartitionOwner(CrawlOnRedis):
         """Forget workers that are dead and own nothing."""
         if tokens:
             self.client.ask("HDEL", self.keys.steps, *tokens)
-            self.client.ask("HDEL", self.keys.beats, *tokens)
+            self.client.ask("HDEL", self.keys.heartbeats, *tokens)
 
     def live(self, lease: float) -> None:
         """Have a heartbeat from now on, for workers that wait for so many seconds.
@@ -238,19 +240,19 @@ class PartitionOwner(CrawlOnRedis):
         too, and go round for ever. A worker that is blocked for :data:`LONGEST_BLOCK`
         leases is taken for hung.
         """
-        beating = partial(self._beat, lease / A_LEASE)
-        Thread(target=beating, name="bloomdupe heart", daemon=True).start()
+        heartbeat = partial(self._heartbeat, lease / A_LEASE)
+        Thread(target=heartbeat, name="bloomdupe heart", daemon=True).start()
 
-    def _beat(self, pause: float) -> None:
+    def _heartbeat(self, pause: float) -> None:
         # Only the time in which this thread runs counts: the process may be stopped.
-        last, beats = (self.token, self.step), 0
+        last, count = (self.token, self.step), 0
         while not self._closed.wait(pause):
             now = self.token, self.step
             if now != last:
-                last, beats = now, 0
-            elif beats < LONGEST_BLOCK * A_LEASE:
-                beats += 1
-                self.client.tell("HINCRBY", self.keys.beats, self.token, 1)
+                last, count = now, 0
+            elif count < LONGEST_BLOCK * A_LEASE:
+                count += 1
+                self.client.tell("HINCRBY", self.keys.heartbeats, self.token, 1)
 
     def give_back(self) -> None:
         """Give all partitions back at once, and close the connection.

@@ -1,4 +1,4 @@
--- One moment of a crawl. KEYS: head, owners, steps, beats, counts, rules. ARGV: keys of
+-- One moment of a crawl. KEYS: head, owners, steps, heartbeats, counts, rules. ARGV: keys of
 -- the inboxes. Returns fields of the first five, the rules, and the lengths of the
 -- inboxes.
 local lengths = {}
